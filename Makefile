@@ -1,0 +1,53 @@
+# Every target sets up .venv by itself; nothing but Python 3.11+, make and gcc is assumed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+# One compute thread a test worker: pytest -n 2 already uses both cores.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
+PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 --dist worksteal
+PATHS := src tests benchmarks examples
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint types test-fast test-slow test-real format bench clean
+
+help:  ## show this list
+	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: $(STAMP)  ## create .venv and install everything the tests and the demo need
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: setup  ## fit on built-in data with known truth and write a picture of what was found
+	$(BIN)/python -m usnrt.demo
+
+test: lint types test-fast  ## everything CI runs
+
+lint: setup
+	$(BIN)/ruff check $(PATHS)
+	$(BIN)/ruff format --check $(PATHS)
+
+types: setup
+	$(BIN)/mypy
+
+test-fast: setup
+	$(PYTEST)
+
+test-slow: setup  ## long statistical studies
+	$(PYTEST) -m slow
+
+test-real: setup  ## studies on the real data sets; USNRT_DATA names their folder
+	$(PYTEST) -m real
+
+format: setup  ## let ruff put the code in order
+	$(BIN)/ruff check --fix $(PATHS)
+	$(BIN)/ruff format $(PATHS)
+
+bench: setup  ## speed against peers; each prints a ratio last
+	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+clean:  ## remove the environment and what tools left
+	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache demo-output
