@@ -1,0 +1,228 @@
+"""Training: a compiled loop over mini-batches, driven epoch by epoch from Python.
+
+One program trains every node of a tree. The whole table lies on the device once; a node is a list of row numbers
+in an array as long as the table, and how many of them count is an argument. So shapes never depend on a node, and a
+fit compiles one program for each pair of network and loss. The loop over epochs stays in Python, where progress,
+callbacks, early stopping and Ctrl-C are simple.
+"""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usnrt.nn.device import Table, compiled
+from usnrt.nn.mlp import Params, to_numpy
+
+VALID_CHUNK = 512
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a network is trained.
+
+    Parameters
+    ----------
+    learning_rate : float
+        Adam's step size, at the start if a schedule lowers it.
+    batch_size : int
+    max_epochs : int
+    schedule : {"constant", "cosine"}
+        ``cosine`` lowers the step size to 0 over ``max_epochs``.
+    patience : int or None
+        Stop when the validation loss has had no new minimum for so many epochs. None: the rule of the paper's code,
+        which stops once the mean of the last 5 validation losses is above that of the 20 before.
+    weight_decay : float
+        Decoupled (AdamW).
+    average : float
+        Decay of an exponential moving average of the weights, per step; 0 takes the weights as they are.
+    """
+
+    learning_rate: float = 0.01
+    batch_size: int = 64
+    max_epochs: int = 1000
+    schedule: str = "constant"
+    patience: int | None = None
+    weight_decay: float = 0.0
+    average: float = 0.0
+
+
+@dataclass
+class History:
+    """The course of one training: losses an epoch, and the epoch whose weights were kept.
+
+    Attributes
+    ----------
+    train_loss, valid_loss : list of float
+    best_epoch : int
+        Counted from 0; -1 if the weights from before training were the best.
+    diverged : bool
+        Whether the loss became infinite or NaN; the last good weights were kept.
+    """
+
+    train_loss: list[float] = field(default_factory=list)
+    valid_loss: list[float] = field(default_factory=list)
+    best_epoch: int = -1
+    diverged: bool = False
+
+
+def train(
+    network: Any,
+    loss: Callable[[Any, Any], Any],
+    params: Params,
+    table: Table,
+    target: NDArray[np.floating],
+    weight: NDArray[np.floating] | None,
+    train_rows: NDArray[np.intp],
+    valid_rows: NDArray[np.intp],
+    how: Training,
+    rng: np.random.Generator,
+    on_epoch: Callable[[int, float, float], None] | None = None,
+    penalty: Callable[[Any, Any], Any] | None = None,
+) -> tuple[Params, History]:
+    """Train a network on some rows of a table and keep the weights that were best on others.
+
+    Parameters
+    ----------
+    network : hashable callable
+        ``network(params, x, key)`` gives outputs of shape (batch, n_outputs); see `MLP`.
+    loss : callable
+        ``loss(outputs, target)`` gives a value a row; a module-level function, so that its program is cached.
+    params : pytree
+        Where to start from.
+    table : Table
+        The network inputs of all rows, on the device.
+    target, weight : ndarray of shape (n_table,)
+        Of all rows of the table; only those named count. ``weight=None``: all weigh 1.
+    train_rows, valid_rows : ndarray of int
+        Without validation rows the training rows validate.
+    how : Training
+    rng : numpy.random.Generator
+        Shuffles the rows.
+    on_epoch : callable, default=None
+        Called with epoch, training loss and validation loss; may raise to stop.
+    penalty : callable, default=None
+        ``penalty(params, n_rows)``, added to the training loss; a module-level function or hashable object.
+
+    Returns
+    -------
+    params : pytree of ndarray
+    history : History
+    """
+    program = _program(network, loss, penalty, how.batch_size, how.schedule, how.average > 0, table.n_inputs)
+    if len(valid_rows) == 0:
+        valid_rows = train_rows
+    target_on_device = table.column(target)
+    weight_on_device = table.column(np.ones(table.n_rows) if weight is None else weight)
+    valid = table.rows(valid_rows)
+    n_steps = -(-len(train_rows) // how.batch_size)
+    optimiser = _optimiser()
+    state = (params, optimiser.init(params), params)
+    key = int(rng.integers(2**31))
+    history = History()
+    best, best_loss = params, np.inf
+    for epoch in range(how.max_epochs):
+        state, train_loss, valid_loss = program(
+            state,
+            table.inputs,
+            target_on_device,
+            weight_on_device,
+            table.rows(rng.permutation(train_rows)),
+            len(train_rows),
+            valid,
+            len(valid_rows),
+            n_steps,
+            epoch,
+            how.max_epochs,
+            np.float32(how.learning_rate),
+            np.float32(how.weight_decay),
+            np.float32(how.average),
+            key,
+        )
+        # One transfer for both numbers; waiting for it is what lets Ctrl-C in between epochs.
+        train_loss, valid_loss = float(train_loss), float(valid_loss)
+        if not (np.isfinite(train_loss) and np.isfinite(valid_loss)):
+            history.diverged = True
+            break
+        history.train_loss.append(train_loss)
+        history.valid_loss.append(valid_loss)
+        if valid_loss < best_loss:
+            best, best_loss, history.best_epoch = state[2] if how.average > 0 else state[0], valid_loss, epoch
+        if on_epoch is not None:
+            on_epoch(epoch, train_loss, valid_loss)
+        if _should_stop(history, how.patience):
+            break
+    return to_numpy(best), history
+
+
+def _should_stop(history: History, patience: int | None) -> bool:
+    losses = history.valid_loss
+    if patience is not None:
+        return len(losses) - 1 - history.best_epoch >= patience
+    return len(losses) >= 25 and float(np.mean(losses[-5:])) > float(np.mean(losses[-25:-5]))
+
+
+@functools.cache
+def _optimiser() -> Any:
+    import optax
+
+    return optax.scale_by_adam()
+
+
+@functools.cache
+def _program(
+    network: Any, loss: Any, penalty: Any, batch_size: int, schedule: str, averaged: bool, n_inputs: int
+) -> Callable[..., Any]:
+    """One epoch of training and its validation, compiled once for a network, a loss and a batch size."""
+    import jax
+    import jax.numpy as jnp
+
+    optimiser = _optimiser()
+
+    def batch_loss(params: Any, x: Any, target: Any, weight: Any, key: Any, n_rows: Any) -> Any:
+        values = loss(network(params, x, key), target) * weight
+        value = jnp.sum(values)
+        return value if penalty is None else value + penalty(params, n_rows)
+
+    def epoch_program(
+        state: Any, inputs: Any, target: Any, weight: Any, rows: Any, n_rows: Any, valid: Any, n_valid: Any,
+        n_steps: Any, epoch: Any, max_epochs: Any, learning_rate: Any, weight_decay: Any, average: Any, seed: Any,
+    ) -> Any:  # fmt: skip
+        def step(i: Any, carry: Any) -> Any:
+            params, optimiser_state, mean_params, total = carry
+            position = i * batch_size + jnp.arange(batch_size)
+            chosen = jax.lax.dynamic_slice(rows, (i * batch_size,), (batch_size,))
+            counts = position < n_rows
+            share = weight[chosen] * counts / jnp.sum(counts)
+            done = (epoch * n_steps + i) / (max_epochs * n_steps)
+            rate = learning_rate * (0.5 * (1.0 + jnp.cos(jnp.pi * done)) if schedule == "cosine" else 1.0)
+            key = jax.random.fold_in(jax.random.key(seed), epoch * n_steps + i)
+            value, gradient = jax.value_and_grad(batch_loss)(
+                params, inputs[chosen], target[chosen], share, key, n_rows
+            )
+            updates, optimiser_state = optimiser.update(gradient, optimiser_state)
+            params = jax.tree.map(lambda p, u: p - rate * (u + weight_decay * p), params, updates)
+            if averaged:
+                # The average forgets the start faster while it is young.
+                keep = jnp.minimum(average, (1.0 + epoch * n_steps + i) / (10.0 + epoch * n_steps + i))
+                mean_params = jax.tree.map(lambda m, p: keep * m + (1.0 - keep) * p, mean_params, params)
+            return params, optimiser_state, mean_params, total + value * jnp.sum(counts)
+
+        params, optimiser_state, mean_params, total = jax.lax.fori_loop(0, n_steps, step, (*state, 0.0))
+        judged = mean_params if averaged else params
+
+        def validate(i: Any, sums: Any) -> Any:
+            position = i * VALID_CHUNK + jnp.arange(VALID_CHUNK)
+            chosen = jax.lax.dynamic_slice(valid, (i * VALID_CHUNK,), (VALID_CHUNK,))
+            weights = weight[chosen] * (position < n_valid)
+            values = loss(network(judged, inputs[chosen], None), target[chosen])
+            return sums[0] + jnp.sum(values * weights), sums[1] + jnp.sum(weights)
+
+        n_chunks = (n_valid + VALID_CHUNK - 1) // VALID_CHUNK
+        value, weights = jax.lax.fori_loop(0, n_chunks, validate, (0.0, 0.0))
+        return (params, optimiser_state, mean_params), total / n_rows, value / weights
+
+    return compiled(epoch_program)
