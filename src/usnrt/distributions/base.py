@@ -1,0 +1,323 @@
+"""What every predictive distribution here shares: checks of arguments and the public methods."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
+
+class Distribution(ABC):
+    """One distribution a row, for ``n`` rows at once; the methods are those of a frozen scipy distribution.
+
+    A family fills in the hooks (names with an underscore); they receive arguments that were checked and brought
+    to shape ``(n, k)`` already.
+    """
+
+    # Parts of the variance that the maker of the distribution knows better than the family does.
+    _aleatoric: Floats | None = None
+    _epistemic: Floats | None = None
+
+    # -- hooks --
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Number of rows."""
+
+    @abstractmethod
+    def mean(self) -> Floats:
+        """Mean of each row, shape ``(n,)``."""
+
+    @abstractmethod
+    def std(self) -> Floats:
+        """Standard deviation of each row, shape ``(n,)``."""
+
+    @abstractmethod
+    def _logpdf(self, y: Floats) -> Floats: ...
+
+    @abstractmethod
+    def _cdf(self, y: Floats) -> Floats: ...
+
+    @abstractmethod
+    def _ppf(self, q: Floats) -> Floats: ...
+
+    @abstractmethod
+    def _crps(self, y: Floats) -> Floats: ...
+
+    @abstractmethod
+    def _draw(self, size: int, rng: np.random.Generator) -> Floats: ...
+
+    @abstractmethod
+    def _take(self, index: Any) -> Self: ...
+
+    @abstractmethod
+    def _scaled(self, shift: Floats, factor: Floats) -> Self: ...
+
+    def _cdf_left(self, y: Floats) -> Floats:
+        """P(Y < y); differs from the cdf only where a family has point masses."""
+        return self._cdf(y)
+
+    # -- the public methods --
+
+    def var(self) -> Floats:
+        """Variance of each row, shape ``(n,)``; infinite where the square of ``std()`` is."""
+        with np.errstate(over="ignore"):
+            return self.std() ** 2
+
+    @property
+    def aleatoric(self) -> Floats | None:
+        """Variance of the noise, shape ``(n,)``, or None where the two parts are not known."""
+        return self._aleatoric
+
+    @property
+    def epistemic(self) -> Floats | None:
+        """Variance that more data would take away, shape ``(n,)``, or None where it is not known."""
+        return self._epistemic
+
+    def with_parts(self, aleatoric: ArrayLike | None, epistemic: ArrayLike | None) -> Self:
+        """The same distribution with known aleatoric and epistemic variances.
+
+        Parameters
+        ----------
+        aleatoric, epistemic : array-like of shape (n,) or None
+            Variances that ``aleatoric`` and ``epistemic`` shall answer.
+        """
+        changed = copy(self)
+        changed._aleatoric = None if aleatoric is None else self._per_row(aleatoric, "aleatoric")
+        changed._epistemic = None if epistemic is None else self._per_row(epistemic, "epistemic")
+        return changed
+
+    def logpdf(self, y: ArrayLike) -> Floats:
+        """Logarithm of the density at ``y``, a number or of shape ``(n,)`` or ``(n, k)``; same shape back."""
+        return self._on_rows(self._logpdf, y)
+
+    def pdf(self, y: ArrayLike) -> Floats:
+        """Density at ``y``, a number or of shape ``(n,)`` or ``(n, k)``; same shape back."""
+        with np.errstate(over="ignore", under="ignore"):
+            return np.exp(self.logpdf(y))
+
+    def cdf(self, y: ArrayLike) -> Floats:
+        """P(Y <= y) for ``y``, a number or of shape ``(n,)`` or ``(n, k)``; same shape back."""
+        return self._on_rows(self._cdf, y)
+
+    def cdf_left(self, y: ArrayLike) -> Floats:
+        """P(Y < y): equal to ``cdf`` but for point masses, such as a standard deviation of 0."""
+        return self._on_rows(self._cdf_left, y)
+
+    def ppf(self, q: ArrayLike) -> Floats:
+        """Quantiles: the smallest ``y`` with ``cdf(y) >= q``.
+
+        Parameters
+        ----------
+        q : float or array-like of shape (k,)
+            Levels in (0, 1).
+
+        Returns
+        -------
+        ndarray of shape (n,) for one level, (n, k) for k levels
+        """
+        levels = check_levels(q, "q")
+        quantiles = self._ppf(np.atleast_1d(levels))
+        return quantiles[:, 0] if levels.ndim == 0 else quantiles
+
+    def interval(self, coverage: ArrayLike = 0.9) -> Floats:
+        """Central interval that holds ``coverage`` of the probability, the rest halved on both sides.
+
+        Parameters
+        ----------
+        coverage : float or array-like of shape (k,)
+            Probabilities in (0, 1).
+
+        Returns
+        -------
+        ndarray of shape (n, 2) for one coverage, (n, 2, k) for k coverages
+        """
+        wanted = check_levels(coverage, "coverage")
+        tails = (1.0 - np.atleast_1d(wanted)) / 2.0
+        # 1 - tail rounds to 1 for a coverage next to 1, and 1 is no level.
+        upper = np.minimum(1.0 - tails, np.nextafter(1.0, 0.0))
+        ends = self._ppf(np.concatenate([tails, upper])).reshape(len(self), 2, tails.size)
+        return ends[:, :, 0] if wanted.ndim == 0 else ends
+
+    def rvs(
+        self,
+        size: int | None = 1,
+        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    ) -> Floats:
+        """Random values.
+
+        Parameters
+        ----------
+        size : int or None, default=1
+            Values a row.
+        random_state : int, Generator, RandomState or None
+            Where the randomness comes from.
+
+        Returns
+        -------
+        ndarray of shape (n,) for a size of 1 or None, else (n, size)
+        """
+        count = 1 if size is None else size
+        if not isinstance(count, int | np.integer) or count < 1:
+            raise ValueError(f"size must be a positive integer or None, however: size={size!r}")
+        values = self._draw(int(count), as_generator(random_state))
+        return values[:, 0] if count == 1 else values
+
+    def crps(self, y: ArrayLike) -> Floats:
+        r"""Continuous ranked probability score, :math:`\int (F(x) - 1\{x \ge y\})^2 dx`; smaller is better.
+
+        Parameters
+        ----------
+        y : float or array-like of shape (n,)
+            What happened; finite.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        seen = np.asarray(y, dtype=np.float64)
+        if seen.ndim > 1:
+            raise ValueError(
+                f"y must be a number or have shape ({len(self)},), however: y.shape={seen.shape}"
+            )
+        if np.isinf(seen).any():
+            raise ValueError("y must be finite, however: it contains infinity")
+        return self._on_rows(lambda rows: self._crps(rows[:, 0])[:, None], seen)
+
+    def scaled(self, shift: ArrayLike = 0.0, factor: ArrayLike = 1.0) -> Self:
+        """The distribution of ``factor * Y + shift``.
+
+        Parameters
+        ----------
+        shift : float or array-like of shape (n,)
+        factor : float or array-like of shape (n,)
+            Positive.
+        """
+        shift, factor = self._per_row(shift, "shift"), self._per_row(factor, "factor")
+        if not (factor > 0).all():
+            raise ValueError(f"factor must be positive, however: its smallest value is {factor.min()}")
+        changed = self._scaled(shift, factor)
+        changed._aleatoric = None if self._aleatoric is None else self._aleatoric * factor**2
+        changed._epistemic = None if self._epistemic is None else self._epistemic * factor**2
+        return changed
+
+    def __getitem__(self, index: int | slice | ArrayLike) -> Self:
+        """Some of the rows: a slice, row numbers or a mask; one number gives a distribution of one row."""
+        rows = _row_index(index, len(self))
+        chosen = self._take(rows)
+        chosen._aleatoric = None if self._aleatoric is None else self._aleatoric[rows]
+        chosen._epistemic = None if self._epistemic is None else self._epistemic[rows]
+        return chosen
+
+    def to_frame(self, levels: Sequence[float] = (0.05, 0.5, 0.95)) -> Any:
+        """A ``pandas.DataFrame``: mean, std, the parts of the variance where known, and quantiles.
+
+        Parameters
+        ----------
+        levels : sequence of float
+            Levels of the quantiles, one column each, named ``q0.05`` and so on.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError("to_frame needs pandas: pip install 'usnrt[data]'") from error
+        columns = {"mean": self.mean(), "std": self.std()}
+        if self.aleatoric is not None:
+            columns["aleatoric"] = self.aleatoric
+        if self.epistemic is not None:
+            columns["epistemic"] = self.epistemic
+        if len(levels):
+            quantiles = self.ppf(np.atleast_1d(levels))
+            columns |= {f"q{level:g}": quantiles[:, j] for j, level in enumerate(levels)}
+        return pd.DataFrame(columns)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {len(self)} rows>"
+
+    # -- helpers --
+
+    def _per_row(self, values: ArrayLike, name: str) -> Floats:
+        return broadcast_rows({name: values, "": np.zeros(len(self))})[0]
+
+    def _on_rows(self, function: Callable[[Floats], Floats], y: ArrayLike) -> Floats:
+        """Call a hook with ``y`` of shape ``(n, k)`` and give the answer the shape that ``y`` came with."""
+        n = len(self)
+        values = np.asarray(y, dtype=np.float64)
+        if values.ndim == 0:
+            values = np.broadcast_to(values, (n,))
+        if values.ndim > 2 or values.shape[0] != n:
+            raise ValueError(
+                f"y must be a number or have shape ({n},) or ({n}, k), however: y.shape={values.shape}"
+            )
+        if np.isnan(values).any():
+            raise ValueError("y must not contain NaN, however: it does")
+        return function(values[:, None])[:, 0] if values.ndim == 1 else function(values)
+
+
+def check_levels(levels: ArrayLike, name: str) -> Floats:
+    """Levels as an array of 0 or 1 dimensions, each inside (0, 1)."""
+    checked = np.asarray(levels, dtype=np.float64)
+    if checked.ndim > 1:
+        raise ValueError(f"{name} must be a number or a list, however: {name}.shape={checked.shape}")
+    outside = ~((checked > 0) & (checked < 1))
+    if outside.any():
+        raise ValueError(f"{name} must be in (0, 1), however: {name}={checked[outside].flat[0]}")
+    return checked
+
+
+def broadcast_rows(parameters: dict[str, ArrayLike]) -> list[Floats]:
+    """Parameters of a family as finite float arrays of one shape ``(n,)``; numbers are repeated."""
+    arrays = {name: np.asarray(values, dtype=np.float64) for name, values in parameters.items()}
+    for name, values in arrays.items():
+        if values.ndim > 1:
+            raise ValueError(
+                f"{name} must be a number or have shape (n,), however: {name}.shape={values.shape}"
+            )
+        if not np.isfinite(values).all():
+            raise ValueError(f"{name} must be finite, however: it contains NaN or infinity")
+    lengths = {values.size for values in arrays.values() if values.ndim == 1}
+    if len(lengths) > 1:
+        shapes = ", ".join(f"{name or 'the distribution'} {v.shape}" for name, v in arrays.items())
+        raise ValueError(f"parameters must have equal lengths, however: {shapes}")
+    n = lengths.pop() if lengths else 1
+    return [np.broadcast_to(values, (n,)) if values.ndim == 0 else values for values in arrays.values()]
+
+
+def as_generator(
+    random_state: int | np.random.Generator | np.random.RandomState | None,
+) -> np.random.Generator:
+    """A ``Generator`` from a seed, another generator, an old ``RandomState``, or fresh entropy."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(0, 2**31 - 1))
+    return np.random.default_rng(random_state)
+
+
+def standardise(y: Floats, loc: Floats, scale: Floats) -> Floats:
+    """``(y - loc) / scale`` with 0 for 0/0, so that a scale of 0 gives -inf, 0 or inf and never NaN."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+        difference = y - loc
+        z = difference / scale
+    return np.where(difference == 0, 0.0, z)
+
+
+def _row_index(index: int | slice | ArrayLike, n: int) -> slice | NDArray[Any]:
+    if isinstance(index, slice):
+        return index
+    rows = np.atleast_1d(np.asarray(index))
+    if rows.size == 0:
+        rows = rows.astype(np.intp)
+    if rows.ndim != 1 or rows.dtype.kind not in "iub":
+        raise TypeError(f"rows are chosen by a slice, row numbers or a mask, however: {index!r}")
+    if rows.dtype.kind == "b" and rows.size != n:
+        raise IndexError(f"a mask must have one value a row ({n}), however: it has {rows.size}")
+    return rows
+
+
+def row_chunks(n: int, values_a_row: int, at_most: int = 200_000) -> Iterable[slice]:
+    """Slices of rows that together cover ``n`` rows, so that each holds about ``at_most`` values."""
+    step = max(1, at_most // max(1, values_a_row))
+    return (slice(start, min(start + step, n)) for start in range(0, n, step))
