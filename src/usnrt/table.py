@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 class Table(Mapping[str, NDArray[Any]]):
     """Named columns of equal length, printed like a data frame.
 
-    It is a mapping from column name to array, so ``pandas.DataFrame(table)`` and ``polars.DataFrame(dict(table))``
-    work as they are.
+    It is a mapping from column name to array, so ``pandas.DataFrame(table)`` and
+    ``polars.DataFrame(dict(table))`` work as they are.
 
     Parameters
     ----------

@@ -4,7 +4,7 @@ Rows are worked off in chunks of one fixed size, the last one padded, so that a 
 whatever rows are asked with it and however many threads work.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -46,38 +46,12 @@ def forward(network: MLP, params: Params, x: NDArray[np.float32]) -> NDArray[np.
     return x
 
 
-def run_in_chunks(
-    answer: Callable[[NDArray[np.intp]], NDArray[np.float32]], rows: NDArray[np.intp], n_threads: int = 1
-) -> NDArray[np.float32]:
-    """Call ``answer`` with fixed-size pieces of ``rows`` on several threads and put the results together.
-
-    Parameters
-    ----------
-    answer : callable
-        Takes row numbers of shape (CHUNK,), gives an array of shape (CHUNK, ...).
-    rows : ndarray of shape (n,)
-    n_threads : int
-
-    Returns
-    -------
-    ndarray of shape (n, ...)
-    """
-    n_chunks = max(1, -(-len(rows) // CHUNK))
-    padded = np.empty(n_chunks * CHUNK, dtype=np.intp)
-    padded[: len(rows)] = rows
-    padded[len(rows) :] = rows[0] if len(rows) else 0
-    pieces = padded.reshape(n_chunks, CHUNK)
-    if n_threads == 1 or n_chunks == 1:
-        parts = [answer(piece) for piece in pieces]
-    else:
-        # Our threads do the sharing; a second layer of threads in BLAS would only get in their way.
-        with threadpool_limits(1, "blas"), ThreadPoolExecutor(n_threads) as pool:
-            parts = list(pool.map(answer, pieces, chunksize=max(1, n_chunks // (8 * n_threads))))
-    return np.concatenate(parts)[: len(rows)]
-
-
 def predict(
-    network: MLP, params: Params, x: NDArray[np.float32], rows: NDArray[np.intp] | None = None, n_threads: int = 1
+    network: MLP,
+    params: Params,
+    x: NDArray[np.float32],
+    rows: NDArray[np.intp] | None = None,
+    n_threads: int = 1,
 ) -> NDArray[np.float64]:
     """Outputs of one network for some rows of a table.
 
@@ -95,5 +69,57 @@ def predict(
     ndarray of shape (n,) for one output, else (n, n_outputs), float64
     """
     rows = np.arange(len(x)) if rows is None else rows
-    outputs = run_in_chunks(lambda piece: forward(network, params, x[piece]), rows, n_threads).astype(np.float64)
+    return predict_grouped(network, [params], x, np.zeros(len(x), dtype=np.intp), rows, n_threads)
+
+
+def predict_grouped(
+    network: MLP,
+    params_of_group: Sequence[Params],
+    x: NDArray[np.float32],
+    group: NDArray[np.intp],
+    rows: NDArray[np.intp] | None = None,
+    n_threads: int = 1,
+) -> NDArray[np.float64]:
+    """Outputs where each row asks the network of its group, such as the leaf it falls in.
+
+    Parameters
+    ----------
+    network : MLP
+        The one architecture of all groups.
+    params_of_group : sequence of Params
+    x : ndarray of shape (n_table, n_inputs), float32
+    group : ndarray of shape (n_table,)
+        Which network each row asks.
+    rows : ndarray of shape (n,), default=None
+        Rows of the table to answer for; all by default.
+    n_threads : int
+
+    Returns
+    -------
+    ndarray of shape (n,) for one output, else (n, n_outputs), float64
+    """
+    rows = np.arange(len(x)) if rows is None else rows
+    outputs = np.empty((len(rows), network.sizes[-1]))
+    order = np.argsort(group[rows], kind="stable")
+    bounds = np.searchsorted(group[rows][order], np.arange(len(params_of_group) + 1))
+    pieces = [
+        (which, order[start : min(start + CHUNK, bounds[which + 1])])
+        for which in range(len(params_of_group))
+        for start in range(bounds[which], bounds[which + 1], CHUNK)
+    ]
+
+    def answer(piece: tuple[int, NDArray[np.intp]]) -> None:
+        which, places = piece
+        chunk = x[rows[places]]
+        if len(places) < CHUNK:  # the same shape every time, and with it the same bits
+            chunk = np.concatenate([chunk, np.zeros((CHUNK - len(places), x.shape[1]), dtype=np.float32)])
+        outputs[places] = forward(network, params_of_group[which], chunk)[: len(places)]
+
+    if n_threads == 1 or len(pieces) < 4:
+        for piece in pieces:
+            answer(piece)
+    else:
+        # Our threads do the sharing; a second layer of threads in BLAS would only get in their way.
+        with threadpool_limits(1, "blas"), ThreadPoolExecutor(n_threads) as pool:
+            list(pool.map(answer, pieces))
     return outputs[:, 0] if network.sizes[-1] == 1 else outputs

@@ -91,11 +91,17 @@ def hidden_sizes(hidden: Sequence[int | str], n_features: int, name: str = "hidd
     sizes = []
     for size in hidden if not isinstance(hidden, str) else [hidden]:
         try:
-            units = int(round(float(size[:-1]) * n_features)) if isinstance(size, str) and size.endswith("d") else int(size)
+            units = (
+                int(round(float(size[:-1]) * n_features))
+                if isinstance(size, str) and size.endswith("d")
+                else int(size)
+            )
         except (TypeError, ValueError):
             units = 0
         if units < 1:
-            raise ValueError(f"{name} must hold whole numbers from 1 on or multiples like '8d', however: {name}={hidden!r}")
+            raise ValueError(
+                f"{name} must hold whole numbers from 1 on or multiples like '8d', however: {name}={hidden!r}"
+            )
         sizes.append(units)
     return tuple(sizes)
 
@@ -103,4 +109,3 @@ def hidden_sizes(hidden: Sequence[int | str], n_features: int, name: str = "hidd
 def to_numpy(params: Any) -> Params:
     """Copy parameters from a device to the host."""
     return tuple((np.asarray(weights), np.asarray(bias)) for weights, bias in params)
-

@@ -1,0 +1,251 @@
+"""What every model here shares: one way to read tables and targets, and every answer from one distribution."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+)
+
+from usnrt.encode import Column, NetworkInputs, TableEncoder, read_table
+from usnrt.rows import counted_weight, merge_equal_rows
+from usnrt.table import Table
+
+if TYPE_CHECKING:
+    from usnrt.distributions import Distribution
+
+
+@dataclass(frozen=True)
+class TrainingTable:
+    """A table ready to learn from: equal rows merged, the target scaled to mean 0 and std 1.
+
+    Attributes
+    ----------
+    raw : ndarray of shape (n, d), float64
+        Numbers as they are, categories as codes, NaN where missing: what splits look at.
+    inputs : ndarray of shape (n, p), float32
+        Scaled numbers and one-hot categories: what networks look at.
+    y : ndarray of shape (n,)
+        Scaled target.
+    weight : ndarray of shape (n,)
+        How often each row counts.
+    """
+
+    raw: NDArray[np.float64]
+    inputs: NDArray[np.float32]
+    y: NDArray[np.float64]
+    weight: NDArray[np.float64]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of different rows."""
+        return len(self.y)
+
+
+class DistributionalRegressor(RegressorMixin, BaseEstimator):
+    """Base of all models: a scikit-learn regressor whose answer is a distribution.
+
+    A model writes ``_fit(table)``, which learns from a `TrainingTable`, and ``_distribution(raw)``, which answers for
+    encoded rows with a distribution of the *scaled* target; everything else is here.
+
+    A fit that fails or is interrupted leaves the model as it was.
+    """
+
+    categorical_features: Any = None
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from a table.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+            numpy, pandas, polars or pyarrow. Text and categories are categorical; missing values are allowed.
+        y : array-like of shape (n_samples,)
+            The target.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How much each row counts. Whole numbers are repetitions: a weight of 2 is the row given twice. Other
+            weights are scaled to average 1.
+
+        Returns
+        -------
+        self
+        """
+        before = dict(vars(self))
+        try:
+            self._fit(self._training_table(X, y, sample_weight))
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+        return self
+
+    def _fit(self, table: TrainingTable) -> None:
+        raise NotImplementedError(f"{type(self).__name__} must define _fit")
+
+    def _distribution(self, raw: NDArray[np.float64]) -> "Distribution":
+        raise NotImplementedError(f"{type(self).__name__} must define _distribution")
+
+    # -- reading tables -----------------------------------------------------------------------------------------
+
+    def _training_table(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> TrainingTable:
+        if y is None:
+            raise ValueError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
+            )
+        features = read_table(self, X, reset=True)
+        target = read_target(y)
+        check_consistent_length(X, target)
+        if len(target) < 2:
+            raise ValueError(f"{type(self).__name__} needs at least 2 rows, however: n_samples={len(target)}")
+        weight = _check_sample_weight(sample_weight, target, dtype=np.float64, ensure_non_negative=True)
+        if not weight.any():
+            raise ValueError("sample_weight must be positive for some row, however: all weights are 0")
+        encoder = TableEncoder().fit(features, categorical_features=self.categorical_features)
+        raw = encoder.transform(features)
+        rows, weight = merge_equal_rows(raw, target, counted_weight(weight))
+        raw, target = np.asfortranarray(raw[rows]), target[rows]
+        if len(rows) < 2 and sample_weight is not None and len(np.flatnonzero(sample_weight)) < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs at least 2 rows, however: n_samples=1 has a weight"
+            )
+        self.encoder_ = encoder
+        self.inputs_ = NetworkInputs().fit(raw, encoder.columns_, sample_weight=weight)
+        self.target_mean_ = float(np.average(target, weights=weight))
+        spread = float(np.sqrt(np.average((target - self.target_mean_) ** 2, weights=weight)))
+        # A constant target is learnt too: its spread is as good as 0, but not 0, so that densities stay finite.
+        constant = spread <= 1e-12 * abs(self.target_mean_)
+        self.target_std_ = max(1e-12 * abs(self.target_mean_), 1e-100) if constant else spread
+        scaled = np.zeros_like(target) if constant else (target - self.target_mean_) / self.target_std_
+        return TrainingTable(raw, self.inputs_.transform(raw), scaled, weight)
+
+    def _encode(self, X: Any) -> NDArray[np.float64]:
+        check_is_fitted(self)
+        return self.encoder_.transform(read_table(self, X, reset=False))
+
+    @property
+    def columns_(self) -> list[Column]:
+        """What the model knows of each column: name, kind, categories."""
+        return self.encoder_.columns_
+
+    # -- answers ------------------------------------------------------------------------------------------------
+
+    def predict_dist(self, X: Any) -> "Distribution":
+        """Predictive distributions, one a row.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        Distribution
+            With ``mean()``, ``std()``, ``pdf``, ``logpdf``, ``cdf``, ``ppf``, ``interval``, ``rvs``, ``crps``.
+        """
+        return self._distribution(self._encode(X)).scaled(self.target_mean_, self.target_std_)
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Predicted mean and, if asked, standard deviation.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+        return_std : bool, default=False
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,)
+        std : ndarray of shape (n_samples,)
+            Only with ``return_std=True``.
+        """
+        dist = self.predict_dist(X)
+        return (dist.mean(), dist.std()) if return_std else dist.mean()
+
+    def predict_interval(self, X: Any, coverage: float | Sequence[float] = 0.9) -> NDArray[np.float64]:
+        """Intervals that hold the target with a stated probability, with equal tails.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+        coverage : float or sequence of k floats, default=0.9
+            In (0, 1).
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 2), or (n_samples, 2, k) for a sequence
+        """
+        return self.predict_dist(X).interval(coverage)
+
+    def predict_quantiles(self, X: Any, levels: Sequence[float]) -> NDArray[np.float64]:
+        """Quantiles; they never cross.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+        levels : sequence of q floats
+            In (0, 1).
+
+        Returns
+        -------
+        ndarray of shape (n_samples, q)
+        """
+        return self.predict_dist(X).ppf(np.atleast_1d(np.asarray(levels, dtype=np.float64)))
+
+    def predict_variance(self, X: Any) -> Table:
+        """Variance and its parts.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        Table
+            Columns ``aleatoric`` (noise in the target), ``epistemic`` (what more data would take away) and
+            ``total``; NaN where a model does not know a part.
+        """
+        dist = self.predict_dist(X)
+        unknown = np.full(len(dist), np.nan)
+        parts = {
+            "aleatoric": unknown if dist.aleatoric is None else dist.aleatoric,
+            "epistemic": unknown if dist.epistemic is None else dist.epistemic,
+        }
+        return Table({**parts, "total": dist.var()})
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
+
+
+def read_target(y: ArrayLike) -> NDArray[np.float64]:
+    """Check a target: one finite number a row.
+
+    Examples
+    --------
+    >>> from usnrt.base import read_target
+    >>> read_target([1, 2, 3])
+    array([1., 2., 3.])
+    """
+    values = column_or_1d(y, warn=True)
+    if np.iscomplexobj(values):
+        raise ValueError("Complex data not supported: y must hold real numbers")
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"y must hold numbers, however: y[0]={values[0]!r}") from None
+    bad = np.flatnonzero(~np.isfinite(numbers))
+    if len(bad):
+        raise ValueError(
+            f"y must be finite, however: y[{bad[0]}]={numbers[bad[0]]} "
+            "(Input y contains NaN, infinity or a value too large for dtype('float64').)"
+        )
+    return numbers
