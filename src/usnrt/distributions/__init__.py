@@ -1,6 +1,8 @@
 """Predictive distributions, batched over rows: what a model here answers with."""
 
 from usnrt.distributions.base import Distribution
+from usnrt.distributions.mixture import Mixture
 from usnrt.distributions.normal import Normal
+from usnrt.distributions.student_t import StudentT
 
-__all__ = ["Distribution", "Normal"]
+__all__ = ["Distribution", "Mixture", "Normal", "StudentT"]

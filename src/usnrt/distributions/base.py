@@ -14,8 +14,8 @@ Floats = NDArray[np.float64]
 class Distribution(ABC):
     """One distribution a row, for ``n`` rows at once; the methods are those of a frozen scipy distribution.
 
-    A family fills in the hooks (names with an underscore); they receive arguments that were checked and brought
-    to shape ``(n, k)`` already.
+    A family fills in the hooks (names with an underscore); they receive arguments checked and brought to
+    shape ``(n, k)`` already.
     """
 
     # Parts of the variance that the maker of the distribution knows better than the family does.
@@ -181,9 +181,7 @@ class Distribution(ABC):
         """
         seen = np.asarray(y, dtype=np.float64)
         if seen.ndim > 1:
-            raise ValueError(
-                f"y must be a number or have shape ({len(self)},), however: y.shape={seen.shape}"
-            )
+            raise ValueError(f"y must be a number or have shape ({len(self)},), however: y.shape={seen.shape}")
         if np.isinf(seen).any():
             raise ValueError("y must be finite, however: it contains infinity")
         return self._on_rows(lambda rows: self._crps(rows[:, 0])[:, None], seen)
@@ -250,9 +248,7 @@ class Distribution(ABC):
         if values.ndim == 0:
             values = np.broadcast_to(values, (n,))
         if values.ndim > 2 or values.shape[0] != n:
-            raise ValueError(
-                f"y must be a number or have shape ({n},) or ({n}, k), however: y.shape={values.shape}"
-            )
+            raise ValueError(f"y must be a number or have shape ({n},) or ({n}, k), however: y.shape={values.shape}")
         if np.isnan(values).any():
             raise ValueError("y must not contain NaN, however: it does")
         return function(values[:, None])[:, 0] if values.ndim == 1 else function(values)
@@ -274,9 +270,7 @@ def broadcast_rows(parameters: dict[str, ArrayLike]) -> list[Floats]:
     arrays = {name: np.asarray(values, dtype=np.float64) for name, values in parameters.items()}
     for name, values in arrays.items():
         if values.ndim > 1:
-            raise ValueError(
-                f"{name} must be a number or have shape (n,), however: {name}.shape={values.shape}"
-            )
+            raise ValueError(f"{name} must be a number or have shape (n,), however: {name}.shape={values.shape}")
         if not np.isfinite(values).all():
             raise ValueError(f"{name} must be finite, however: it contains NaN or infinity")
     lengths = {values.size for values in arrays.values() if values.ndim == 1}

@@ -1,18 +1,17 @@
 """The normal distribution, one mean and one standard deviation a row."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
-from usnrt.distributions.base import Distribution, Floats, broadcast_rows, standardise
+from usnrt.distributions.base import Floats, broadcast_rows, standardise
+from usnrt.distributions.family import Family
 
 HALF_LOG_2PI = 0.5 * np.log(2.0 * np.pi)
 INV_SQRT_PI = 1.0 / np.sqrt(np.pi)
 
 
-class Normal(Distribution):
+class Normal(Family):
     """Normal distributions.
 
     Parameters
@@ -39,9 +38,7 @@ class Normal(Distribution):
         self._mean, self._std = broadcast_rows({"mean": mean, "std": std})
         if (self._std < 0).any():
             raise ValueError(f"std must be 0 or more, however: its smallest value is {self._std.min()}")
-
-    def __len__(self) -> int:
-        return self._mean.size
+        self.parameters = (self._mean, self._std)
 
     def mean(self) -> Floats:
         """Mean of each row, shape ``(n,)``."""
@@ -51,50 +48,42 @@ class Normal(Distribution):
         """Standard deviation of each row, shape ``(n,)``."""
         return self._std.copy()
 
-    @property
-    def aleatoric(self) -> Floats | None:
-        """Variance of the noise: all of the variance, unless the maker said otherwise."""
-        return self.var() if self._aleatoric is None else self._aleatoric
-
-    def _logpdf(self, y: Floats) -> Floats:
-        return normal_logpdf(y, self._mean[:, None], self._std[:, None])
-
-    def _cdf(self, y: Floats) -> Floats:
-        return normal_cdf(y, self._mean[:, None], self._std[:, None])
-
-    def _cdf_left(self, y: Floats) -> Floats:
-        mean, std = self._mean[:, None], self._std[:, None]
-        return np.where((std == 0) & (y == mean), 0.0, normal_cdf(y, mean, std))
-
-    def _ppf(self, q: Floats) -> Floats:
-        return self._mean[:, None] + self._std[:, None] * ndtri(q)
-
-    def _crps(self, y: Floats) -> Floats:
-        return expected_distance(y - self._mean, self._std) - self._std * INV_SQRT_PI
-
     def _draw(self, size: int, rng: np.random.Generator) -> Floats:
         return self._mean[:, None] + self._std[:, None] * rng.standard_normal((len(self), size))
 
-    def _take(self, index: Any) -> "Normal":
-        return Normal(self._mean[index], self._std[index])
+    @staticmethod
+    def formula_logpdf(y: Floats, *parameters: Floats) -> Floats:
+        """Log density, finite wherever its value fits a float, also for tiny and huge ``std``."""
+        mean, std = parameters
+        z = standardise(y, mean, std)
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore", under="ignore"):
+            values = -0.5 * z * z - np.log(std) - HALF_LOG_2PI
+        # NaN comes from -inf + inf: std == 0, off the mean.
+        return np.where(np.isnan(values), -np.inf, values)
 
-    def _scaled(self, shift: Floats, factor: Floats) -> "Normal":
-        return Normal(factor * self._mean + shift, factor * self._std)
+    @staticmethod
+    def formula_cdf(y: Floats, *parameters: Floats) -> Floats:
+        """P(Y <= y); with ``std`` 0 a step that is 1 from the mean on."""
+        mean, std = parameters
+        with np.errstate(under="ignore"):
+            return np.where((std == 0) & (y == mean), 1.0, ndtr(standardise(y, mean, std)))
 
+    @staticmethod
+    def formula_ppf(q: Floats, *parameters: Floats) -> Floats:
+        """Quantiles."""
+        mean, std = parameters
+        return mean + std * ndtri(q)
 
-def normal_logpdf(y: Floats, mean: Floats, std: Floats) -> Floats:
-    """Log density in log space: finite wherever its value fits a float, also for tiny and huge ``std``."""
-    z = standardise(y, mean, std)
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore", under="ignore"):
-        values = -0.5 * z * z - np.log(std) - HALF_LOG_2PI
-    # std == 0 off the mean: -inf + inf above
-    return np.where(np.isnan(values), -np.inf, values)
+    @staticmethod
+    def formula_distance(y: Floats, *parameters: Floats) -> Floats:
+        r""":math:`E|Y - y| = d(2\Phi(d/s) - 1) + 2 s \phi(d/s)` with :math:`d = y - \mu`."""
+        mean, std = parameters
+        return expected_distance(y - mean, std)
 
-
-def normal_cdf(y: Floats, mean: Floats, std: Floats) -> Floats:
-    """P(Y <= y); with ``std`` 0 a step that is 1 from the mean on."""
-    with np.errstate(under="ignore"):
-        return np.where((std == 0) & (y == mean), 1.0, ndtr(standardise(y, mean, std)))
+    @staticmethod
+    def formula_spread(*parameters: Floats) -> Floats:
+        r""":math:`s / \sqrt{\pi}`."""
+        return parameters[1] * INV_SQRT_PI
 
 
 def expected_distance(difference: Floats, std: Floats) -> Floats:

@@ -1,0 +1,90 @@
+"""Quantiles of a distribution that is known by its cdf and density only, for many rows at once."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from usnrt.distributions.base import Floats
+
+EPS = np.finfo(np.float64).eps
+LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
+
+# Newton's steps need 4-8 rounds. Bisections between floats need at most 64, and every third round is one at last.
+PLAIN_ROUNDS = 30
+ALL_ROUNDS = PLAIN_ROUNDS + 3 * 66
+
+
+def solve_quantiles(
+    cdf_and_pdf: Callable[[NDArray[np.intp], Floats], tuple[Floats, Floats]],
+    q: Floats,
+    lower: Floats,
+    upper: Floats,
+    start: Floats,
+) -> Floats:
+    """The smallest x with cdf(x) >= q, up to rounding, by Newton's steps that never leave a shrinking bracket.
+
+    The steps are taken on the normal scale, ``ndtri(cdf(x)) = ndtri(q)``: there a mixture is nearly a straight
+    line also in its tails, where the cdf itself is flat and plain Newton flies off.
+
+    Parameters
+    ----------
+    cdf_and_pdf : callable
+        ``cdf_and_pdf(problems, x)`` gives cdf and density of the problems with these numbers, at their ``x``.
+    q, lower, upper, start : ndarray of shape (p,)
+        Levels, brackets (cdf(lower) <= q <= cdf(upper)) and first guesses.
+
+    Returns
+    -------
+    ndarray of shape (p,)
+    """
+    lower, upper = lower.copy(), upper.copy()
+    x = np.clip(start, lower, upper)
+    goal = ndtri(q)
+    active = np.flatnonzero(lower < upper)
+    for round_ in range(ALL_ROUNDS):
+        if active.size == 0:
+            break
+        at, level = x[active], q[active]
+        probability, density = cdf_and_pdf(active, at)
+        below = probability < level
+        lower[active] = np.where(below, at, lower[active])
+        upper[active] = np.where(below, upper[active], at)
+        left, right = lower[active], upper[active]
+
+        seen = ndtri(probability)
+        with np.errstate(all="ignore"):
+            # d/dx ndtri(F(x)) = f(x) / phi(ndtri(F(x)))
+            slope_inverse = np.exp(-0.5 * seen * seen - LOG_SQRT_2PI) / density
+            step = (seen - goal[active]) * slope_inverse
+        moved = at - step
+        inside = (moved > left) & (moved < right)
+        if round_ >= PLAIN_ROUNDS and round_ % 3 == 0:
+            middle = _middle_of_floats(left, right)
+            inside[:] = False
+        else:
+            middle = left + 0.5 * (right - left)
+        x[active] = np.where(inside, moved, middle)
+
+        exact = np.abs(probability - level) <= 4.0 * EPS * level
+        # A step below the resolution of x changes nothing; the bracket then ends next to x.
+        still = np.abs(step) <= 2.0 * EPS * np.abs(at)
+        x[active] = np.where(exact | still, at, x[active])
+        closed = np.nextafter(left, np.inf) >= right
+        x[active] = np.where(closed & ~exact, right, x[active])
+        active = active[~(exact | still | closed)]
+    return x
+
+
+def _middle_of_floats(left: Floats, right: Floats) -> Floats:
+    """The number with as many floats to its left as to its right: halves any bracket in at most 64 rounds."""
+    low, high = _order(left), _order(right)
+    middle = low // 2 + high // 2 + (low & high & 1)
+    return _order(middle.view(np.float64)).view(np.float64)
+
+
+def _order(values: Floats) -> NDArray[np.int64]:
+    """Integers in the order of the floats (its own inverse, on the bits)."""
+    bits = np.ascontiguousarray(values).view(np.int64)
+    return np.where(bits < 0, np.iinfo(np.int64).min - bits, bits)

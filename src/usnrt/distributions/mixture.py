@@ -1,0 +1,260 @@
+"""Mixtures of normals or of Student-t distributions: the answer of an ensemble."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from usnrt.distributions._roots import solve_quantiles
+from usnrt.distributions.base import Distribution, Floats, row_chunks
+from usnrt.distributions.family import Family
+from usnrt.distributions.normal import Normal, expected_distance
+from usnrt.distributions.student_t import StudentT
+
+
+class Mixture(Distribution):
+    """A mixture of ``m`` members a row, all normal or all Student-t.
+
+    Its variance has two named parts: ``aleatoric``, the mean of the members' variances, and ``epistemic``, the
+    variance of the members' means; they sum to ``var()``.
+
+    Parameters
+    ----------
+    components : sequence of m distributions, all Normal or all StudentT, each of n rows
+    weights : array-like of shape (m,) or (n, m), or None
+        Weights, 0 or more, scaled to sum to 1; None for equal weights.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n, m)
+    parameters : tuple of ndarray of shape (n, m)
+        The members' parameters, in the order of their family's constructor.
+
+    Examples
+    --------
+    >>> from usnrt.distributions import Mixture, Normal
+    >>> ensemble = Mixture([Normal([0.0], [1.0]), Normal([4.0], [1.0])])
+    >>> ensemble.mean(), ensemble.aleatoric, ensemble.epistemic
+    (array([2.]), array([1.]), array([4.]))
+    >>> ensemble.ppf([0.05, 0.5, 0.95]).round(3)
+    array([[-1.282,  2.   ,  5.282]])
+    >>> ensemble.crps([2.0]).round(4)
+    array([0.7344])
+    """
+
+    def __init__(self, components: Sequence[Normal] | Sequence[StudentT], weights: ArrayLike | None = None) -> None:
+        members: list[Family] = list(components)
+        families = {type(member) for member in members}
+        if len(families) != 1 or not families <= {Normal, StudentT}:
+            names = sorted(family.__name__ for family in families)
+            raise TypeError(f"components must be all Normal or all StudentT, however: {names}")
+        lengths = sorted({len(member) for member in members})
+        if len(lengths) > 1:
+            raise ValueError(f"components must have equal numbers of rows, however: {lengths}")
+        self.family: type[Family] = families.pop()
+        columns = zip(*(member.parameters for member in members))
+        self.parameters: tuple[Floats, ...] = tuple(np.stack(column, axis=1) for column in columns)
+        self.weights = _check_weights(weights, lengths[0], len(members))
+
+    @classmethod
+    def _of(cls, family: type[Family], parameters: tuple[Floats, ...], weights: Floats) -> "Mixture":
+        """A mixture from what another one holds, already checked."""
+        made = cls.__new__(cls)
+        made.family, made.parameters, made.weights = family, parameters, weights
+        return made
+
+    @property
+    def components(self) -> list[Family]:
+        """The members, each a distribution of n rows."""
+        return [self.family(*(p[:, j] for p in self.parameters)) for j in range(self.n_members)]
+
+    @property
+    def n_members(self) -> int:
+        """Number of members."""
+        return self.weights.shape[1]
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    def mean(self) -> Floats:
+        """Mean of each row, shape ``(n,)``."""
+        return np.einsum("nm,nm->n", self.weights, self._member_moments()[0])
+
+    def std(self) -> Floats:
+        """Standard deviation of each row, shape ``(n,)``."""
+        # Scaled first, so that the squares of tiny and huge numbers neither vanish nor overflow.
+        means, stds = self._member_moments()
+        distance = np.abs(means - self.mean()[:, None])
+        unit = np.maximum(stds, distance).max(axis=1)
+        safe = np.where((unit > 0) & np.isfinite(unit), unit, 1.0)[:, None]
+        with np.errstate(over="ignore", under="ignore"):
+            squares = (stds / safe) ** 2 + (distance / safe) ** 2
+        variance = np.einsum("nm,nm->n", self.weights, np.where(self.weights > 0, squares, 0.0))
+        return safe[:, 0] * np.sqrt(variance)
+
+    @property
+    def aleatoric(self) -> Floats | None:
+        """Mean of the members' variances, shape ``(n,)``."""
+        if self._aleatoric is not None:
+            return self._aleatoric
+        with np.errstate(over="ignore", under="ignore"):
+            squares = self._member_moments()[1] ** 2
+        return np.einsum("nm,nm->n", self.weights, np.where(self.weights > 0, squares, 0.0))
+
+    @property
+    def epistemic(self) -> Floats | None:
+        """Variance of the members' means, shape ``(n,)``."""
+        if self._epistemic is not None:
+            return self._epistemic
+        with np.errstate(over="ignore", under="ignore"):
+            squares = (self._member_moments()[0] - self.mean()[:, None]) ** 2
+        return np.einsum("nm,nm->n", self.weights, squares)
+
+    def _member_moments(self) -> tuple[Floats, Floats]:
+        flat = self.family(*(p.ravel() for p in self.parameters))
+        return flat.mean().reshape(self.weights.shape), flat.std().reshape(self.weights.shape)
+
+    def _average(self, formula: Callable[..., Floats], y: Floats) -> Floats:
+        """Weighted mean over the members of a formula at ``y`` (n, k), some rows at a time."""
+        answer = np.empty(y.shape)
+        for rows in row_chunks(len(self), self.n_members * y.shape[1]):
+            values = formula(y[rows, :, None], *(p[rows, None, :] for p in self.parameters))
+            answer[rows] = np.einsum("nkm,nm->nk", values, self.weights[rows])
+        return answer
+
+    def _cdf(self, y: Floats) -> Floats:
+        return np.minimum(self._average(self.family.formula_cdf, y), 1.0)
+
+    def _cdf_left(self, y: Floats) -> Floats:
+        return np.minimum(self._average(self.family.formula_cdf_left, y), 1.0)
+
+    def _logpdf(self, y: Floats) -> Floats:
+        answer = np.empty(y.shape)
+        with np.errstate(divide="ignore"):
+            log_weights = np.log(self.weights)
+        for rows in row_chunks(len(self), self.n_members * y.shape[1]):
+            logs = self.family.formula_logpdf(y[rows, :, None], *(p[rows, None, :] for p in self.parameters))
+            answer[rows] = _log_mean_exp(logs, log_weights[rows, None, :])
+        return answer
+
+    def _ppf(self, q: Floats) -> Floats:
+        quantiles = np.empty((len(self), q.size))
+        for rows in row_chunks(len(self), self.n_members * q.size):
+            quantiles[rows] = self._ppf_of_rows(rows, q)
+        # Two levels next to each other may cross by a rounding error.
+        order = np.argsort(q)
+        quantiles[:, order] = np.maximum.accumulate(quantiles[:, order], axis=1)
+        return quantiles
+
+    def _ppf_of_rows(self, rows: slice, q: Floats) -> Floats:
+        parameters = tuple(p[rows, None, :] for p in self.parameters)
+        at_members = self.family.formula_ppf(q[:, None], *parameters)  # (rows, k, m)
+        shape = at_members.shape[:2]
+        flat = tuple(
+            np.broadcast_to(p, at_members.shape).reshape(-1, self.n_members)
+            for p in (*parameters, self.weights[rows, None, :])
+        )
+
+        def cdf_and_pdf(problems: NDArray[np.intp], x: Floats) -> tuple[Floats, Floats]:
+            *chosen, weights = (p[problems] for p in flat)
+            cdf = self.family.formula_cdf(x[:, None], *chosen)
+            with np.errstate(over="ignore", under="ignore"):
+                pdf = np.exp(self.family.formula_logpdf(x[:, None], *chosen))
+                return np.einsum("pm,pm->p", weights, cdf), (weights * pdf).sum(axis=1)
+
+        start = np.einsum("nkm,nm->nk", at_members, self.weights[rows])
+        found = solve_quantiles(
+            cdf_and_pdf,
+            np.broadcast_to(q, shape).ravel(),
+            at_members.min(axis=2).ravel(),
+            at_members.max(axis=2).ravel(),
+            start.ravel(),
+        )
+        return found.reshape(shape)
+
+    def _crps(self, y: Floats) -> Floats:
+        distance = self._average(self.family.formula_distance, y[:, None])[:, 0]
+        spread = self._normal_spread() if self.family is Normal else self._t_spread()
+        return np.maximum(distance - spread, 0.0)
+
+    def _normal_spread(self) -> Floats:
+        """E|Y - Y'| / 2 of two draws: a difference of two normals is normal (Grimit et al. 2006)."""
+        means, stds = self.parameters
+        spread = np.zeros(len(self))
+        for i in range(self.n_members):
+            for j in range(i + 1):
+                both = self.weights[:, i] * self.weights[:, j] * (0.5 if i == j else 1.0)
+                std = np.hypot(stds[:, i], stds[:, j])
+                spread += both * expected_distance(means[:, i] - means[:, j], std)
+        return spread
+
+    def _t_spread(self) -> Floats:
+        """E|Y - Y'| / 2 of two draws: closed for a member with itself, by quadrature for two members.
+
+        E|Y_i - Y_j| is the mean over Y_i of E|Y_j - y|, which has a closed form. Averaging over the narrower of
+        the two keeps the integrand smooth at the scale of the nodes; the relative error is 3e-8 as a rule, 2e-5 at
+        worst (df near 1).
+        """
+        nodes, steps = _double_exponential_nodes()
+        own = self.family.formula_spread(*self.parameters)
+        spread = np.einsum("nm,nm->n", self.weights**2, own)
+        for rows in row_chunks(len(self), 2 * nodes.size):
+            for i in range(self.n_members):
+                for j in range(i):
+                    first, second = (tuple(p[rows, k, None] for p in self.parameters) for k in (i, j))
+                    swap = first[2] > second[2]
+                    df, loc, scale = (np.where(swap, b, a) for a, b in zip(first, second))
+                    wide = tuple(np.where(swap, a, b) for a, b in zip(first, second))
+                    with np.errstate(under="ignore"):
+                        mass = np.exp(self.family.formula_logpdf(nodes, df, np.zeros(()), np.ones(()))) * steps
+                    distance = self.family.formula_distance(loc + scale * nodes, *wide)
+                    pair = self.weights[rows, i] * self.weights[rows, j]
+                    spread[rows] += pair * np.einsum("pk,pk->p", mass, distance)
+        return spread
+
+    def _draw(self, size: int, rng: np.random.Generator) -> Floats:
+        edges = np.cumsum(self.weights, axis=1)[:, None, :]
+        uniform = rng.random((len(self), size))
+        last = self.n_members - 1 - np.argmax(self.weights[:, ::-1] > 0, axis=1)
+        member = np.minimum((uniform[:, :, None] >= edges).sum(axis=2), last[:, None])
+        chosen = [np.take_along_axis(p, member, axis=1).ravel() for p in self.parameters]
+        return self.family(*chosen)._draw(1, rng).reshape(len(self), size)
+
+    def _take(self, index: Any) -> "Mixture":
+        return Mixture._of(self.family, tuple(p[index] for p in self.parameters), self.weights[index])
+
+    def _scaled(self, shift: Floats, factor: Floats) -> "Mixture":
+        *others, loc, scale = self.parameters
+        changed = (*others, factor[:, None] * loc + shift[:, None], factor[:, None] * scale)
+        return Mixture._of(self.family, changed, self.weights)
+
+
+def _check_weights(weights: ArrayLike | None, n: int, m: int) -> Floats:
+    if weights is None:
+        return np.full((n, m), 1.0 / m)
+    values = np.asarray(weights, dtype=np.float64)
+    if values.shape not in ((m,), (n, m)):
+        raise ValueError(f"weights must have shape ({m},) or ({n}, {m}), however: weights.shape={values.shape}")
+    if not np.isfinite(values).all() or (values < 0).any():
+        raise ValueError("weights must be finite and 0 or more, however: some are not")
+    total = values.sum(axis=-1, keepdims=True)
+    if (total == 0).any():
+        raise ValueError("weights must have a positive sum in every row, however: a sum is 0")
+    return np.broadcast_to(values / total, (n, m)).copy()
+
+
+def _log_mean_exp(logs: Floats, log_weights: Floats) -> Floats:
+    """``log(sum(exp(logs + log_weights)))`` over the last axis; infinities keep their meaning."""
+    terms = np.where(np.isneginf(log_weights), -np.inf, logs + log_weights)
+    largest = terms.max(axis=-1, keepdims=True)
+    pivot = np.where(np.isfinite(largest), largest, 0.0)
+    with np.errstate(divide="ignore", under="ignore", over="ignore"):
+        return np.log(np.exp(terms - pivot).sum(axis=-1)) + pivot[..., 0]
+
+
+def _double_exponential_nodes(step: float = 0.125, reach: float = 5.0) -> tuple[Floats, Floats]:
+    """Nodes ``sinh(pi/2 sinh(t))`` and their derivatives times the step: for tails of any power."""
+    t = np.arange(-reach, reach + step / 2, step)
+    inner = 0.5 * np.pi * np.sinh(t)
+    return np.sinh(inner), step * np.cosh(inner) * 0.5 * np.pi * np.cosh(t)
