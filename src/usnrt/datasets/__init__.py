@@ -1,5 +1,17 @@
 """Data sets: the paper's 17 from UCI, and generated tables whose noise is known."""
 
 from usnrt.datasets.generators import Truth, make_heteroscedastic
+from usnrt.datasets.loaders import fetch, list_datasets
+from usnrt.datasets.specs import Spec, get_spec
+from usnrt.datasets.splits import seeds_for, train_test_rows
 
-__all__ = ["Truth", "make_heteroscedastic"]
+__all__ = [
+    "Spec",
+    "Truth",
+    "fetch",
+    "get_spec",
+    "list_datasets",
+    "make_heteroscedastic",
+    "seeds_for",
+    "train_test_rows",
+]

@@ -1,0 +1,174 @@
+"""Finding a data set's files on disk, and getting them from UCI when they are nowhere."""
+
+import errno
+import gzip
+import hashlib
+import io
+import os
+import sys
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from usnrt.datasets.specs import DataFile, Spec
+
+DEFAULT_URL = "https://archive.ics.uci.edu/static/public"
+
+
+def default_data_home() -> Path:
+    """The folder downloads are kept in: ``USNRT_CACHE``, or the system's cache folder."""
+    if named := os.environ.get("USNRT_CACHE"):
+        return Path(named)
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "usnrt"
+
+
+def archive_url(spec: Spec) -> str:
+    """Address of a set's zip; the environment variable ``USNRT_DATA_URL`` names another server."""
+    base = os.environ.get("USNRT_DATA_URL", DEFAULT_URL).rstrip("/")
+    return f"{base}/{spec.uci_id}/{spec.slug}.zip"
+
+
+def archive_name(spec: Spec) -> str:
+    """File name of a downloaded archive; sets that share one archive share the file."""
+    return f"uci-{spec.uci_id}.zip"
+
+
+def get_files(spec: Spec, data_home: Path, download: bool) -> list[bytes]:
+    """Contents of all files of a set, in order and verified.
+
+    Looks in the folder ``USNRT_DATA`` names, then in ``data_home``, then downloads.
+    """
+    places = [Path(os.environ["USNRT_DATA"])] if os.environ.get("USNRT_DATA") else []
+    places.append(data_home)
+    for place in places:
+        if (found := _find(spec, place)) is not None:
+            return found
+    if not download:
+        raise FileNotFoundError(_what_to_put_where(spec, places, "and downloading was not allowed"))
+    return _download(spec, data_home, places)
+
+
+def _what_to_put_where(spec: Spec, places: list[Path], why: str) -> str:
+    names = " and ".join(file.name for file in spec.files)
+    looked = " or ".join(str(place) for place in places)
+    return (
+        f"data set {spec.key!r} was not found in {looked} {why}: put {spec.key}.zip or {names} from {spec.page} "
+        f"into {places[-1]}, or name their folder in the environment variable USNRT_DATA"
+    )
+
+
+def _find(spec: Spec, place: Path) -> list[bytes] | None:
+    """The set's files below ``place``: in an archive, or lying there unpacked; None when absent."""
+    for folder in (place, place / "uci", place / spec.key):
+        for archive in (folder / f"{spec.key}.zip", folder / archive_name(spec)):
+            if archive.is_file():
+                return read_archive(archive, spec)
+        loose = [_first_existing(folder, file) for file in spec.files]
+        if all(path is not None for path in loose):
+            return [_verified(path.read_bytes(), file, path) for path, file in zip(loose, spec.files) if path]
+    return None
+
+
+def _first_existing(folder: Path, file: DataFile) -> Path | None:
+    return next((folder / n for n in (file.name, *file.aliases) if (folder / n).is_file()), None)
+
+
+def read_archive(path: Path, spec: Spec) -> list[bytes]:
+    """Contents of a set's files inside a zip, also where that zip holds further zips, as UCI's often do."""
+    try:
+        contents: dict[str, bytes] = {}
+        with zipfile.ZipFile(path) as archive:
+            wanted = {name for file in spec.files for name in (file.name, *file.aliases)}
+            for name, content in _members(archive, wanted):
+                contents.setdefault(name, content)
+    except (zipfile.BadZipFile, zlib.error, gzip.BadGzipFile, EOFError) as error:
+        raise ValueError(f"{path} must be a whole zip archive, however: {error}; delete it and fetch again") from error
+    found = []
+    for file in spec.files:
+        there = [contents[n] for n in (file.name, *file.aliases) if n in contents]
+        if not there:
+            raise ValueError(f"{path} must hold {file.name}, however: it does not")
+        found.append(_verified(there[0], file, path))
+    return found
+
+
+def _members(archive: zipfile.ZipFile, wanted: set[str]) -> Iterator[tuple[str, bytes]]:
+    for member in archive.namelist():
+        name = member.rsplit("/", 1)[-1]
+        if member.startswith("__MACOSX/"):
+            continue
+        if name in wanted:
+            yield name, archive.read(member)
+        elif name.endswith(".gz") and name.removesuffix(".gz") in wanted:
+            yield name.removesuffix(".gz"), gzip.decompress(archive.read(member))
+        elif name.endswith(".zip"):
+            with zipfile.ZipFile(io.BytesIO(archive.read(member))) as inner:
+                yield from _members(inner, wanted)
+
+
+def _verified(content: bytes, file: DataFile, where: Path) -> bytes:
+    found = hashlib.sha256(content).hexdigest()
+    if file.sha256 is not None and found != file.sha256:
+        raise ValueError(
+            f"{file.name} in {where} must have the SHA-256 {file.sha256}, however: {found}; "
+            "it is damaged or another version"
+        )
+    return content
+
+
+def _download(spec: Spec, data_home: Path, places: list[Path]) -> list[bytes]:
+    try:
+        import pooch
+        from requests.exceptions import RequestException
+    except ImportError as error:
+        raise ImportError("downloading data sets needs pooch: pip install 'usnrt[data]'") from error
+    verified: list[bytes] = []
+
+    def get_and_verify(url: str, output_file: str, manager: object) -> None:
+        # Verified while still in a temporary file: what fails never enters the cache.
+        downloader = pooch.HTTPDownloader(progressbar=_Progress(spec.key), timeout=60)
+        downloader(url, output_file, manager)
+        verified.extend(read_archive(Path(output_file), spec))
+
+    logger = pooch.get_logger()
+    level = logger.level
+    logger.setLevel("WARNING")  # its talk of hashes to paste is for developers
+    url = archive_url(spec)
+    try:
+        pooch.retrieve(url, known_hash=None, fname=archive_name(spec), path=data_home, downloader=get_and_verify)
+    except RequestException as error:
+        reason = f"and could not be downloaded from {url} ({type(error).__name__})"
+        raise FileNotFoundError(_what_to_put_where(spec, places, reason)) from error
+    except ValueError as error:
+        raise ValueError(f"the download of {spec.key!r} from {url} failed and was thrown away: {error}") from error
+    except OSError as error:
+        number = error.errno if error.errno is not None else errno.EIO
+        reason = error.strerror or str(error)
+        raise OSError(number, f"cannot keep the download of {spec.key!r} in {data_home}: {reason}") from error
+    finally:
+        logger.setLevel(level)
+    return verified
+
+
+class _Progress:
+    """How far a download is, on stderr; the four things pooch asks of a progress bar."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.total, self._done, self._shown = name, 0, 0, -1
+
+    def update(self, n: int) -> None:
+        self._done += n
+        megabytes = self._done // 1_000_000
+        if megabytes != self._shown and sys.stderr.isatty():
+            self._shown = megabytes
+            whole = f" of {self.total / 1e6:.0f}" if self.total else ""
+            print(f"\rdownloading {self.name}: {megabytes}{whole} MB", end="", file=sys.stderr, flush=True)
+
+    def reset(self) -> None:
+        self._done = 0
+
+    def close(self) -> None:
+        if self._shown >= 0:
+            print(file=sys.stderr)
