@@ -119,8 +119,7 @@ class TableEncoder:
             return FeatureColumn("empty", np.full(len(column.values), np.nan))
         if column.type not in (expected, "empty"):
             raise ValueError(
-                f"column {name!r} must hold {_WORDS[expected]} as in fit, "
-                f"however: it holds {_WORDS[column.type]}"
+                f"column {name!r} must hold {_WORDS[expected]} as in fit, however: it holds {_WORDS[column.type]}"
             )
         return column
 
@@ -150,8 +149,7 @@ def _resolve_categorical(spec: Any, table: FeatureTable) -> set[int]:
     for position in sorted(positions):
         if table.column(position).type == "date":
             raise ValueError(
-                "categorical_features must name numbers or text, "
-                f"however: {table.names[position]!r} holds dates"
+                f"categorical_features must name numbers or text, however: {table.names[position]!r} holds dates"
             )
     return positions
 
@@ -163,9 +161,7 @@ def _position(entry: Any, table: FeatureTable) -> int:
         return table.names.index(entry)
     if isinstance(entry, int | np.integer) and not isinstance(entry, bool):
         if not -table.n_columns <= entry < table.n_columns:
-            raise ValueError(
-                f"categorical_features must be positions below {table.n_columns}, however: {int(entry)}"
-            )
+            raise ValueError(f"categorical_features must be positions below {table.n_columns}, however: {int(entry)}")
         return int(entry) % table.n_columns
     raise ValueError(f"categorical_features must hold names or positions, however: {entry!r}")
 
@@ -179,10 +175,7 @@ def _describe(column: FeatureColumn, name: str, index: int, named: bool) -> list
         missing = bool(np.isnat(column.values).any())
         parts = {part: calendar_part(column.values, part) for part in CALENDAR_PARTS}
         telling = [part for part, values in parts.items() if np.unique(values[~np.isnan(values)]).size > 1]
-        return [
-            replace(base, name=f"{name} ({part})", part=part, has_missing=missing)
-            for part in telling or ["year"]
-        ]
+        return [replace(base, name=f"{name} ({part})", part=part, has_missing=missing) for part in telling or ["year"]]
     if column.type == "text":
         seen = {value for value in column.values if value is not None}
         order = _natural_order(seen) if column.labels is None else [x for x in column.labels if x in seen]
@@ -192,11 +185,7 @@ def _describe(column: FeatureColumn, name: str, index: int, named: bool) -> list
     if named:
         codes = np.unique(column.values[~np.isnan(column.values)])
         labels = tuple(_number_label(code, column.boolean) for code in codes)
-        return [
-            replace(
-                base, kind="categorical", categories=labels, codes=tuple(codes.tolist()), has_missing=missing
-            )
-        ]
+        return [replace(base, kind="categorical", categories=labels, codes=tuple(codes.tolist()), has_missing=missing)]
     return [replace(base, has_missing=missing)]
 
 

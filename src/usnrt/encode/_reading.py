@@ -106,7 +106,12 @@ def as_table(X: Any) -> FeatureTable:
 
 def _as_frame(X: Any) -> Any:
     """X as a narwhals frame, or None if it is no data frame."""
-    frame = nw.from_native(X, pass_through=True)
+    try:
+        frame = nw.from_native(X, pass_through=True)
+    except nw.exceptions.DuplicateError:
+        names = list(X.column_names if hasattr(X, "column_names") else X.columns)  # pyarrow, pandas
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"X must have column names that differ, however: {twice!r} is there twice") from None
     if isinstance(frame, nw.LazyFrame):
         raise TypeError(f"X must be a table in memory (collect it first), however: type={type(X).__name__}")
     return frame if isinstance(frame, nw.DataFrame) else None
@@ -180,9 +185,7 @@ def _kind_of(kind: type, name: str) -> str:
         return "date"
     if issubclass(kind, numbers.Complex):
         raise ValueError(f"Complex data not supported, however: column {name!r} holds {kind.__name__}")
-    raise TypeError(
-        f"argument must be a string or a number, however: column {name!r} holds a {kind.__name__}"
-    )
+    raise TypeError(f"argument must be a string or a number, however: column {name!r} holds a {kind.__name__}")
 
 
 def _as_number(value: Any) -> float:
@@ -238,16 +241,11 @@ def _seconds(durations: NDArray[Any]) -> NDArray[np.float64]:
 
 def _read_frame(frame: nw.DataFrame[Any], estimator: Any) -> FeatureTable:
     names = [str(name) for name in frame.columns]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(f"X must have column names that differ, however: {twice[0]!r} is there twice")
     n_rows, n_columns = frame.shape
     by = f" by {type(estimator).__name__}" if estimator is not None else ""
     for count, what in ((n_rows, "sample(s)"), (n_columns, "feature(s)")):
         if count == 0:
-            raise ValueError(
-                f"Found array with 0 {what} (shape={frame.shape}) while a minimum of 1 is required{by}."
-            )
+            raise ValueError(f"Found array with 0 {what} (shape={frame.shape}) while a minimum of 1 is required{by}.")
     columns = [_from_series(series, name) for series, name in zip(frame.iter_columns(), names)]
     return FeatureTable(names, n_rows, columns)
 
@@ -261,6 +259,7 @@ def _from_series(series: nw.Series[Any], name: str) -> FeatureColumn:
     if dtype in (nw.String, nw.Categorical, nw.Enum):
         # to_list, not to_numpy: narwhals 2 fills missing entries of arrow dictionaries with their neighbours
         text = np.array(series.cast(nw.String).to_list(), dtype=object)
+        text[series.is_null().to_numpy()] = None  # pandas has several ways to write it
         labels = tuple(str(label) for label in dtype.categories) if isinstance(dtype, nw.Enum) else None
         return _text_column(text, labels)
     if dtype in (nw.List, nw.Array, nw.Struct, nw.Binary):
