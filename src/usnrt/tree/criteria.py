@@ -1,0 +1,384 @@
+"""What makes a split good: the criteria of the split search, and how to add one.
+
+A criterion is a `Criterion` with two methods. ``prepare`` looks once at a node's residuals, targets and weights and
+keeps what it needs; ``best_cut`` then judges one feature, given as a `Column`, and answers with a `Cut` (or None when
+no division leaves enough rows on both sides). `SearchCriterion` holds what the criteria share that test every cut;
+one that tests something else overrides ``best_cut``, as `Support` does. To offer it by name, add it to `CRITERIA`;
+`usnrt.tree.split.best_split` takes an instance as well::
+
+    class FirstCut(Criterion):                      # cuts each feature at its lowest admissible threshold
+        def prepare(self, residuals, target, weight):
+            return weight
+        def category_values(self, node, group, n_groups):
+            return np.arange(n_groups, dtype=float)
+        def best_cut(self, node, column, min_weight):
+            for arrangement in column.arrangements():
+                for position in arrangement.admissible(node, min_weight):
+                    return Cut(arrangement.threshold(position), arrangement.missing_left, 0.0, 1.0, 0.0, 1)
+            return None
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import frexp, inf, ldexp, sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usnrt.tree import _kernels
+from usnrt.tree.pvalue import log10_p
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+class Cut(NamedTuple):
+    """The best division of the rows along one feature.
+
+    Attributes
+    ----------
+    threshold : float
+        Values at most this go left; +inf divides the missing values from all others.
+    missing_left : bool
+        Where missing values go.
+    statistic, df : float
+        The test statistic, and its degrees of freedom.
+    merit : float
+        What features are ranked by, larger is better.
+    n_candidates : int
+        How many tests this one was chosen from.
+    """
+
+    threshold: float
+    missing_left: bool
+    statistic: float
+    df: float
+    merit: float
+    n_candidates: int
+
+
+class Arrangement(NamedTuple):
+    """One way to line up the rows: by value, the missing ones last or first.
+
+    ``order`` (n,) are the rows, ``values`` (n,) their values in that order, ``allowed`` (n - 1,) whether the rows up
+    to a position may be cut from those behind it.
+    """
+
+    order: IntArray
+    values: FloatArray
+    allowed: NDArray[np.bool_]
+    missing_left: bool
+
+    def threshold(self, position: int) -> float:
+        """The threshold of a cut behind this position: halfway between the values, if that is safe."""
+        return midpoint(float(self.values[position]), float(self.values[position + 1]))
+
+    def admissible(self, weight: FloatArray, min_weight: float) -> IntArray:
+        """The allowed positions that leave `min_weight` on both sides."""
+        before = np.cumsum(weight[self.order])[:-1]
+        total = weight.sum()
+        return np.flatnonzero(self.allowed & (before >= min_weight) & (total - before >= min_weight))
+
+
+class Column:
+    """One feature's values in a node, sorted; NaN is missing.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+    """
+
+    def __init__(self, values: FloatArray) -> None:
+        self.values = values
+        self._order = np.argsort(values)  # NaN last
+        self._sorted = values[self._order]
+        # NaN sorts last, so the last value tells whether any is missing
+        self.n_missing = int(np.isnan(values).sum()) if len(values) and np.isnan(self._sorted[-1]) else 0
+
+    def arrangements(self) -> Iterator[Arrangement]:
+        """The rows by value with the missing ones on the right and, if there are any, once more on the left.
+
+        The cut between all present and all missing values belongs to the first arrangement.
+        """
+        order, values, n_present = self._order, self._sorted, len(self.values) - self.n_missing
+        with np.errstate(invalid="ignore"):
+            allowed = values[1:] > values[:-1]
+        if self.n_missing == 0:
+            yield Arrangement(order, values, allowed, False)
+        elif n_present > 0:
+            allowed[n_present - 1] = True
+            yield Arrangement(order, values, allowed, False)
+            order, values = np.roll(order, self.n_missing), np.roll(values, self.n_missing)
+            with np.errstate(invalid="ignore"):
+                yield Arrangement(order, values, values[1:] > values[:-1], True)
+
+
+def midpoint(low: float, high: float) -> float:
+    """A threshold t with low <= t < high: halfway, or `low` where rounding would not keep that.
+
+    Examples
+    --------
+    >>> from usnrt.tree.criteria import midpoint
+    >>> midpoint(1.0, 2.0), midpoint(1.0, float("inf")), midpoint(1.0, float("nan"))
+    (1.5, 1.0, inf)
+    """
+    if np.isnan(high):
+        return inf
+    middle = 0.5 * low + 0.5 * high
+    return middle if low <= middle < high else low
+
+
+def standardise(values: FloatArray, weight: FloatArray) -> FloatArray:
+    """Values less their mean, over their standard deviation, safe for any scale and offset."""
+    largest = float(np.abs(values).max())
+    if largest > 0:
+        # A power of two changes no digit, so that a large offset costs no accuracy.
+        half = frexp(largest)[1] // 2
+        values = values * ldexp(1.0, -half) * ldexp(1.0, half - frexp(largest)[1])
+    values = values - np.average(values, weights=weight)
+    spread = sqrt(np.average(values**2, weights=weight))
+    return values / spread if spread > 0 else values
+
+
+@dataclass(frozen=True)
+class TestedValues:
+    """A node's values under test, standardised, sorted and summed once for all features."""
+
+    values: FloatArray
+    weight: FloatArray
+    rank: IntArray
+    row_by_rank: IntArray
+    values_by_rank: FloatArray
+    total: FloatArray
+
+    @classmethod
+    def of(cls, values: FloatArray, weight: FloatArray) -> "TestedValues":
+        values = standardise(values, weight)
+        row_by_rank = np.argsort(values, kind="stable")
+        rank = np.empty_like(row_by_rank)
+        rank[row_by_rank] = np.arange(len(values))
+        values_by_rank = values[row_by_rank]
+        total = _kernels.fenwick(values_by_rank, weight[row_by_rank])
+        return cls(values, weight, rank, row_by_rank, values_by_rank, total)
+
+
+class Criterion:
+    """Interface of a splitting criterion, see the module's documentation."""
+
+    #: whether `best_subset` tests all subsets of few categories; otherwise they are ordered by `category_values`
+    tests_subsets = False
+
+    def prepare(self, residuals: FloatArray, target: FloatArray | None, weight: FloatArray) -> Any:
+        """What the other methods need to know of a node; all arrays have shape (n,)."""
+        raise NotImplementedError
+
+    def best_cut(self, node: Any, column: Column, min_weight: float) -> Cut | None:
+        """The best cut of one feature with at least `min_weight` on both sides."""
+        raise NotImplementedError
+
+    def category_values(self, node: Any, group: IntArray, n_groups: int) -> FloatArray:
+        """A number for each category, (n_groups,), to cut them by as a numeric feature; `group` is -1 for missing."""
+        raise NotImplementedError
+
+    def best_subset(self, node: Any, group: IntArray, masks: IntArray, min_weight: float) -> tuple[int, Cut] | None:
+        """The best of the divisions into groups in the mask and others, and its index among the masks."""
+        raise NotImplementedError
+
+
+class SearchCriterion(Criterion):
+    """A two-sample t-test of every possible cut; the largest |T| wins.
+
+    All cuts of a node have the same degrees of freedom, so the largest |T| has the smallest p, also where p underflows.
+    """
+
+    tests_subsets = True
+    kind = _kernels.CENTRE_MEAN
+
+    def prepare(self, residuals: FloatArray, target: FloatArray | None, weight: FloatArray) -> TestedValues:
+        return TestedValues.of(residuals, weight)
+
+    def best_cut(self, node: TestedValues, column: Column, min_weight: float) -> Cut | None:
+        best: Cut | None = None
+        n_candidates = 0
+        for arrangement in column.arrangements():
+            position, statistic, n_tests = self._scan(node, arrangement, min_weight, np.empty(0))
+            n_candidates += n_tests
+            if position < 0:
+                continue
+            cut = self._cut(node, arrangement.threshold(position), arrangement.missing_left, statistic)
+            if best is None or _better(cut, best):
+                best = cut
+        return best._replace(n_candidates=n_candidates) if best else None
+
+    def statistics(self, node: TestedValues, arrangement: Arrangement, min_weight: float) -> FloatArray:
+        """T of every admissible cut of an arrangement, (n - 1,), NaN elsewhere."""
+        every = np.full(len(arrangement.order) - 1, np.nan)
+        self._scan(node, arrangement, min_weight, every)
+        return every
+
+    def best_subset(
+        self, node: TestedValues, group: IntArray, masks: IntArray, min_weight: float
+    ) -> tuple[int, Cut] | None:
+        index, statistic, n_candidates = _kernels.scan_subsets(
+            masks, group, node.row_by_rank, node.values_by_rank, node.weight, min_weight, self.kind
+        )
+        if index < 0:
+            return None
+        return index, self._cut(node, 0.0, False, statistic)._replace(n_candidates=n_candidates)
+
+    def category_values(self, node: TestedValues, group: IntArray, n_groups: int) -> FloatArray:
+        # Ranks, so that categories of equal score still are apart; the first category of them comes first.
+        scores = _group_means(self._score(node), node.weight, group, n_groups)
+        values = np.empty(n_groups)
+        values[np.argsort(scores, kind="stable")] = np.arange(n_groups)
+        return values
+
+    def _score(self, node: TestedValues) -> FloatArray:
+        return np.abs(node.values)  # standardised: the node's mean is 0
+
+    def _scan(
+        self, node: TestedValues, arrangement: Arrangement, min_weight: float, every: FloatArray
+    ) -> tuple[int, float, int]:
+        return _kernels.scan_cuts(
+            arrangement.order,
+            arrangement.allowed,
+            node.values,
+            node.weight,
+            node.rank,
+            node.values_by_rank,
+            node.total,
+            min_weight,
+            self.kind,
+            every,
+        )
+
+    def _cut(self, node: TestedValues, threshold: float, missing_left: bool, statistic: float) -> Cut:
+        return Cut(threshold, missing_left, statistic, float(node.weight.sum()) - 2, abs(statistic), 1)
+
+
+class Levene(SearchCriterion):
+    """The paper's: Levene's test for equal spread of the residuals, absolute deviations from each side's mean."""
+
+
+class BrownForsythe(SearchCriterion):
+    """Levene's test with deviations from each side's median, sturdier against skewed residuals."""
+
+    kind = _kernels.CENTRE_MEDIAN
+
+
+class Cart(SearchCriterion):
+    """CART's: the largest decrease of the target's sum of squares, which is the largest |t| between the sides."""
+
+    kind = _kernels.RAW_VALUES
+
+    def prepare(self, residuals: FloatArray, target: FloatArray | None, weight: FloatArray) -> TestedValues:
+        if target is None:
+            raise ValueError("target must be given for the criterion 'cart', however: target=None")
+        return TestedValues.of(target, weight)
+
+    def _score(self, node: TestedValues) -> FloatArray:
+        return node.values  # ordered by their means, categories need no subsets
+
+
+class Support(Criterion):
+    """SUPPORT's (Chaudhuri et al. 1994): only the signs of the residuals count.
+
+    Rows of positive and of other residuals are compared in each feature, by a t-test of its means and by Levene's test
+    of its spreads; the feature with the smallest p is cut halfway between the two means, or at the nearest admissible
+    threshold. Missing values take no part in the tests and go to the side where the cut is closer to the one wanted,
+    or else where more rows are. Categories are represented by their share of positive residuals. The statistic is
+    that of the winning test, positive minus other residuals.
+    """
+
+    def prepare(
+        self, residuals: FloatArray, target: FloatArray | None, weight: FloatArray
+    ) -> tuple[NDArray[np.bool_], FloatArray]:
+        return residuals > 0, weight
+
+    def category_values(self, node: tuple[NDArray[np.bool_], FloatArray], group: IntArray, n_groups: int) -> FloatArray:
+        positive, weight = node
+        return _group_means(positive.astype(float), weight, group, n_groups)
+
+    def best_cut(self, node: tuple[NDArray[np.bool_], FloatArray], column: Column, min_weight: float) -> Cut | None:
+        positive, weight = node
+        present = ~np.isnan(column.values)
+        first, second = present & positive, present & ~positive
+        w_first, w_second = weight[first].sum(), weight[second].sum()
+        if w_first == 0 or w_second == 0 or w_first + w_second <= 2:
+            return None
+        values = np.full(len(weight), np.nan)
+        values[present] = standardise(column.values[present], weight[present])
+        means = [np.average(values[rows], weights=weight[rows]) for rows in (first, second)]
+        deviations = np.abs(values - np.where(positive, means[0], means[1]))
+        wanted = (means[0] + means[1]) / 2
+        nearest = self._nearest_cut(column, values, wanted, weight, min_weight)
+        if nearest is None:
+            return None
+        tests = [_t_test(sample, weight, first, second) for sample in (values, deviations)]
+        statistic = max(tests, key=abs)
+        df = float(w_first + w_second - 2)
+        return Cut(*nearest, statistic, df, -log10_p(statistic, df), 2)
+
+    def _nearest_cut(
+        self, column: Column, values: FloatArray, wanted: float, weight: FloatArray, min_weight: float
+    ) -> tuple[float, bool] | None:
+        best: tuple[tuple[float, bool, float], float, bool] | None = None
+        for arrangement in column.arrangements():
+            scaled = values[arrangement.order]
+            positions = arrangement.admissible(weight, min_weight)
+            positions = positions[~np.isnan(scaled[positions + 1])]  # not all present against the missing
+            if len(positions) == 0:
+                continue
+            low, high = scaled[positions], scaled[positions + 1]
+            distances = np.maximum(np.maximum(low - wanted, wanted - high), 0.0)
+            nearest = int(np.argmin(distances))
+            position = int(positions[nearest])
+            left = weight[arrangement.order[: position + 1]].sum()
+            missing_with_fewer = bool((left < weight.sum() / 2) == arrangement.missing_left)
+            key = (float(distances[nearest]), missing_with_fewer, float(low[nearest]))
+            if best is None or key < best[0]:
+                best = key, arrangement.threshold(position), arrangement.missing_left
+        return best[1:] if best else None
+
+
+CRITERIA: dict[str, type[Criterion]] = {
+    "levene": Levene,
+    "brown-forsythe": BrownForsythe,
+    "support": Support,
+    "cart": Cart,
+}
+
+
+def get_criterion(criterion: str | Criterion) -> Criterion:
+    """The criterion of that name, or the one given."""
+    if isinstance(criterion, Criterion):
+        return criterion
+    if criterion not in CRITERIA:
+        names = ", ".join(repr(name) for name in CRITERIA)
+        raise ValueError(f"criterion must be one of {names}, however: criterion={criterion!r}")
+    return CRITERIA[criterion]()
+
+
+def _better(cut: Cut, than: Cut) -> bool:
+    """Whether a cut of the same feature is better; ties go to the lower threshold."""
+    if cut.merit > than.merit * (1 + _kernels.TIE):
+        return True
+    return cut.merit * (1 + _kernels.TIE) >= than.merit and cut.threshold < than.threshold
+
+
+def _group_means(values: FloatArray, weight: FloatArray, group: IntArray, n_groups: int) -> FloatArray:
+    member = group >= 0
+    sums = np.bincount(group[member], (values * weight)[member], minlength=n_groups)
+    return sums / np.bincount(group[member], weight[member], minlength=n_groups)
+
+
+def _t_test(values: FloatArray, weight: FloatArray, first: NDArray[np.bool_], second: NDArray[np.bool_]) -> float:
+    """Pooled two-sample t of weighted rows."""
+    w = [weight[rows].sum() for rows in (first, second)]
+    means = [np.average(values[rows], weights=weight[rows]) for rows in (first, second)]
+    squares = sum(weight[rows] @ (values[rows] - m) ** 2 for rows, m in zip((first, second), means))
+    difference = means[0] - means[1]
+    if squares <= _kernels.NO_SPREAD * sum(w):
+        return 0.0 if abs(difference) <= _kernels.DIFFERENT else float(np.copysign(inf, difference))
+    return float(difference / sqrt(squares / (sum(w) - 2) * (1 / w[0] + 1 / w[1])))

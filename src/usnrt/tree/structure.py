@@ -1,0 +1,296 @@
+"""The grown tree as flat arrays, the routing of rows to its leaves, and the builder that makes it."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from usnrt.tree.split import Split
+
+
+class Tree:
+    """A binary tree of regions, nodes numbered depth first from the root (0), left before right.
+
+    Made by `TreeBuilder`. All arrays but `left_categories` have shape (n_nodes,).
+
+    Attributes
+    ----------
+    feature : ndarray of int64
+        Column that decides, -1 at leaves.
+    threshold : ndarray of float64
+        Values at most this go left; NaN at leaves and where a categorical column decides.
+    left, right, parent : ndarray of int64
+        Node numbers, -1 where there is none.
+    depth : ndarray of int64
+        0 at the root.
+    missing_left : ndarray of bool
+        Where missing values go.
+    larger_left : ndarray of bool
+        Whether the left child has at least as many rows; categories that training never saw go to the larger child.
+    category_row : ndarray of int64
+        The node's row of `left_categories`, -1 unless a categorical column decides.
+    left_categories : ndarray of bool of shape (n_categorical_splits, max_categories)
+        Which codes go left.
+    n_rows : ndarray of float64
+        Training rows, counted by weight.
+    statistic, log10_p : ndarray of float64
+        Of the node's split, NaN at leaves.
+    residual_mean, residual_std : ndarray of float64
+        Of the node's training rows, NaN if never given.
+    leaf_index : ndarray of int64
+        0, 1, ... for leaves from left to right, -1 at inner nodes.
+    n_features : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.tree.split import best_split
+    >>> from usnrt.tree.structure import TreeBuilder
+    >>> X = np.arange(8.0).reshape(-1, 1)
+    >>> builder = TreeBuilder(n_features=1)
+    >>> root = builder.add_root(n_rows=8)
+    >>> left, right = builder.add_children(root, best_split(X, [0, 0, 0, 0, 3, -3, 4, -4], min_samples_leaf=2))
+    >>> tree, node_of = builder.build()
+    >>> tree
+    Tree(n_nodes=3, n_leaves=2, max_depth=1)
+    >>> tree.apply(X), tree.leaf_of(X)
+    (array([1, 1, 1, 1, 2, 2, 2, 2]), array([0, 0, 0, 0, 1, 1, 1, 1]))
+    """
+
+    feature: NDArray[np.int64]
+    threshold: NDArray[np.float64]
+    left: NDArray[np.int64]
+    right: NDArray[np.int64]
+    parent: NDArray[np.int64]
+    depth: NDArray[np.int64]
+    missing_left: NDArray[np.bool_]
+    larger_left: NDArray[np.bool_]
+    category_row: NDArray[np.int64]
+    left_categories: NDArray[np.bool_]
+    n_rows: NDArray[np.float64]
+    statistic: NDArray[np.float64]
+    log10_p: NDArray[np.float64]
+    residual_mean: NDArray[np.float64]
+    residual_std: NDArray[np.float64]
+    leaf_index: NDArray[np.int64]
+    n_features: int
+
+    def __init__(self, *, n_features: int, **arrays: NDArray[Any]) -> None:
+        expected = set(Tree.__annotations__) - {"n_features"}
+        if set(arrays) != expected:
+            raise TypeError(f"Tree needs exactly the arrays {sorted(expected)}, however: {sorted(arrays)}")
+        self.n_features = n_features
+        for name, array in arrays.items():
+            setattr(self, name, np.ascontiguousarray(array))
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes, leaves included."""
+        return len(self.feature)
+
+    @property
+    def leaves(self) -> NDArray[np.int64]:
+        """Node numbers of the leaves, from left to right, shape (n_leaves,)."""
+        return np.flatnonzero(self.feature < 0)
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves."""
+        return int((self.feature < 0).sum())
+
+    @property
+    def max_depth(self) -> int:
+        """Number of splits on the longest way to a leaf."""
+        return int(self.depth.max())
+
+    def path(self, node: int) -> list[int]:
+        """Node numbers on the way from the root to `node`, both included."""
+        way = [int(node)]
+        while self.parent[way[-1]] >= 0:
+            way.append(int(self.parent[way[-1]]))
+        return way[::-1]
+
+    def apply(self, X: ArrayLike) -> NDArray[np.int64]:
+        """The leaf that each row ends in, as node number.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Float64, in either memory order (others are copied). NaN is missing; categories are codes, those that
+            training never saw -1.
+
+        Returns
+        -------
+        ndarray of int64 of shape (n,)
+        """
+        from usnrt.tree._kernels import route
+
+        table = np.asarray(X, dtype=np.float64)
+        if table.ndim != 2 or table.shape[1] != self.n_features:
+            raise ValueError(f"X must have shape (n, {self.n_features}), however: {table.shape}")
+        n, d = table.shape
+        if not (table.flags.c_contiguous or table.flags.f_contiguous):
+            table = np.ascontiguousarray(table)
+        row_step, column_step = (d, 1) if table.flags.c_contiguous else (1, n)
+        out = np.empty(n, dtype=np.int64)
+        route(
+            table.reshape(-1, order="C" if table.flags.c_contiguous else "F"),
+            n,
+            row_step,
+            column_step,
+            self.feature,
+            self.threshold,
+            self.left,
+            self.right,
+            self.missing_left,
+            self.category_row,
+            self.left_categories,
+            self.larger_left,
+            out,
+        )
+        return out
+
+    def leaf_of(self, X: ArrayLike) -> NDArray[np.int64]:
+        """The leaf that each row ends in, counted 0, 1, ... from left to right; see `apply`."""
+        return self.leaf_index[self.apply(X)]
+
+    def decision_path(self, X: ArrayLike) -> Any:
+        """The nodes that each row visits.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+
+        Returns
+        -------
+        scipy.sparse.csr_matrix of shape (n, n_nodes)
+            1 where a row visits a node.
+        """
+        from scipy.sparse import csr_matrix
+
+        paths = np.full((self.n_nodes, self.max_depth + 1), -1)
+        for leaf in self.leaves:
+            paths[leaf, : self.depth[leaf] + 1] = self.path(leaf)
+        visited = paths[self.apply(X)]
+        indices = visited[visited >= 0]
+        starts = np.concatenate([[0], np.cumsum((visited >= 0).sum(axis=1))])
+        shape = (len(visited), self.n_nodes)
+        return csr_matrix((np.ones(len(indices), dtype=np.int64), indices, starts), shape=shape)
+
+    def __repr__(self) -> str:
+        return f"Tree(n_nodes={self.n_nodes}, n_leaves={self.n_leaves}, max_depth={self.max_depth})"
+
+
+class TreeBuilder:
+    """Collects nodes in any order and numbers them depth first at the end.
+
+    Parameters
+    ----------
+    n_features : int
+        Columns of the table.
+    n_categories : array-like of int of shape (n_features,), optional
+        Number of categories of each column, 0 for numeric ones.
+    """
+
+    def __init__(self, n_features: int, n_categories: ArrayLike | None = None) -> None:
+        self.n_features = n_features
+        self.n_categories = (
+            np.zeros(n_features, np.int64) if n_categories is None else np.asarray(n_categories, np.int64)
+        )
+        self._nodes: list[dict[str, Any]] = []
+
+    def add_root(self, n_rows: float, residual_mean: float = np.nan, residual_std: float = np.nan) -> int:
+        """Add the first node; returns its handle, 0."""
+        if self._nodes:
+            raise ValueError("the tree has a root already")
+        return self._add(-1, n_rows, residual_mean, residual_std)
+
+    def add_children(self, node: int, split: Split) -> tuple[int, int]:
+        """Divide a node; returns the handles of the left and the right child."""
+        if self._nodes[node]["split"] is not None:
+            raise ValueError(f"node {node} is divided already")
+        self._nodes[node]["split"] = split
+        children = self._add(node, split.n_left), self._add(node, split.n_right)
+        self._nodes[node]["children"] = children
+        return children
+
+    def set_residuals(self, node: int, mean: float, std: float) -> None:
+        """Note the mean and the standard deviation of the residuals in a node."""
+        self._nodes[node].update(residual_mean=mean, residual_std=std)
+
+    def _add(self, parent: int, n_rows: float, residual_mean: float = np.nan, residual_std: float = np.nan) -> int:
+        self._nodes.append(
+            {
+                "parent": parent,
+                "n_rows": n_rows,
+                "residual_mean": residual_mean,
+                "residual_std": residual_std,
+                "split": None,
+                "children": None,
+            }
+        )
+        return len(self._nodes) - 1
+
+    def build(self) -> tuple[Tree, NDArray[np.int64]]:
+        """The tree, and the node number of each handle.
+
+        Returns
+        -------
+        tree : Tree
+        node_of : ndarray of int64 of shape (n_nodes,)
+            ``node_of[handle]`` is the number of the node in the tree.
+        """
+        if not self._nodes:
+            raise ValueError("the tree has no root yet")
+        handles: list[int] = []
+        waiting = [0]
+        while waiting:
+            handle = waiting.pop()
+            handles.append(handle)
+            waiting.extend(reversed(self._nodes[handle]["children"] or ()))
+        node_of = np.empty(len(handles), dtype=np.int64)
+        node_of[handles] = np.arange(len(handles))
+        nodes = [self._nodes[handle] for handle in handles]
+        splits: list[Split | None] = [node["split"] for node in nodes]
+        parent = np.array([node_of[n["parent"]] if n["parent"] >= 0 else -1 for n in nodes], dtype=np.int64)
+        children = np.array([node_of[list(n["children"])] if n["children"] else (-1, -1) for n in nodes])
+        depth = np.zeros(len(nodes), dtype=np.int64)
+        for number in range(1, len(nodes)):
+            depth[number] = depth[parent[number]] + 1
+        is_leaf = np.array([split is None for split in splits])
+        category_row, left_categories = self._categories(splits)
+        tree = Tree(
+            n_features=self.n_features,
+            feature=np.array([-1 if s is None else s.feature for s in splits], dtype=np.int64),
+            threshold=np.array([np.nan if s is None else s.threshold for s in splits]),
+            left=children[:, 0].astype(np.int64),
+            right=children[:, 1].astype(np.int64),
+            parent=parent,
+            depth=depth,
+            missing_left=np.array([s is not None and bool(s.missing_left) for s in splits]),
+            larger_left=np.array([s is not None and s.n_left >= s.n_right for s in splits]),
+            category_row=category_row,
+            left_categories=left_categories,
+            n_rows=np.array([node["n_rows"] for node in nodes], dtype=np.float64),
+            statistic=np.array([np.nan if s is None else s.statistic for s in splits]),
+            log10_p=np.array([np.nan if s is None else s.log10_p for s in splits]),
+            residual_mean=np.array([node["residual_mean"] for node in nodes], dtype=np.float64),
+            residual_std=np.array([node["residual_std"] for node in nodes], dtype=np.float64),
+            leaf_index=np.where(is_leaf, np.cumsum(is_leaf) - 1, -1).astype(np.int64),
+        )
+        return tree, node_of
+
+    def _categories(self, splits: list[Split | None]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        category_row = np.full(len(splits), -1, dtype=np.int64)
+        tables: list[NDArray[np.bool_]] = []
+        width = int(self.n_categories.max(initial=0))
+        for number, split in enumerate(splits):
+            if split is None or split.left_categories is None:
+                continue
+            category_row[number] = len(tables)
+            # codes beyond the column's own are unseen: they go to the larger side
+            goes_left = np.full(width, split.n_left >= split.n_right)
+            goes_left[: self.n_categories[split.feature]] = False
+            goes_left[list(split.left_categories)] = True
+            tables.append(goes_left)
+        return category_row, np.array(tables, dtype=bool).reshape(len(tables), width)
