@@ -142,7 +142,7 @@ def standardise(values: FloatArray, weight: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class TestedValues:
+class NodeValues:
     """A node's values under test, standardised, sorted and summed once for all features."""
 
     values: FloatArray
@@ -153,7 +153,7 @@ class TestedValues:
     total: FloatArray
 
     @classmethod
-    def of(cls, values: FloatArray, weight: FloatArray) -> "TestedValues":
+    def of(cls, values: FloatArray, weight: FloatArray) -> "NodeValues":
         values = standardise(values, weight)
         row_by_rank = np.argsort(values, kind="stable")
         rank = np.empty_like(row_by_rank)
@@ -195,10 +195,10 @@ class SearchCriterion(Criterion):
     tests_subsets = True
     kind = _kernels.CENTRE_MEAN
 
-    def prepare(self, residuals: FloatArray, target: FloatArray | None, weight: FloatArray) -> TestedValues:
-        return TestedValues.of(residuals, weight)
+    def prepare(self, residuals: FloatArray, target: FloatArray | None, weight: FloatArray) -> NodeValues:
+        return NodeValues.of(residuals, weight)
 
-    def best_cut(self, node: TestedValues, column: Column, min_weight: float) -> Cut | None:
+    def best_cut(self, node: NodeValues, column: Column, min_weight: float) -> Cut | None:
         best: Cut | None = None
         n_candidates = 0
         for arrangement in column.arrangements():
@@ -211,14 +211,14 @@ class SearchCriterion(Criterion):
                 best = cut
         return best._replace(n_candidates=n_candidates) if best else None
 
-    def statistics(self, node: TestedValues, arrangement: Arrangement, min_weight: float) -> FloatArray:
+    def statistics(self, node: NodeValues, arrangement: Arrangement, min_weight: float) -> FloatArray:
         """T of every admissible cut of an arrangement, (n - 1,), NaN elsewhere."""
         every = np.full(len(arrangement.order) - 1, np.nan)
         self._scan(node, arrangement, min_weight, every)
         return every
 
     def best_subset(
-        self, node: TestedValues, group: IntArray, masks: IntArray, min_weight: float
+        self, node: NodeValues, group: IntArray, masks: IntArray, min_weight: float
     ) -> tuple[int, Cut] | None:
         index, statistic, n_candidates = _kernels.scan_subsets(
             masks, group, node.row_by_rank, node.values_by_rank, node.weight, min_weight, self.kind
@@ -227,18 +227,18 @@ class SearchCriterion(Criterion):
             return None
         return index, self._cut(node, 0.0, False, statistic)._replace(n_candidates=n_candidates)
 
-    def category_values(self, node: TestedValues, group: IntArray, n_groups: int) -> FloatArray:
+    def category_values(self, node: NodeValues, group: IntArray, n_groups: int) -> FloatArray:
         # Ranks, so that categories of equal score still are apart; the first category of them comes first.
         scores = _group_means(self._score(node), node.weight, group, n_groups)
         values = np.empty(n_groups)
         values[np.argsort(scores, kind="stable")] = np.arange(n_groups)
         return values
 
-    def _score(self, node: TestedValues) -> FloatArray:
+    def _score(self, node: NodeValues) -> FloatArray:
         return np.abs(node.values)  # standardised: the node's mean is 0
 
     def _scan(
-        self, node: TestedValues, arrangement: Arrangement, min_weight: float, every: FloatArray
+        self, node: NodeValues, arrangement: Arrangement, min_weight: float, every: FloatArray
     ) -> tuple[int, float, int]:
         return _kernels.scan_cuts(
             arrangement.order,
@@ -253,7 +253,7 @@ class SearchCriterion(Criterion):
             every,
         )
 
-    def _cut(self, node: TestedValues, threshold: float, missing_left: bool, statistic: float) -> Cut:
+    def _cut(self, node: NodeValues, threshold: float, missing_left: bool, statistic: float) -> Cut:
         return Cut(threshold, missing_left, statistic, float(node.weight.sum()) - 2, abs(statistic), 1)
 
 
@@ -272,12 +272,12 @@ class Cart(SearchCriterion):
 
     kind = _kernels.RAW_VALUES
 
-    def prepare(self, residuals: FloatArray, target: FloatArray | None, weight: FloatArray) -> TestedValues:
+    def prepare(self, residuals: FloatArray, target: FloatArray | None, weight: FloatArray) -> NodeValues:
         if target is None:
             raise ValueError("target must be given for the criterion 'cart', however: target=None")
-        return TestedValues.of(target, weight)
+        return NodeValues.of(target, weight)
 
-    def _score(self, node: TestedValues) -> FloatArray:
+    def _score(self, node: NodeValues) -> FloatArray:
         return node.values  # ordered by their means, categories need no subsets
 
 
