@@ -91,9 +91,7 @@ def train_alternately(
     for turn in range(1, n_alternations + 1):
         pair.mean = run(f"mean {turn}", networks[0], squared_error, pair.mean, y, row_weight)
         squared_residual[rows] = (y[rows] - predict(networks[0], pair.mean, inputs, rows)) ** 2
-        pair.variance = run(
-            f"variance {turn}", networks[1], variance_nll, pair.variance, squared_residual, weight
-        )
+        pair.variance = run(f"variance {turn}", networks[1], variance_nll, pair.variance, squared_residual, weight)
         if turn < n_alternations:
             row_weight = weight * inverse_variance(networks[1], pair.variance, inputs, rows)
     return pair

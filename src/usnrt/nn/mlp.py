@@ -91,11 +91,7 @@ def hidden_sizes(hidden: Sequence[int | str], n_features: int, name: str = "hidd
     sizes = []
     for size in hidden if not isinstance(hidden, str) else [hidden]:
         try:
-            units = (
-                int(round(float(size[:-1]) * n_features))
-                if isinstance(size, str) and size.endswith("d")
-                else int(size)
-            )
+            units = round(float(size[:-1]) * n_features) if isinstance(size, str) and size.endswith("d") else int(size)
         except (TypeError, ValueError):
             units = 0
         if units < 1:

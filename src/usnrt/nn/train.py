@@ -119,8 +119,7 @@ def train(
     weight_on_device = table.column(np.ones(table.n_rows) if weight is None else weight)
     valid = table.rows(valid_rows)
     n_steps = -(-len(train_rows) // how.batch_size)
-    optimiser = _optimiser()
-    state = (params, optimiser.init(params), params)
+    state = _start(params)
     key = int(rng.integers(2**31))
     history = History()
     best, best_loss = params, np.inf
@@ -165,6 +164,14 @@ def _should_stop(history: History, patience: int | None) -> bool:
     return len(losses) >= 25 and float(np.mean(losses[-5:])) > float(np.mean(losses[-25:-5]))
 
 
+def _start(params: Params) -> Any:
+    """Weights, state of the optimiser and averaged weights, on the device like all later states."""
+    import jax
+
+    params = jax.device_put(params)
+    return params, _optimiser().init(params), params
+
+
 @functools.cache
 def _optimiser() -> Any:
     import optax
@@ -200,9 +207,7 @@ def _program(
             done = (epoch * n_steps + i) / (max_epochs * n_steps)
             rate = learning_rate * (0.5 * (1.0 + jnp.cos(jnp.pi * done)) if schedule == "cosine" else 1.0)
             key = jax.random.fold_in(jax.random.key(seed), epoch * n_steps + i)
-            value, gradient = jax.value_and_grad(batch_loss)(
-                params, inputs[chosen], target[chosen], share, key, n_rows
-            )
+            value, gradient = jax.value_and_grad(batch_loss)(params, inputs[chosen], target[chosen], share, key, n_rows)
             updates, optimiser_state = optimiser.update(gradient, optimiser_state)
             params = jax.tree.map(lambda p, u: p - rate * (u + weight_decay * p), params, updates)
             if averaged:

@@ -1,0 +1,225 @@
+"""The engine: compiled training, numpy prediction, and the promises about programs and bits."""
+
+import jax
+import numpy as np
+import pytest
+
+from usnrt.nn.alternate import inverse_variance, train_alternately
+from usnrt.nn.device import Table, rounded_up
+from usnrt.nn.forward import CHUNK, forward, predict, predict_grouped
+from usnrt.nn.losses import squared_error, variance_nll
+from usnrt.nn.mlp import MLP, hidden_sizes
+from usnrt.nn.train import History, Training, _program, _should_stop, train
+
+
+@pytest.fixture(scope="module")
+def problem():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((3000, 4)).astype(np.float32)
+    std = np.where(x[:, 0] > 0, 1.0, 0.2)
+    y = x[:, 1] - x[:, 2] + std * rng.standard_normal(3000)
+    return x, y, std
+
+
+@pytest.mark.parametrize(("activation", "output"), [("relu", "linear"), ("tanh", "softplus")])
+def test_numpy_prediction_equals_the_jax_network(activation, output):
+    network = MLP((4, 32, 16, 2), activation, output)
+    rng = np.random.default_rng(1)
+    params = network.init(rng)
+    x = rng.standard_normal((100, 4)).astype(np.float32) * 3
+    np.testing.assert_allclose(forward(network, params, x), network(params, x), rtol=2e-5, atol=2e-6)
+
+
+def test_xavier_weights_have_the_right_spread():
+    (weights, bias), _ = MLP((300, 500, 1)).init(np.random.default_rng(0))
+    assert weights.std() == pytest.approx(np.sqrt(2 / 800), rel=0.01)
+    assert not bias.any()
+
+
+def test_training_gradient_is_that_of_the_weighted_loss():
+    """One full-batch step of Adam moves every weight by the learning rate against the sign of its gradient."""
+    network = MLP((2, 1))
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((50, 2)).astype(np.float32)
+    y, weight = rng.standard_normal(50), rng.uniform(0.1, 3.0, 50)
+    start = network.init(rng)
+    residual = y - forward(network, start, x)[:, 0]
+    gradient = np.array([-2 * np.mean(weight * residual * x[:, j]) for j in range(2)])
+    how = Training(learning_rate=1e-3, batch_size=64, max_epochs=1)
+    rows = np.arange(50)
+    params, _ = train(network, squared_error, start, Table(x), y, weight, rows, rows, how, rng)
+    np.testing.assert_allclose(params[0][0][:, 0], start[0][0][:, 0] - 1e-3 * np.sign(gradient), rtol=1e-4)
+
+
+def test_losses_are_reported_as_weighted_means(problem):
+    x, y, _ = problem
+    network = MLP((4, 1))
+    params = network.init(np.random.default_rng(0))
+    weight = np.linspace(0.5, 2, len(y))
+    valid = np.arange(2000, 3000)
+    how = Training(learning_rate=1e-9, max_epochs=1)
+    _, history = train(
+        network, squared_error, params, Table(x), y, weight, np.arange(2000), valid, how, np.random.default_rng(0)
+    )
+    residual = y - predict(network, params, x)
+    assert history.valid_loss[0] == pytest.approx(np.average(residual[valid] ** 2, weights=weight[valid]), rel=1e-5)
+    assert history.train_loss[0] == pytest.approx(np.mean(weight[:2000] * residual[:2000] ** 2), rel=1e-5)
+
+
+def test_variance_nll_is_the_normal_likelihood():
+    from scipy.stats import norm
+
+    rng = np.random.default_rng(0)
+    residual, variance = rng.standard_normal(20), rng.uniform(0.1, 3, 20)
+    expected = -norm.logpdf(residual, scale=np.sqrt(variance)) - 0.5 * np.log(2 * np.pi)
+    np.testing.assert_allclose(variance_nll(variance[:, None], residual**2), expected, rtol=1e-5)
+
+
+def test_learns_mean_and_variance(problem):
+    x, y, std = problem
+    networks = (MLP((4, 32, 16, 1)), MLP((4, 16, 8, 1), "tanh", "softplus"))
+    pair = train_alternately(
+        networks, Table(x), x, y, np.ones(len(y)), np.arange(2400), np.arange(2400, 3000),
+        Training(max_epochs=60, patience=15), np.random.default_rng(0),
+    )  # fmt: skip
+    assert set(pair.history) == {"mean 1", "variance 1", "mean 2", "variance 2"}
+    error = predict(networks[0], pair.mean, x) - (x[:, 1] - x[:, 2])
+    assert np.sqrt(np.mean(error[x[:, 0] < 0] ** 2)) < 0.15
+    predicted = np.sqrt(predict(networks[1], pair.variance, x))
+    inside = np.abs(x[:, 0]) > 0.5
+    assert np.median(predicted[inside & (std == 1.0)]) == pytest.approx(1.0, rel=0.25)
+    assert np.median(predicted[inside & (std == 0.2)]) == pytest.approx(0.2, rel=0.35)
+
+
+def test_nodes_of_any_size_share_one_program(problem):
+    x, y, _ = problem
+    network, table = MLP((4, 7, 1)), Table(x)
+    how = Training(max_epochs=2)
+    program = _program(network, squared_error, None, 64, "constant", False, 4)
+    before = program._cache_size()
+    for n in (3, 64, 65, 1000, 2400):
+        rows = np.arange(n)
+        train(network, squared_error, network.init(np.random.default_rng(0)), table, y, None, rows, rows, how,
+              np.random.default_rng(0))  # fmt: skip
+    # A table of about the same length, too.
+    shorter = Table(x[:2950])
+    train(network, squared_error, network.init(np.random.default_rng(0)), shorter, y[:2950], None, rows, rows, how,
+          np.random.default_rng(0))  # fmt: skip
+    assert program._cache_size() - before == 1
+
+
+def test_same_generator_gives_the_same_bits(problem):
+    x, y, _ = problem
+    network, table = MLP((4, 16, 1)), Table(x)
+
+    def run():
+        rng = np.random.default_rng(5)
+        return train(
+            network, squared_error, network.init(rng), table, y, None, np.arange(2000), np.arange(2000, 3000),
+            Training(max_epochs=5), rng,
+        )[0]  # fmt: skip
+
+    for (w1, b1), (w2, b2) in zip(run(), run()):
+        np.testing.assert_array_equal(w1, w2)
+        np.testing.assert_array_equal(b1, b2)
+
+
+def test_a_rows_answer_does_not_depend_on_its_company():
+    network = MLP((6, 48, 24, 1), "tanh", "softplus")
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((3 * CHUNK + 17, 6)).astype(np.float32)
+    groups = [network.init(rng) for _ in range(3)]
+    group = rng.integers(0, 3, len(x))
+    full = predict_grouped(network, groups, x, group, n_threads=2)
+    np.testing.assert_array_equal(full, predict_grouped(network, groups, x, group, n_threads=1))
+    some = rng.permutation(len(x))[:100]
+    np.testing.assert_array_equal(full[some], predict_grouped(network, groups, x, group, rows=some))
+    np.testing.assert_array_equal(full[some], predict_grouped(network, groups, x[some], group[some]))
+
+
+def test_diverging_training_stops_with_the_last_good_weights(problem):
+    x, y, _ = problem
+    network = MLP((4, 1))
+    start = network.init(np.random.default_rng(0))
+    target = np.where(np.arange(len(y)) == 5, np.inf, y)
+    params, history = train(
+        network, squared_error, start, Table(x), target, None, np.arange(100), np.arange(100, 200), Training(),
+        np.random.default_rng(0),
+    )  # fmt: skip
+    assert history.diverged
+    assert history.valid_loss == []
+    np.testing.assert_array_equal(params[0][0], start[0][0])
+
+
+def test_stopping_rules():
+    falling = History(valid_loss=[1.0 / (i + 1) for i in range(40)], best_epoch=39)
+    assert not _should_stop(falling, None)
+    rising = History(valid_loss=[1.0 + 0.01 * i for i in range(25)], best_epoch=0)
+    assert _should_stop(rising, None)
+    assert not _should_stop(History(valid_loss=rising.valid_loss[:24], best_epoch=0), None)
+    assert _should_stop(rising, 24)
+    assert not _should_stop(rising, 25)
+
+
+def test_cosine_schedule_ends_with_steps_of_nearly_nothing(problem):
+    x, y, _ = problem
+    network, seen = MLP((4, 1)), []
+    start = network.init(np.random.default_rng(0))
+    for schedule in ("constant", "cosine"):
+        how = Training(learning_rate=0.05, schedule=schedule, max_epochs=30, patience=30)
+        _, history = train(network, squared_error, start, Table(x), y, None, np.arange(2400), np.arange(2400, 3000),
+                           how, np.random.default_rng(0))  # fmt: skip
+        seen.append(np.std(history.valid_loss[-4:]))
+    assert seen[1] < 0.05 * seen[0]
+
+
+def test_averaged_weights_validate_more_smoothly(problem):
+    x, y, _ = problem
+    network, wobble = MLP((4, 16, 1)), []
+    start = network.init(np.random.default_rng(0))
+    for average in (0.0, 0.99):
+        how = Training(learning_rate=0.05, max_epochs=30, patience=30, average=average)
+        _, history = train(network, squared_error, start, Table(x), y, None, np.arange(2400), np.arange(2400, 3000),
+                           how, np.random.default_rng(0))  # fmt: skip
+        wobble.append(np.std(np.diff(history.valid_loss[10:])))
+    assert wobble[1] < 0.5 * wobble[0]
+
+
+def test_inverse_variance_averages_one_and_is_bounded():
+    network = MLP((1, 1), "tanh", "softplus")
+    params = ((np.array([[40.0]], dtype=np.float32), np.zeros(1, dtype=np.float32)),)
+    x = np.linspace(-1, 1, 101, dtype=np.float32)[:, None]
+    weights = inverse_variance(network, params, x, np.arange(50, 101))
+    assert weights[50:].mean() == pytest.approx(1.0)
+    assert not weights[:50].any()
+    assert np.isfinite(inverse_variance(network, params, x, np.arange(101))).all()
+
+
+@pytest.mark.parametrize(
+    ("hidden", "message"),
+    [
+        (("8x",), "hidden must hold whole numbers from 1 on or multiples like '8d', however: hidden=('8x',)"),
+        ((0,), "hidden must hold whole numbers from 1 on or multiples like '8d', however: hidden=(0,)"),
+        ((None,), "hidden must hold whole numbers from 1 on or multiples like '8d', however: hidden=(None,)"),
+    ],
+)
+def test_bad_hidden_sizes(hidden, message):
+    with pytest.raises(ValueError) as caught:
+        hidden_sizes(hidden, 3)
+    assert str(caught.value) == message
+
+
+def test_hidden_sizes_may_be_fractions_of_d():
+    assert hidden_sizes(("0.5d", 7), 9) == (4, 7)
+
+
+def test_rounding_up_wastes_at_most_an_eighth_beyond_small_tables():
+    for n in range(9000, 300_000, 777):
+        assert n <= rounded_up(n) <= n * 1.125 + 1
+
+
+def test_programs_use_one_thread_on_the_cpu():
+    from usnrt.nn.device import _options
+
+    if jax.default_backend() == "cpu":
+        assert _options() == {"xla_cpu_multi_thread_eigen": False}
