@@ -176,7 +176,11 @@ def _best_of_categories(
     judge: Criterion, node: object, column: NDArray[np.float64], n_codes: int, min_weight: float
 ) -> tuple[Cut, tuple[int, ...] | None] | None:
     """The best division of the categories of a column, and the codes of its left side."""
-    missing = ~((column >= 0) & (column < n_codes))
+    missing = np.isnan(column)
+    if (column[~missing] < 0).any() or (column[~missing] >= n_codes).any():
+        raise ValueError(
+            f"codes of categories must be in 0..{n_codes - 1} or NaN, however: {np.nanmin(column):g}..{np.nanmax(column):g}"
+        )
     codes, group = np.unique(column[~missing].astype(np.int64), return_inverse=True)
     groups = np.full(len(column), -1)
     groups[~missing] = group
@@ -209,7 +213,7 @@ def _finish(
     n_candidates: int,
 ) -> Split:
     """Count the rows, and give missing values and absent categories their place."""
-    missing = np.isnan(column) if left_codes is None else ~((column >= 0) & (column < n_codes))
+    missing = np.isnan(column)
     left = column <= cut.threshold if left_codes is None else np.isin(column, left_codes)
     left = np.where(missing, cut.missing_left, left)
     n_left, n_right = float(weight[left].sum()), float(weight[~left].sum())

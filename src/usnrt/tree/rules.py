@@ -1,0 +1,314 @@
+"""The tree in words: rules of the regions as a table, as indented text, and as Graphviz source."""
+
+from collections.abc import Sequence
+from math import isfinite
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usnrt.table import Table
+from usnrt.tree.structure import Tree
+
+#: labels of one list of categories that are shown before the rest is counted
+MAX_LABELS = 6
+
+
+class ColumnInfo(Protocol):
+    """What the rules need to know of a column, e.g. `usnrt.encode.Column`."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def categories(self) -> tuple[str, ...]: ...
+    @property
+    def has_missing(self) -> bool: ...
+
+
+class FittedTree(Protocol):
+    """A fitted model with a tree, e.g. `usnrt.USNRTRegressor`."""
+
+    tree_: Tree
+    columns_: Sequence[ColumnInfo]
+
+
+def rules_table(tree: Tree, columns: Sequence[ColumnInfo], *, decimals: int = 3) -> Table:
+    """The regions of a tree, one row a leaf.
+
+    Parameters
+    ----------
+    tree : Tree
+    columns : sequence of objects with name, kind, categories and has_missing, one a feature
+        E.g. the ``columns_`` of a fitted model.
+    decimals : int, default=3
+        Decimals of the thresholds.
+
+    Returns
+    -------
+    Table
+        ``leaf`` (its index), ``region`` (the rule in words), ``rows`` and ``share`` of the training rows,
+        ``residual_std``, ``statistic`` and ``log10_p`` of the last split on the way (NaN without splits), and
+        ``statistics`` and ``log10_ps`` of all splits from the root on, as text.
+
+    Examples
+    --------
+    >>> from usnrt.encode import Column
+    >>> from usnrt.tree import Split, TreeBuilder
+    >>> builder = TreeBuilder(n_features=1)
+    >>> split = Split(0, 2.5, None, True, -7.0, -11.2, 30, 10, 25)
+    >>> for node, std in zip((builder.add_root(40), *builder.add_children(0, split)), (2.0, 1.0, 4.0)):
+    ...     builder.set_residuals(node, 0.0, std)
+    >>> table = rules_table(builder.build()[0], [Column("load", "numeric", "load")])
+    >>> table["region"], table["residual_std"]
+    (array(['load <= 2.5', 'load > 2.5'], ...), array([1., 4.]))
+    """
+    rows = []
+    for leaf in tree.leaves:
+        splits = tree.path(leaf)[:-1]
+        rows.append(
+            {
+                "leaf": int(tree.leaf_index[leaf]),
+                "region": region_text(tree, leaf, columns, decimals=decimals),
+                "rows": tree.n_rows[leaf],
+                "share": tree.n_rows[leaf] / tree.n_rows[0],
+                "residual_std": tree.residual_std[leaf],
+                "statistic": tree.statistic[splits[-1]] if splits else np.nan,
+                "log10_p": tree.log10_p[splits[-1]] if splits else np.nan,
+                "statistics": ", ".join(f"{tree.statistic[node]:.2f}" for node in splits),
+                "log10_ps": ", ".join(f"{tree.log10_p[node]:.1f}" for node in splits),
+            }
+        )
+    return Table({name: [row[name] for row in rows] for name in rows[0]})
+
+
+def region_text(tree: Tree, node: int, columns: Sequence[ColumnInfo], *, decimals: int = 3) -> str:
+    """The region of a node in words, the conditions on one feature merged; "all rows" at the root."""
+    return " and ".join(region_conditions(tree, node, columns, decimals=decimals)) or "all rows"
+
+
+def region_conditions(tree: Tree, node: int, columns: Sequence[ColumnInfo], *, decimals: int = 3) -> list[str]:
+    """The conditions of a node's region, one a feature, in the order of their first split."""
+    conditions: dict[int, _Condition] = {}
+    path = tree.path(node)
+    for split, child in zip(path, path[1:]):
+        feature = int(tree.feature[split])
+        condition = conditions.setdefault(feature, _Condition(columns[feature]))
+        condition.narrow(tree, split, to_left=bool(tree.left[split] == child))
+    return [condition.text(decimals, alone=len(conditions) == 1) for condition in conditions.values()]
+
+
+def split_text(tree: Tree, node: int, columns: Sequence[ColumnInfo], *, to_left: bool = True, decimals: int = 3) -> str:
+    """The condition of a node's split in words, for its left or its right side."""
+    condition = _Condition(columns[int(tree.feature[node])])
+    condition.narrow(tree, node, to_left)
+    return condition.text(decimals, alone=True)
+
+
+class _Condition:
+    """What a way through the tree asks of one feature: an interval or a set of codes, and whether it may be missing."""
+
+    def __init__(self, column: ColumnInfo) -> None:
+        self.column = column
+        self.lower, self.upper = -np.inf, np.inf
+        self.codes = set(range(len(column.categories)))
+        self.missing = True
+        self.present = True
+
+    def narrow(self, tree: Tree, split: int, to_left: bool) -> None:
+        """Go on to one side of a split."""
+        self.missing &= bool(tree.missing_left[split]) == to_left
+        if tree.category_row[split] >= 0:
+            goes_left: NDArray[np.bool_] = tree.left_categories[tree.category_row[split]]
+            self.codes &= {code for code in self.codes if bool(goes_left[code]) == to_left}
+            self.present &= bool(self.codes)
+        elif to_left:
+            self.upper = min(self.upper, float(tree.threshold[split]))
+        else:
+            self.lower = max(self.lower, float(tree.threshold[split]))
+            self.present &= self.lower < np.inf
+
+    def text(self, decimals: int, alone: bool) -> str:
+        name = self.column.name
+        if not self.present:
+            return f"{name} missing"
+        missing_too = self.missing and self.column.has_missing
+        if self.column.kind == "categorical":
+            rule = self._categories_text(missing_too)
+        else:
+            rule = self._interval_text(decimals)
+        if not missing_too:
+            return rule or f"{name} not missing"
+        return f"{rule} or missing" if alone else f"({rule} or missing)"
+
+    def _interval_text(self, decimals: int) -> str:
+        name, low, high = self.column.name, self.lower, self.upper
+        if isfinite(low) and isfinite(high):
+            # as many digits as keep the bounds apart
+            while number_text(low, decimals) == number_text(high, decimals) and decimals < 17:
+                decimals += 1
+            return f"{number_text(low, decimals)} < {name} <= {number_text(high, decimals)}"
+        if isfinite(low):
+            return f"{name} > {number_text(low, decimals)}"
+        return f"{name} <= {number_text(high, decimals)}" if high < np.inf else ""
+
+    def _categories_text(self, missing_too: bool) -> str:
+        labels = [str(self.column.categories[code]) for code in sorted(self.codes)]
+        if len(labels) == len(self.column.categories) and not missing_too:
+            return ""
+        if len(labels) == 1:
+            return f"{self.column.name} = {labels[0]}"
+        shown = ", ".join(labels[:MAX_LABELS])
+        if len(labels) > MAX_LABELS:
+            shown += f", ... ({len(labels) - MAX_LABELS} more)"
+        return f"{self.column.name} in {{{shown}}}"
+
+
+def export_text(model: FittedTree, *, decimals: int = 3) -> str:
+    """The tree as indented text.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        With ``tree_`` and ``columns_``, e.g. a `usnrt.USNRTRegressor`.
+    decimals : int, default=3
+        Decimals of thresholds and standard deviations.
+
+    Returns
+    -------
+    str
+        One line a branch. A split's T and log10 p stand at its first branch.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> from usnrt.encode import Column
+    >>> from usnrt.tree import Split, TreeBuilder, export_text
+    >>> builder = TreeBuilder(n_features=1)
+    >>> split = Split(0, 2.5, None, True, -7.0, -11.2, 30, 10, 25)
+    >>> for node, std in zip((builder.add_root(40), *builder.add_children(0, split)), (2.0, 1.0, 4.0)):
+    ...     builder.set_residuals(node, 0.0, std)
+    >>> model = SimpleNamespace(tree_=builder.build()[0], columns_=[Column("load", "numeric", "load")])
+    >>> print(export_text(model))
+    all rows: 40 rows, residual std 2
+    |-- load <= 2.5   [T = -7.00, log10 p = -11.2]
+    |   leaf 0: 30 rows (75.0 %), residual std 1
+    |-- load > 2.5
+    |   leaf 1: 10 rows (25.0 %), residual std 4
+    """
+    tree, columns = model.tree_, model.columns_
+    lines = [f"all rows: {count_text(tree.n_rows[0])} rows, residual std {number_text(tree.residual_std[0], decimals)}"]
+    for node in range(tree.n_nodes):
+        indent = "|   " * int(tree.depth[node])
+        parent = int(tree.parent[node])
+        if parent >= 0:
+            to_left = bool(tree.left[parent] == node)
+            branch = split_text(tree, parent, columns, to_left=to_left, decimals=decimals)
+            test = f"   [T = {tree.statistic[parent]:.2f}, log10 p = {tree.log10_p[parent]:.1f}]"
+            lines.append(f"{indent[:-4]}|-- {branch}{test if to_left else ''}")
+        if tree.feature[node] < 0:
+            lines.append(f"{indent}leaf {tree.leaf_index[node]}: {size_text(tree, node, decimals)}")
+    return "\n".join(lines)
+
+
+def export_graphviz(model: FittedTree, *, decimals: int = 3) -> str:
+    """The tree in Graphviz's DOT language, coloured by the logarithm of the residuals' standard deviation.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        With ``tree_`` and ``columns_``, e.g. a `usnrt.USNRTRegressor`.
+    decimals : int, default=3
+        Decimals of thresholds and standard deviations.
+
+    Returns
+    -------
+    str
+        DOT source, e.g. for ``dot -Tsvg``.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> from usnrt.tree import TreeBuilder, export_graphviz
+    >>> builder = TreeBuilder(n_features=0)
+    >>> root = builder.add_root(40, residual_mean=0.0, residual_std=2.0)
+    >>> print(export_graphviz(SimpleNamespace(tree_=builder.build()[0], columns_=[])))
+    digraph tree {
+      node [shape=box, style="rounded,filled", fontname="Helvetica"];
+      edge [fontname="Helvetica"];
+      0 [label="leaf 0\\n40 rows (100.0 %), residual std 2", fillcolor="#b2cce0"];
+    }
+    """
+    tree, columns = model.tree_, model.columns_
+    shades = log_std_share(tree)
+    lines = ['  node [shape=box, style="rounded,filled", fontname="Helvetica"];', '  edge [fontname="Helvetica"];']
+    for node in range(tree.n_nodes):
+        if tree.feature[node] < 0:
+            head = f"leaf {tree.leaf_index[node]}"
+        else:
+            head = (
+                f"{split_text(tree, node, columns, decimals=decimals)}\n"
+                f"T = {tree.statistic[node]:.2f}, log10 p = {tree.log10_p[node]:.1f}"
+            )
+        label = _quoted(f"{head}\n{size_text(tree, node, decimals)}")
+        lines.append(f'  {node} [label={label}, fillcolor="{_blue(shades[node])}"];')
+        for child, answer in ((tree.left[node], "yes"), (tree.right[node], "no")):
+            if child >= 0:
+                lines.append(f'  {node} -> {child} [label="{answer}"];')
+    return "\n".join(["digraph tree {", *lines, "}"])
+
+
+def size_text(tree: Tree, node: int, decimals: int) -> str:
+    """Rows, share and residual standard deviation of a node, in words."""
+    share = tree.n_rows[node] / tree.n_rows[0]
+    std = number_text(tree.residual_std[node], decimals)
+    return f"{count_text(tree.n_rows[node])} rows ({share:.1%}), residual std {std}".replace("%", " %")
+
+
+def log_std_share(tree: Tree) -> NDArray[np.float64]:
+    """Each node's log residual standard deviation, scaled to 0 (smallest) .. 1; 0.5 where it says nothing."""
+    known = np.isfinite(tree.residual_std) & (tree.residual_std > 0)
+    logs = np.full(tree.n_nodes, np.nan)
+    logs[known] = np.log(tree.residual_std[known])
+    if not known.any() or np.ptp(logs[known]) == 0:
+        return np.full(tree.n_nodes, 0.5)
+    low, high = logs[known].min(), logs[known].max()
+    # no spread at all is less than the least
+    return np.where(known, (logs - low) / (high - low), np.where(tree.residual_std == 0, 0.0, 0.5))
+
+
+def number_text(value: float, decimals: int) -> str:
+    """A number with at most so many decimals, or as many significant digits where that would hide it.
+
+    Examples
+    --------
+    >>> from usnrt.tree.rules import number_text
+    >>> number_text(2.5, 3), number_text(0.00012345, 3), number_text(1234567.891, 1), number_text(12345678901, 2)
+    ('2.5', '0.000123', '1234567.9', '12345678901')
+    """
+    value = float(value)
+    if not isfinite(value):
+        return str(value)
+    if value != 0 and (abs(value) < 10.0 ** (1 - decimals) or abs(value) >= 1e15):
+        return f"{value:.{max(decimals, 1)}g}"
+    text = f"{value:.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def count_text(count: float) -> str:
+    """A number of rows; weighted ones may be fractional."""
+    return f"{count:,.0f}" if float(count).is_integer() else f"{count:,.1f}"
+
+
+def _quoted(text: str) -> str:
+    """A DOT string."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\r", " ").replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def _blue(share: float) -> str:
+    """From a pale to a mid blue, dark text stays readable on both."""
+    low, high = np.array([242, 247, 251]), np.array([114, 161, 198])
+    red, green, blue = np.round(low + share * (high - low)).astype(int)
+    return f"#{red:02x}{green:02x}{blue:02x}"
