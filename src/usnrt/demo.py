@@ -1,0 +1,236 @@
+"""A demonstration on data whose noise is known: ``python -m usnrt.demo``.
+
+Three regions have noise of their own and the mean jumps at one of the boundaries. The model is told none of it; what
+it finds is put beside the truth, as a table and as a picture.
+"""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usnrt import USNRTRegressor
+from usnrt.datasets import Truth, make_heteroscedastic
+from usnrt.table import Table
+
+N_TRAIN, N_TEST = 10_000, 20_000
+COVERAGES = (0.5, 0.8, 0.9, 0.95)
+COLOURS = ("#1b6ca8", "#e08e1b", "#b3322f")  # one a region, told apart by colour-blind readers too
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the model found, beside the truth.
+
+    Attributes
+    ----------
+    model : USNRTRegressor
+    truth : Truth
+    cuts : Table
+        One row a split of the tree: the feature, where it was cut, and the true boundary it found (NaN if none).
+    regions : Table
+        One row a true region: test rows, true and found standard deviation, share of test rows inside 90 % intervals.
+    coverage : ndarray of shape (n_regions, len(COVERAGES))
+        Share of the test rows of each region inside intervals of each stated coverage.
+    """
+
+    model: USNRTRegressor
+    truth: Truth
+    cuts: Table
+    regions: Table
+    coverage: NDArray[np.float64]
+
+
+def find(n_train: int = N_TRAIN, n_test: int = N_TEST, verbose: int = 1, **params: Any) -> Findings:
+    """Fit on generated rows and compare with the truth on fresh ones.
+
+    Parameters
+    ----------
+    n_train, n_test : int
+    verbose : int
+        Passed to the model: 1 shows its progress.
+    **params
+        Other parameters of the model.
+
+    Returns
+    -------
+    Findings
+    """
+    bunch = make_heteroscedastic("piecewise", n_train, random_state=0)
+    fresh = make_heteroscedastic("piecewise", n_test, random_state=1)
+    # Thousands of thresholds are tried in every node; the correction keeps chance from being taken for a boundary.
+    model = USNRTRegressor(**{"bonferroni": True, "random_state": 0, "verbose": verbose, **params})
+    model.fit(bunch.data, bunch.target)
+    lower, upper = np.moveaxis(model.predict_interval(fresh.data, list(COVERAGES)), 1, 0)
+    inside = (lower <= fresh.target[:, None]) & (fresh.target[:, None] <= upper)
+    _, std = model.predict(fresh.data, return_std=True)
+    region = bunch.truth.region(fresh.data)
+    members = [region == number for number in range(len(bunch.truth.regions))]
+    coverage = np.array([inside[rows].mean(axis=0) for rows in members])
+    regions = Table(
+        {
+            "region": list(bunch.truth.regions),
+            "rows": [int(rows.sum()) for rows in members],
+            "true std": [bunch.truth.std(fresh.data[rows]).mean() for rows in members],
+            "found std": [np.median(std[rows]) for rows in members],
+            "inside 90 %": [f"{share:.1%}".replace("%", " %") for share in coverage[:, COVERAGES.index(0.9)]],
+        }
+    )
+    return Findings(model, bunch.truth, compare_cuts(model, bunch.truth), regions, coverage)
+
+
+def compare_cuts(model: USNRTRegressor, truth: Truth) -> Table:
+    """The splits of the tree, strongest first, each beside the true boundary of its feature if it is near one.
+
+    Parameters
+    ----------
+    model : USNRTRegressor
+        Fitted on rows of ``truth``.
+    truth : Truth
+
+    Returns
+    -------
+    Table
+        Columns ``feature``, ``found at``, ``true boundary`` (NaN where none is within 0.05) and ``T``.
+    """
+    tree = model.tree_
+    splits = sorted(np.flatnonzero(tree.feature >= 0), key=lambda node: -abs(tree.statistic[node]))
+    near = [
+        next(
+            (t for f, t in truth.boundaries if f == tree.feature[node] and abs(t - tree.threshold[node]) < 0.05), np.nan
+        )
+        for node in splits
+    ]
+    return Table(
+        {
+            "feature": [model.columns_[tree.feature[node]].name for node in splits],
+            "found at": tree.threshold[splits],
+            "true boundary": near,
+            "T": tree.statistic[splits],
+        }
+    )
+
+
+def run(output_dir: str | Path = "demo-output") -> Path:
+    """Fit, print what was found beside the truth, and draw it.
+
+    Parameters
+    ----------
+    output_dir : path, default="demo-output"
+        Made if it is not there.
+
+    Returns
+    -------
+    Path
+        The picture that was written.
+    """
+    print(f"Fitting {N_TRAIN:,} generated rows; their noise is known to us, not to the model.\n")
+    found = find()
+    print("\nBoundaries: where the tree cuts, and where the noise really changes")
+    print(found.cuts)
+    print(f"\nNoise: {N_TEST:,} fresh rows, the stated standard deviation (median) and 90 % intervals")
+    print(found.regions)
+    print()
+    path = draw(found, Path(output_dir) / "usnrt-demo.png")
+    print(f"wrote {path}")
+    return path
+
+
+def draw(found: Findings, path: Path) -> Path:
+    """Draw the true and the found noise and save the picture.
+
+    Parameters
+    ----------
+    found : Findings
+    path : Path
+        Its folder is made if it is not there.
+
+    Returns
+    -------
+    Path
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("the demo's picture needs matplotlib: pip install 'usnrt[plot]'") from error
+    figure = Figure(figsize=(13, 4.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(1, 3, width_ratios=(1.15, 1.15, 1))
+    _draw_map(axes[0], found)
+    _draw_along_x0(axes[1], found)
+    _draw_coverage(axes[2], found)
+    for ax in axes[1:]:
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.grid(color="0.92")
+        ax.set_axisbelow(True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+    return path
+
+
+def _draw_map(ax: Any, found: Findings) -> None:
+    """The stated standard deviation over the two features that matter, with true and found boundaries."""
+    from matplotlib.colors import LogNorm
+
+    grid = np.linspace(0, 1, 201)
+    x0, x1 = np.meshgrid(grid, grid)
+    at = np.full((x0.size, found.model.n_features_in_), 0.5)
+    at[:, 0], at[:, 1] = x0.ravel(), x1.ravel()
+    std = found.model.predict(at, return_std=True)[1].reshape(x0.shape)
+    norm = LogNorm(0.07, 1.4)
+    image = ax.pcolormesh(x0, x1, std, norm=norm, cmap="viridis", shading="nearest", rasterized=True)
+    bar = ax.figure.colorbar(image, ax=ax, ticks=[0.1, 0.2, 0.4, 1.0], format="%g", pad=0.02)
+    bar.ax.minorticks_off()
+    bar.set_label("found standard deviation")
+    ax.plot([0.5, 0.5], [0, 1], "w--", lw=2)
+    ax.plot([0.5, 1], [0.4, 0.4], "w--", lw=2, label="true boundary")
+    for x, y, text in ((0.25, 0.5, "0.1"), (0.75, 0.2, "0.4"), (0.75, 0.7, "1.0")):
+        ax.text(x, y, f"true std\n{text}", ha="center", va="center", color="white", fontweight="bold")
+    ax.legend(loc="lower left", labelcolor="white", frameon=False, handlelength=1.8)
+    ax.set(xlabel="x0", ylabel="x1", title="Where the model is unsure", xlim=(0, 1), ylim=(0, 1))
+
+
+def _draw_along_x0(ax: Any, found: Findings) -> None:
+    """True and stated standard deviation on two walks along x0."""
+    x0 = np.linspace(0, 1, 401)
+    for x1, colour in ((0.2, COLOURS[1]), (0.7, COLOURS[2])):
+        # the middle and the spread over other values of the features that should not matter here
+        walks = []
+        for x2 in np.linspace(0.05, 0.95, 10):
+            at = np.full((len(x0), found.model.n_features_in_), 0.5)
+            at[:, 0], at[:, 1], at[:, 2] = x0, x1, x2
+            walks.append(found.model.predict(at, return_std=True)[1])
+        ax.fill_between(x0, np.min(walks, axis=0), np.max(walks, axis=0), color=colour, alpha=0.2, lw=0)
+        ax.plot(x0, np.median(walks, axis=0), color=colour, lw=2, label=f"found, x1 = {x1}")
+        ax.plot(x0, found.truth.std(at), color=colour, lw=1.5, ls="--", label=f"true, x1 = {x1}")
+    ax.set_yscale("log", base=10)
+    ax.set_yticks([0.05, 0.1, 0.2, 0.4, 1.0, 2.0], labels=["0.05", "0.1", "0.2", "0.4", "1", "2"])
+    ax.minorticks_off()
+    ax.legend(frameon=False, loc="upper left", fontsize=9, title="bands: whatever x2 is", title_fontsize=9)
+    ax.set(xlabel="x0", ylabel="standard deviation", title="True and found noise along x0", xlim=(0, 1), ylim=(0.05, 2))
+
+
+def _draw_coverage(ax: Any, found: Findings) -> None:
+    """Stated against observed coverage in each region."""
+    ax.plot([0.4, 1], [0.4, 1], color="0.6", lw=1, ls="--", label="as stated")
+    for name, shares, colour, marker in zip(found.truth.regions, found.coverage, COLOURS, "os^"):
+        ax.plot(COVERAGES, shares, marker=marker, color=colour, lw=1.5, label=name)
+    ax.legend(frameon=False, loc="upper left", fontsize=9)
+    ax.set(xlim=(0.42, 1), ylim=(0.42, 1), title="Intervals: stated and observed")
+    ax.set(xlabel="stated probability", ylabel="share of fresh rows inside")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command ``python -m usnrt.demo``."""
+    parser = argparse.ArgumentParser(prog="python -m usnrt.demo", description="Find noise that is known.")
+    parser.add_argument("--output", default="demo-output", help="folder of the picture (default: demo-output)")
+    run(parser.parse_args(arguments).output)
+
+
+if __name__ == "__main__":
+    main()
