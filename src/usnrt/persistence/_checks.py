@@ -1,0 +1,52 @@
+"""Is what a file says of an object possible? Asked before anything compiled, without bounds checks, walks over it."""
+
+from typing import Any
+
+import numpy as np
+
+from usnrt.persistence._errors import ModelFileError
+
+_TREE_ARRAYS = {
+    "feature": "i", "threshold": "f", "left": "i", "right": "i", "parent": "i", "depth": "i", "missing_left": "b",
+    "larger_left": "b", "category_row": "i", "n_rows": "f", "statistic": "f", "log10_p": "f", "residual_mean": "f",
+    "residual_std": "f", "leaf_index": "i",
+}  # fmt: skip
+
+
+def check_tree(tree: Any) -> None:
+    """All arrays of one length, children after their parents (so every walk ends), all indices within bounds."""
+    n = len(tree.feature)
+    for name, kind in _TREE_ARRAYS.items():
+        array = getattr(tree, name)
+        if not isinstance(array, np.ndarray) or array.shape != (n,) or array.dtype.kind != kind:
+            raise ModelFileError(f"the tree's array {name!r} has the wrong shape or type")
+    numbers = np.arange(n)
+    inner = tree.feature >= 0
+    categories = tree.left_categories
+    possible = (
+        n >= 1
+        and type(tree.n_features) is int
+        and isinstance(categories, np.ndarray)
+        and categories.ndim == 2
+        and categories.dtype == bool
+        and (tree.feature >= -1).all()
+        and (tree.feature < tree.n_features).all()
+        and all(((c > numbers) & (c < n))[inner].all() and (c == -1)[~inner].all() for c in (tree.left, tree.right))
+        and (tree.parent < np.maximum(numbers, 1)).all()
+        and (tree.parent[1:] >= 0).all()
+        and ((tree.category_row >= -1) & (tree.category_row < len(categories))).all()
+        and (tree.leaf_index == np.where(inner, -1, np.cumsum(~inner) - 1)).all()
+        and ((tree.depth >= 0) & (tree.depth < n)).all()
+    )
+    if not possible:
+        raise ModelFileError("the tree is not a tree")
+
+
+def check_network(network: Any) -> None:
+    """A network description: layer sizes that are whole numbers of a size that a file could hold weights for."""
+    sizes = network.sizes
+    if type(sizes) is not tuple or not all(type(size) is int and 0 < size <= 10**6 for size in sizes) or len(sizes) < 2:
+        raise ModelFileError("the layers of a network are not possible")
+
+
+CHECKS = {"Tree": check_tree, "MLP": check_network}

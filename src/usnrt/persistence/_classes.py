@@ -1,0 +1,35 @@
+"""The classes that model files may hold, by the name they have in files.
+
+Names in files stay what they are when a class moves. A class that is not in this table is never touched by `load`.
+"""
+
+from importlib import import_module
+
+# name in files -> module and class
+CLASSES: dict[str, tuple[str, str]] = {
+    "Column": ("usnrt.encode", "Column"),
+    "TableEncoder": ("usnrt.encode", "TableEncoder"),
+    "NetworkInputs": ("usnrt.encode", "NetworkInputs"),
+    "MLP": ("usnrt.nn.mlp", "MLP"),
+    "History": ("usnrt.nn.train", "History"),
+    "Tree": ("usnrt.tree.structure", "Tree"),
+    "Table": ("usnrt.table", "Table"),
+    "USNRTRegressor": ("usnrt.regressor", "USNRTRegressor"),
+}
+
+
+def class_named(name: str) -> type:
+    """The class of a name in a file; KeyError for names that are not in the table."""
+    module, attribute = CLASSES[name]
+    found = getattr(import_module(module), attribute)
+    assert isinstance(found, type)
+    return found
+
+
+def name_of(kind: type) -> str | None:
+    """The name that a class has in files, or None if it may not be stored."""
+    for name, (module, attribute) in CLASSES.items():
+        # Compared by name first: importing every module to compare classes would load all optional packages.
+        if kind.__name__ == attribute and kind.__module__.startswith(module) and class_named(name) is kind:
+            return name
+    return None

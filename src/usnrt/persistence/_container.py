@@ -1,0 +1,224 @@
+"""The file around a model's state: a zip of known members with known sizes and checksums."""
+
+import errno
+import hashlib
+import json
+import os
+import stat
+import zipfile
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from usnrt.persistence._classes import name_of
+from usnrt.persistence._errors import ModelFileError
+from usnrt.persistence._values import Reader, Writer
+from usnrt.whole_file import whole_file
+
+FORMAT = "usnrt-model"
+FORMAT_VERSION = 1
+MANIFEST, STATE, ARRAYS = "manifest.json", "state.json", "arrays.safetensors"
+MAX_MANIFEST = 10**6  # bytes
+MAX_FILE = 4 * 2**30  # bytes; a file with holes can claim any size and take no place on the disk
+_FIXED_DATE = (1980, 1, 1, 0, 0, 0)  # the same model gives the same bytes
+
+
+def save(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted model to one file.
+
+    Parameters
+    ----------
+    model : DistributionalRegressor
+        Any fitted model of the library.
+    path : path-like
+        By custom ends in ``.usnrt``. An existing file is replaced, in one step, when the new one is complete.
+
+    Notes
+    -----
+    Everything that predictions depend on is stored, to the last bit. Parameters that cannot be stored and that
+    matter to fit only, such as callbacks or a random generator, have their default values after loading.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> from usnrt.encode import TableEncoder
+    >>> from usnrt.persistence import load, save
+    >>> path = os.path.join(tempfile.mkdtemp(), "encoder.usnrt")
+    >>> save(TableEncoder().fit(np.ones((3, 2))), path)
+    >>> load(path).source_names_
+    ['x0', 'x1']
+    """
+    from safetensors.numpy import save as write_tensors
+    from sklearn.base import BaseEstimator
+    from sklearn.utils.validation import check_is_fitted
+
+    import usnrt
+
+    name = name_of(type(model))
+    if name is None:
+        raise TypeError(f"model must be a model of usnrt, however: it is of type {type(model).__name__}")
+    if isinstance(model, BaseEstimator):
+        check_is_fitted(model)
+    writer = Writer()
+    state = _dump(writer.write(model, "model"))
+    arrays = write_tensors(writer.arrays) if writer.arrays else b""
+    members = {STATE: state, ARRAYS: arrays}
+    manifest = {
+        "format": FORMAT,
+        "version": FORMAT_VERSION,
+        "library": usnrt.__version__,
+        "class": name,
+        "members": {
+            member: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()} for member, data in members.items()
+        },
+    }
+    with whole_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for member, data in {MANIFEST: _dump(manifest, indent=1), **members}.items():
+            archive.writestr(zipfile.ZipInfo(member, _FIXED_DATE), data)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a model that `save` wrote.
+
+    Loading runs nothing that the file says, and needs memory in proportion to the file's true size.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    model
+        With the same predictions, to the last bit.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is not a model file, is damaged, or was written by a newer library than this one can read.
+    OSError
+        If the file cannot be read at all.
+    """
+    with _opened(path) as file:
+        try:
+            manifest, members = _read_members(file)
+            model = _build(manifest, members)
+        except ModelFileError as error:
+            raise ModelFileError(f"{os.fspath(path)} is not a model file that can be loaded: {error}") from None
+        except OSError as error:
+            if error.errno in (errno.EIO, errno.ESTALE):  # the disk failed, not what the file says
+                raise
+            raise _damaged(path, error) from None
+        except Exception as error:  # a hostile file may upset any step above, in any way
+            raise _damaged(path, error) from None
+    return model
+
+
+def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What a model file says of itself, without loading the model.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    dict
+        Keys ``format``, ``version``, ``library``, ``class`` and ``members``.
+    """
+    with _opened(path) as file:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                return _checked_manifest(_read_member(archive, MANIFEST, MAX_MANIFEST))
+        except ModelFileError as error:
+            raise ModelFileError(f"{os.fspath(path)} is not a model file that can be loaded: {error}") from None
+        except Exception as error:
+            raise _damaged(path, error) from None
+
+
+def _damaged(path: str | os.PathLike[str], error: Exception) -> ModelFileError:
+    return ModelFileError(
+        f"{os.fspath(path)} is not a model file that can be loaded: it is damaged ({type(error).__name__})"
+    )
+
+
+def _opened(path: str | os.PathLike[str]) -> BinaryIO:
+    if stat.S_ISDIR(os.stat(path).st_mode):
+        raise ModelFileError(f"{os.fspath(path)} is not a model file that can be loaded: it is a directory")
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise ModelFileError(f"{os.fspath(path)} is not a model file that can be loaded: it is no regular file")
+    return Path(path).open("rb")
+
+
+def _read_members(file: BinaryIO) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Manifest and members, each of the size and checksum that the manifest says."""
+    true_size = os.fstat(file.fileno()).st_size
+    if true_size > MAX_FILE:
+        raise ModelFileError(f"it is larger than {MAX_FILE >> 30} GiB")
+    if file.read(4) != b"PK\x03\x04":
+        raise ModelFileError("it does not begin like one")
+    with zipfile.ZipFile(file) as archive:
+        names = [info.filename for info in archive.infolist()]
+        if sorted(names) != sorted([MANIFEST, STATE, ARRAYS]):
+            raise ModelFileError("its members are not those of a model file")
+        if sum(info.file_size for info in archive.infolist()) > true_size:
+            raise ModelFileError("its members claim to be larger than the file")
+        manifest = _checked_manifest(_read_member(archive, MANIFEST, MAX_MANIFEST))
+        members = {}
+        for name in (STATE, ARRAYS):
+            data = _read_member(archive, name, true_size)
+            told = manifest["members"][name]
+            if len(data) != told["size"] or hashlib.sha256(data).hexdigest() != told["sha256"]:
+                raise ModelFileError(f"the checksum of {name} is wrong")
+            members[name] = data
+    return manifest, members
+
+
+def _read_member(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
+    info = archive.getinfo(name)
+    # Without compression no member can be larger than the file, so there is nothing a zip bomb could inflate.
+    if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size or info.flag_bits & 0x1:
+        raise ModelFileError(f"{name} is compressed or encrypted")
+    if info.file_size > limit:
+        raise ModelFileError(f"{name} is too large")
+    with archive.open(info) as member:
+        return member.read()
+
+
+def _checked_manifest(data: bytes) -> dict[str, Any]:
+    manifest = _parse(data)
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise ModelFileError("its manifest is not that of a model file")
+    version = manifest.get("version")
+    if type(version) is not int or version < 1:
+        raise ModelFileError("its format version is missing")
+    if version > FORMAT_VERSION:
+        raise ModelFileError(
+            f"its format version {version} is newer than {FORMAT_VERSION}, which this library reads; update usnrt"
+        )
+    return manifest
+
+
+def _build(manifest: dict[str, Any], members: dict[str, bytes]) -> Any:
+    from safetensors.numpy import load as read_tensors
+
+    arrays = read_tensors(members[ARRAYS]) if members[ARRAYS] else {}
+    state = _parse(members[STATE])
+    if not isinstance(state, dict) or state.get("$object") != manifest.get("class"):
+        raise ModelFileError("it holds no model")
+    return Reader(arrays).read(state)
+
+
+def _dump(value: Any, indent: int | None = None) -> bytes:
+    return json.dumps(value, indent=indent, allow_nan=False, ensure_ascii=True).encode()
+
+
+def _parse(data: bytes) -> Any:
+    def refuse(name: str) -> None:
+        raise ModelFileError(f"{name} is no value of a model file")
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len({key for key, _ in pairs}) != len(pairs):
+            raise ModelFileError("a name is there twice")
+        return dict(pairs)
+
+    return json.loads(data, parse_constant=refuse, object_pairs_hook=unique)

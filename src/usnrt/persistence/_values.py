@@ -1,0 +1,234 @@
+"""Fitted state as plain JSON values and arrays, and back, exactly.
+
+JSON has no tuples, no special floats, no arrays and no objects; each becomes an object with one key that starts
+with ``$``. Arrays go to a list of their own and are named by their place in it.
+"""
+
+import dataclasses
+import inspect
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from usnrt.persistence._checks import CHECKS
+from usnrt.persistence._classes import class_named, name_of
+from usnrt.persistence._errors import ModelFileError
+
+MAX_DEPTH = 100  # of values within values
+
+
+class Writer:
+    """Turns values into JSON values; the arrays met on the way are collected in ``arrays``."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, NDArray[Any]] = {}
+        self._seen: dict[int, tuple[Any, str]] = {}
+
+    def write(self, value: Any, where: str, depth: int = 0) -> Any:
+        """The JSON value of a Python value; ``where`` names it in error messages."""
+        if depth > MAX_DEPTH:
+            raise ValueError(f"{where[:60]}... cannot be saved: it is nested deeper than {MAX_DEPTH} levels")
+        if value is None or type(value) in (bool, str, int):
+            return value
+        if type(value) is float:
+            return value if math.isfinite(value) else {"$float": repr(value)}
+        if type(value) is list:
+            return [self.write(item, f"{where}[{i}]", depth + 1) for i, item in enumerate(value)]
+        if type(value) is tuple:
+            return {"$tuple": [self.write(item, f"{where}[{i}]", depth + 1) for i, item in enumerate(value)]}
+        if type(value) is dict:
+            return self._write_dict(value, where, depth)
+        if isinstance(value, np.generic):
+            return {"$scalar": self._store(np.asarray(value), where), **_type_entry(np.asarray(value))}
+        if isinstance(value, np.ndarray) or _is_jax(value):
+            return self._write_array(np.asarray(value), value, where)
+        name = name_of(type(value))
+        if name is None:
+            raise TypeError(f"{where} cannot be saved: it is of type {type(value).__name__}")
+        return {"$object": name, "state": self._write_state(value, where, depth)}
+
+    def _write_dict(self, value: dict[Any, Any], where: str, depth: int) -> Any:
+        if all(type(key) is str and not key.startswith("$") for key in value):
+            return {key: self.write(item, f"{where}[{key!r}]", depth + 1) for key, item in value.items()}
+        pairs = [
+            [self.write(key, where, depth + 1), self.write(item, f"{where}[{key!r}]", depth + 1)]
+            for key, item in value.items()
+        ]
+        return {"$dict": pairs}
+
+    def _write_state(self, value: Any, where: str, depth: int) -> dict[str, Any]:
+        parameters = set(value.get_params(deep=False)) if isinstance(value, BaseEstimator) else set()
+        state = {}
+        for name, item in state_of(value).items():
+            try:
+                state[name] = self.write(item, f"{where}.{name}", depth + 1)
+            except TypeError:
+                # What a parameter was matters to fit only; callbacks and generators are not part of a fitted model.
+                if name not in parameters:
+                    raise
+        return state
+
+    def _write_array(self, array: NDArray[Any], original: Any, where: str) -> Any:
+        if array.dtype.kind == "O":
+            flat = array.ravel().tolist()
+            if not all(type(item) is str or item is None for item in flat):
+                raise TypeError(f"{where} cannot be saved: it is an array of objects that are not text")
+            return {"$texts": flat, "shape": list(array.shape)}
+        key = id(original)
+        if key not in self._seen:  # an array that several attributes share is stored once
+            self._seen[key] = (original, self._store(array, where))
+        fortran = array.flags.f_contiguous and not array.flags.c_contiguous
+        return {"$array": self._seen[key][1], **_type_entry(array), **({"order": "F"} if fortran else {})}
+
+    def _store(self, array: NDArray[Any], where: str) -> str:
+        # safetensors writes the memory as it lies, so it must lie in C order and in this machine's byte order
+        shape = array.shape
+        array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
+        if array.dtype.kind in "mM":
+            array = array.view(np.int64).reshape(shape)
+        elif array.dtype.kind == "U":  # one more axis: the characters
+            array = array.view(np.uint32).reshape(*shape, array.dtype.itemsize // 4)
+        else:
+            array = array.reshape(shape)
+        if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+            raise TypeError(f"{where} cannot be saved: it is an array of type {array.dtype}")
+        name = str(len(self.arrays))
+        self.arrays[name] = array
+        return name
+
+
+def _type_entry(array: NDArray[Any]) -> dict[str, str]:
+    """Times and text are stored as whole numbers, together with what they are."""
+    return {"dtype": array.dtype.newbyteorder("=").str} if array.dtype.kind in "mMU" else {}
+
+
+class Reader:
+    """Turns JSON values back; anything that `Writer` does not write is a `ModelFileError`."""
+
+    def __init__(self, arrays: dict[str, NDArray[Any]]) -> None:
+        self.arrays = arrays
+        self._in_fortran_order: dict[str, NDArray[Any]] = {}
+
+    def read(self, value: Any, depth: int = 0) -> Any:
+        """The Python value of a JSON value."""
+        if depth > 2 * MAX_DEPTH + 2:
+            raise ModelFileError("values are nested too deeply")
+        if value is None or isinstance(value, bool | str | int | float):
+            return value
+        if isinstance(value, list):
+            return [self.read(item, depth + 1) for item in value]
+        if not any(key.startswith("$") for key in value):
+            return {key: self.read(item, depth + 1) for key, item in value.items()}
+        kind = next(iter(value))
+        if kind == "$object":
+            return self._read_object(_only(value, "$object", str), _only(value, "state", dict), depth)
+        if kind == "$tuple":
+            return tuple(self.read(item, depth + 1) for item in _only(value, kind, list))
+        if kind == "$float":
+            return {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[_only(value, kind, str)]
+        if kind == "$dict":
+            return {self.read(k, depth + 1): self.read(v, depth + 1) for k, v in _only(value, kind, list)}
+        if kind == "$array":
+            return self._read_array(value)
+        if kind == "$scalar":
+            return self._typed(_only(value, kind, str), value.get("dtype")).reshape(())[()]
+        if kind == "$texts":
+            return _read_texts(_only(value, kind, list), _only(value, "shape", list))
+        raise ModelFileError(f"a value of unknown kind {kind[:20]!r}")
+
+    def _read_array(self, value: dict[str, Any]) -> NDArray[Any]:
+        name = _only(value, "$array", str)
+        if value.get("order") == "F" and name not in self._in_fortran_order:
+            self._in_fortran_order[name] = np.asfortranarray(self._typed(name, value.get("dtype")))
+        # At most these two versions of an array exist, however often a file names it.
+        return self._in_fortran_order[name] if value.get("order") == "F" else self._typed(name, value.get("dtype"))
+
+    def _typed(self, name: str, dtype: str | None) -> NDArray[Any]:
+        array = self.arrays[name]
+        if dtype is None:
+            return array
+        kind = np.dtype(dtype)
+        if kind.kind in "mM":
+            return array.view(kind)
+        if kind.kind != "U" or kind.itemsize != 4 * array.shape[-1] or (array > 0x10FFFF).any():
+            raise ModelFileError("an array is not of the type that it claims")
+        return array.view(kind).reshape(array.shape[:-1])
+
+    def _read_object(self, name: str, state: dict[str, Any], depth: int) -> Any:
+        try:
+            kind = class_named(name)
+        except KeyError:
+            raise ModelFileError(f"an object of unknown class {name[:40]!r}") from None
+        values = {key: self.read(item, depth + 1) for key, item in state.items()}
+        instance = make_object(kind, values)
+        if name in CHECKS:
+            CHECKS[name](instance)
+        return instance
+
+
+def _only(value: dict[str, Any], key: str, kind: type) -> Any:
+    found = value[key]
+    if type(found) is not kind:
+        raise ModelFileError(f"the value of {key!r} is of the wrong type")
+    return found
+
+
+def _read_texts(texts: list[Any], shape: list[Any]) -> NDArray[Any]:
+    if not all(type(item) is str or item is None for item in texts):
+        raise ModelFileError("an array of text holds something else")
+    array = np.empty(len(texts), dtype=object)
+    array[:] = texts
+    return array.reshape(shape)
+
+
+def state_of(value: Any) -> dict[str, Any]:
+    """The attributes of an object that make it up."""
+    if dataclasses.is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    return dict(vars(value))
+
+
+def make_object(kind: type, state: dict[str, Any]) -> Any:
+    """An object of a class with these attributes, without calling its ``__init__``."""
+    known = {field.name: field for field in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else None
+    for name in state:
+        if not name.isidentifier() or name.startswith("__") or (known is None and _is_part_of(kind, name)):
+            raise ModelFileError(f"class {kind.__name__} has no stored attribute {name[:40]!r}")
+        if known is not None and name not in known:
+            raise ModelFileError(f"class {kind.__name__} has no attribute {name[:40]!r}")
+    instance: Any = object.__new__(kind)
+    for name, item in {**_defaults(kind), **state}.items():
+        object.__setattr__(instance, name, item)
+    for name in known or ():
+        if not hasattr(instance, name):
+            raise ModelFileError(f"attribute {name!r} of class {kind.__name__} is missing")
+    return instance
+
+
+def _is_part_of(kind: type, name: str) -> bool:
+    """Whether the class itself has a method or property of this name, which no file may replace."""
+    found = inspect.getattr_static(kind, name, None)
+    return callable(found) or isinstance(found, property | classmethod | staticmethod)
+
+
+def _defaults(kind: type) -> dict[str, Any]:
+    """Values for what a file does not say: parameters and fields that are newer than the file."""
+    if dataclasses.is_dataclass(kind):
+        defaults = {}
+        for field in dataclasses.fields(kind):
+            if field.default is not dataclasses.MISSING:
+                defaults[field.name] = field.default
+            elif field.default_factory is not dataclasses.MISSING:
+                defaults[field.name] = field.default_factory()
+        return defaults
+    if issubclass(kind, BaseEstimator):
+        parameters = inspect.signature(kind).parameters.values()
+        return {p.name: p.default for p in parameters if p.default is not inspect.Parameter.empty}
+    return {}
+
+
+def _is_jax(value: Any) -> bool:
+    return type(value).__module__.startswith("jax")
