@@ -1,0 +1,20 @@
+"""The paper's experiments: a grid of (data set, model recipe, split seed), filled, resumed, shared and drawn."""
+
+from usnrt.bench.grid import Cell, load_split, make_grid, preset
+from usnrt.bench.recipes import RECIPES, Recipe, get_recipe
+from usnrt.bench.runner import Summary, run_grid
+from usnrt.bench.store import Record, Store
+
+__all__ = [
+    "RECIPES",
+    "Cell",
+    "Recipe",
+    "Record",
+    "Store",
+    "Summary",
+    "get_recipe",
+    "load_split",
+    "make_grid",
+    "preset",
+    "run_grid",
+]

@@ -1,13 +1,14 @@
 """Data sets: the paper's 17 from UCI, and generated tables whose noise is known."""
 
 from usnrt.datasets.generators import Truth, make_heteroscedastic
-from usnrt.datasets.loaders import fetch, list_datasets
+from usnrt.datasets.loaders import available_datasets, fetch, list_datasets
 from usnrt.datasets.specs import Spec, get_spec
 from usnrt.datasets.splits import seeds_for, train_test_rows
 
 __all__ = [
     "Spec",
     "Truth",
+    "available_datasets",
     "fetch",
     "get_spec",
     "list_datasets",

@@ -43,8 +43,8 @@ def get_files(spec: Spec, data_home: Path, download: bool) -> list[bytes]:
     places = [Path(os.environ["USNRT_DATA"])] if os.environ.get("USNRT_DATA") else []
     places.append(data_home)
     for place in places:
-        if (found := _find(spec, place)) is not None:
-            return found
+        if paths := _locate(spec, place):
+            return _read(spec, paths)
     if not download:
         raise FileNotFoundError(_what_to_put_where(spec, places, "and downloading was not allowed"))
     return _download(spec, data_home, places)
@@ -59,16 +59,28 @@ def _what_to_put_where(spec: Spec, places: list[Path], why: str) -> str:
     )
 
 
-def _find(spec: Spec, place: Path) -> list[bytes] | None:
-    """The set's files below ``place``: in an archive, or lying there unpacked; None when absent."""
+def is_here(spec: Spec, data_home: Path) -> bool:
+    """Whether a set's files are on this machine; they are not opened."""
+    named = os.environ.get("USNRT_DATA")
+    return any(_locate(spec, place) for place in (*([Path(named)] if named else []), data_home))
+
+
+def _locate(spec: Spec, place: Path) -> list[Path]:
+    """The set's archive below ``place``, or its files lying there unpacked; empty when absent."""
     for folder in (place, place / "uci", place / spec.key):
         for archive in (folder / f"{spec.key}.zip", folder / archive_name(spec)):
             if archive.is_file():
-                return read_archive(archive, spec)
-        loose = [_first_existing(folder, file) for file in spec.files]
-        if all(path is not None for path in loose):
-            return [_verified(path.read_bytes(), file, path) for path, file in zip(loose, spec.files) if path]
-    return None
+                return [archive]
+        loose = [path for file in spec.files if (path := _first_existing(folder, file))]
+        if len(loose) == len(spec.files):
+            return loose
+    return []
+
+
+def _read(spec: Spec, paths: list[Path]) -> list[bytes]:
+    if paths[0].suffix == ".zip":
+        return read_archive(paths[0], spec)
+    return [_verified(path.read_bytes(), file, path) for path, file in zip(paths, spec.files)]
 
 
 def _first_existing(folder: Path, file: DataFile) -> Path | None:

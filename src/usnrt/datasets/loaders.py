@@ -6,7 +6,7 @@ from typing import Any
 
 from sklearn.utils import Bunch
 
-from usnrt.datasets.files import default_data_home, get_files
+from usnrt.datasets.files import default_data_home, get_files, is_here
 from usnrt.datasets.specs import SPECS, Spec, get_spec
 
 
@@ -20,6 +20,12 @@ def list_datasets() -> list[str]:
     (17, 'electrical')
     """
     return list(SPECS)
+
+
+def available_datasets(data_home: str | Path | None = None) -> list[str]:
+    """Names of the data sets whose files are on this machine, so that :func:`fetch` needs no internet."""
+    home = Path(data_home) if data_home is not None else default_data_home()
+    return [spec.key for spec in SPECS.values() if is_here(spec, home.expanduser())]
 
 
 def fetch(name: str, data_home: str | Path | None = None, download: bool = True) -> Bunch:

@@ -1,0 +1,114 @@
+"""``usnrt bench``: run the experiments, see what is done, draw tables, figures and the page of results."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+bench_app = typer.Typer(
+    help="The paper's experiments: run them, resume them, share them, draw their tables and figures.",
+    no_args_is_help=True,
+)
+
+StoreOption = Annotated[Path, typer.Option("--store", help="Folder of the records.")]
+
+
+@contextmanager
+def _one_sentence() -> Iterator[None]:
+    """What went wrong, as one line for a person; programming errors keep their traceback."""
+    try:
+        yield
+    except (ValueError, ImportError, OSError, KeyError, RuntimeError) as error:
+        text = error.args[0] if isinstance(error, KeyError) else error
+        typer.echo(f"error: {text}", err=True)
+        raise typer.Exit(2) from error
+
+
+@bench_app.command()
+def run(
+    preset: Annotated[str | None, typer.Option(help="'paper', 'stability' or 'quick'.")] = None,
+    dataset: Annotated[list[str] | None, typer.Option("--dataset", "-d", help="Data set; may be repeated.")] = None,
+    recipe: Annotated[list[str] | None, typer.Option("--recipe", "-r", help="Model; may be repeated.")] = None,
+    seed: Annotated[list[int] | None, typer.Option(help="Split seed; by default the paper's.")] = None,
+    store: StoreOption = Path("results"),
+    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Cells at once; -1 for one a core.")] = 1,
+    cluster: Annotated[str | None, typer.Option(help="Dask scheduler to run on, as tcp://host:8786.")] = None,
+    retry: Annotated[bool, typer.Option("--retry", help="Try failed cells again.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Run every cell of a grid that has no record yet; stop it at any time and run it again to go on."""
+    from usnrt.bench import Store, make_grid, run_grid
+    from usnrt.bench.grid import preset as preset_grid
+    from usnrt.bench.progress import Reporter
+
+    with _one_sentence():
+        if (preset is None) == (not dataset or not recipe):
+            raise ValueError("run needs either --preset, or both --dataset and --recipe")
+        cells = preset_grid(preset) if preset else make_grid(dataset or [], recipe or [], seeds=seed or None)
+        if not cells:
+            raise ValueError("the grid is empty: no data set was found; name their folder in USNRT_DATA")
+        summary = run_grid(cells, Store(store), jobs, cluster, retry, Reporter(quiet=quiet))
+    typer.echo(f"{summary.done} done, {summary.failed} failed, {summary.skipped} there already or in work elsewhere")
+    if summary.failed:
+        raise typer.Exit(1)
+
+
+@bench_app.command()
+def status(store: StoreOption = Path("results")) -> None:
+    """Show what is done: seeds of every data set and recipe, and why cells failed."""
+    from usnrt.bench import Store
+    from usnrt.bench.status import status_text
+
+    with _one_sentence():
+        typer.echo(status_text(Store(_existing(store))))
+
+
+@bench_app.command()
+def table(
+    name: Annotated[str, typer.Argument(help="A table's name, or 'all'.")] = "all",
+    style: Annotated[str, typer.Option("--format", "-f", help="'text', 'markdown', 'latex' or 'csv'.")] = "text",
+    store: StoreOption = Path("results"),
+) -> None:
+    """Print a table in the paper's layout from the records that are there."""
+    from usnrt.bench import Store
+    from usnrt.bench.tables import TABLES, make_table
+
+    with _one_sentence():
+        records = list(Store(_existing(store)).records())
+        names = list(TABLES) if name == "all" else [name]
+        typer.echo("\n\n".join(make_table(each, records).render(style).rstrip("\n") for each in names))
+
+
+@bench_app.command()
+def figure(
+    name: Annotated[str, typer.Argument(help="A figure's name, or 'all'.")] = "all",
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the pictures.")] = Path("figures"),
+    store: StoreOption = Path("results"),
+) -> None:
+    """Draw a figure of the paper from the records that are there."""
+    from usnrt.bench import Store
+    from usnrt.bench.figures import FIGURES, draw
+
+    with _one_sentence():
+        opened = Store(_existing(store))
+        for each in list(FIGURES) if name == "all" else [name]:
+            path = draw(each, opened, output)
+            typer.echo(str(path) if path else f"{each}: no records to draw from yet")
+
+
+@bench_app.command()
+def page(store: StoreOption = Path("results")) -> None:
+    """Write README.md, tables and figures of all records into the store's folder."""
+    from usnrt.bench import Store
+    from usnrt.bench.page import write_page
+
+    with _one_sentence():
+        typer.echo(str(write_page(Store(_existing(store)))))
+
+
+def _existing(store: Path) -> Path:
+    if not (store / "store.json").is_file():
+        raise ValueError(f"store must be a folder that 'bench run' has filled, however: {store} is not")
+    return store

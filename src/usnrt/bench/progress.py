@@ -1,0 +1,101 @@
+"""Telling a person how far a run is: a live bar with time left on a terminal, a line a cell elsewhere."""
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+from usnrt.bench.grid import Cell
+
+
+class Reporter:
+    """Shows progress and time left; the latter from the rows of the cells done and to do.
+
+    Parameters
+    ----------
+    quiet : bool, default=False
+        Say nothing.
+    stream : text stream, default=sys.stderr
+    """
+
+    def __init__(self, quiet: bool = False, stream: TextIO | None = None) -> None:
+        self.quiet = quiet
+        self.stream = sys.stderr if stream is None else stream
+        self._live: Any = None
+
+    @contextmanager
+    def watch(self, cells: Sequence[tuple[Cell, int]]) -> Iterator[None]:
+        """Start for cells with their row counts; stops when the block ends."""
+        self._weights = dict(cells)
+        self._left = sum(self._weights.values())
+        self._total = len(self._weights)
+        self._finished = 0
+        self._work = 0
+        self._start = time.monotonic()
+        if self.quiet or not self.stream.isatty():
+            yield
+            return
+        with _rich_bar() as self._live:
+            self._task = self._live.add_task("cells", total=self._left)
+            yield
+        self._live = None
+
+    def done(self, cell: Cell, meta: dict[str, Any]) -> None:
+        """A cell was recorded."""
+        metrics = meta["metrics"]
+        figures = ", ".join(f"{name} {float(metrics[name]):.2f}" for name in ("ece", "rmse", "nll", "crps"))
+        self._tell(cell, f"{cell}: {figures}; fitted in {meta['fit_seconds']:.1f} s")
+
+    def failed(self, cell: Cell, error: str) -> None:
+        """A cell failed."""
+        self._tell(cell, f"{cell} FAILED: {error}")
+
+    def _tell(self, cell: Cell, text: str) -> None:
+        self._finished += 1
+        self._work += self._weights.get(cell, 0)
+        if self.quiet:
+            return
+        if self._live is not None:
+            self._live.console.print(text, markup=False, highlight=False)
+            self._live.update(self._task, advance=self._weights.get(cell, 0))
+        else:
+            print(f"[{self._finished} of {self._total}{self._time_left()}] {text}", file=self.stream, flush=True)
+
+    def _time_left(self) -> str:
+        if not self._work:
+            return ""
+        seconds = (time.monotonic() - self._start) / self._work * (self._left - self._work)
+        return f", about {in_words(seconds)} left"
+
+
+def in_words(seconds: float) -> str:
+    """A length of time for people.
+
+    Examples
+    --------
+    >>> from usnrt.bench.progress import in_words
+    >>> in_words(42), in_words(600), in_words(9000)
+    ('42 s', '10 min', '2 h 30 min')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _rich_bar() -> Any:
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    except ImportError as error:
+        raise ImportError("a progress bar needs rich: pip install 'usnrt[cli]'") from error
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeElapsedColumn(),
+        TextColumn("left:"),
+        TimeRemainingColumn(elapsed_when_finished=False),
+        console=Console(stderr=True),
+    )

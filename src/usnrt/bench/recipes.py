@@ -1,0 +1,167 @@
+"""The models of the experiments by name; each is imported only when it is built."""
+
+import ast
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One way to make a model.
+
+    Attributes
+    ----------
+    name : str
+        How records call it, for ever.
+    home : str
+        ``"module:Class"``.
+    paper : bool
+        Whether to start from the class's ``.paper()``.
+    changes : mapping
+        Parameters that differ from there.
+    """
+
+    name: str
+    home: str
+    paper: bool = False
+    changes: Mapping[str, Any] = field(default_factory=dict)
+
+    def build(self, random_state: int, n_jobs: int = 1) -> Any:
+        """An unfitted model; ``n_jobs`` is passed on only to models that take it."""
+        module, _, class_name = self.home.partition(":")
+        try:
+            model_class = getattr(import_module(module), class_name)
+        except ImportError as error:
+            raise ImportError(f"recipe {self.name!r} cannot be used: {error}") from error
+        except AttributeError as error:
+            raise ValueError(f"recipe {self.name!r} must name a class, however: {self.home} has none") from error
+        known = inspect.signature(model_class.__init__).parameters
+        given = {"random_state": random_state, "n_jobs": n_jobs}
+        params = {**{name: value for name, value in given.items() if name in known}, **self.changes}
+        if unknown := sorted(set(params) - set(known)):
+            raise ValueError(f"recipe {self.name!r} must change parameters of {class_name}, however: {unknown}")
+        return model_class.paper(**params) if self.paper else model_class(**params)
+
+
+_FAMILIES = {
+    "usnrt": "usnrt.regressor:USNRTRegressor",
+    "usnrt-ensemble": "usnrt.ensemble:USNRTEnsemble",
+    "hnn": "usnrt.baselines:HNNRegressor",
+    "deep-ensemble": "usnrt.baselines:DeepEnsembleRegressor",
+    "evidential": "usnrt.baselines:EvidentialRegressor",
+    "random-forest": "usnrt.baselines:RandomForestVarianceRegressor",
+    "extra-trees": "usnrt.baselines:ExtraTreesVarianceRegressor",
+    "mc-dropout": "usnrt.baselines:MCDropoutRegressor",
+    "concrete-dropout": "usnrt.baselines:ConcreteDropoutRegressor",
+}
+_PEERS = {
+    "catboost": "usnrt.bench.peers:CatBoostRegressor",
+    "ngboost": "usnrt.bench.peers:NGBoostRegressor",
+    "lightgbm-quantile": "usnrt.bench.peers:LightGBMQuantileRegressor",
+    "quantile-forest": "usnrt.bench.peers:QuantileForestRegressor",
+}
+LAMBDAS = (0, 0.005, 0.05)
+
+# The stability study varies one thing at a time, from the paper's recipe.
+STRUCTURES = {
+    "S1": (("4d", "2d"), ("4d", "2d")),
+    "S2": (("8d", "4d"), ("4d", "2d")),
+    "S3": (("16d", "8d"), ("8d", "4d")),
+    "S4": (("8d", "16d", "4d"), ("4d", "8d", "2d")),
+    "S5": (("16d", "16d", "8d"), ("8d", "8d", "4d")),
+}
+LEAVES = (1, 2, 4, 6, 8, 10, 15, 20)
+ALPHAS = (0.001, 0.002, 0.005, 0.01, 0.02)
+
+
+def _registry() -> dict[str, Recipe]:
+    recipes = []
+    for name, home in _FAMILIES.items():
+        recipes += [Recipe(f"{name}-paper", home, paper=True), Recipe(name, home)]
+    for lam in LAMBDAS:
+        recipes.append(Recipe(f"evidential-paper-lambda{lam}", _FAMILIES["evidential"], True, {"lam": lam}))
+    for name, (split, leaf) in STRUCTURES.items():
+        changes = {"split_hidden": split, "mean_hidden": leaf, "variance_hidden": leaf}
+        recipes.append(Recipe(f"usnrt-paper-{name}", _FAMILIES["usnrt"], True, changes))
+    for leaves in LEAVES:
+        recipes.append(Recipe(f"usnrt-paper-leaves{leaves}", _FAMILIES["usnrt"], True, {"max_leaves": leaves}))
+    for alpha in ALPHAS:
+        recipes.append(Recipe(f"usnrt-paper-alpha{alpha}", _FAMILIES["usnrt"], True, {"alpha": alpha}))
+    recipes += [Recipe(name, home) for name, home in _PEERS.items()]
+    recipes.append(Recipe("constant-normal", "usnrt.bench.constant:ConstantNormal"))
+    return {recipe.name: recipe for recipe in recipes}
+
+
+RECIPES = _registry()
+
+# What tells most comes first.
+COMPARED = [
+    "usnrt-paper",
+    "usnrt",
+    "hnn-paper",
+    "hnn",
+    "usnrt-ensemble-paper",
+    "usnrt-ensemble",
+    "deep-ensemble-paper",
+    "deep-ensemble",
+    "evidential-paper",
+    "evidential",
+    "random-forest-paper",
+    "extra-trees-paper",
+    "random-forest",
+    "extra-trees",
+    "mc-dropout-paper",
+    "concrete-dropout-paper",
+    "mc-dropout",
+    "concrete-dropout",
+    *(f"evidential-paper-lambda{lam}" for lam in LAMBDAS),
+    *_PEERS,
+]
+STABILITY = [
+    *(f"usnrt-paper-{name}" for name in STRUCTURES),
+    *(f"usnrt-paper-leaves{leaves}" for leaves in LEAVES),
+    *(f"usnrt-paper-alpha{alpha}" for alpha in ALPHAS),
+]
+
+
+def get_recipe(name: str) -> Recipe:
+    """The recipe of a name.
+
+    Parameters
+    ----------
+    name : str
+        A registered name, or ``"module:Class"`` for any scikit-learn style regressor with ``predict_dist``; either
+        may be followed by changes, as in ``"usnrt-paper?alpha=0.02&max_leaves=4"``.
+
+    Examples
+    --------
+    >>> from usnrt.bench import get_recipe
+    >>> get_recipe("usnrt-paper?alpha=0.02").changes
+    {'alpha': 0.02}
+    """
+    base, _, query = name.partition("?")
+    if base in RECIPES:
+        recipe = RECIPES[base]
+    elif ":" in base:
+        recipe = Recipe(base, base)
+    else:
+        raise ValueError(f"recipe must be one of {sorted(RECIPES)} or 'module:Class', however: recipe={base!r}")
+    if not query:
+        return recipe
+    changes = dict(recipe.changes)
+    for part in query.split("&"):
+        key, equals, value = part.partition("=")
+        if not (key and equals):
+            raise ValueError(f"changes must read 'parameter=value', however: {part!r} in recipe={name!r}")
+        changes[key] = _value(value)
+    return Recipe(name, recipe.home, recipe.paper, changes)
+
+
+def _value(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text

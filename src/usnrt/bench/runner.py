@@ -1,0 +1,212 @@
+"""Filling a grid: cells in parallel, each recorded when it is done, in any order, by any number of runners."""
+
+import os
+import threading
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from usnrt.bench.cells import Arrays, run_cell
+from usnrt.bench.grid import Cell, n_rows_of
+from usnrt.bench.progress import Reporter
+from usnrt.bench.store import Claim, Store
+
+# A worker process that dies takes the pool with it (out of memory, most often); so often it is started again.
+MAX_RESTARTS = 3
+
+
+@dataclass
+class Summary:
+    """What a run did.
+
+    Attributes
+    ----------
+    done, failed : int
+        Cells that this run finished.
+    skipped : int
+        Cells that were there already, or in work elsewhere.
+    """
+
+    done: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came back of one cell: a record, or why there is none."""
+
+    claim: Claim
+    meta: dict[str, Any]
+    arrays: Arrays
+    error: str | None = None
+
+
+def run_grid(
+    cells: Iterable[Cell],
+    store: Store,
+    n_jobs: int = 1,
+    cluster: str | None = None,
+    retry: bool = False,
+    reporter: Reporter | None = None,
+) -> Summary:
+    """Run every cell that has no record yet.
+
+    A cell is claimed just before it starts and recorded just after it ends, by this process; a kill loses no more
+    than the cells in flight.
+
+    Parameters
+    ----------
+    cells : iterable of Cell
+    store : Store
+    n_jobs : int, default=1
+        Cells at once on this machine, -1 for one a core; each cell's model gets an equal share of the cores.
+    cluster : str, default=None
+        Address of a Dask scheduler, such as ``"tcp://10.0.0.1:8786"``, whose workers run the cells instead.
+    retry : bool, default=False
+        Whether cells that failed before are tried again.
+    reporter : Reporter, default=None
+        Told of every cell; None for silence.
+
+    Returns
+    -------
+    Summary
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from usnrt.bench import Store, make_grid, run_grid
+    >>> grid = make_grid(["generated-jump-50"], ["constant-normal"], seeds=[42, 142])
+    >>> run_grid(grid, Store(tempfile.mkdtemp()))
+    Summary(done=2, failed=0, skipped=0)
+    """
+    wanted = list(cells)
+    summary = Summary()
+    reporter = reporter or Reporter(quiet=True)
+    settled = ("done",) if retry else ("done", "failed")
+    ahead = [(cell, n_rows_of(cell.dataset)) for cell in wanted if store.status(cell) not in settled]
+    with reporter.watch(ahead), _Claims(store) as claims:
+        for attempt in range(MAX_RESTARTS + 1):
+            try:
+                for outcome in _outcomes(wanted, claims, n_jobs, cluster, retry and attempt == 0):
+                    _record(outcome, store, summary, reporter)
+                    claims.forget(outcome.claim)
+                break
+            except _broken_pool_errors() as error:
+                claims.release_all()
+                if attempt == MAX_RESTARTS:
+                    raise RuntimeError(
+                        f"worker processes died {attempt + 1} times, most likely for want of memory: "
+                        "run again with fewer at once to go on"
+                    ) from error
+    summary.skipped = len(wanted) - summary.done - summary.failed
+    return summary
+
+
+def _record(outcome: Outcome, store: Store, summary: Summary, reporter: Reporter) -> None:
+    if outcome.error is not None:
+        if store.fail(outcome.claim, outcome.error):
+            summary.failed += 1
+            reporter.failed(outcome.claim.cell, outcome.error)
+    elif store.finish(outcome.claim, outcome.meta, outcome.arrays):
+        summary.done += 1
+        reporter.done(outcome.claim.cell, outcome.meta)
+
+
+def _outcomes(cells: list[Cell], claims: "_Claims", n_jobs: int, cluster: str | None, retry: bool) -> Iterator[Outcome]:
+    from joblib import Parallel, delayed, effective_n_jobs
+
+    with _backend(cluster):
+        at_once = effective_n_jobs(n_jobs if cluster is None else -1)
+        threads = max(1, (os.cpu_count() or 1) // at_once) if cluster is None else 1
+        # Tasks are drawn one by one as places become free, so a cell is claimed only when it starts.
+        tasks = (delayed(_work)(claim, threads) for claim in claims.draw(cells, retry))
+        pool = Parallel(at_once, return_as="generator_unordered", pre_dispatch="n_jobs", batch_size=1)
+        yield from pool(tasks)
+
+
+def _work(claim: Claim, n_jobs: int) -> Outcome:
+    """Runs in a worker: an exception becomes a failed cell, so that the others go on."""
+    try:
+        meta, arrays = run_cell(claim.cell, n_jobs=n_jobs)
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{os.path.basename(last.filename)}:{last.lineno}"
+        return Outcome(claim, {}, {}, error=f"{type(error).__name__}: {error} (at {where})")
+    return Outcome(claim, meta, arrays)
+
+
+@contextmanager
+def _backend(cluster: str | None) -> Iterator[None]:
+    if cluster is None:
+        yield
+        return
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise ImportError("running on a cluster needs Dask: pip install 'usnrt[dask]'") from error
+    from joblib import parallel_config
+
+    client_context: AbstractContextManager[Any]
+    try:
+        client_context = Client(cluster, timeout="20s")
+    except (OSError, ValueError) as error:
+        raise ValueError(f"cluster must be the address of a Dask scheduler, however: {cluster!r} ({error})") from error
+    with client_context as client:
+        client.wait_for_workers(1, timeout=60)
+        with parallel_config(backend="dask", wait_for_workers_timeout=60):
+            yield
+
+
+def _broken_pool_errors() -> tuple[type[BaseException], ...]:
+    from joblib.externals.loky.process_executor import BrokenProcessPool
+
+    return (BrokenProcessPool,)
+
+
+class _Claims(AbstractContextManager["_Claims"]):
+    """The claims this run holds: touched regularly, and given back at the end, whatever ends it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._held: dict[str, Claim] = {}
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._heart = threading.Thread(target=self._beat, daemon=True)
+
+    def __enter__(self) -> "_Claims":
+        self._heart.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stop.set()
+        self._heart.join()
+        self.release_all()
+
+    def draw(self, cells: list[Cell], retry: bool) -> Iterator[Claim]:
+        """Claims on the cells that nobody has done or holds, one when asked for one."""
+        for cell in cells:
+            claim = self._store.claim(cell, retry=retry)
+            if claim is not None:
+                with self._lock:
+                    self._held[claim.token] = claim
+                yield claim
+
+    def forget(self, claim: Claim) -> None:
+        with self._lock:
+            self._held.pop(claim.token, None)
+
+    def release_all(self) -> None:
+        with self._lock:
+            held, self._held = self._held, {}
+        for claim in held.values():
+            self._store.release(claim)
+
+    def _beat(self) -> None:
+        while not self._stop.wait(self._store.stale_after / 6):
+            with self._lock:
+                held = list(self._held.values())
+            for claim in held:
+                self._store.touch(claim)

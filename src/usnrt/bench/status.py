@@ -1,0 +1,62 @@
+"""What a store holds, as text."""
+
+from collections import Counter, defaultdict
+
+from usnrt.bench.grid import Cell, protocol_seeds
+from usnrt.bench.store import Store
+
+
+def status_text(store: Store) -> str:
+    """Seeds done of every recipe (rows) and data set (columns), then what failed, is damaged or in work.
+
+    Parameters
+    ----------
+    store : Store
+
+    Returns
+    -------
+    str
+    """
+    seen = _cells_of(store)
+    states = {cell: store.status(cell) for cell in seen}
+    if not states:
+        return f"no records in {store.root} yet"
+    datasets, recipes = (list(dict.fromkeys(getattr(cell, field) for cell in seen)) for field in ("dataset", "recipe"))
+    done: dict[tuple[str, str], int] = defaultdict(int)
+    for cell, state in states.items():
+        done[cell.dataset, cell.recipe] += state == "done"
+    width = max(len(recipe) for recipe in recipes)
+    columns = [max(len(dataset), 3) for dataset in datasets]
+    lines = [" " * width + "".join(f"  {dataset:>{size}}" for dataset, size in zip(datasets, columns))]
+    for recipe in recipes:
+        counts = [
+            f"{done[dataset, recipe]}/{len(protocol_seeds(dataset))}" if done[dataset, recipe] else "."
+            for dataset in datasets
+        ]
+        lines.append(f"{recipe:<{width}}" + "".join(f"  {count:>{size}}" for count, size in zip(counts, columns)))
+    totals = Counter(states.values())
+    lines.append(", ".join(f"{totals[state]} {state}" for state in ("done", "failed", "damaged", "running")))
+    for cell, state in states.items():
+        if state == "failed":
+            lines.append(f"failed: {cell}: {store.read(cell).meta['error']}")
+        elif state in ("damaged", "running"):
+            lines.append(f"{state}: {cell}")
+    return "\n".join(lines)
+
+
+def _cells_of(store: Store) -> list[Cell]:
+    """Every cell with a record or a claim, in the order of its path."""
+    from urllib.parse import unquote
+
+    paths = sorted(
+        {
+            path.with_suffix("")
+            for ending in ("json", "claim")
+            for path in (store.root / "cells").glob(f"*/*/*.{ending}")
+        }
+    )
+    return [
+        Cell(unquote(path.parent.parent.name), unquote(path.parent.name), int(path.name))
+        for path in paths
+        if path.name.isdigit()
+    ]

@@ -1,0 +1,317 @@
+"""A folder of records, one a cell, that survives kills, full disks and two runners at once.
+
+A record is ``cells/DATA/RECIPE/SEED.json`` (facts and metrics, with a checksum over them) and ``SEED.npz`` (per-row
+predictions, whose checksum stands in the JSON). Both are written to a temporary file, flushed to disk and renamed, the
+JSON last: it exists only when everything does. The npz may be absent, as in a clone of results without predictions.
+
+A cell in work has a ``SEED.claim`` file that its runner touches now and then. A claim whose runner is dead, or has been
+silent for long, is taken over.
+"""
+
+import errno
+import hashlib
+import io
+import json
+import math
+import os
+import socket
+import time
+import uuid
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from usnrt.bench.cells import Arrays
+from usnrt.bench.grid import Cell
+
+FORMAT = 1
+DEFAULT_STORE = Path("results")
+# Predictions are hundreds of megabytes; facts and metrics are what a repository keeps.
+_NOT_FOR_GIT = "*.npz\n*.claim\n*.tmp\nstore.lock\n"
+
+
+@dataclass(frozen=True)
+class Record:
+    """What the store knows of a cell.
+
+    Attributes
+    ----------
+    cell : Cell
+    status : {"done", "failed"}
+    meta : dict
+        Facts and metrics of a done cell; ``error`` of a failed one.
+    """
+
+    cell: Cell
+    status: str
+    meta: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The right to work on a cell."""
+
+    cell: Cell
+    token: str
+
+
+class DamagedRecord(ValueError):
+    """A record that does not agree with its checksum."""
+
+
+class Store:
+    """Durable records of cells below one folder.
+
+    Parameters
+    ----------
+    root : path
+        Made when it does not exist.
+    stale_after : float, default=120
+        Seconds of silence after which a claim is taken over.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from usnrt.bench import Cell, Store
+    >>> store = Store(tempfile.mkdtemp())
+    >>> cell = Cell("electrical", "hnn", 42)
+    >>> claim = store.claim(cell)
+    >>> store.claim(cell) is None  # somebody works on it
+    True
+    >>> store.finish(claim, {"metrics": {"ece": 1.5}}, {})
+    True
+    >>> store.status(cell)
+    'done'
+    """
+
+    def __init__(self, root: str | Path, stale_after: float = 120.0) -> None:
+        self.root = Path(root)
+        self.stale_after = stale_after
+        self._open()
+
+    def _open(self) -> None:
+        marker = self.root / "store.json"
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            if not marker.exists():
+                _write_durably(self.root / ".gitignore", _NOT_FOR_GIT.encode())
+                _write_durably(marker, json.dumps({"format": FORMAT}).encode())
+            found = json.loads(marker.read_text()).get("format")
+        except (OSError, ValueError, AttributeError) as error:
+            raise ValueError(f"store must be a folder of records, however: {self.root} gives {error}") from error
+        if found != FORMAT:
+            raise ValueError(f"store must have format {FORMAT}, however: {self.root} has format {found}")
+        for left_by_a_kill in self.root.rglob(".*.tmp"):
+            if _silence(left_by_a_kill) > self.stale_after:
+                left_by_a_kill.unlink(missing_ok=True)
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    def status(self, cell: Cell) -> str:
+        """``"done"``, ``"failed"``, ``"damaged"``, ``"running"`` or ``"missing"``."""
+        try:
+            return self.read(cell).status
+        except DamagedRecord:
+            return "damaged"
+        except KeyError:
+            return "running" if self._holder(cell) else "missing"
+
+    def read(self, cell: Cell) -> Record:
+        """The record of a cell; KeyError when there is none, `DamagedRecord` when it is not whole."""
+        path = self._path(cell, ".json")
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            raise KeyError(f"no record of {cell} in {self.root}") from None
+        return self._parse(path, content)
+
+    def _parse(self, path: Path, content: bytes) -> Record:
+        try:
+            body = json.loads(content)
+            if body.pop("sha256") != _digest(_canonical(body)):
+                raise ValueError("its checksum differs")
+            cell = Cell(**body.pop("cell"))
+            status = body.pop("status")
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DamagedRecord(f"record {path} is damaged ({error}): it will be run again") from error
+        predictions = path.with_suffix(".npz")
+        if predictions.exists() and _digest(predictions.read_bytes()) != body.get("npz_sha256"):
+            raise DamagedRecord(
+                f"predictions {predictions} are damaged (their checksum differs): they will be run again"
+            )
+        return Record(cell, status, body)
+
+    def predictions(self, cell: Cell) -> Arrays:
+        """Per-row predictions of a done cell."""
+        self.read(cell)
+        path = self._path(cell, ".npz")
+        if not path.exists():
+            raise KeyError(f"no per-row predictions of {cell} in {self.root}: run the cell again to have them")
+        with np.load(path, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+
+    def records(self) -> Iterator[Record]:
+        """All whole records, in the order of their paths; damaged ones are left out."""
+        for path in sorted((self.root / "cells").glob("*/*/*.json")):
+            try:
+                yield self._parse(path, path.read_bytes())
+            except (DamagedRecord, FileNotFoundError):
+                continue
+
+    # -- working ------------------------------------------------------------------------------------------------
+
+    def claim(self, cell: Cell, retry: bool = False) -> Claim | None:
+        """The right to work on a cell, None when it is done, failed (unless ``retry``) or in work elsewhere."""
+        with self._mutex():
+            status = self.status(cell)
+            if status in ("done", "running") or (status == "failed" and not retry):
+                return None
+            if status in ("failed", "damaged") and self._holder(cell):
+                return None
+            claim = Claim(cell, uuid.uuid4().hex)
+            owner = {"token": claim.token, "pid": os.getpid(), "host": socket.gethostname()}
+            _write_durably(self._path(cell, ".claim"), json.dumps(owner).encode())
+        return claim
+
+    def touch(self, claim: Claim) -> None:
+        """Say that the claim's runner is alive."""
+        if self._owns(claim):
+            os.utime(self._path(claim.cell, ".claim"))
+
+    def release(self, claim: Claim) -> None:
+        """Give a claim back without a record."""
+        with self._mutex():
+            if self._owns(claim):
+                self._path(claim.cell, ".claim").unlink(missing_ok=True)
+
+    def finish(self, claim: Claim, meta: dict[str, Any], arrays: Arrays) -> bool:
+        """Write the record of a done cell; False when the claim was taken over meanwhile, and nothing is written."""
+        return self._write(claim, {**meta, "status": "done"}, arrays)
+
+    def fail(self, claim: Claim, error: str) -> bool:
+        """Write down that a cell failed, and why."""
+        return self._write(claim, {"error": error, "status": "failed"}, {})
+
+    def _write(self, claim: Claim, body: dict[str, Any], arrays: Arrays) -> bool:
+        cell = claim.cell
+        npz = _compressed(arrays) if arrays else None
+        body = {**body, "cell": vars(cell), "npz_sha256": _digest(npz) if npz else None}
+        body = _jsonable(body)
+        body["sha256"] = _digest(_canonical(body))
+        with self._mutex():
+            if not self._owns(claim):
+                return False
+            # An older JSON does not describe the new predictions: it goes first, so that no moment only looks whole.
+            self._path(cell, ".json").unlink(missing_ok=True)
+            self._path(cell, ".npz").unlink(missing_ok=True)
+            if npz is not None:
+                _write_durably(self._path(cell, ".npz"), npz)
+            _write_durably(self._path(cell, ".json"), _canonical(body, indent=1))
+            self._path(cell, ".claim").unlink(missing_ok=True)
+        return True
+
+    # -- claims -------------------------------------------------------------------------------------------------
+
+    def _owns(self, claim: Claim) -> bool:
+        return self._owner(claim.cell).get("token") == claim.token
+
+    def _owner(self, cell: Cell) -> dict[str, Any]:
+        try:
+            owner = json.loads(self._path(cell, ".claim").read_bytes())
+        except (FileNotFoundError, ValueError):
+            return {}
+        return owner if isinstance(owner, dict) else {}
+
+    def _holder(self, cell: Cell) -> dict[str, Any]:
+        """Who works on a cell; empty when nobody does, or only somebody dead or silent."""
+        owner = self._owner(cell)
+        same_host = owner.get("host") == socket.gethostname()
+        dead = same_host and not _is_alive(owner.get("pid"))
+        return {} if dead or _silence(self._path(cell, ".claim")) > self.stale_after else owner
+
+    @contextmanager
+    def _mutex(self) -> Iterator[None]:
+        """One process at a time may change claims; the kernel lets go of the lock of a killed process."""
+        import fcntl
+
+        with open(self.root / "store.lock", "a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def _path(self, cell: Cell, ending: str) -> Path:
+        return self.root / "cells" / f"{cell.path}{ending}"
+
+
+def _silence(path: Path) -> float:
+    """Seconds since a file was last touched; without end when it does not exist."""
+    try:
+        return time.time() - path.stat().st_mtime
+    except FileNotFoundError:
+        return math.inf
+
+
+def _is_alive(pid: Any) -> bool:
+    if not isinstance(pid, int):
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _canonical(body: Any, indent: int | None = None) -> bytes:
+    return json.dumps(body, sort_keys=True, indent=indent).encode()
+
+
+def _jsonable(value: Any) -> Any:
+    """The value with every number that JSON does not know as text, which ``float`` reads back: "inf", "nan"."""
+    if isinstance(value, dict):
+        return {key: _jsonable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_jsonable(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def _compressed(arrays: Arrays) -> bytes:
+    """The arrays as npz with fixed dates, so that equal predictions are equal bytes."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, array in sorted(arrays.items()):
+            content = io.BytesIO()
+            np.lib.format.write_array(content, np.ascontiguousarray(array), allow_pickle=False)
+            member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+            member.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(member, content.getvalue())
+    return buffer.getvalue()
+
+
+def _write_durably(path: Path, content: bytes) -> None:
+    """All of the content or nothing, also when the machine stops."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(temporary, "xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        number = error.errno if error.errno is not None else errno.EIO
+        raise OSError(
+            number, f"cannot write {path}: {error.strerror or error}; earlier records are untouched"
+        ) from error
