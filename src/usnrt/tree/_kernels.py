@@ -4,7 +4,7 @@ The search walks the rows of a node in the order of one feature. Running means a
 both ends) give each side's mean and spread; a Fenwick tree over the ranks of the tested values gives the sum of
 absolute deviations from any centre, and the median, in O(log n). So every cut is exact in O(n log n) a feature.
 
-The tested values are standardised over the node before they come here (`usnrt.tree.criteria.standardise`), so the
+The tested values are standardised over the node before they come here (`usnrt.tree.column.standardise`), so the
 constants below are in units of the node's standard deviation.
 """
 

@@ -18,19 +18,16 @@ one that tests something else overrides ``best_cut``, as `Support` does. To offe
             return None
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from math import frexp, inf, ldexp, sqrt
+from math import inf, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.tree import _kernels
+from usnrt.tree.column import Arrangement, Column, FloatArray, IntArray, between, standardise
 from usnrt.tree.pvalue import log10_p
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 class Cut(NamedTuple):
@@ -56,89 +53,6 @@ class Cut(NamedTuple):
     df: float
     merit: float
     n_candidates: int
-
-
-class Arrangement(NamedTuple):
-    """One way to line up the rows: by value, the missing ones last or first.
-
-    ``order`` (n,) are the rows, ``values`` (n,) their values in that order, ``allowed`` (n - 1,) whether the rows up
-    to a position may be cut from those behind it.
-    """
-
-    order: IntArray
-    values: FloatArray
-    allowed: NDArray[np.bool_]
-    missing_left: bool
-
-    def threshold(self, position: int) -> float:
-        """The threshold of a cut behind this position: halfway between the values, if that is safe."""
-        return midpoint(float(self.values[position]), float(self.values[position + 1]))
-
-    def admissible(self, weight: FloatArray, min_weight: float) -> IntArray:
-        """The allowed positions that leave `min_weight` on both sides."""
-        before = np.cumsum(weight[self.order])[:-1]
-        total = weight.sum()
-        return np.flatnonzero(self.allowed & (before >= min_weight) & (total - before >= min_weight))
-
-
-class Column:
-    """One feature's values in a node, sorted; NaN is missing.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-    """
-
-    def __init__(self, values: FloatArray) -> None:
-        self.values = values
-        self._order = np.argsort(values)  # NaN last
-        self._sorted = values[self._order]
-        # NaN sorts last, so the last value tells whether any is missing
-        self.n_missing = int(np.isnan(values).sum()) if len(values) and np.isnan(self._sorted[-1]) else 0
-
-    def arrangements(self) -> Iterator[Arrangement]:
-        """The rows by value with the missing ones on the right and, if there are any, once more on the left.
-
-        The cut between all present and all missing values belongs to the first arrangement.
-        """
-        order, values, n_present = self._order, self._sorted, len(self.values) - self.n_missing
-        with np.errstate(invalid="ignore"):
-            allowed = values[1:] > values[:-1]
-        if self.n_missing == 0:
-            yield Arrangement(order, values, allowed, False)
-        elif n_present > 0:
-            allowed[n_present - 1] = True
-            yield Arrangement(order, values, allowed, False)
-            order, values = np.roll(order, self.n_missing), np.roll(values, self.n_missing)
-            with np.errstate(invalid="ignore"):
-                yield Arrangement(order, values, values[1:] > values[:-1], True)
-
-
-def midpoint(low: float, high: float) -> float:
-    """A threshold t with low <= t < high: halfway, or `low` where rounding would not keep that.
-
-    Examples
-    --------
-    >>> from usnrt.tree.criteria import midpoint
-    >>> midpoint(1.0, 2.0), midpoint(1.0, float("inf")), midpoint(1.0, float("nan"))
-    (1.5, 1.0, inf)
-    """
-    if np.isnan(high):
-        return inf
-    middle = 0.5 * low + 0.5 * high
-    return middle if low <= middle < high else low
-
-
-def standardise(values: FloatArray, weight: FloatArray) -> FloatArray:
-    """Values less their mean, over their standard deviation, safe for any scale and offset."""
-    largest = float(np.abs(values).max())
-    if largest > 0:
-        # A power of two changes no digit, so that a large offset costs no accuracy.
-        half = frexp(largest)[1] // 2
-        values = values * ldexp(1.0, -half) * ldexp(1.0, half - frexp(largest)[1])
-    values = values - np.average(values, weights=weight)
-    spread = sqrt(np.average(values**2, weights=weight))
-    return values / spread if spread > 0 else values
 
 
 @dataclass(frozen=True)
@@ -286,8 +200,8 @@ class Support(Criterion):
 
     Rows of positive and of other residuals are compared in each feature, by a t-test of its means and by Levene's test
     of its spreads; the feature with the smallest p is cut halfway between the two means, or at the nearest admissible
-    threshold. Missing values take no part in the tests and go to the side where the cut is closer to the one wanted,
-    or else where more rows are. Categories are represented by their share of positive residuals. The statistic is
+    threshold. Missing values take no part in the tests and go to the side where more rows are, unless the other is
+    needed to cut where it is wanted. Categories are represented by their share of positive residuals. The statistic is
     that of the winning test, positive minus other residuals.
     """
 
@@ -310,11 +224,10 @@ class Support(Criterion):
         values = np.full(len(weight), np.nan)
         values[present] = standardise(column.values[present], weight[present])
         means = [np.average(values[rows], weights=weight[rows]) for rows in (first, second)]
-        deviations = np.abs(values - np.where(positive, means[0], means[1]))
-        wanted = (means[0] + means[1]) / 2
-        nearest = self._nearest_cut(column, values, wanted, weight, min_weight)
+        nearest = self._nearest_cut(column, values, (means[0] + means[1]) / 2, weight, min_weight)
         if nearest is None:
             return None
+        deviations = np.abs(values - np.where(positive, means[0], means[1]))
         tests = [_t_test(sample, weight, first, second) for sample in (values, deviations)]
         statistic = max(tests, key=abs)
         df = float(w_first + w_second - 2)
@@ -323,7 +236,9 @@ class Support(Criterion):
     def _nearest_cut(
         self, column: Column, values: FloatArray, wanted: float, weight: FloatArray, min_weight: float
     ) -> tuple[float, bool] | None:
-        best: tuple[tuple[float, bool, float], float, bool] | None = None
+        """Threshold and place of the missing values of the admissible cut nearest to a (standardised) value."""
+        best: tuple[tuple[float, bool], float, bool] | None = None
+        w_missing = weight[np.isnan(values)].sum()
         for arrangement in column.arrangements():
             scaled = values[arrangement.order]
             positions = arrangement.admissible(weight, min_weight)
@@ -331,14 +246,19 @@ class Support(Criterion):
             if len(positions) == 0:
                 continue
             low, high = scaled[positions], scaled[positions + 1]
-            distances = np.maximum(np.maximum(low - wanted, wanted - high), 0.0)
+            distances = np.maximum(low - wanted, wanted - high)
+            distances[(low <= wanted) & (wanted < high)] = -inf
             nearest = int(np.argmin(distances))
             position = int(positions[nearest])
-            left = weight[arrangement.order[: position + 1]].sum()
-            missing_with_fewer = bool((left < weight.sum() / 2) == arrangement.missing_left)
-            key = (float(distances[nearest]), missing_with_fewer, float(low[nearest]))
+            present_left = weight[arrangement.order[: position + 1]].sum() - w_missing * arrangement.missing_left
+            missing_with_fewer = (present_left < (weight.sum() - w_missing) / 2) == arrangement.missing_left
+            key = (float(distances[nearest]), bool(missing_with_fewer))
             if best is None or key < best[0]:
-                best = key, arrangement.threshold(position), arrangement.missing_left
+                threshold = arrangement.threshold(position)
+                if distances[nearest] == -inf:  # where it was wanted, in units of the column
+                    share = (wanted - low[nearest]) / (high[nearest] - low[nearest])
+                    threshold = between(arrangement.values[position], arrangement.values[position + 1], share)
+                best = key, threshold, arrangement.missing_left
         return best[1:] if best else None
 
 

@@ -1,6 +1,7 @@
 """The tree in words: rules of the regions as a table, as indented text, and as Graphviz source."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import isfinite
 from typing import Protocol
 
@@ -92,7 +93,7 @@ def region_conditions(tree: Tree, node: int, columns: Sequence[ColumnInfo], *, d
     """The conditions of a node's region, one a feature, in the order of their first split."""
     conditions: dict[int, _Condition] = {}
     path = tree.path(node)
-    for split, child in zip(path, path[1:]):
+    for split, child in pairwise(path):
         feature = int(tree.feature[split])
         condition = conditions.setdefault(feature, _Condition(columns[feature]))
         condition.narrow(tree, split, to_left=bool(tree.left[split] == child))

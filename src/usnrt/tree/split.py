@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from usnrt.tree import _kernels
-from usnrt.tree.criteria import Column, Criterion, Cut, get_criterion
+from usnrt.tree.column import Column
+from usnrt.tree.criteria import Criterion, Cut, get_criterion
 from usnrt.tree.pvalue import log10_p
 
 #: up to this many categories in a node, all their subsets are tested
@@ -178,9 +179,8 @@ def _best_of_categories(
     """The best division of the categories of a column, and the codes of its left side."""
     missing = np.isnan(column)
     if (column[~missing] < 0).any() or (column[~missing] >= n_codes).any():
-        raise ValueError(
-            f"codes of categories must be in 0..{n_codes - 1} or NaN, however: {np.nanmin(column):g}..{np.nanmax(column):g}"
-        )
+        seen = f"{np.nanmin(column):g}..{np.nanmax(column):g}"
+        raise ValueError(f"codes of categories must be in 0..{n_codes - 1} or NaN, however: {seen}")
     codes, group = np.unique(column[~missing].astype(np.int64), return_inverse=True)
     groups = np.full(len(column), -1)
     groups[~missing] = group
