@@ -89,8 +89,8 @@ class TableEncoder:
 
         Returns
         -------
-        ndarray of float64 of shape (n_rows, n_encoded), in Fortran order
-            It may share memory with X.
+        ndarray of float64 of shape (n_rows, n_encoded)
+            In Fortran order, but an array of nothing but numbers keeps its own and may share its memory.
         """
         table = as_table(X)
         if table.n_columns != len(self.source_names_):
@@ -99,7 +99,7 @@ class TableEncoder:
                 f"{len(self.source_names_)} features as input."
             )
         if table.matrix is not None and self._is_plain():
-            return np.asfortranarray(table.matrix, dtype=np.float64)
+            return np.asarray(table.matrix, dtype=np.float64)
         encoded = np.empty((table.n_rows, len(self.columns_)), order="F")
         read: dict[int, FeatureColumn] = {}
         for position, column in enumerate(self.columns_):

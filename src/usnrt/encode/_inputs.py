@@ -10,6 +10,7 @@ from usnrt.encode._columns import Column
 
 MAX_LEVELS = 100  # one-hot columns of one feature; rarer categories beyond that share one
 MAX_SCALED = 1e6
+BLOCK = 4096  # rows scaled at once
 
 
 class NetworkInputs:
@@ -115,7 +116,7 @@ class NetworkInputs:
         ndarray of float32 of shape (n_rows, p), in C order, without NaN
         """
         if self.n_outputs_ == raw.shape[1] and not self.indicator_.any() and not any(map(len, self.level_)):
-            return np.ascontiguousarray(_scaled(raw, self.mean_, self.factor_), dtype=np.float32)
+            return _scaled_blocks(raw, self.mean_, self.factor_)
         result = np.zeros((len(raw), self.n_outputs_), dtype=np.float32)
         rows = np.arange(len(raw))
         place = 0
@@ -139,12 +140,21 @@ class NetworkInputs:
         return len(self.level_[position]) > 0
 
 
+def _scaled_blocks(raw: NDArray[np.float64], mean: Any, factor: Any) -> NDArray[np.float32]:
+    """A whole table scaled, block by block: temporaries of a million rows would cost more than the arithmetic."""
+    result = np.empty(raw.shape, dtype=np.float32)
+    for start in range(0, len(raw), BLOCK):
+        result[start : start + BLOCK] = _scaled(raw[start : start + BLOCK], mean, factor)
+    return result
+
+
 def _scaled(values: NDArray[np.float64], mean: Any, factor: Any) -> NDArray[np.float64]:
     with np.errstate(over="ignore"):
         scaled = (values - mean) * factor
     # A bound far outside of any training data: float32 products of larger inputs would overflow to NaN.
     np.clip(scaled, -MAX_SCALED, MAX_SCALED, out=scaled)
-    scaled[np.isnan(scaled)] = 0.0
+    if np.isnan(scaled.sum()):  # a sum of bounded numbers is NaN only if one of them is
+        scaled[np.isnan(scaled)] = 0.0
     return scaled
 
 

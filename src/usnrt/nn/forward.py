@@ -1,15 +1,19 @@
 """Prediction with trained networks, in numpy: no compilation, no jax, all cores.
 
-Rows are worked off in chunks of one fixed size, the last one padded, so that a row's answer has the same bits
+Rows are worked off in chunks of one fixed size, so that a row's answer has the same bits
 whatever rows are asked with it and however many threads work.
 """
 
+import functools
+import itertools
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from usnrt.nn.mlp import MIN_VARIANCE, MLP, Params
 
@@ -35,6 +39,8 @@ def forward(network: MLP, params: Params, x: NDArray[np.float32]) -> NDArray[np.
         x += bias
         if network.activation == "relu":
             np.maximum(x, 0.0, out=x)
+        elif network.activation == "silu":
+            x *= 0.5 * np.tanh(0.5 * x) + 0.5  # x times the logistic function, which cannot overflow this way
         else:
             np.tanh(x, out=x)
     weights, bias = params[-1]
@@ -98,28 +104,67 @@ def predict_grouped(
     -------
     ndarray of shape (n,) for one output, else (n, n_outputs), float64
     """
-    rows = np.arange(len(x)) if rows is None else rows
-    outputs = np.empty((len(rows), network.sizes[-1]))
-    order = np.argsort(group[rows], kind="stable")
-    bounds = np.searchsorted(group[rows][order], np.arange(len(params_of_group) + 1))
+    asked = group if rows is None else group[rows]
+    # Few groups fit in 16 bits, and numpy sorts those by counting: linear in the rows.
+    asked = asked.astype(np.int16) if len(params_of_group) < 2**15 else asked
+    order = np.argsort(asked, kind="stable")
+    bounds = np.searchsorted(asked[order], np.arange(len(params_of_group) + 1))
     pieces = [
         (which, order[start : min(start + CHUNK, bounds[which + 1])])
         for which in range(len(params_of_group))
         for start in range(bounds[which], bounds[which + 1], CHUNK)
     ]
+    outputs = np.empty((len(asked), network.sizes[-1]))
 
-    def answer(piece: tuple[int, NDArray[np.intp]]) -> None:
-        which, places = piece
-        chunk = x[rows[places]]
-        if len(places) < CHUNK:  # the same shape every time, and with it the same bits
-            chunk = np.concatenate([chunk, np.zeros((CHUNK - len(places), x.shape[1]), dtype=np.float32)])
-        outputs[places] = forward(network, params_of_group[which], chunk)[: len(places)]
+    def answer(some: Sequence[tuple[int, NDArray[np.intp]]]) -> None:
+        # Always a chunk of the same shape, and with it the same bits; rows left over in it are not looked at.
+        chunk = np.zeros((CHUNK, x.shape[1]), dtype=np.float32)
+        for which, places in some:
+            picked = places if rows is None else rows[places]
+            np.take(x, picked, axis=0, out=chunk[: len(places)], mode="clip")  # "raise" would copy once more
+            outputs[places] = forward(network, params_of_group[which], chunk)[: len(places)]
 
-    if n_threads == 1 or len(pieces) < 4:
-        for piece in pieces:
-            answer(piece)
-    else:
-        # Our threads do the sharing; a second layer of threads in BLAS would only get in their way.
-        with threadpool_limits(1, "blas"), ThreadPoolExecutor(n_threads) as pool:
-            list(pool.map(answer, pieces))
+    with ONE_BLAS_THREAD:
+        if n_threads == 1 or len(pieces) < 4:
+            answer(pieces)
+        else:
+            # A few long tasks a thread: handing over costs time, and uneven ends do too.
+            n_tasks = min(4 * n_threads, len(pieces))
+            cuts = np.linspace(0, len(pieces), n_tasks + 1).astype(int)
+            with ThreadPoolExecutor(n_threads) as pool:
+                list(pool.map(answer, [pieces[start:stop] for start, stop in itertools.pairwise(cuts)]))
     return outputs[:, 0] if network.sizes[-1] == 1 else outputs
+
+
+class _OneBlasThread:
+    """Keeps BLAS at one thread while anyone is inside; the last one out restores what the first one found.
+
+    Our threads do the sharing: a second layer of threads in BLAS would get in their way, and how it cuts a product
+    up could change bits. The setting belongs to the whole process, hence the count of those inside.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._limit: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._limit = _blas().limit(limits=1)
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limit.restore_original_limits()
+
+
+@functools.cache
+def _blas() -> ThreadpoolController:
+    """The BLAS libraries of this process; finding them takes milliseconds, so it is done once."""
+    return ThreadpoolController().select(user_api="blas")
+
+
+ONE_BLAS_THREAD = _OneBlasThread()
