@@ -62,9 +62,9 @@ def test_best_split_equals_brute_force_with_ties_missing_values_and_weights(node
     check_against_brute_force(*node, min_samples_leaf, criterion)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=40)
 @given(
-    node=nodes(max_rows=16, max_codes=10),
+    node=nodes(max_rows=16, max_codes=7),
     min_samples_leaf=st.integers(1, 3),
     criterion=st.sampled_from(SEARCHES),
 )

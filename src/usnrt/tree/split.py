@@ -1,5 +1,6 @@
 """The exact search for the best split of a node."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,6 +16,9 @@ from usnrt.tree.pvalue import log10_p
 
 #: up to this many categories in a node, all their subsets are tested
 MAX_CATEGORIES_FOR_SUBSETS = 10
+
+#: a feature's best cut and, for categories, the codes of its left side
+Found = tuple[Cut, tuple[int, ...] | None]
 
 
 @dataclass(frozen=True)
@@ -152,30 +156,30 @@ def best_split(
 
     node = judge.prepare(values, targets, weight)
 
-    def search(feature: int) -> tuple[Cut, tuple[int, ...] | None] | None:
+    def search(feature: int) -> Found | None:
         column = np.ascontiguousarray(X[rows, feature])
         if kinds[feature] > 0:
             return _best_of_categories(judge, node, column, int(kinds[feature]), min_weight)
         cut = judge.best_cut(node, Column(column), min_weight)
         return None if cut is None else (cut, None)
 
-    found = _each(search, X.shape[1], n_jobs)
-    best, n_candidates = -1, 0
-    for feature, answer in enumerate(found):
-        if answer is None:
+    best: tuple[int, Found] | None = None
+    n_candidates = 0
+    for feature, found in enumerate(_each(search, X.shape[1], n_jobs)):
+        if found is None:
             continue
-        n_candidates += answer[0].n_candidates
-        if best < 0 or answer[0].merit > found[best][0].merit * (1 + _kernels.TIE):  # type: ignore[index]
-            best = feature
-    if best < 0:
+        n_candidates += found[0].n_candidates
+        if best is None or found[0].merit > best[1][0].merit * (1 + _kernels.TIE):
+            best = feature, found
+    if best is None:
         return None
-    cut, left_codes = found[best]  # type: ignore[misc]
-    return _finish(X[rows, best], weight, best, cut, left_codes, int(kinds[best]), n_candidates)
+    feature, (cut, left_codes) = best
+    return _finish(X[rows, feature], weight, feature, cut, left_codes, int(kinds[feature]), n_candidates)
 
 
 def _best_of_categories(
     judge: Criterion, node: object, column: NDArray[np.float64], n_codes: int, min_weight: float
-) -> tuple[Cut, tuple[int, ...] | None] | None:
+) -> Found | None:
     """The best division of the categories of a column, and the codes of its left side."""
     missing = np.isnan(column)
     if (column[~missing] < 0).any() or (column[~missing] >= n_codes).any():
@@ -245,7 +249,8 @@ def _subsets(n_groups: int) -> NDArray[np.int64]:
     return np.array(sorted(masks, key=lambda mask: [g for g in range(n_groups) if mask >> g & 1]), np.int64)
 
 
-def _each(search, n_features: int, n_jobs: int | None) -> list:  # type: ignore[no-untyped-def, type-arg]
+def _each(search: Callable[[int], Found | None], n_features: int, n_jobs: int | None) -> list[Found | None]:
+    """The answers for all features, in their order, worked out on several threads."""
     n_threads = min(n_features, (cpu_count() or 1) if n_jobs == -1 else n_jobs or 1)
     if n_threads <= 1:
         return [search(feature) for feature in range(n_features)]

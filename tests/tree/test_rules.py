@@ -1,0 +1,189 @@
+"""The tree in words."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from usnrt.tree.rules import export_graphviz, export_text, number_text, region_text, rules_table, split_text
+from usnrt.tree.split import Split
+from usnrt.tree.structure import TreeBuilder
+
+
+def column(name, categories=(), has_missing=False):
+    kind = "categorical" if categories else "numeric"
+    return SimpleNamespace(name=name, kind=kind, categories=categories, has_missing=has_missing)
+
+
+def make_model(columns, splits, stds=None):
+    """Splits by handle: {0: (feature, threshold or codes, missing_left)}; 64 rows, halved at every split."""
+    builder = TreeBuilder(len(columns), [len(c.categories) for c in columns])
+    builder.add_root(64)
+    for k, (handle, (feature, where, missing_left)) in enumerate(splits.items()):
+        codes = where if isinstance(where, tuple) else None
+        half = builder._nodes[handle]["n_rows"] / 2
+        threshold = np.nan if codes is not None else where
+        split = Split(feature, threshold, codes, missing_left, 3.0 - k, -4.0 + k, half, half, 9)
+        builder.add_children(handle, split)
+    for handle in range(len(builder._nodes)):
+        builder.set_residuals(handle, 0.0, stds[handle] if stds else 1.0 + handle)
+    return SimpleNamespace(tree_=builder.build()[0], columns_=columns)
+
+
+def regions(model):
+    return rules_table(model.tree_, model.columns_)["region"].tolist()
+
+
+def test_conditions_on_one_feature_are_merged():
+    model = make_model([column("tau1"), column("g")], {0: (0, 2.1, True), 1: (0, 0.3, False), 4: (1, 5.0, False)})
+    assert regions(model) == [
+        "tau1 <= 0.3",
+        "0.3 < tau1 <= 2.1 and g <= 5",
+        "0.3 < tau1 <= 2.1 and g > 5",
+        "tau1 > 2.1",
+    ]
+
+
+def test_categories_are_shown_by_label_and_intersected():
+    city = column("city", ("A", "B", "C", "D"))
+    model = make_model([city], {0: (0, (0, 1, 3), True), 1: (0, (1, 2), True)})
+    assert regions(model) == ["city = B", "city in {A, D}", "city = C"]
+
+
+def test_long_lists_of_categories_are_cut_short():
+    letters = column("letter", tuple("ABCDEFGHIJKLMNOP"))
+    model = make_model([letters], {0: (0, tuple(range(13)), True)})
+    assert regions(model) == ["letter in {A, B, C, D, E, F, ... (7 more)}", "letter in {N, O, P}"]
+
+
+def test_missing_values_are_mentioned_where_they_go_if_training_had_any():
+    both = [column("a", has_missing=True), column("c", ("x", "y"), has_missing=True)]
+    splits = {0: (0, 1.0, True), 1: (1, (0,), False)}
+    assert regions(make_model(both, splits)) == [
+        "(a <= 1 or missing) and c = x",
+        "(a <= 1 or missing) and (c = y or missing)",
+        "a > 1",
+    ]
+    none = [column("a"), column("c", ("x", "y"))]
+    assert regions(make_model(none, splits)) == ["a <= 1 and c = x", "a <= 1 and c = y", "a > 1"]
+    # missing values follow one side of every split on their feature
+    model = make_model(both, {0: (0, 2.0, True), 1: (0, 1.0, False)})
+    assert regions(model) == ["a <= 1", "1 < a <= 2 or missing", "a > 2"]
+
+
+def test_missing_against_all_others():
+    both = [column("a", has_missing=True), column("c", ("x", "y"), has_missing=True)]
+    model = make_model(both, {0: (0, np.inf, False), 1: (1, (0, 1), False), 3: (0, 7.0, False)})
+    assert regions(model) == [
+        "a <= 7 and c not missing",
+        "a > 7 and c not missing",
+        "a not missing and c missing",
+        "a missing",
+    ]
+
+
+def test_close_bounds_stay_apart():
+    model = make_model([column("x")], {0: (0, 0.12345, True), 1: (0, 0.12341, True)})
+    assert regions(model) == ["x <= 0.123", "0.1234 < x <= 0.1235", "x > 0.123"]
+
+
+def test_the_table_has_one_row_a_leaf():
+    model = make_model([column("x"), column("y")], {0: (0, 1.0, True), 2: (1, 2.0, True)})
+    table = rules_table(model.tree_, model.columns_)
+    assert table.columns == [
+        "leaf", "region", "rows", "share", "residual_std", "statistic", "log10_p", "statistics", "log10_ps",
+    ]  # fmt: skip
+    assert table.rows() == [
+        {
+            "leaf": 0, "region": "x <= 1", "rows": 32.0, "share": 0.5, "residual_std": 2.0,
+            "statistic": 3.0, "log10_p": -4.0, "statistics": "3.00", "log10_ps": "-4.0",
+        },
+        {
+            "leaf": 1, "region": "x > 1 and y <= 2", "rows": 16.0, "share": 0.25, "residual_std": 4.0,
+            "statistic": 2.0, "log10_p": -3.0, "statistics": "3.00, 2.00", "log10_ps": "-4.0, -3.0",
+        },
+        {
+            "leaf": 2, "region": "x > 1 and y > 2", "rows": 16.0, "share": 0.25, "residual_std": 5.0,
+            "statistic": 2.0, "log10_p": -3.0, "statistics": "3.00, 2.00", "log10_ps": "-4.0, -3.0",
+        },
+    ]  # fmt: skip
+
+
+def test_a_tree_of_one_leaf():
+    model = make_model([column("x")], {})
+    table = rules_table(model.tree_, model.columns_)
+    assert table["region"].tolist() == ["all rows"]
+    assert np.isnan(table["statistic"][0])
+    assert table["statistics"].tolist() == [""]
+    assert export_text(model) == "all rows: 64 rows, residual std 1\nleaf 0: 64 rows (100.0 %), residual std 1"
+
+
+def test_text_of_nodes_and_splits():
+    model = make_model([column("x", has_missing=True)], {0: (0, 1 / 3, True), 1: (0, -1.0, False)})
+    tree, columns = model.tree_, model.columns_
+    assert region_text(tree, 0, columns) == "all rows"
+    assert region_text(tree, 1, columns, decimals=1) == "x <= 0.3 or missing"
+    assert split_text(tree, 0, columns, to_left=False, decimals=5) == "x > 0.33333"
+    assert split_text(tree, 1, columns) == "x <= -1"
+    assert split_text(tree, 1, columns, to_left=False) == "x > -1 or missing"
+
+
+def test_export_text():
+    model = make_model([column("x"), column("c", ("p", "q"))], {0: (0, 1.0, True), 1: (1, (1,), True)})
+    assert export_text(model, decimals=1) == "\n".join(
+        [
+            "all rows: 64 rows, residual std 1",
+            "|-- x <= 1   [T = 3.00, log10 p = -4.0]",
+            "|   |-- c = q   [T = 2.00, log10 p = -3.0]",
+            "|   |   leaf 0: 16 rows (25.0 %), residual std 4",
+            "|   |-- c = p",
+            "|   |   leaf 1: 16 rows (25.0 %), residual std 5",
+            "|-- x > 1",
+            "|   leaf 2: 32 rows (50.0 %), residual std 3",
+        ]
+    )
+
+
+def test_export_graphviz():
+    model = make_model([column("x")], {0: (0, 1.0, True)}, stds=[2.0, 1.0, 4.0])
+    assert export_graphviz(model).splitlines() == [
+        "digraph tree {",
+        '  node [shape=box, style="rounded,filled", fontname="Helvetica"];',
+        '  edge [fontname="Helvetica"];',
+        '  0 [label="x <= 1\\nT = 3.00, log10 p = -4.0\\n64 rows (100.0 %), residual std 2", fillcolor="#b2cce0"];',
+        '  0 -> 1 [label="yes"];',
+        '  0 -> 2 [label="no"];',
+        '  1 [label="leaf 0\\n32 rows (50.0 %), residual std 1", fillcolor="#f2f7fb"];',
+        '  2 [label="leaf 1\\n32 rows (50.0 %), residual std 4", fillcolor="#72a1c6"];',
+        "}",
+    ]
+
+
+def test_export_graphviz_escapes_names():
+    model = make_model([column('say "a\\b"\nplease', ('"', "\\"))], {0: (0, (0,), True)})
+    assert '0 [label="say \\"a\\\\b\\"\\nplease = \\"\\nT = 3.00' in export_graphviz(model)
+
+
+@pytest.mark.parametrize("stds", [[0.0, 0.0, 0.0], [np.nan, np.nan, np.nan], [0.0, 1.0, 0.0]])
+def test_colours_survive_residuals_without_spread(stds):
+    model = make_model([column("x")], {0: (0, 1.0, True)}, stds=stds)
+    colours = [line.split("fillcolor=")[1][1:8] for line in export_graphviz(model).splitlines() if "fillcolor" in line]
+    assert colours == ["#b2cce0"] * 3
+
+
+@pytest.mark.parametrize(
+    ("value", "decimals", "text"),
+    [
+        (0.0, 3, "0"), (1.0, 3, "1"), (-2.50, 3, "-2.5"), (1234.5678, 2, "1234.57"), (1e-7, 3, "1e-07"),
+        (0.004, 3, "0.004"), (100.0, 0, "100"), (1e20, 3, "1e+20"), (np.inf, 3, "inf"), (np.nan, 3, "nan"),
+    ],
+)  # fmt: skip
+def test_number_text(value, decimals, text):
+    assert number_text(value, decimals) == text
+
+
+def test_fractional_weights_are_shown():
+    builder = TreeBuilder(1)
+    builder.add_root(1234567.25, 0.0, 1.0)
+    model = SimpleNamespace(tree_=builder.build()[0], columns_=[column("x")])
+    assert export_text(model).startswith("all rows: 1,234,567.2 rows")
