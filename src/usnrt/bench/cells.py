@@ -1,5 +1,6 @@
 """Running one cell: load, fit, predict, and keep what later questions may need."""
 
+import os
 import platform
 import socket
 import time
@@ -65,6 +66,7 @@ def run_cell(cell: Cell, n_jobs: int = 1) -> tuple[dict[str, Any], Arrays]:
         "tree": describe_tree(model),
         "versions": {"python": platform.python_version(), **_versions()},
         "host": socket.gethostname(),
+        "process": os.getpid(),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     return meta, arrays
