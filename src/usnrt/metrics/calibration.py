@@ -1,0 +1,203 @@
+"""Calibration: do the stated probabilities come true, and how wide is the forecast that states them?"""
+
+from typing import Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from usnrt.distributions.base import Floats, as_generator, check_levels
+from usnrt.metrics.forecast import Forecast, Given, as_forecast, check_truth
+from usnrt.metrics.scores import AnyForecast, truth_and_interval
+
+ECE_LEVELS = np.arange(1, 100) / 100.0
+TCE_COVERAGES = (0.9, 0.8, 0.7, 0.6)
+
+
+def ece(
+    y_true: ArrayLike, forecast: AnyForecast = None, *, at: ArrayLike | None = None, **given: Unpack[Given]
+) -> float:
+    r"""Expected calibration error of the paper.
+
+    .. math:: \tfrac1K \sum_k |\hat P_k - \tau_k|, \quad \hat P_k = \tfrac1n \sum_i 1\{y_i < q_{i,k}\}
+
+    over the K = 99 levels 0.01, 0.02, ..., 0.99. A fraction; the paper's tables show it times 100.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+    forecast : Distribution or None
+        Or the keywords of :func:`usnrt.metrics.as_forecast`, but not a mean alone.
+    at : array-like of shape (K,), default=None
+        Other levels in (0, 1). For a forecast by quantiles the default is the given levels.
+
+    Examples
+    --------
+    >>> from usnrt.metrics import ece
+    >>> round(ece([-1.0, 0.5, 1.0, 3.0], mean=[0.0] * 4, std=[1.0] * 4), 4)
+    0.1833
+    """
+    expected, observed = reliability(y_true, forecast, at=at, **given)
+    return float(np.mean(np.abs(observed - expected)))
+
+
+def reliability(
+    y_true: ArrayLike, forecast: AnyForecast = None, *, at: ArrayLike | None = None, **given: Unpack[Given]
+) -> tuple[Floats, Floats]:
+    """Levels and the share of rows strictly below the quantile of each level; arguments as in :func:`ece`.
+
+    Returns
+    -------
+    levels, observed : ndarray of shape (K,)
+
+    Examples
+    --------
+    >>> from usnrt.metrics import reliability
+    >>> reliability([-1.0, 1.0], mean=[0.0, 0.0], std=[1.0, 1.0], at=[0.25, 0.5, 0.9])
+    (array([0.25, 0.5 , 0.9 ]), array([0.5, 0.5, 1. ]))
+    """
+    f = as_forecast(forecast, **given)
+    y = check_truth(y_true, f)
+    levels = comparison_levels(f, at)
+    return levels, share_below(f.count_levels_below(y, levels), levels.size)
+
+
+def comparison_levels(forecast: Forecast, at: ArrayLike | None = None) -> Floats:
+    """Levels at which to compare: those asked for, those the forecast came with, or the paper's 99."""
+    if at is not None:
+        return np.sort(np.atleast_1d(check_levels(at, "at")))
+    return ECE_LEVELS if forecast.own_levels is None else forecast.own_levels
+
+
+def share_below(counts: NDArray[np.intp], n_levels: int, weights: Floats | None = None) -> Floats:
+    """Share of rows with y < quantile at each level, from how many levels have their quantile at or below y."""
+    at_least = np.bincount(counts, weights, minlength=n_levels + 1)
+    return np.cumsum(at_least)[:n_levels] / at_least.sum()
+
+
+def tce(
+    y_true: ArrayLike,
+    forecast: AnyForecast = None,
+    *,
+    coverages: ArrayLike = TCE_COVERAGES,
+    **given: Unpack[Given],
+) -> float:
+    r"""Tail-interval calibration error of the paper.
+
+    .. math:: \tfrac14 \sum_c |\hat P_c - c|, \quad \hat P_c = \tfrac1n \sum_i 1\{q_{i,(1-c)/2} < y_i < q_{i,(1+c)/2}\}
+
+    over the 90, 80, 70 and 60 % intervals. A fraction; the paper's tables show it times 100.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+    forecast : Distribution or None
+        Or the keywords of :func:`usnrt.metrics.as_forecast`, but not a mean alone.
+    coverages : array-like of shape (k,)
+        Probabilities of the intervals, in (0, 1).
+
+    Examples
+    --------
+    >>> from usnrt.metrics import tce
+    >>> round(tce([-1.0, 0.5, 1.0, 3.0], mean=[0.0] * 4, std=[1.0] * 4), 4)
+    0.15
+    """
+    f = as_forecast(forecast, **given)
+    y = check_truth(y_true, f)
+    wanted = np.atleast_1d(check_levels(coverages, "coverages"))
+    return float(np.mean(np.abs(f.inside(y, wanted).mean(axis=0) - wanted)))
+
+
+def sharpness(forecast: AnyForecast = None, **given: Unpack[Given]) -> float:
+    r"""Mean predicted standard deviation, :math:`\tfrac1n \sum_i \sigma_i`; the paper's tables show it times 100.
+
+    Parameters
+    ----------
+    forecast : Distribution or None
+        Or ``mean=`` and ``std=``, or ``samples=``. Not defined for quantiles.
+
+    Examples
+    --------
+    >>> from usnrt.metrics import sharpness
+    >>> sharpness(mean=[0.0, 0.0], std=[1.0, 2.0])
+    1.5
+    """
+    return float(np.mean(as_forecast(forecast, **given).std()))
+
+
+def coverage(
+    y_true: ArrayLike,
+    forecast: AnyForecast = None,
+    *,
+    coverage: float = 0.9,
+    interval: ArrayLike | None = None,
+    **given: Unpack[Given],
+) -> float:
+    r"""Share of outcomes inside their central interval, ends included: :math:`\tfrac1n\sum_i 1\{l_i \le y_i \le u_i\}`.
+
+    Arguments as in :func:`usnrt.metrics.interval_score`.
+
+    Examples
+    --------
+    >>> from usnrt.metrics import coverage
+    >>> coverage([-1.0, 0.0, 3.0, 1.0], mean=[0.0] * 4, std=[1.0] * 4, coverage=0.9)
+    0.75
+    """
+    y, ends = truth_and_interval(y_true, forecast, coverage, interval, given)
+    return float(np.mean((ends[:, 0] <= y) & (y <= ends[:, 1])))
+
+
+def mean_width(
+    forecast: AnyForecast = None,
+    *,
+    coverage: float = 0.9,
+    interval: ArrayLike | None = None,
+    **given: Unpack[Given],
+) -> float:
+    r"""Mean width of the central intervals, :math:`\tfrac1n \sum_i (u_i - l_i)`.
+
+    Arguments as in :func:`usnrt.metrics.interval_score`, but for ``y_true``.
+
+    Examples
+    --------
+    >>> from usnrt.metrics import mean_width
+    >>> round(mean_width(mean=[0.0, 0.0], std=[1.0, 2.0], coverage=0.9), 4)
+    4.9346
+    """
+    n = len(np.asarray(interval)) if interval is not None else len(as_forecast(forecast, **given))
+    _, ends = truth_and_interval(np.zeros(n), forecast, coverage, interval, given)
+    return float(np.mean(ends[:, 1] - ends[:, 0]))
+
+
+def pit(
+    y_true: ArrayLike,
+    forecast: AnyForecast = None,
+    *,
+    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    **given: Unpack[Given],
+) -> Floats:
+    r"""Probability integral transform :math:`F_i(y_i)`: uniform on (0, 1) for a calibrated forecast.
+
+    On a point mass (samples, a std of 0) the middle of the jump, or a random place in it if ``random_state`` is
+    given. For quantiles interpolated, and half way to 0 or 1 outside of them.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+    forecast : Distribution or None
+        Or the keywords of :func:`usnrt.metrics.as_forecast`, but not a mean alone.
+    random_state : int, Generator, RandomState or None
+
+    Returns
+    -------
+    ndarray of shape (n,)
+
+    Examples
+    --------
+    >>> from usnrt.metrics import pit
+    >>> pit([0.0, 1.0], mean=[0.0, 0.0], std=[1.0, 1.0]).round(3)
+    array([0.5  , 0.841])
+    """
+    f = as_forecast(forecast, **given)
+    left, right = f.cdf(check_truth(y_true, f))
+    place: float | Floats = 0.5 if random_state is None else as_generator(random_state).random(len(f))
+    return left + place * (right - left)

@@ -1,0 +1,131 @@
+"""Calibration group by group: a forecast may be right on average and wrong in every region."""
+
+from typing import Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from usnrt.distributions.base import Floats
+from usnrt.metrics.calibration import ECE_LEVELS, TCE_COVERAGES, comparison_levels, share_below
+from usnrt.metrics.forecast import Forecast, Given, as_forecast, check_truth
+from usnrt.metrics.scores import AnyForecast, central_interval
+from usnrt.table import Table
+
+
+def calibration_by_group(
+    y_true: ArrayLike, forecast: AnyForecast = None, groups: ArrayLike = (), **given: Unpack[Given]
+) -> Table:
+    """Calibration of each group of rows, the worst group first.
+
+    Few rows alone make an ECE: ``ece_by_chance`` is what a perfectly calibrated forecast would show on average
+    with so many rows.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+    forecast : Distribution or None
+        Or the keywords of :func:`usnrt.metrics.as_forecast`, but not a mean alone.
+    groups : array-like of shape (n,)
+        A label for each row: the leaf (``model.apply(X)``), a category, or the bin of a feature
+        (:func:`quantile_bins`).
+
+    Returns
+    -------
+    Table
+        Columns group, rows, ece, ece_by_chance, tce, coverage_90, width_90, sorted by ece, largest first. Columns
+        that the forecast cannot give (quantiles at too few levels) are left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.distributions import Normal
+    >>> from usnrt.metrics import calibration_by_group
+    >>> rng = np.random.default_rng(0)
+    >>> noisy = np.repeat([False, True], 500)
+    >>> y = rng.normal(scale=np.where(noisy, 3.0, 1.0))
+    >>> calibration_by_group(y, Normal(np.zeros(1000), 1.0), np.where(noisy, "noisy", "calm"))
+       group  rows      ece  ece_by_chance    tce  coverage_90  width_90
+    0  noisy   500   0.1421        0.01414  0.414        0.458      3.29
+    1   calm   500  0.01079        0.01414  0.012        0.918      3.29
+    """
+    f = as_forecast(forecast, **given)
+    y = check_truth(y_true, f)
+    names, group = check_groups(groups, y.size)
+    rows = np.bincount(group)
+    columns: dict[str, NDArray] = {"group": names, "rows": rows, **_ece_of_groups(y, f, group, rows)}
+    tails = np.array(TCE_COVERAGES)
+    if f.covers(0.9):
+        inside, ends = f.inside(y, tails), central_interval(f, 0.9)
+        shares = np.column_stack([np.bincount(group, inside[:, k]) for k in range(tails.size)]) / rows[:, None]
+        columns["tce"] = np.abs(shares - tails).mean(axis=1)
+        columns["coverage_90"] = np.bincount(group, (ends[:, 0] <= y) & (y <= ends[:, 1])) / rows
+        columns["width_90"] = np.bincount(group, ends[:, 1] - ends[:, 0]) / rows
+    order = np.argsort(-columns["ece"], kind="stable")
+    return Table({name: values[order] for name, values in columns.items()})
+
+
+def _ece_of_groups(y: Floats, f: Forecast, group: NDArray[np.intp], rows: NDArray[np.intp]) -> dict[str, Floats]:
+    levels = comparison_levels(f)
+    counts = f.count_levels_below(y, levels)
+    eces = [np.abs(share_below(counts[group == g], levels.size) - levels).mean() for g in range(rows.size)]
+    return {"ece": np.array(eces), "ece_by_chance": ece_by_chance(rows, levels)}
+
+
+def ece_by_chance(n_rows: ArrayLike, levels: Floats = ECE_LEVELS) -> Floats:
+    r"""ECE that a perfectly calibrated forecast shows on average, with n rows.
+
+    .. math:: \tfrac1K \sum_k \sqrt{2 \tau_k (1 - \tau_k) / (\pi n)}
+
+    Parameters
+    ----------
+    n_rows : int or array-like of int
+    levels : ndarray of shape (K,)
+
+    Examples
+    --------
+    >>> from usnrt.metrics import ece_by_chance
+    >>> float(ece_by_chance(10_000).round(4))
+    0.0032
+    """
+    spread = np.sqrt(2.0 * levels * (1.0 - levels) / np.pi).mean()
+    return spread / np.sqrt(np.asarray(n_rows, dtype=np.float64))
+
+
+def quantile_bins(x: ArrayLike, n: int = 10) -> NDArray[np.intp]:
+    """Number of the quantile bin of each value, 0 for the lowest: groups of about equal size along a feature.
+
+    Equal values share a bin, so there may be fewer than ``n`` bins.
+
+    Parameters
+    ----------
+    x : array-like of shape (n_rows,)
+        Numbers without NaN.
+    n : int, default=10
+        Bins wanted.
+
+    Examples
+    --------
+    >>> from usnrt.metrics import quantile_bins
+    >>> quantile_bins([5.0, 1.0, 2.0, 9.0], n=2)
+    array([1, 0, 0, 1])
+    """
+    values = np.asarray(x, dtype=np.float64)
+    if values.ndim != 1 or values.size == 0:
+        raise ValueError(f"x must have shape (n_rows,) with at least one row, however: x.shape={values.shape}")
+    if np.isnan(values).any():
+        raise ValueError("x must not contain NaN, however: it does")
+    if not isinstance(n, int | np.integer) or n < 1:
+        raise ValueError(f"n must be a positive integer, however: n={n!r}")
+    edges = np.unique(np.quantile(values, np.arange(1, n) / n, method="inverted_cdf"))
+    return np.unique(np.searchsorted(edges, values, side="left"), return_inverse=True)[1]
+
+
+def check_groups(groups: ArrayLike, n: int) -> tuple[NDArray, NDArray[np.intp]]:
+    """The distinct labels and each row's number among them."""
+    labels = np.asarray(groups)
+    if labels.ndim != 1 or labels.size != n:
+        raise ValueError(f"groups must have one label a row ({n}), however: groups.shape={labels.shape}")
+    if labels.dtype.kind == "f" and np.isnan(labels).any():
+        raise ValueError("groups must not contain NaN, however: they do")
+    names, group = np.unique(labels, return_inverse=True)
+    return names, group

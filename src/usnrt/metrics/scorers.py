@@ -1,0 +1,57 @@
+"""Scorers for cross-validation and searches: larger is better, as scikit-learn wants it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from usnrt.distributions import Distribution
+from usnrt.metrics.calibration import ece, tce
+from usnrt.metrics.evaluate import distribution_of
+from usnrt.metrics.scores import crps, interval_score, nll, pinball, rmse
+
+_LOSSES: dict[str, Callable[[ArrayLike, Distribution], float]] = {
+    "neg_crps": crps,
+    "neg_nll": nll,
+    "neg_interval_score": interval_score,
+    "neg_pinball": pinball,
+    "neg_ece": ece,
+    "neg_tce": tce,
+    "neg_rmse": rmse,
+}
+
+
+@dataclass(frozen=True)
+class DistributionScorer:
+    """Minus a loss of the predictive distribution of a fitted estimator; called as ``scorer(estimator, X, y)``."""
+
+    name: str
+
+    def __call__(self, estimator: Any, X: Any, y: ArrayLike) -> float:
+        return -_LOSSES[self.name](y, distribution_of(estimator, X))
+
+
+def get_scorer(name: str) -> DistributionScorer:
+    """A scorer for ``cross_val_score`` or ``GridSearchCV(scoring=...)``.
+
+    Parameters
+    ----------
+    name : str
+        One of :func:`get_scorer_names`: "neg_crps", "neg_nll", "neg_interval_score", "neg_pinball", "neg_ece",
+        "neg_tce", "neg_rmse".
+
+    Examples
+    --------
+    >>> from usnrt.metrics import get_scorer
+    >>> get_scorer("neg_crps")
+    DistributionScorer(name='neg_crps')
+    """
+    if name not in _LOSSES:
+        raise ValueError(f"name must be one of {get_scorer_names()}, however: name={name!r}")
+    return DistributionScorer(name)
+
+
+def get_scorer_names() -> list[str]:
+    """Names that :func:`get_scorer` knows."""
+    return sorted(_LOSSES)
