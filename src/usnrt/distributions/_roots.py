@@ -42,6 +42,7 @@ def solve_quantiles(
     lower, upper = lower.copy(), upper.copy()
     x = np.clip(start, lower, upper)
     goal = ndtri(q)
+    last_step = np.full(q.size, np.inf)
     active = np.flatnonzero(lower < upper)
     for round_ in range(ALL_ROUNDS):
         if active.size == 0:
@@ -59,17 +60,19 @@ def solve_quantiles(
             slope_inverse = np.exp(-0.5 * seen * seen - LOG_SQRT_2PI) / density
             step = (seen - goal[active]) * slope_inverse
         moved = at - step
-        inside = (moved > left) & (moved < right)
+        # A step that is not half as long as the one before may go back and forth for ever: bisect instead.
+        inside = (moved > left) & (moved < right) & (np.abs(step) <= 0.5 * last_step[active])
         if round_ >= PLAIN_ROUNDS and round_ % 3 == 0:
             middle = _middle_of_floats(left, right)
             inside[:] = False
         else:
             middle = left + 0.5 * (right - left)
         x[active] = np.where(inside, moved, middle)
+        last_step[active] = np.where(inside, np.abs(step), right - left)
 
-        exact = np.abs(probability - level) <= 4.0 * EPS * level
-        # A step below the resolution of x changes nothing; the bracket then ends next to x.
-        still = np.abs(step) <= 2.0 * EPS * np.abs(at)
+        exact = np.abs(probability - level) <= 8.0 * EPS * level
+        # A step below the resolution of x, or of the cdf around x, changes nothing.
+        still = np.abs(step) <= 4.0 * EPS * (np.abs(at) + slope_inverse)
         x[active] = np.where(exact | still, at, x[active])
         closed = np.nextafter(left, np.inf) >= right
         x[active] = np.where(closed & ~exact, right, x[active])
