@@ -159,12 +159,12 @@ def test_a_full_disk_loses_nothing(store, monkeypatch):
     assert caught.value.errno == errno.ENOSPC
     monkeypatch.undo()
     assert store.status(OTHER) == "done"
-    assert not list(store.root.rglob("*.tmp"))
+    assert not list(store.root.rglob("*.part"))
     assert store.finish(claim, META, ARRAYS)
 
 
 def test_what_a_kill_left_is_swept_away_later(store):
-    left = store.root / "cells" / ".42.json.1.abc.tmp"
+    left = store.root / "cells" / ".42.json.1.abc.part"
     left.parent.mkdir()
     left.write_bytes(b"half")
     Store(store.root)
@@ -176,7 +176,7 @@ def test_what_a_kill_left_is_swept_away_later(store):
 
 
 def test_git_keeps_facts_and_not_predictions(store):
-    assert (store.root / ".gitignore").read_text() == "*.npz\n*.claim\n*.tmp\nstore.lock\n"
+    assert (store.root / ".gitignore").read_text() == "*.npz\n*.claim\n*.part\nstore.lock\n"
 
 
 def test_unreadable_stores_say_so(tmp_path):

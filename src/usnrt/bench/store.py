@@ -28,11 +28,12 @@ import numpy as np
 
 from usnrt.bench.cells import Arrays
 from usnrt.bench.grid import Cell
+from usnrt.whole_file import whole_file
 
 FORMAT = 1
 DEFAULT_STORE = Path("results")
 # Predictions are hundreds of megabytes; facts and metrics are what a repository keeps.
-_NOT_FOR_GIT = "*.npz\n*.claim\n*.tmp\nstore.lock\n"
+_NOT_FOR_GIT = "*.npz\n*.claim\n*.part\nstore.lock\n"
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class Store:
             raise ValueError(f"store must be a folder of records, however: {self.root} gives {error}") from error
         if found != FORMAT:
             raise ValueError(f"store must have format {FORMAT}, however: {self.root} has format {found}")
-        for left_by_a_kill in self.root.rglob(".*.tmp"):
+        for left_by_a_kill in self.root.rglob(".*.part"):
             if _silence(left_by_a_kill) > self.stale_after:
                 left_by_a_kill.unlink(missing_ok=True)
 
@@ -301,17 +302,11 @@ def _compressed(arrays: Arrays) -> bytes:
 
 def _write_durably(path: Path, content: bytes) -> None:
     """All of the content or nothing, also when the machine stops."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(temporary, "xb") as file:
+        with whole_file(path) as file:
             file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         number = error.errno if error.errno is not None else errno.EIO
-        raise OSError(
-            number, f"cannot write {path}: {error.strerror or error}; earlier records are untouched"
-        ) from error
+        reason = error.strerror or str(error)
+        raise OSError(number, f"cannot write {path}: {reason}; earlier records are untouched") from error

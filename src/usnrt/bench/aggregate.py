@@ -1,0 +1,66 @@
+"""From records to means over seeds."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from usnrt.bench.grid import protocol_seeds
+from usnrt.bench.store import Record
+
+
+@dataclass(frozen=True)
+class Mean:
+    """The mean of a metric over the seeds done, and whether those are all that were planned."""
+
+    value: float
+    n_seeds: int
+    complete: bool
+
+
+class Means:
+    """Means over seeds of every data set and recipe in some records.
+
+    Parameters
+    ----------
+    records : iterable of Record
+        Failed ones count as not there.
+    """
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        self._records: dict[tuple[str, str], list[Record]] = defaultdict(list)
+        for record in records:
+            if record.status == "done":
+                self._records[record.cell.dataset, record.cell.recipe].append(record)
+
+    @property
+    def datasets(self) -> set[str]:
+        """Data sets with any record."""
+        return {dataset for dataset, _ in self._records}
+
+    @property
+    def recipes(self) -> set[str]:
+        """Recipes with any record."""
+        return {recipe for _, recipe in self._records}
+
+    def metric(self, dataset: str, recipe: str, name: str) -> Mean | None:
+        """Mean of a metric, None without records."""
+        return self._mean(dataset, recipe, lambda meta: meta["metrics"].get(name))
+
+    def heterogeneity(self, dataset: str, recipe: str) -> Mean | None:
+        """Mean of the paper's heterogeneity measure of the trees."""
+        return self._mean(dataset, recipe, lambda meta: (meta.get("tree") or {}).get("heterogeneity"))
+
+    def seconds(self, dataset: str, recipe: str) -> Mean | None:
+        """Mean time to fit, in seconds."""
+        return self._mean(dataset, recipe, lambda meta: meta["fit_seconds"])
+
+    def _mean(self, dataset: str, recipe: str, pick: Callable[[dict[str, Any]], Any]) -> Mean | None:
+        found = [pick(record.meta) for record in self._records.get((dataset, recipe), [])]
+        values = [float(value) for value in found if value is not None]
+        if not values:
+            return None
+        planned = protocol_seeds(dataset)
+        return Mean(float(np.mean(values)), len(values), len(values) >= len(planned))

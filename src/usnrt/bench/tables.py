@@ -1,0 +1,277 @@
+"""The paper's tables from the records that are there: its number, ours by its recipe, ours by default."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from usnrt.bench.aggregate import Mean, Means
+from usnrt.bench.grid import protocol_seeds
+from usnrt.bench.layout import Entry, Layout, marks, number, words
+from usnrt.bench.paper import PAPER_SPEARMAN, paper_value
+from usnrt.bench.recipes import COMPARED
+from usnrt.bench.store import Record
+from usnrt.datasets import get_spec, list_datasets
+
+SOURCES = ("paper", "paper's recipe", "default")
+
+
+@dataclass(frozen=True)
+class Model:
+    """One column: its heading, and the recipes behind the second and third line of a data set."""
+
+    label: str
+    paper_recipe: str
+    default_recipe: str
+
+
+def _model(label: str, recipe: str) -> Model:
+    return Model(label, f"{recipe}-paper", recipe)
+
+
+_LAMBDA = "Evidential lambda="
+ALEATORIC = (
+    _model("HNN", "hnn"),
+    _model("Extra Trees", "extra-trees"),
+    _model("Random Forest", "random-forest"),
+    _model("USNRT", "usnrt"),
+)
+TOTAL = (
+    _model("MC Dropout", "mc-dropout"),
+    _model("Concrete Dropout", "concrete-dropout"),
+    _model("Deep Ensemble", "deep-ensemble"),
+    _model("Evidential", "evidential"),
+    _model("USNRT Ensemble", "usnrt-ensemble"),
+)
+LAMBDAS = (
+    Model(f"{_LAMBDA}0", "evidential-paper-lambda0", ""),
+    Model(f"{_LAMBDA}0.005", "evidential-paper-lambda0.005", ""),
+    Model(f"{_LAMBDA}0.01", "evidential-paper", ""),
+    Model(f"{_LAMBDA}0.05", "evidential-paper-lambda0.05", ""),
+    _model("USNRT Ensemble", "usnrt-ensemble"),
+)
+PEERS = (
+    Model("USNRT", "", "usnrt"),
+    Model("USNRT Ensemble", "", "usnrt-ensemble"),
+    Model("HNN", "", "hnn"),
+    Model("Deep Ensemble", "", "deep-ensemble"),
+    Model("Evidential", "", "evidential"),
+    Model("CatBoost", "", "catboost"),
+    Model("NGBoost", "", "ngboost"),
+    Model("LightGBM quantiles", "", "lightgbm-quantile"),
+    Model("Quantile forest", "", "quantile-forest"),
+)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A table that compares models by one metric, lower being better.
+
+    Attributes
+    ----------
+    name, title, metric : str
+    models : tuple of Model
+    ours : str
+        The column that the paper proposes.
+    decrease : bool
+        Whether a last column says by how much per cent it is below the best other.
+    """
+
+    name: str
+    title: str
+    metric: str
+    models: tuple[Model, ...]
+    ours: str
+    decrease: bool = False
+
+    @property
+    def in_paper(self) -> bool:
+        """Whether the paper has this table."""
+        return self.models is not PEERS
+
+    def values(self, means: Means, dataset: str, source: str) -> list[Mean | None]:
+        """The line of a data set from one source, one value a model."""
+        if source == "paper":
+            found = [paper_value(self.name, dataset, model.label) for model in self.models]
+            return [None if value is None else Mean(value, 0, True) for value in found]
+        recipes = [m.paper_recipe if source == "paper's recipe" else m.default_recipe for m in self.models]
+        return [means.metric(dataset, recipe, self.metric) for recipe in recipes]
+
+    def percentage(self, means: Means, dataset: str, source: str) -> float | None:
+        """By how much per cent the proposed model is below the best other one; the paper's own figure for the paper."""
+        if source == "paper":
+            return paper_value(self.name, dataset, "Percentage Decrease")
+        values = self.values(means, dataset, source)
+        others = [value.value for model, value in zip(self.models, values) if value and model.label != self.ours]
+        own = next(value for model, value in zip(self.models, values) if model.label == self.ours)
+        if own is None or len(others) < len(self.models) - 1 or min(others) == 0:
+            return None
+        return 100 * (min(others) - own.value) / min(others)
+
+    def winners(self, means: Means, source: str) -> dict[str, str]:
+        """The best model of every data set for which all models are known."""
+        best = {}
+        for dataset in list_datasets():
+            values = self.values(means, dataset, source)
+            if all(values):
+                lowest = min(zip(self.models, values), key=lambda pair: pair[1].value if pair[1] else float("inf"))
+                best[dataset] = lowest[0].label
+        return best
+
+    def layout(self, means: Means) -> Layout:
+        """Three lines a data set (fewer where nothing is known), the best of each in bold."""
+        sources = SOURCES if self.in_paper else ("default",)
+        rows = []
+        for dataset in list_datasets():
+            name = get_spec(dataset).title
+            for source in sources:
+                values = self.values(means, dataset, source)
+                if not any(values):
+                    continue
+                rows.append(
+                    [
+                        Entry(name, value=get_spec(dataset).title),
+                        *([words(source)] if self.in_paper else []),
+                        *_line(values),
+                    ]
+                )
+                if self.decrease:
+                    rows[-1].append(number(self.percentage(means, dataset, source), pattern="{:.1f}%"))
+                name = ""
+        if self.in_paper:
+            rows += [self._wins(means, source) for source in sources if self.winners(means, source)]
+        header = [
+            "Dataset",
+            *(["Source"] if self.in_paper else []),
+            *(model.label for model in self.models),
+            *(["Percentage Decrease"] if self.decrease else []),
+        ]
+        return Layout(self.title, header, rows, n_text_columns=2 if self.in_paper else 1)
+
+    def _wins(self, means: Means, source: str) -> list[Entry]:
+        winners = list(self.winners(means, source).values())
+        counts = [Entry(str(n), value=str(n)) for n in (winners.count(model.label) for model in self.models)]
+        label = f"best of {len(winners)}"
+        return [words(label), words(source), *counts, *([Entry("")] if self.decrease else [])]
+
+
+def _line(values: Sequence[Mean | None]) -> list[Entry]:
+    plain = [value.value if value else None for value in values]
+    return [
+        number(value.value, mark, partial=not value.complete) if value else Entry("")
+        for value, mark in zip(values, marks(plain))
+    ]
+
+
+COMPARISONS = {
+    table.name: table
+    for table in (
+        Comparison("ece", "ECE, times 100", "ece", ALEATORIC, "USNRT", decrease=True),
+        Comparison("tce", "TCE, times 100", "tce", ALEATORIC, "USNRT", decrease=True),
+        Comparison("sharpness", "Sharpness, times 100", "sharpness", ALEATORIC, "USNRT"),
+        Comparison("rmse", "RMSE, times 100", "rmse", TOTAL, "USNRT Ensemble"),
+        Comparison("nll", "NLL, times 100", "nll", TOTAL, "USNRT Ensemble"),
+        Comparison("evidential_rmse", "RMSE of Evidential over lambda, times 100", "rmse", LAMBDAS, "USNRT Ensemble"),
+        Comparison("evidential_nll", "NLL of Evidential over lambda, times 100", "nll", LAMBDAS, "USNRT Ensemble"),
+        Comparison("peers_crps", "CRPS of default recipes and peers, times 100", "crps", PEERS, "USNRT Ensemble"),
+        Comparison("peers_nll", "NLL of default recipes and peers, times 100", "nll", PEERS, "USNRT Ensemble"),
+        Comparison("peers_rmse", "RMSE of default recipes and peers, times 100", "rmse", PEERS, "USNRT Ensemble"),
+        Comparison("peers_ece", "ECE of default recipes and peers, times 100", "ece", PEERS, "USNRT Ensemble"),
+    )
+}
+
+
+def dataset_table(means: Means) -> Layout:
+    """The data sets: the paper's counts and those here."""
+    columns = ("Sample Size", "Feature Dimension", "Categorical Variables")
+    rows = []
+    for name in list_datasets():
+        spec = get_spec(name)
+        found = [paper_value("datasets", name, column) for column in columns]
+        here = [spec.n_rows, spec.n_features, len(spec.categorical)]
+        seeds = len(protocol_seeds(name)) if name in means.datasets else 0
+        counts = [number(v, pattern="{:,.0f}") for pair in zip(found, here) for v in pair]
+        rows.append([words(spec.title), words(spec.full_name), *counts, number(seeds, pattern="{:.0f}")])
+    header = ["Dataset", "Full Name"]
+    header += [label for column in columns for label in (f"{column} (paper)", f"{column} (here)")] + ["Seeds here"]
+    notes = ["Conditional: the paper's code takes the first row of the file for a header and so loses it."]
+    return Layout("Data sets", header, rows, notes, n_text_columns=2)
+
+
+def heterogeneity_table(means: Means) -> Layout:
+    """How much the leaves' noise differs beside how much USNRT gains, and their rank correlation."""
+    table = heterogeneity_values(means)
+    order = sorted(table, key=lambda name: -(table[name]["paper"][0] or 0.0))
+    rows = [
+        [
+            words(get_spec(name).title),
+            *(number(table[name][source][0]) for source in SOURCES),
+            *(number(table[name][source][1], pattern="{:.1f}%") for source in SOURCES),
+        ]
+        for name in order
+    ]
+    header = ["Dataset", *(f"Measure ({s})" for s in SOURCES), *(f"Percentage Decrease ({s})" for s in SOURCES)]
+    notes = [f"Spearman's rank correlation of the two, as the paper states it: {PAPER_SPEARMAN}."]
+    for source in SOURCES:
+        correlation, n_sets = heterogeneity_correlation(means, source)
+        if correlation is not None:
+            notes.append(f"Spearman's rank correlation, {source}: {correlation:.2f} over {n_sets} data sets.")
+    return Layout("Uncertainty heterogeneity and the decrease of ECE", header, rows, notes)
+
+
+def heterogeneity_values(means: Means) -> dict[str, dict[str, tuple[float | None, float | None]]]:
+    """Measure and percentage decrease of ECE of every data set, from each source."""
+    ece = COMPARISONS["ece"]
+    found: dict[str, dict[str, tuple[float | None, float | None]]] = {}
+    for name in list_datasets():
+        stated = paper_value("heterogeneity", name, "Measure Sorted")
+        found[name] = {"paper": (stated, ece.percentage(means, name, "paper"))}
+        for source, recipe in (("paper's recipe", "usnrt-paper"), ("default", "usnrt")):
+            measure = means.heterogeneity(name, recipe)
+            found[name][source] = (measure.value if measure else None, ece.percentage(means, name, source))
+    return found
+
+
+def heterogeneity_correlation(means: Means, source: str) -> tuple[float | None, int]:
+    """Spearman's correlation of measure and decrease, None below three data sets, and their number."""
+    from scipy.stats import spearmanr
+
+    pairs = [row[source] for row in heterogeneity_values(means).values() if None not in row[source]]
+    if len(pairs) < 3:
+        return None, len(pairs)
+    return float(spearmanr(*zip(*pairs)).statistic), len(pairs)
+
+
+def times_table(means: Means) -> Layout:
+    """Mean seconds to fit of every recipe and data set."""
+    datasets = [name for name in list_datasets() if name in means.datasets]
+    recipes = [name for name in COMPARED if name in means.recipes]
+    rows = []
+    for recipe in recipes:
+        found = [means.seconds(dataset, recipe) for dataset in datasets]
+        rows.append([words(recipe), *(number(mean.value if mean else None, pattern="{:.1f}") for mean in found)])
+    return Layout("Seconds to fit", ["Recipe", *(get_spec(name).title for name in datasets)], rows)
+
+
+TABLES = ("datasets", *COMPARISONS, "heterogeneity", "times")
+
+
+def make_table(name: str, records: Iterable[Record]) -> Layout:
+    """A table by name.
+
+    Parameters
+    ----------
+    name : str
+        One of ``TABLES``.
+    records : iterable of Record
+
+    Returns
+    -------
+    Layout
+        Whose ``render`` gives text, Markdown, LaTeX or CSV.
+    """
+    means = records if isinstance(records, Means) else Means(records)
+    if name in COMPARISONS:
+        return COMPARISONS[name].layout(means)
+    others = {"datasets": dataset_table, "heterogeneity": heterogeneity_table, "times": times_table}
+    if name not in others:
+        raise ValueError(f"table must be one of {list(TABLES)}, however: table={name!r}")
+    return others[name](means)

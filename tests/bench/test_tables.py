@@ -1,0 +1,196 @@
+"""Tables character by character from small known records, and the paper's own counts from its numbers."""
+
+import pytest
+
+from usnrt.bench import Cell, Record
+from usnrt.bench.aggregate import Means
+from usnrt.bench.layout import Layout, marks, number, words
+from usnrt.bench.tables import COMPARISONS, TABLES, heterogeneity_correlation, make_table
+
+
+def record(dataset, recipe, seed, tree=None, **metrics):
+    meta = {"metrics": metrics, "fit_seconds": 12.34, "tree": tree}
+    return Record(Cell(dataset, recipe, seed), "done", meta)
+
+
+def all_seeds(dataset, recipe, values, **more):
+    return [record(dataset, recipe, 42 + 100 * i, ece=value, **more) for i, value in enumerate(values)]
+
+
+RECORDS = [
+    *all_seeds("electrical", "hnn-paper", [3.0, 4.0, 5.0, 4.0, 4.0]),
+    *all_seeds("electrical", "extra-trees-paper", [9.0] * 5),
+    *all_seeds("electrical", "random-forest-paper", [6.0] * 5),
+    *all_seeds("electrical", "usnrt-paper", [3.0] * 5, tree={"heterogeneity": 0.5}),
+    *all_seeds("electrical", "usnrt", [0.75]),
+    record("gpu", "hnn-paper", 42, ece=3.5),
+    Record(Cell("gpu", "usnrt-paper", 42), "failed", {"error": "ValueError: no"}),
+]
+
+
+def lines_of(text, start, stop):
+    lines = text.splitlines()
+    return "\n".join(lines[start:stop]) + "\n"
+
+
+def test_text():
+    text = make_table("ece", RECORDS).render("text")
+    assert lines_of(text, 0, 8) == (
+        "ECE, times 100\n"
+        "\n"
+        "Dataset          Source               HNN  Extra Trees  Random Forest     USNRT  Percentage Decrease\n"
+        "----------------------------------------------------------------------------------------------------\n"
+        "Electrical       paper            3.74**       9.38           6.09*     6.92               -84.9%\n"
+        "                 paper's recipe   4.00*        9.00           6.00      3.00**              25.0%\n"
+        "                 default                                                0.75†\n"
+        "Conditional      paper            5.91*       15.80          11.49      2.14**              63.7%\n"
+    )
+    assert lines_of(text, -7, None) == (
+        "GPU              paper            3.04*        8.17           5.95      2.32**              23.5%\n"
+        "                 paper's recipe   3.50\n"
+        "Wave             paper           14.72         9.45           5.98*     1.52**              74.6%\n"
+        "best of 17       paper               1            1              0        15\n"
+        "best of 1        paper's recipe      0            0              0         1\n"
+        "\n"
+        "** best in its row, * second best, † mean over fewer seeds than planned, so far\n"
+    )
+
+
+def test_markdown():
+    text = make_table("ece", RECORDS).render("markdown")
+    assert lines_of(text, 0, 8) == (
+        "**ECE, times 100**\n"
+        "\n"
+        "| Dataset | Source | HNN | Extra Trees | Random Forest | USNRT | Percentage Decrease |\n"
+        "| :-- | :-- | --: | --: | --: | --: | --: |\n"
+        "| Electrical | paper | **3.74** | 9.38 | 6.09\\* | 6.92 | -84.9% |\n"
+        "|  | paper's recipe | 4.00\\* | 9.00 | 6.00 | **3.00** | 25.0% |\n"
+        "|  | default |  |  |  | 0.75† |  |\n"
+        "| Conditional | paper | 5.91\\* | 15.80 | 11.49 | **2.14** | 63.7% |\n"
+    )
+    assert lines_of(text, -2, None) == (
+        "\n**bold**: best in its row, \\*: second best, †: mean over fewer seeds than planned, so far\n"
+    )
+
+
+def test_latex():
+    text = make_table("ece", RECORDS).render("latex")
+    assert lines_of(text, 0, 10) == (
+        "\\begin{table}[t]\n"
+        "\\centering\n"
+        "\\caption{\\textbf{ECE, times 100}. bold: best in its row, *: second best, "
+        "+: mean over fewer seeds than planned, so far.}\n"
+        "\\begin{tabular}{llrrrrr}\n"
+        "\\toprule\n"
+        "Dataset & Source & HNN & Extra Trees & Random Forest & USNRT & Percentage Decrease \\\\ \\midrule\n"
+        "Electrical & paper & \\textbf{3.74} & 9.38 & $^*$6.09 & 6.92 & -84.9\\% \\\\\n"
+        " & paper's recipe & $^*$4.00 & 9.00 & 6.00 & \\textbf{3.00} & 25.0\\% \\\\\n"
+        " & default &  &  &  & 0.75$^+$ &  \\\\\n"
+        "Conditional & paper & $^*$5.91 & 15.80 & 11.49 & \\textbf{2.14} & 63.7\\% \\\\\n"
+    )
+    assert lines_of(text, -3, None) == "\\bottomrule\n\\end{tabular}\n\\end{table}\n"
+
+
+def test_csv():
+    text = make_table("ece", RECORDS).render("csv")
+    assert lines_of(text, 0, 5) == (
+        "Dataset,Source,HNN,Extra Trees,Random Forest,USNRT,Percentage Decrease\n"
+        "Electrical,paper,3.74,9.38,6.09,6.92,-84.9\n"
+        "Electrical,paper's recipe,4,9,6,3,25\n"
+        "Electrical,default,,,,0.75,\n"
+        "Conditional,paper,5.91,15.8,11.49,2.14,63.7\n"
+    )
+
+
+def test_infinite_numbers_and_peers():
+    records = [
+        record("electrical", "catboost", 42, crps=2.0, nll=float("inf")),
+        record("electrical", "usnrt", 42, crps=1.0, nll=-50.0),
+    ]
+    assert make_table("peers_nll", records).render("text").splitlines()[4:5] == [
+        "Electrical  -50.00**†                                                    inf*†"
+    ]
+    assert make_table("peers_crps", records).render("csv") == (
+        "Dataset,USNRT,USNRT Ensemble,HNN,Deep Ensemble,Evidential,CatBoost,NGBoost,LightGBM quantiles,Quantile forest\n"
+        "Electrical,1,,,,,2,,,\n"
+    )
+
+
+def test_heterogeneity_and_its_correlation():
+    records = list(RECORDS)
+    for dataset, measure, usnrt in [("conditional", 0.9, 1.0), ("power", 0.2, 3.9)]:
+        for recipe in ("hnn-paper", "extra-trees-paper", "random-forest-paper"):
+            records += all_seeds(dataset, recipe, [4.0] * 5)
+        records += all_seeds(dataset, "usnrt-paper", [usnrt] * 5, tree={"heterogeneity": measure})
+    text = make_table("heterogeneity", records).render("csv")
+    assert "Electrical,0.4,0.5,,-84.9,25,\n" in text
+    assert "Conditional,0.7,0.9,,63.7,75,\n" in text
+    assert text.splitlines()[1].startswith("Facebook1,1.8,")
+    assert make_table("heterogeneity", records).notes == [
+        "Spearman's rank correlation of the two, as the paper states it: 0.44.",
+        "Spearman's rank correlation, paper: 0.44 over 17 data sets.",
+        "Spearman's rank correlation, paper's recipe: 1.00 over 3 data sets.",
+    ]
+    assert heterogeneity_correlation(Means(records), "default") == (None, 0)
+
+
+def test_dataset_table():
+    rows = make_table("datasets", RECORDS).render("csv").splitlines()
+    assert rows[2] == ("Conditional,Condition Based Maintenance of Naval Propulsion Plants,11933,11934,15,15,0,0,0")
+    assert rows[1].endswith(",5")
+    assert rows[16].endswith("GPU Kernel Performance,241600,241600,14,14,4,4,1")
+
+
+def test_times_table():
+    assert make_table("times", RECORDS).render("csv") == (
+        "Recipe,Electrical,GPU\n"
+        "usnrt-paper,12.34,\n"
+        "usnrt,12.34,\n"
+        "hnn-paper,12.34,12.34\n"
+        "random-forest-paper,12.34,\n"
+        "extra-trees-paper,12.34,\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        ("ece", {"USNRT": 15}),
+        ("tce", {"USNRT": 11, "HNN": 5}),
+        ("sharpness", {"USNRT": 8, "HNN": 4, "Random Forest": 5}),
+        ("rmse", {"USNRT Ensemble": 10}),
+        ("nll", {"USNRT Ensemble": 6, "Evidential": 6, "Deep Ensemble": 5}),
+        ("evidential_rmse", {"USNRT Ensemble": 14}),
+        ("evidential_nll", {"USNRT Ensemble": 8}),
+    ],
+)
+def test_the_papers_numbers_give_the_counts_of_its_captions(name, counts):
+    winners = list(COMPARISONS[name].winners(Means([]), "paper").values())
+    assert len(winners) == 17
+    assert {label: winners.count(label) for label in counts} == counts
+
+
+def test_every_table_has_every_style():
+    for name in TABLES:
+        for style in ("text", "markdown", "latex", "csv"):
+            assert make_table(name, RECORDS).render(style).endswith("\n")
+
+
+def test_marks_need_a_rival_and_share_equal_numbers():
+    assert marks([None, 2.0, None]) == ["", "", ""]
+    assert marks([2.001, 2.002, 5.0]) == ["best", "best", "second"]
+    assert marks([float("inf"), 1.0]) == ["second", "best"]
+
+
+def test_special_characters_are_escaped():
+    layout = Layout("a_b & 5%", ["x_1", "#"], [[words("p|q"), number(1.0)]])
+    assert "\\textbf{a\\_b \\& 5\\%}" in layout.render("latex")
+    assert "x\\_1 & \\# \\\\ \\midrule" in layout.render("latex")
+    assert "| p\\|q | 1.00 |" in layout.render("markdown")
+
+
+def test_clear_errors():
+    with pytest.raises(ValueError, match=r"^table must be one of \['datasets', .*\], however: table='mae'$"):
+        make_table("mae", RECORDS)
+    with pytest.raises(ValueError, match=r"^format must be one of .*, however: format='html'$"):
+        make_table("ece", RECORDS).render("html")
