@@ -96,9 +96,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
 
     def _training_table(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> TrainingTable:
         if y is None:
-            raise ValueError(
-                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
-            )
+            raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
         features = read_table(self, X, reset=True)
         target = read_target(y)
         check_consistent_length(X, target)
@@ -112,17 +110,20 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         rows, weight = merge_equal_rows(raw, target, counted_weight(weight))
         raw, target = np.asfortranarray(raw[rows]), target[rows]
         if len(rows) < 2 and sample_weight is not None and len(np.flatnonzero(sample_weight)) < 2:
-            raise ValueError(
-                f"{type(self).__name__} needs at least 2 rows, however: n_samples=1 has a weight"
-            )
+            raise ValueError(f"{type(self).__name__} needs at least 2 rows, however: n_samples=1 has a weight")
         self.encoder_ = encoder
         self.inputs_ = NetworkInputs().fit(raw, encoder.columns_, sample_weight=weight)
         self.target_mean_ = float(np.average(target, weights=weight))
-        spread = float(np.sqrt(np.average((target - self.target_mean_) ** 2, weights=weight)))
+        deviation = target - self.target_mean_
+        largest = float(np.abs(deviation).max())
         # A constant target is learnt too: its spread is as good as 0, but not 0, so that densities stay finite.
-        constant = spread <= 1e-12 * abs(self.target_mean_)
-        self.target_std_ = max(1e-12 * abs(self.target_mean_), 1e-100) if constant else spread
-        scaled = np.zeros_like(target) if constant else (target - self.target_mean_) / self.target_std_
+        if largest <= 1e-12 * abs(self.target_mean_):
+            self.target_std_ = max(1e-12 * abs(self.target_mean_), 1e-100)
+            scaled = np.zeros_like(target)
+        else:
+            # divided before they are squared: squares of huge numbers would overflow
+            self.target_std_ = largest * float(np.sqrt(np.average((deviation / largest) ** 2, weights=weight)))
+            scaled = deviation / self.target_std_
         return TrainingTable(raw, self.inputs_.transform(raw), scaled, weight)
 
     def _encode(self, X: Any) -> NDArray[np.float64]:
@@ -241,7 +242,10 @@ def read_target(y: ArrayLike) -> NDArray[np.float64]:
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"y must hold numbers, however: y[0]={values[0]!r}") from None
+        place = next(place for place, value in enumerate(values) if not _is_number(value))
+        raise ValueError(
+            f"y must hold numbers, however: y[{place}]={values[place : place + 1].tolist()[0]!r}"
+        ) from None
     bad = np.flatnonzero(~np.isfinite(numbers))
     if len(bad):
         raise ValueError(
@@ -249,3 +253,11 @@ def read_target(y: ArrayLike) -> NDArray[np.float64]:
             "(Input y contains NaN, infinity or a value too large for dtype('float64').)"
         )
     return numbers
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True

@@ -1,0 +1,18 @@
+"""What all tests share."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+# Before anything imports matplotlib: pictures are drawn into memory, never on a screen.
+os.environ["MPLBACKEND"] = "Agg"
+
+
+@pytest.fixture(scope="session")
+def data_folder():
+    """The folder of the real data sets; tests that ask for it skip without."""
+    folder = os.environ.get("USNRT_DATA")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("set USNRT_DATA to the folder of the data sets")
+    return Path(folder)

@@ -1,0 +1,37 @@
+"""``import usnrt`` is light, and the public names are there."""
+
+import subprocess
+import sys
+
+import pytest
+
+import usnrt
+
+HEAVY = ("jax", "numba", "matplotlib", "pandas", "polars", "typer", "rich", "pooch", "onnx", "jinja2", "torch", "optax")
+
+
+def loaded_after(code):
+    """Which heavy packages a new process has loaded after some code."""
+    script = f"{code}\nimport sys\nprint(*[name for name in {HEAVY!r} if name in sys.modules])"
+    answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return answer.stdout.split()
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    assert loaded_after("import usnrt") == []
+
+
+def test_importing_the_model_loads_neither_jax_nor_plotting():
+    # scikit-learn itself loads pandas if it is installed
+    assert set(loaded_after("from usnrt import USNRTRegressor; USNRTRegressor()")) <= {"numba", "pandas"}
+
+
+@pytest.mark.parametrize("name", sorted(set(usnrt.__all__)))
+def test_public_names_are_there(name):
+    assert getattr(usnrt, name) is not None
+    assert name in dir(usnrt)
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(AttributeError, match=r"^module 'usnrt' has no attribute 'nothing'$"):
+        usnrt.nothing  # noqa: B018
