@@ -72,7 +72,7 @@ def solve_quantiles(
 
         exact = np.abs(probability - level) <= 8.0 * EPS * level
         # A step below the resolution of x, or of the cdf around x, changes nothing.
-        still = np.abs(step) <= 4.0 * EPS * (np.abs(at) + slope_inverse)
+        still = np.isfinite(step) & (np.abs(step) <= 4.0 * EPS * (np.abs(at) + slope_inverse))
         x[active] = np.where(exact | still, at, x[active])
         closed = np.nextafter(left, np.inf) >= right
         x[active] = np.where(closed & ~exact, right, x[active])

@@ -246,7 +246,8 @@ def _check_weights(weights: ArrayLike | None, n: int, m: int) -> Floats:
 
 def _log_mean_exp(logs: Floats, log_weights: Floats) -> Floats:
     """``log(sum(exp(logs + log_weights)))`` over the last axis; infinities keep their meaning."""
-    terms = np.where(np.isneginf(log_weights), -np.inf, logs + log_weights)
+    # A member of weight 0 may have an infinite density here.
+    terms = np.where(np.isneginf(log_weights), 0.0, logs) + log_weights
     largest = terms.max(axis=-1, keepdims=True)
     pivot = np.where(np.isfinite(largest), largest, 0.0)
     with np.errstate(divide="ignore", under="ignore", over="ignore"):

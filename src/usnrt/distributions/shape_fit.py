@@ -107,8 +107,7 @@ def _kernel_corrected_t(
     grid = np.arange(-reach, reach + 0.025, 0.05)
     knots = student.ppf(ndtr(np.minimum(grid, 0.0)))[0]
     knots = np.where(grid > 0, 2.0 * loc - knots[::-1], knots)
-    knots = np.unique(np.concatenate([knots, points]))
-    knots = knots[np.concatenate([[True], np.diff(knots) > 1e-9 * scale])]
+    knots = _well_apart(np.concatenate([knots, points]), 1e-9 * scale)
 
     at = _to_normal(knots, df, loc, scale)
     ratio = kernel_share * _kernel(at, u, share, width) / _phi(at) + (1.0 - kernel_share)
@@ -185,11 +184,18 @@ def _add_atoms(knots: Floats, density: Floats, atoms: Floats, atom_mass: Floats,
     if atoms.size == 0:
         return knots, density
     corners = (atoms[:, None] + width * np.array([-1.0, 0.0, 1.0])).ravel()
-    merged = np.unique(np.concatenate([knots, corners]))
+    apart = np.abs(knots[:, None] - corners).min(axis=1) > 1e-3 * width
+    merged = _well_apart(np.concatenate([knots[apart], corners]), 1e-6 * width)
     total = np.interp(merged, knots, density)
     for atom, mass in zip(atoms, atom_mass):
         total += mass / width * np.maximum(1.0 - np.abs(merged - atom) / width, 0.0)
     return merged, total
+
+
+def _well_apart(knots: Floats, gap: float) -> Floats:
+    """In increasing order, without those that follow another too closely."""
+    ordered = np.unique(knots)
+    return ordered[np.concatenate([[True], np.diff(ordered) > gap])]
 
 
 def _phi(u: Floats) -> Floats:

@@ -1,0 +1,29 @@
+"""One small distribution of each family, for tests of what all families share."""
+
+import numpy as np
+
+from usnrt.distributions import Distribution, GroupedShape, Mixture, Normal, Shape, StudentT
+
+
+def make(family: str, n: int = 7, seed: int = 0) -> Distribution:
+    rng = np.random.default_rng(seed)
+
+    def loc() -> np.ndarray:
+        return rng.normal(scale=3.0, size=n)
+
+    def scale() -> np.ndarray:
+        return rng.uniform(0.2, 3.0, size=n)
+
+    if family == "normal":
+        return Normal(loc(), scale())
+    if family == "student_t":
+        return StudentT(rng.uniform(2.5, 30.0, size=n), loc(), scale())
+    if family == "normal_mixture":
+        return Mixture([Normal(loc(), scale()) for _ in range(4)], weights=[1.0, 2.0, 3.0, 0.5])
+    if family == "t_mixture":
+        return Mixture([StudentT(rng.uniform(2.5, 9.0, size=n), loc(), scale()) for _ in range(3)])
+    shapes = [Shape.from_residuals(rng.normal(size=200)), Shape.from_residuals(rng.standard_t(4, size=60))]
+    return GroupedShape(loc(), scale(), np.arange(n) % 2, shapes)
+
+
+FAMILIES = ["normal", "student_t", "normal_mixture", "t_mixture", "grouped_shape"]
