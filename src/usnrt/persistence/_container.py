@@ -49,15 +49,14 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     ['x0', 'x1']
     """
     from safetensors.numpy import save as write_tensors
-    from sklearn.base import BaseEstimator
-    from sklearn.utils.validation import check_is_fitted
-
     import usnrt
 
     name = name_of(type(model))
     if name is None:
         raise TypeError(f"model must be a model of usnrt, however: it is of type {type(model).__name__}")
-    if isinstance(model, BaseEstimator):
+    if hasattr(model, "get_params"):
+        from sklearn.utils.validation import check_is_fitted
+
         check_is_fitted(model)
     writer = Writer()
     state = _dump(writer.write(model, "model"))

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
 from usnrt.persistence._checks import CHECKS
 from usnrt.persistence._classes import class_named, name_of
@@ -60,7 +59,7 @@ class Writer:
         return {"$dict": pairs}
 
     def _write_state(self, value: Any, where: str, depth: int) -> dict[str, Any]:
-        parameters = set(value.get_params(deep=False)) if isinstance(value, BaseEstimator) else set()
+        parameters = set(value.get_params(deep=False)) if hasattr(value, "get_params") else set()
         state = {}
         for name, item in state_of(value).items():
             try:
@@ -224,7 +223,7 @@ def _defaults(kind: type) -> dict[str, Any]:
             elif field.default_factory is not dataclasses.MISSING:
                 defaults[field.name] = field.default_factory()
         return defaults
-    if issubclass(kind, BaseEstimator):
+    if hasattr(kind, "get_params"):
         parameters = inspect.signature(kind).parameters.values()
         return {p.name: p.default for p in parameters if p.default is not inspect.Parameter.empty}
     return {}

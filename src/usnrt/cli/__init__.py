@@ -1,0 +1,17 @@
+"""The ``usnrt`` command: from a table in a file to a model, predictions and a report."""
+
+import sys
+
+
+def main() -> int:
+    """Entry point of the ``usnrt`` command."""
+    try:
+        import pyarrow  # noqa: F401
+        import rich  # noqa: F401
+        import typer  # noqa: F401
+    except ImportError as error:
+        print(f"usnrt: the command needs {error.name}: pip install 'usnrt[cli]'", file=sys.stderr)
+        return 1
+    from usnrt.cli._run import run
+
+    return run(sys.argv[1:])

@@ -1,0 +1,122 @@
+"""From a file to features and target, and the sentences for tables that do not fit."""
+
+import difflib
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from usnrt.cli._errors import UserError
+from usnrt.cli._tables import read_file
+
+
+def load_model(path: Path) -> Any:
+    """A model from a file, or a sentence."""
+    from usnrt.persistence import ModelFileError, load
+
+    if not path.exists():
+        raise UserError(f"{path} does not exist")
+    try:
+        return load(path)
+    except ModelFileError as error:
+        raise UserError(str(error)) from None
+
+
+def training_data(
+    path: Path, target: str, drop: Sequence[str], notice: Callable[[str], None]
+) -> tuple[pa.Table, NDArray[np.float64]]:
+    """Features and target to learn from; rows without a target are left out."""
+    table = read_file(path, notice)
+    for name in (target, *drop):
+        _need(table.column_names, name, path)
+    if target in drop:
+        raise UserError(f"{target!r} is the target and cannot be left out")
+    table, y = with_target(table, target, path, notice)
+    features = table.drop_columns([target, *dict.fromkeys(drop)])
+    if features.num_columns == 0:
+        raise UserError(f"{path} must have columns beside the target, however: there are none left")
+    return features, y
+
+
+def known_data(model: Any, path: Path, notice: Callable[[str], None]) -> tuple[pa.Table, pa.Table]:
+    """A table for a model: all of it, and the features in the model's order."""
+    encoder = model.encoder_
+    text = [name for name, kind in zip(encoder.source_names_, encoder.source_types_) if kind == "text"]
+    table = read_file(path, notice, text_columns=text)
+    return table, features_of(model, table, path)
+
+
+def judged_data(
+    model: Any, path: Path, target: str | None, notice: Callable[[str], None]
+) -> tuple[pa.Table, NDArray[np.float64]]:
+    """Features and truth to judge a model on; the target's name is remembered from fit if none is given."""
+    name = target or getattr(model, "target_name_", None)
+    if not name:
+        raise UserError("the model does not know its target's name; give it with --target")
+    table, _ = known_data(model, path, notice)
+    _need(table.column_names, name, path)
+    table, y = with_target(table, name, path, notice)
+    return features_of(model, table, path), y
+
+
+def features_of(model: Any, table: pa.Table, path: Path) -> pa.Table:
+    """The model's features, in its order, whatever else a table holds."""
+    names = [str(name) for name in getattr(model, "feature_names_in_", ())]
+    if not names:
+        if table.num_columns != model.n_features_in_:
+            raise UserError(
+                f"{path} must have {model.n_features_in_} columns, as the model was fitted without names, "
+                f"however: it has {table.num_columns}"
+            )
+        return table.rename_columns([f"x{j}" for j in range(table.num_columns)])
+    absent = [name for name in names if name not in table.column_names]
+    if absent:
+        shown = ", ".join(map(repr, absent[:5])) + (", ..." if len(absent) > 5 else "")
+        raise UserError(f"{path} must have the columns that the model was fitted on, however: {shown} missing")
+    return table.select(names)
+
+
+def with_target(
+    table: pa.Table, target: str, path: Path, notice: Callable[[str], None]
+) -> tuple[pa.Table, NDArray[np.float64]]:
+    """The rows that have a target, and the target as numbers."""
+    column = table[target]
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.int8())
+    try:
+        values = column.cast(pa.float64()).to_numpy()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        row, value = _first_text(column)
+        raise UserError(f"the target {target!r} must hold numbers, however: {value!r} in row {row} of {path}") from None
+    known = ~np.isnan(values)
+    if not known.any():
+        raise UserError(f"the target {target!r} has no value in any row of {path}")
+    if not known.all():
+        count = int((~known).sum())
+        rows = "1 row without a target was" if count == 1 else f"{count:,} rows without a target were"
+        notice(f"{rows} left out")
+        table, values = table.filter(pa.array(known)), values[known]
+    if np.isinf(values).any():
+        row = int(np.flatnonzero(np.isinf(values))[0]) + 1
+        raise UserError(f"the target {target!r} must be finite, however: it is infinite in row {row} of {path}")
+    return table, values
+
+
+def _first_text(column: pa.ChunkedArray) -> tuple[int, Any]:
+    for row, value in enumerate(column.to_pylist(), start=1):
+        try:
+            float(value if value is not None else 0)
+        except (TypeError, ValueError):
+            return row, value
+    return 1, column[0].as_py()
+
+
+def _need(names: Collection[str], name: str, path: Path) -> None:
+    if name in names:
+        return
+    close = difflib.get_close_matches(name, list(names), n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"its columns are {', '.join(list(names)[:12])}"
+    raise UserError(f"{path} has no column {name!r}; {hint}")

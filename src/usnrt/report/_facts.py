@@ -1,0 +1,210 @@
+"""Everything that the page says, computed before a word of it is written."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from usnrt.regions import region_rows
+from usnrt.report._numbers import wilson
+
+LEVELS = np.array([*np.arange(5, 100, 5), 99]) / 100
+MAX_SAMPLE = 2000  # rows that the slower questions are asked on
+Cells = list[tuple[str, str]]  # heading and text; a feature may be called like one of our columns
+N_EXAMPLES, N_LEAST_SURE, N_SHOWN_FEATURES = 4, 10, 8
+
+
+@dataclass
+class Calibration:
+    """Stated against observed probabilities of some rows."""
+
+    n: int
+    observed: NDArray[np.float64]  # share inside the central interval of each of LEVELS
+    inside: float  # share inside the intervals that were asked for
+    low: float  # 95 % interval of that share
+    high: float
+
+
+@dataclass
+class Region:
+    """One leaf and the rows of the table that fall into it."""
+
+    leaf: int
+    rule: str
+    train_rows: int
+    train_share: float
+    rows: int
+    std: float
+    error: float
+    calibration: Calibration
+    examples: list[Cells]
+
+
+@dataclass
+class Facts:
+    """What is known of a model on a table."""
+
+    n: int
+    coverage: float
+    names: list[str]
+    mean: NDArray[np.float64]
+    std: NDArray[np.float64]
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    y: NDArray[np.float64]
+    pit: NDArray[np.float64]
+    calibration: Calibration
+    widths: NDArray[np.float64]  # mean width of the interval of each of LEVELS
+    measures: dict[str, tuple[float, float]]  # name -> (model, baseline)
+    drivers: list[tuple[str, float]]  # feature -> factor by which shuffling it changes the std
+    regions: list[Region] = field(default_factory=list)
+    least_sure: list[Cells] = field(default_factory=list)
+
+
+def gather(model: Any, X: Any, y: NDArray[np.float64], coverage: float, seed: int = 0) -> Facts:
+    """Ask the model everything that the page shows."""
+    raw = model._encode(X)
+    dist = predict(model, raw)
+    mean, std = dist.mean(), dist.std()
+    lower, upper = np.asarray(dist.interval(coverage)).T
+    pit = np.clip(dist.cdf(y), 0.0, 1.0)
+    inside = (lower <= y) & (y <= upper)
+    rng = np.random.default_rng(seed)
+    sample = np.sort(rng.permutation(len(y))[:MAX_SAMPLE])
+    bounds = np.asarray(dist[sample].interval(LEVELS.tolist()))
+    drivers = uncertainty_drivers(model, raw[sample], rng)
+    facts = Facts(
+        n=len(y),
+        coverage=coverage,
+        names=list(model.encoder_.source_names_),
+        mean=mean,
+        std=std,
+        lower=lower,
+        upper=upper,
+        y=y,
+        pit=pit,
+        calibration=calibrate(pit, inside),
+        widths=(bounds[:, 1] - bounds[:, 0]).mean(axis=0),
+        measures=measures(model, dist, y, coverage),
+        drivers=drivers,
+    )
+    shown = [name for name, _ in drivers][:N_SHOWN_FEATURES]
+    facts.regions = _regions(model, X, facts, inside, model.apply(X) if hasattr(model, "tree_") else None, shown)
+    facts.least_sure = _rows(X, np.argsort(-std, kind="stable")[:N_LEAST_SURE], facts, shown)
+    return facts
+
+
+def predict(model: Any, raw: NDArray[np.float64]) -> Any:
+    """Distributions of encoded rows, in the target's units."""
+    return model._distribution(raw).scaled(model.target_mean_, model.target_std_)
+
+
+def calibrate(pit: NDArray[np.float64], inside: NDArray[np.bool_]) -> Calibration:
+    """Compare stated with observed probabilities."""
+    n = len(pit)
+    if n == 0:
+        return Calibration(0, np.full(len(LEVELS), np.nan), np.nan, 0.0, 1.0)
+    from_middle = 2 * np.abs(pit - 0.5)
+    observed = np.array([(from_middle <= level).mean() for level in LEVELS])
+    return Calibration(n, observed, float(inside.mean()), *wilson(int(inside.sum()), n))
+
+
+def measures(model: Any, dist: Any, y: NDArray[np.float64], coverage: float) -> dict[str, tuple[float, float]]:
+    """Each measure of the model beside that of a normal with the training target's mean and std for every row."""
+    from usnrt.distributions import Normal
+    from usnrt.metrics import evaluate
+
+    constant = Normal(np.full(len(y), model.target_mean_), np.full(len(y), model.target_std_))
+    ours, theirs = (evaluate(d, y=y, coverage=coverage) for d in (dist, constant))
+    return {str(n): (float(a), float(b)) for n, a, b in zip(ours["metric"], ours["value"], theirs["value"])}
+
+
+def uncertainty_drivers(
+    model: Any, raw: NDArray[np.float64], rng: np.random.Generator, repeats: int = 3
+) -> list[tuple[str, float]]:
+    """How much each feature moves the stated std: shuffle it and see.
+
+    Returns
+    -------
+    list of (name, factor)
+        The largest first; 1.5 means that shuffling the feature makes the std 1.5 times larger or smaller, in the
+        geometric mean over the rows. 1 means that the std does not depend on it.
+    """
+    before = np.log(np.maximum(predict(model, raw).std(), np.finfo(float).tiny))
+    result = []
+    for name in model.encoder_.source_names_:
+        columns = model.encoder_.source_of(name)
+        moved = []
+        for _ in range(repeats):
+            shuffled = raw.copy()
+            shuffled[:, columns] = raw[rng.permutation(len(raw))][:, columns]
+            after = np.log(np.maximum(predict(model, shuffled).std(), np.finfo(float).tiny))
+            moved.append(np.abs(after - before).mean())
+        result.append((name, float(np.exp(np.mean(moved)))))
+    return sorted(result, key=lambda item: -item[1])
+
+
+def _regions(
+    model: Any, X: Any, facts: Facts, inside: NDArray[np.bool_], leaf: NDArray[Any] | None, shown: list[str]
+) -> list[Region]:
+    if leaf is None:
+        return []
+    regions = []
+    for row in region_rows(model):
+        members = np.flatnonzero(leaf == row["leaf"])
+        error = facts.y[members] - facts.mean[members]
+        # examples across the range of certainty, the surest and the least sure included
+        by_std = members[np.argsort(facts.std[members], kind="stable")]
+        picks = by_std[np.unique(np.linspace(0, max(len(by_std) - 1, 0), N_EXAMPLES).astype(int))[: len(by_std)]]
+        regions.append(
+            Region(
+                leaf=row["leaf"],
+                rule=row["region"],
+                train_rows=row["rows"],
+                train_share=row["share"],
+                rows=len(members),
+                std=float(facts.std[members].mean()) if len(members) else row["residual std"],
+                error=float(np.sqrt(np.mean(error**2))) if len(members) else np.nan,
+                calibration=calibrate(facts.pit[members], inside[members]),
+                examples=_rows(X, picks, facts, shown),
+            )
+        )
+    return sorted(regions, key=lambda region: -region.std)
+
+
+def _rows(X: Any, numbers: NDArray[Any], facts: Facts, shown: list[str]) -> list[Cells]:
+    """Rows of the table beside what was predicted for them, as text."""
+    from usnrt.report._numbers import number
+
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    result = []
+    for i in (int(n) for n in numbers):
+        if isinstance(frame, nw.DataFrame):
+            values = {str(k): v for k, v in frame[[i]].rows(named=True)[0].items()}
+        else:
+            values = dict(zip(facts.names, np.asarray(X)[i].tolist()))
+        outside = not facts.lower[i] <= facts.y[i] <= facts.upper[i]
+        cells = {
+            "row": str(i + 1),
+            "predicted": f"{number(facts.mean[i], 4)} ± {number(facts.std[i], 2)}",
+            "interval": f"{number(facts.lower[i], 4)} to {number(facts.upper[i], 4)}",
+            "truth": number(facts.y[i], 4) + (" (outside)" if outside else ""),
+        }
+        result.append(list(cells.items()) + [(name, cell_text(values[name])) for name in shown])
+    return result
+
+
+def cell_text(value: Any) -> str:
+    """A cell for people; missing values are said to be missing."""
+    from usnrt.report._numbers import number
+
+    if value is None or value != value:
+        return "missing"
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    if isinstance(value, int | float | np.number):
+        return number(float(value), 4)
+    text = str(value).removesuffix(" 00:00:00")
+    return text if len(text) <= 40 else text[:39] + "…"
