@@ -136,6 +136,12 @@ class NetworkInputs:
                 place += 1
         return result
 
+    @property
+    def numeric_(self) -> NDArray[np.int64]:
+        """Positions of the network columns that hold scaled numbers."""
+        first = np.searchsorted(self.source_, np.arange(len(self.level_)))
+        return np.array([first[j] for j in range(len(self.level_)) if not self._is_categorical(j)], dtype=np.int64)
+
     def _is_categorical(self, position: int) -> bool:
         return len(self.level_[position]) > 0
 

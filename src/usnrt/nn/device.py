@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from usnrt.nn.encoding import PiecewiseLinear
+
 # Room behind the last row, so that the last batch of a full table can be sliced without leaving the array.
 MARGIN = 4096
 
@@ -21,13 +23,16 @@ class Table:
     Parameters
     ----------
     inputs : ndarray of shape (n, n_inputs), float32
+    encoding : PiecewiseLinear, default=None
+        Turns the inputs of a batch into what networks see, on the device: the encoded table may be large.
     """
 
-    def __init__(self, inputs: NDArray[np.float32]) -> None:
+    def __init__(self, inputs: NDArray[np.float32], encoding: PiecewiseLinear | None = None) -> None:
         import jax
 
         use_disk_cache()
         self.n_rows, self.n_inputs = inputs.shape
+        self.encoding = None if encoding is None else jax.device_put(encoding.constants)
         self.capacity = rounded_up(self.n_rows) + MARGIN
         padded = np.zeros((self.capacity, self.n_inputs), dtype=np.float32)
         padded[: self.n_rows] = inputs

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
+from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.mlp import MIN_VARIANCE, MLP, Params
 
 # Activations of a chunk stay in the second-level cache.
@@ -58,6 +59,7 @@ def predict(
     x: NDArray[np.float32],
     rows: NDArray[np.intp] | None = None,
     n_threads: int = 1,
+    encoding: PiecewiseLinear | None = None,
 ) -> NDArray[np.float64]:
     """Outputs of one network for some rows of a table.
 
@@ -69,13 +71,15 @@ def predict(
     rows : ndarray of shape (n,), default=None
         Rows of the table to answer for; all by default.
     n_threads : int
+    encoding : PiecewiseLinear, default=None
+        What turns the inputs into what the network sees.
 
     Returns
     -------
     ndarray of shape (n,) for one output, else (n, n_outputs), float64
     """
     rows = np.arange(len(x)) if rows is None else rows
-    return predict_grouped(network, [params], x, np.zeros(len(x), dtype=np.intp), rows, n_threads)
+    return predict_grouped(network, [params], x, np.zeros(len(x), dtype=np.intp), rows, n_threads, encoding)
 
 
 def predict_grouped(
@@ -85,6 +89,7 @@ def predict_grouped(
     group: NDArray[np.intp],
     rows: NDArray[np.intp] | None = None,
     n_threads: int = 1,
+    encoding: PiecewiseLinear | None = None,
 ) -> NDArray[np.float64]:
     """Outputs where each row asks the network of its group, such as the leaf it falls in.
 
@@ -99,6 +104,8 @@ def predict_grouped(
     rows : ndarray of shape (n,), default=None
         Rows of the table to answer for; all by default.
     n_threads : int
+    encoding : PiecewiseLinear, default=None
+        What turns the inputs into what the networks see.
 
     Returns
     -------
@@ -122,7 +129,8 @@ def predict_grouped(
         for which, places in some:
             picked = places if rows is None else rows[places]
             np.take(x, picked, axis=0, out=chunk[: len(places)], mode="clip")  # "raise" would copy once more
-            outputs[places] = forward(network, params_of_group[which], chunk)[: len(places)]
+            seen = chunk if encoding is None else encoding(chunk)
+            outputs[places] = forward(network, params_of_group[which], seen)[: len(places)]
 
     with ONE_BLAS_THREAD:
         if n_threads == 1 or len(pieces) < 4:

@@ -23,7 +23,7 @@ class MLP:
     ----------
     sizes : tuple of int
         Number of inputs, of units in each hidden layer, and of outputs.
-    activation : {"relu", "tanh"}
+    activation : {"relu", "tanh", "silu"}
         Of the hidden layers.
     output : {"linear", "softplus"}
         Of the last layer. ``softplus`` adds a floor of 1e-8: it gives variances.
@@ -57,7 +57,7 @@ class MLP:
         import jax
         import jax.numpy as jnp
 
-        activate = jax.nn.relu if self.activation == "relu" else jnp.tanh
+        activate = {"relu": jax.nn.relu, "tanh": jnp.tanh, "silu": jax.nn.silu}[self.activation]
         for weights, bias in params[:-1]:
             x = activate(x @ weights + bias)
         weights, bias = params[-1]
@@ -103,5 +103,5 @@ def hidden_sizes(hidden: Sequence[int | str], n_features: int, name: str = "hidd
 
 
 def to_numpy(params: Any) -> Params:
-    """Copy parameters from a device to the host."""
-    return tuple((np.asarray(weights), np.asarray(bias)) for weights, bias in params)
+    """Copy parameters, a tuple of arrays a layer, from a device to the host."""
+    return tuple(tuple(np.asarray(array) for array in layer) for layer in params)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.nn.device import Table, compiled
+from usnrt.nn.encoding import encode
 from usnrt.nn.mlp import Params, to_numpy
 
 VALID_CHUNK = 512
@@ -127,6 +128,7 @@ def train(
         state, train_loss, valid_loss = program(
             state,
             table.inputs,
+            table.encoding,
             target_on_device,
             weight_on_device,
             table.rows(rng.permutation(train_rows)),
@@ -195,9 +197,12 @@ def _program(
         return value if penalty is None else value + penalty(params, n_rows)
 
     def epoch_program(
-        state: Any, inputs: Any, target: Any, weight: Any, rows: Any, n_rows: Any, valid: Any, n_valid: Any,
+        state: Any, inputs: Any, encoding: Any, target: Any, weight: Any, rows: Any, n_rows: Any, valid: Any, n_valid: Any,
         n_steps: Any, epoch: Any, max_epochs: Any, learning_rate: Any, weight_decay: Any, average: Any, seed: Any,
     ) -> Any:  # fmt: skip
+        def read(chosen: Any) -> Any:
+            return inputs[chosen] if encoding is None else encode(jnp, inputs[chosen], *encoding)
+
         def step(i: Any, carry: Any) -> Any:
             params, optimiser_state, mean_params, total = carry
             position = i * batch_size + jnp.arange(batch_size)
@@ -207,7 +212,7 @@ def _program(
             done = (epoch * n_steps + i) / (max_epochs * n_steps)
             rate = learning_rate * (0.5 * (1.0 + jnp.cos(jnp.pi * done)) if schedule == "cosine" else 1.0)
             key = jax.random.fold_in(jax.random.key(seed), epoch * n_steps + i)
-            value, gradient = jax.value_and_grad(batch_loss)(params, inputs[chosen], target[chosen], share, key, n_rows)
+            value, gradient = jax.value_and_grad(batch_loss)(params, read(chosen), target[chosen], share, key, n_rows)
             updates, optimiser_state = optimiser.update(gradient, optimiser_state)
             params = jax.tree.map(lambda p, u: p - rate * (u + weight_decay * p), params, updates)
             if averaged:
@@ -223,7 +228,7 @@ def _program(
             position = i * VALID_CHUNK + jnp.arange(VALID_CHUNK)
             chosen = jax.lax.dynamic_slice(valid, (i * VALID_CHUNK,), (VALID_CHUNK,))
             weights = weight[chosen] * (position < n_valid)
-            values = loss(network(judged, inputs[chosen], None), target[chosen])
+            values = loss(network(judged, read(chosen), None), target[chosen])
             return sums[0] + jnp.sum(values * weights), sums[1] + jnp.sum(weights)
 
         n_chunks = (n_valid + VALID_CHUNK - 1) // VALID_CHUNK

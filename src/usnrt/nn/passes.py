@@ -1,0 +1,110 @@
+"""Many passes of a network with dropout, compiled: their mean and variance without a loop in Python.
+
+A pass draws its mask once, for all rows: a pass is one network out of the many that dropout stands for, and a row's
+answer does not depend on what rows are asked with it. So whole units are missing in a pass, and the products run over
+those that are left only: at a rate of one half, a quarter of the work.
+"""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from usnrt.nn.dropout import LOG_VARIANCE_BOUNDS
+
+# Rows worked off at once. One size for all, the last chunk padded, so that the bits of an answer never change.
+CHUNK = 256
+
+
+def predict_passes(
+    layers: Sequence[tuple[Any, Any]],
+    masks: Sequence[NDArray[np.float32]],
+    x: NDArray[np.float32],
+    n_threads: int = 1,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and variance over all passes, and the mean of the noise that the passes predict.
+
+    Parameters
+    ----------
+    layers : sequence of (weights, bias)
+        A ReLU network with one output, the mean, or two, the mean and the logarithm of the noise's variance.
+    masks : sequence of ndarray of shape (n_passes, n_units)
+        For each layer the factors of the units that enter it; 0 drops a unit.
+    x : ndarray of shape (n, n_inputs), float32
+    n_threads : int
+
+    Returns
+    -------
+    mean, variance, noise : ndarray of shape (n,)
+        ``noise`` is 0 for networks with one output.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.nn.passes import predict_passes
+    >>> layers = [(np.ones((1, 1), np.float32), np.zeros(1, np.float32))]
+    >>> mask = np.array([[1.0], [0.0]], dtype=np.float32)  # of two passes one drops the input
+    >>> mean, variance, noise = predict_passes(layers, [mask], np.array([[4.0]], dtype=np.float32))
+    >>> mean, variance, noise
+    (array([2.]), array([4.]), array([0.]))
+    """
+    # Copies, because numba tells arrays that can be written from those that cannot. Weights: leaving x entering units.
+    weights = tuple(np.array(w.T, dtype=np.float32, order="C") for w, _ in layers)
+    biases = tuple(np.array(bias, dtype=np.float32) for _, bias in layers)
+    masks = tuple(np.array(mask, dtype=np.float32, order="C") for mask in masks)
+    moments = np.empty((3, len(x)))
+
+    def answer(start: int) -> None:
+        stop = min(start + CHUNK, len(x))
+        chunk = np.zeros((x.shape[1], CHUNK), dtype=np.float32)
+        chunk[:, : stop - start] = x[start:stop].T
+        moments[:, start:stop] = _moments(weights, biases, masks, chunk, *LOG_VARIANCE_BOUNDS)[:, : stop - start]
+
+    # Our threads do the sharing; a second layer of threads in BLAS would only get in their way.
+    with threadpool_limits(1, "blas"), ThreadPoolExecutor(n_threads) as pool:
+        list(pool.map(answer, range(0, len(x), CHUNK)))
+    return moments[0], moments[1], moments[2]
+
+
+@njit(cache=True, nogil=True)
+def _moments(weights, biases, masks, x, low, high):  # type: ignore[no-untyped-def]
+    """Mean, variance and mean noise over the passes for a chunk of rows x (n_inputs, n_rows), shape (3, n_rows)."""
+    n_passes, n_rows = masks[0].shape[0], x.shape[1]
+    n_layers = len(weights)
+    mean, squares, noise = np.zeros(n_rows), np.zeros(n_rows), np.zeros(n_rows)
+    for t in range(n_passes):
+        here = np.flatnonzero(masks[0][t])
+        state = np.empty((len(here), n_rows), dtype=np.float32)
+        for j in range(len(here)):
+            state[j] = x[here[j]]
+        for layer in range(n_layers):
+            last = layer == n_layers - 1
+            ahead = np.arange(weights[layer].shape[0]) if last else np.flatnonzero(masks[layer + 1][t])
+            small = np.empty((len(ahead), len(here)), dtype=np.float32)
+            for i in range(len(ahead)):
+                for j in range(len(here)):
+                    small[i, j] = weights[layer][ahead[i], here[j]] * masks[layer][t, here[j]]
+            if len(here) == 0 or len(ahead) == 0:
+                state = np.zeros((len(ahead), n_rows), dtype=np.float32)
+            else:
+                state = np.dot(small, state)
+            for i in range(len(ahead)):
+                bias = biases[layer][ahead[i]]
+                for k in range(n_rows):
+                    value = state[i, k] + bias
+                    state[i, k] = value if last or value > 0 else np.float32(0.0)
+            here = ahead
+        for k in range(n_rows):  # Welford's update: no difference of large sums
+            distance = state[0, k] - mean[k]
+            mean[k] += distance / (t + 1)
+            squares[k] += distance * (state[0, k] - mean[k])
+        if state.shape[0] > 1:
+            for k in range(n_rows):
+                noise[k] += np.exp(min(max(np.float64(state[1, k]), low), high))
+    moments = np.empty((3, n_rows))
+    moments[0], moments[1], moments[2] = mean, squares / n_passes, noise / n_passes
+    return moments
