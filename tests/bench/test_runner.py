@@ -118,6 +118,18 @@ def test_a_failed_cell_is_recorded_and_tried_again_only_on_request(tmp_path):
     assert (summary.failed, summary.skipped) == (1, 1)
 
 
+def test_a_missing_data_set_stops_the_run_and_is_no_failed_cell(tmp_path, monkeypatch):
+    monkeypatch.setenv("USNRT_DATA", str(tmp_path))
+    monkeypatch.setenv("USNRT_CACHE", str(tmp_path))
+    monkeypatch.setenv("USNRT_DATA_URL", "http://127.0.0.1:9")
+    store = Store(tmp_path / "store")
+    with pytest.raises(
+        FileNotFoundError, match=r"^data set 'wave' was not found in .* put wave.zip or Adelaide_Data.csv"
+    ):
+        run_grid(make_grid(["generated-jump-20", "wave"], ["constant-normal"], seeds=[42]), store)
+    assert list(store.records()) == []
+
+
 def test_claims_are_given_back_when_the_run_is_interrupted(tmp_path):
     store = Store(tmp_path)
 

@@ -111,7 +111,8 @@ def test_infinite_numbers_and_peers():
         "Electrical  -50.00**†                                                    inf*†"
     ]
     assert make_table("peers_crps", records).render("csv") == (
-        "Dataset,USNRT,USNRT Ensemble,HNN,Deep Ensemble,Evidential,CatBoost,NGBoost,LightGBM quantiles,Quantile forest\n"
+        "Dataset,USNRT,USNRT Ensemble,HNN,Deep Ensemble,Evidential,CatBoost,NGBoost,LightGBM quantiles,"
+        "Quantile forest\n"
         "Electrical,1,,,,,2,,,\n"
     )
 

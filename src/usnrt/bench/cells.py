@@ -3,9 +3,12 @@
 import os
 import platform
 import socket
+import subprocess
 import time
 from datetime import UTC, datetime
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +17,7 @@ from numpy.typing import NDArray
 from usnrt.bench.grid import Cell, Split, load_split
 from usnrt.bench.recipes import get_recipe
 from usnrt.bench.scores import score
+from usnrt.bench.trees import describe_tree
 
 QUANTILE_LEVELS = (0.05, 0.1, 0.15, 0.2, 0.8, 0.85, 0.9, 0.95)
 _PACKAGES = ("usnrt", "numpy", "scipy", "scikit-learn", "jax", "optax", "catboost", "lightgbm", "ngboost")
@@ -35,7 +39,8 @@ def run_cell(cell: Cell, n_jobs: int = 1) -> tuple[dict[str, Any], Arrays]:
     meta : dict
         Settings, versions, times, metrics and what is known of the tree; plain values only.
     arrays : dict of str to ndarray of shape (n_test, ...)
-        Per-row predictions for the scaled target, as :func:`predict_rows` gives them.
+        Per-row predictions for the scaled target, as :func:`predict_rows` gives them, and for a tree what its
+        figures show.
 
     Examples
     --------
@@ -52,19 +57,23 @@ def run_cell(cell: Cell, n_jobs: int = 1) -> tuple[dict[str, Any], Arrays]:
     fitted = time.perf_counter()
     arrays = predict_rows(model, split)
     predicted = time.perf_counter()
+    metrics = score(arrays)
+    tree, drawn = describe_tree(model, split)
+    arrays |= drawn
     meta = {
         "n_train": len(split.y_train),
         "n_test": len(split.y_test),
         "n_features": int(split.X_train.shape[1]),
         "target_mean": split.target_mean,
         "target_std": split.target_std,
-        "metrics": score(arrays),
+        "metrics": metrics,
         "fit_seconds": round(fitted - start, 3),
         "predict_seconds": round(predicted - fitted, 3),
         "n_jobs": n_jobs,
         "settings": {name: _plain(value) for name, value in sorted(model.get_params(deep=False).items())},
-        "tree": describe_tree(model),
+        "tree": tree,
         "versions": {"python": platform.python_version(), **_versions()},
+        "revision": _revision(),
         "host": socket.gethostname(),
         "process": os.getpid(),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -99,21 +108,6 @@ def predict_rows(model: Any, split: Split) -> Arrays:
     return arrays
 
 
-def describe_tree(model: Any) -> dict[str, Any] | None:
-    """Leaves, depth and heterogeneity of a fitted tree, None for other models."""
-    tree = getattr(model, "tree_", None)
-    if tree is None:
-        return None
-    leaves = np.flatnonzero(np.asarray(tree.feature) < 0)
-    return {
-        "n_leaves": len(leaves),
-        "max_depth": int(tree.max_depth),
-        "leaf_rows": [float(rows) for rows in np.asarray(tree.n_rows)[leaves]],
-        "leaf_residual_std": [float(f"{std:.6g}") for std in np.asarray(tree.residual_std)[leaves]],
-        "heterogeneity": float(model.heterogeneity_),
-    }
-
-
 def _versions() -> dict[str, str]:
     found = {}
     for package in _PACKAGES:
@@ -122,6 +116,17 @@ def _versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
+
+
+@lru_cache(maxsize=1)
+def _revision() -> str | None:
+    """The commit of the checkout this code runs from, None when it was installed otherwise."""
+    folder = Path(__file__).parent
+    try:
+        words = ["git", "-C", str(folder), "rev-parse", "--short", "HEAD"]
+        return subprocess.run(words, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None
 
 
 def _plain(value: Any) -> Any:

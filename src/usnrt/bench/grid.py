@@ -116,6 +116,14 @@ def protocol_seeds(dataset: str) -> tuple[int, ...]:
     return seeds[:1] if dataset in ONE_SEED else seeds
 
 
+def get_ready(datasets: Iterable[str]) -> None:
+    """Download what is not on this machine, so that a missing file stops a run before it starts, not cell by cell."""
+    here = available_datasets()
+    for dataset in dict.fromkeys(datasets):
+        if _generated(dataset) is None and dataset not in here:
+            fetch(dataset)
+
+
 def n_rows_of(dataset: str) -> int:
     """Number of rows of a data set, without loading it."""
     generated = _generated(dataset)

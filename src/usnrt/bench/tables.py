@@ -121,21 +121,16 @@ class Comparison:
         sources = SOURCES if self.in_paper else ("default",)
         rows = []
         for dataset in list_datasets():
-            name = get_spec(dataset).title
+            title = shown = get_spec(dataset).title
             for source in sources:
                 values = self.values(means, dataset, source)
                 if not any(values):
                     continue
-                rows.append(
-                    [
-                        Entry(name, value=get_spec(dataset).title),
-                        *([words(source)] if self.in_paper else []),
-                        *_line(values),
-                    ]
-                )
+                row = [Entry(shown, value=title), *([words(source)] if self.in_paper else []), *_line(values)]
                 if self.decrease:
-                    rows[-1].append(number(self.percentage(means, dataset, source), pattern="{:.1f}%"))
-                name = ""
+                    row.append(number(self.percentage(means, dataset, source), pattern="{:.1f}%"))
+                rows.append(row)
+                shown = ""  # a data set's name stands on its first line only
         if self.in_paper:
             rows += [self._wins(means, source) for source in sources if self.winners(means, source)]
         header = [
@@ -254,14 +249,14 @@ def times_table(means: Means) -> Layout:
 TABLES = ("datasets", *COMPARISONS, "heterogeneity", "times")
 
 
-def make_table(name: str, records: Iterable[Record]) -> Layout:
+def make_table(name: str, records: Iterable[Record] | Means) -> Layout:
     """A table by name.
 
     Parameters
     ----------
     name : str
         One of ``TABLES``.
-    records : iterable of Record
+    records : iterable of Record, or Means
 
     Returns
     -------

@@ -3,9 +3,10 @@
 from usnrt.datasets.generators import Truth, make_heteroscedastic
 from usnrt.datasets.loaders import available_datasets, fetch, list_datasets
 from usnrt.datasets.specs import Spec, get_spec
-from usnrt.datasets.splits import seeds_for, train_test_rows
+from usnrt.datasets.splits import SEEDS, seeds_for, train_test_rows
 
 __all__ = [
+    "SEEDS",
     "Spec",
     "Truth",
     "available_datasets",

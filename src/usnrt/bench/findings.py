@@ -1,0 +1,153 @@
+"""What the paper found and whether it was found here too: sentences computed from the numbers."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from usnrt.bench.aggregate import Means
+from usnrt.bench.paper import PAPER_SPEARMAN
+from usnrt.bench.recipes import ALPHAS, LEAVES, STRUCTURES
+from usnrt.bench.tables import COMPARISONS, Comparison, heterogeneity_correlation
+from usnrt.datasets import get_spec, list_datasets
+
+# The tables in which the paper claims that its model does best.
+CLAIMS = ("ece", "tce", "sharpness", "rmse", "nll", "evidential_rmse", "evidential_nll")
+
+
+def findings(means: Means) -> list[str]:
+    """One Markdown paragraph a claim of the paper that the records allow to judge.
+
+    Parameters
+    ----------
+    means : Means
+
+    Returns
+    -------
+    list of str
+    """
+    said = [_who_wins(COMPARISONS[name], means) for name in CLAIMS]
+    said += [_correlation(means), *_stability(means)]
+    return [paragraph for paragraph in said if paragraph]
+
+
+def improvements(means: Means) -> list[str]:
+    """One Markdown paragraph a table on what the default recipes do better than anything in the paper."""
+    return [paragraph for name in CLAIMS[:5] if (paragraph := _default_against_paper(COMPARISONS[name], means))]
+
+
+def agreement(means: Means) -> list[str]:
+    """One Markdown line a table on how near the paper's recipes come here to the paper's numbers."""
+    return [line for name in CLAIMS[:5] if (line := _how_near(COMPARISONS[name], means))]
+
+
+def _who_wins(table: Comparison, means: Means) -> str:
+    stated = table.winners(means, "paper")
+    here = table.winners(means, "paper's recipe")
+    if not here:
+        return ""
+    wins = [name for name, winner in here.items() if winner == table.ours]
+    both = [name for name in here if here[name] == stated[name] == table.ours]
+    lost = [name for name in here if stated[name] == table.ours != here[name]]
+    gained = [name for name in here if here[name] == table.ours != stated[name]]
+    neither = [name for name in here if table.ours not in (here[name], stated[name])]
+    in_paper = sum(winner == table.ours for winner in stated.values())
+    sentence = (
+        f"**{table.title.split(',')[0]}.** The paper finds {table.ours} best on {in_paper} of {len(stated)} data sets; "
+        f"with its recipe it is best here on {len(wins)} of the {len(here)} that were run with all its models "
+        f"({sum(stated[name] == table.ours for name in here)} of these in the paper)."
+    )
+    parts = [
+        f"Confirmed: {_names(both)}." if both else "",
+        f"Not confirmed: {_names(lost, here)}." if lost else "",
+        f"Best here, though not in the paper: {_names(gained)}." if gained else "",
+        f"Best neither here nor there: {_names(neither)}." if neither else "",
+    ]
+    return " ".join([sentence, *(part for part in parts if part)])
+
+
+def _names(datasets: Sequence[str], winners: dict[str, str] | None = None) -> str:
+    if winners is None:
+        return ", ".join(get_spec(name).title for name in datasets)
+    return ", ".join(f"{get_spec(name).title} ({winners[name]} is)" for name in datasets)
+
+
+def _correlation(means: Means) -> str:
+    correlation, n_sets = heterogeneity_correlation(means, "paper's recipe")
+    if correlation is None:
+        return ""
+    verdict = "confirmed in sign" if correlation > 0 else "not confirmed"
+    return (
+        f"**Heterogeneity.** The paper finds a rank correlation of {PAPER_SPEARMAN} between how much the leaves' noise "
+        f"differs and how much USNRT lowers ECE; here it is {correlation:.2f} over {n_sets} data sets ({verdict})."
+    )
+
+
+def _stability(means: Means) -> list[str]:
+    said = []
+    more_leaves = {
+        name: (first.value, last.value)
+        for name in list_datasets()
+        if (first := means.metric(name, f"usnrt-paper-leaves{LEAVES[0]}", "ece"))
+        and (last := means.metric(name, "usnrt-paper-leaves10", "ece"))
+    }
+    if more_leaves:
+        lower = [name for name, (first, last) in more_leaves.items() if last < first]
+        said.append(
+            "**Leaves.** The paper finds that ECE falls or stays as the tree may have more leaves; here it is lower "
+            f"with 10 leaves than with 1 on {len(lower)} of {len(more_leaves)} data sets"
+            + (f" ({_names(lower)})." if lower else ".")
+        )
+    studies = (("alpha", [f"alpha{a}" for a in ALPHAS]), ("the network's structure", list(STRUCTURES)))
+    for what, endings in studies:
+        if ranges := _ranges(means, [f"usnrt-paper-{ending}" for ending in endings]):
+            middle, widest = np.median(list(ranges.values())), max(ranges, key=lambda name: ranges[name])
+            said.append(
+                f"**Stability over {what}.** The paper finds the metrics stable; here ECE (times 100) varies by "
+                f"{middle:.2f} in the median over {len(ranges)} data sets, most on {get_spec(widest).title} "
+                f"({ranges[widest]:.2f})."
+            )
+    return said
+
+
+def _ranges(means: Means, recipes: list[str]) -> dict[str, float]:
+    ranges = {}
+    for name in list_datasets():
+        found = [means.metric(name, recipe, "ece") for recipe in recipes]
+        values = [mean.value for mean in found if mean]
+        if len(values) == len(recipes):
+            ranges[name] = max(values) - min(values)
+    return ranges
+
+
+def _default_against_paper(table: Comparison, means: Means) -> str:
+    column = [model.label for model in table.models].index(table.ours)
+    better: list[str] = []
+    worse: list[str] = []
+    for name in list_datasets():
+        own = table.values(means, name, "default")[column]
+        best = min(value.value for value in table.values(means, name, "paper") if value)
+        if own is not None:
+            (better if own.value < best else worse).append(name)
+    if not better and not worse:
+        return ""
+    listed = f": {_names(better)}" if better else ""
+    rest = f"; not on {_names(worse)}" if worse else ""
+    return (
+        f"**{table.title.split(',')[0]}.** {table.ours} by default is better than the best of all models in the "
+        f"paper's table on {len(better)} of {len(better) + len(worse)} data sets{listed}{rest}."
+    )
+
+
+def _how_near(table: Comparison, means: Means) -> str:
+    gaps: dict[str, list[float]] = {model.label: [] for model in table.models}
+    for name in list_datasets():
+        stated, here = (table.values(means, name, source) for source in ("paper", "paper's recipe"))
+        for model, theirs, ours in zip(table.models, stated, here):
+            if theirs and ours and math.isfinite(theirs.value) and math.isfinite(ours.value):
+                gaps[model.label].append(ours.value - theirs.value)
+    known = {label: values for label, values in gaps.items() if values}
+    if not known:
+        return ""
+    listed = ", ".join(f"{label} {np.median(values):+.2f} ({len(values)})" for label, values in known.items())
+    return f"**{table.title.split(',')[0]}**: {listed}"
