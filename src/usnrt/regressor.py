@@ -19,9 +19,7 @@ from usnrt.progress import Progress
 from usnrt.table import Table
 from usnrt.tree.criteria import CRITERIA
 from usnrt.tree.grow import Growth, grow
-
-rules_table = None
-
+from usnrt.tree.rules import rules_table
 
 PAPER_RECIPE: dict[str, Any] = {
     "alpha": 0.01,
@@ -196,6 +194,8 @@ class USNRTRegressor(DistributionalRegressor):
         grown = grow(table, self.encoder_.n_categories_, how, seed, effective_n_jobs(self.n_jobs), progress)
         progress.finish()
         self.tree_ = grown.tree
+        for residuals in (self.tree_.residual_mean, self.tree_.residual_std):
+            residuals *= self.target_std_  # readers want them in the target's units
         self.n_leaves_ = grown.tree.n_leaves
         self.min_samples_leaf_ = how.min_samples_leaf
         self.mean_network_, self.variance_network_ = how.mean_network, how.variance_network
