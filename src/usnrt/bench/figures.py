@@ -170,7 +170,7 @@ FIGURES = {
     "root_partitions": Picture(
         "Root partitions",
         "Test rows in the plane of the root's feature and another, coloured by the rank of their squared residual; "
-        "dashed is the cut at the root (paper's recipe, seed 42), and the titles give the residuals' standard deviation "
+        "dashed is the cut at the root (paper's recipe, seed 42), and titles give the residuals' standard deviation "
         "on either side. Axes leave out the outermost per cent of rows.",
         _root_partitions,
     ),

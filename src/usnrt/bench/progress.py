@@ -10,7 +10,7 @@ from usnrt.bench.grid import Cell
 
 
 class Reporter:
-    """Shows progress and time left; the latter from the rows of the cells done and to do.
+    """Shows progress and time left; the latter from the sizes of the cells done and to do.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class Reporter:
 
     @contextmanager
     def watch(self, cells: Sequence[tuple[Cell, int]]) -> Iterator[None]:
-        """Start for cells with their row counts; stops when the block ends."""
+        """Start for cells with their sizes; stops when the block ends."""
         self._weights = dict(cells)
         self._left = sum(self._weights.values())
         self._total = len(self._weights)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from usnrt.bench.cells import Arrays, run_cell
-from usnrt.bench.grid import Cell, get_ready, n_rows_of
+from usnrt.bench.grid import Cell, get_ready, size_of
 from usnrt.bench.progress import Reporter
 from usnrt.bench.store import Claim, Store
 
@@ -86,7 +86,7 @@ def run_grid(
     summary = Summary()
     reporter = reporter or Reporter(quiet=True)
     settled = ("done",) if retry else ("done", "failed")
-    ahead = [(cell, n_rows_of(cell.dataset)) for cell in wanted if store.status(cell) not in settled]
+    ahead = [(cell, size_of(cell.dataset)) for cell in wanted if store.status(cell) not in settled]
     if cluster is None:
         get_ready(cell.dataset for cell, _ in ahead)
     with reporter.watch(ahead), _Claims(store) as claims:

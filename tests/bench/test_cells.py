@@ -1,0 +1,89 @@
+"""A cell of a real tree keeps everything tables and figures need."""
+
+import numpy as np
+import pytest
+
+from usnrt.bench import Cell, Store, load_split
+from usnrt.bench.cells import QUANTILE_LEVELS, run_cell
+from usnrt.bench.figures import FIGURES, draw
+from usnrt.bench.runner import run_grid
+from usnrt.bench.scores import score
+from usnrt.datasets import make_heteroscedastic
+
+TREE = "usnrt-paper?min_samples_leaf=150&max_epochs=15"
+
+
+@pytest.fixture(scope="module")
+def tree_cell():
+    return run_cell(Cell("generated-piecewise-1000", TREE, 42), n_jobs=1)
+
+
+def test_the_split_is_scaled_with_training_rows_only():
+    split = load_split("generated-jump-500", 42)
+    assert len(split.y_train) == 400
+    assert split.y_train.mean() == pytest.approx(0, abs=1e-12)
+    assert split.y_train.std() == pytest.approx(1)
+    assert abs(split.y_test.mean()) > 1e-6
+    y = make_heteroscedastic("jump", n_samples=500, random_state=0).target
+    rows = split.X_test.index
+    np.testing.assert_allclose(split.y_test * split.target_std + split.target_mean, y[rows])
+
+
+def test_categories_reach_the_model_as_categories():
+    split = load_split("generated-categorical-100", 42)
+    assert str(split.X_train["x0"].dtype) == "category"
+    assert str(split.X_train["x1"].dtype) == "float64"
+
+
+def test_facts(tree_cell):
+    meta, _ = tree_cell
+    assert (meta["n_train"], meta["n_test"], meta["n_features"]) == (800, 200, 4)
+    assert meta["settings"]["min_samples_leaf"] == 150
+    assert meta["settings"]["split_hidden"] == ["8d", "4d"]
+    assert meta["fit_seconds"] > 0
+    assert {"python", "numpy", "usnrt"} <= set(meta["versions"])
+
+
+def test_rows_are_enough_for_every_metric(tree_cell):
+    meta, arrays = tree_cell
+    assert score(arrays) == meta["metrics"]
+    assert arrays["z_quantiles"].shape == (200, len(QUANTILE_LEVELS))
+    np.testing.assert_allclose(arrays["z_quantiles"][0, [0, -1]], [-1.645, 1.645], atol=1e-3)
+    assert arrays["leaf"].shape == (200,)
+
+
+def test_the_tree_is_described(tree_cell):
+    meta, arrays = tree_cell
+    tree = meta["tree"]
+    assert tree["n_leaves"] == len(tree["leaf_residual_std"]) == len(tree["leaf_rows"]) >= 2
+    assert sum(tree["leaf_rows"]) == 800
+    assert tree["heterogeneity"] == pytest.approx(np.std(np.log(tree["leaf_residual_std"])), rel=1e-4)
+    assert tree["curve_feature"] == tree["root_feature"] == "x0"
+    assert 0.4 < tree["root_threshold"] < 0.6
+    # The known jump of the noise at the root's cut shows in the stored curve.
+    left = arrays["curve_x"] <= tree["root_threshold"]
+    assert arrays["curve_std"][~left].mean() > 2 * arrays["curve_std"][left].mean()
+    assert arrays["root_x"].shape == arrays["root_residual"].shape == (200,)
+
+
+def test_categorical_roots_have_a_curve_but_no_plane():
+    meta, arrays = run_cell(Cell("generated-categorical-600", f"{TREE}&max_depth=1", 42))
+    assert meta["tree"]["n_leaves"] == 2
+    assert meta["tree"]["curve_feature"] != "x0"
+    assert "root_feature" not in meta["tree"]
+    assert "root_x" not in arrays
+    assert np.isfinite(arrays["curve_std"]).all()
+
+
+def test_models_without_a_tree_have_none():
+    meta, arrays = run_cell(Cell("generated-jump-50", "constant-normal", 42))
+    assert meta["tree"] is None
+    assert set(arrays) == {"y", "mean", "std", "pit", "logpdf", "crps", "z_quantiles"}
+
+
+def test_nothing_to_draw_gives_nothing(tmp_path):
+    store = Store(tmp_path / "store")
+    run_grid([Cell("generated-jump-50", "constant-normal", 42)], store)
+    assert [draw(name, store, tmp_path) for name in FIGURES] == [None] * 4
+    with pytest.raises(ValueError, match=r"^figure must be one of .*, however: figure='pie'$"):
+        draw("pie", store, tmp_path)

@@ -1,0 +1,96 @@
+"""The commands, as a person types them; what goes wrong is one line and exit code 2."""
+
+import pytest
+from typer.testing import CliRunner
+
+from usnrt.bench.cli import bench_app
+
+GRID = ["-d", "generated-jump-50", "-r", "constant-normal", "--seed", "42", "--quiet"]
+
+
+@pytest.fixture
+def bench(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words):
+        return CliRunner().invoke(bench_app, [str(word) for word in words])
+
+    return call
+
+
+def test_run_status_table_figure_page(bench, tmp_path):
+    result = bench("run", *GRID)
+    assert (result.exit_code, result.output) == (0, "1 done, 0 failed, 0 there already or in work elsewhere\n")
+    result = bench("run", *GRID)
+    assert (result.exit_code, result.output) == (0, "0 done, 0 failed, 1 there already or in work elsewhere\n")
+    result = bench("status")
+    assert result.output == (
+        "                 generated-jump-50\n"
+        "constant-normal                1/5\n"
+        "1 done, 0 failed, 0 damaged, 0 running\n"
+    )
+    result = bench("table", "ece", "--format", "csv")
+    assert result.output.startswith("Dataset,Source,HNN,")
+    assert bench("table").output.count("best of 17") == 7
+    result = bench("figure", "leaf_std")
+    assert result.output == "leaf_std: no records to draw from yet\n"
+    result = bench("page")
+    assert result.output == "results/README.md\n"
+    assert (tmp_path / "results" / "README.md").read_text().startswith("# What the paper's experiments gave here\n")
+
+
+def test_a_failed_cell_shows_in_the_exit_code(bench):
+    words = ["run", "-d", "generated-jump-50", "-r", "constant-normal?delay='soon'", "--seed", 42, "--quiet"]
+    result = bench(*words)
+    assert (result.exit_code, result.output) == (1, "0 done, 1 failed, 0 there already or in work elsewhere\n")
+    assert bench(*words).exit_code == 0
+    assert bench(*words, "--retry").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run"], "error: run needs either --preset, or both --dataset and --recipe\n"),
+        (["run", "-d", "iris", "-r", "hnn"], "error: name must be one of ['electrical', "),
+        (["run", "-d", "power", "-r", "hmm"], "error: recipe must be one of ['catboost', "),
+        (
+            ["run", "--preset", "all"],
+            "error: preset must be one of 'paper', 'stability', 'quick', however: preset='all'\n",
+        ),
+        (
+            ["run", *GRID, "--store", "/dev/null/x"],
+            "error: store must be a folder of records, however: /dev/null/x gives ",
+        ),
+        (
+            ["run", *GRID, "--cluster", "nonsense:x"],
+            "error: cluster must be the address of a Dask scheduler, however: ",
+        ),
+        (["status"], "error: store must be a folder that 'bench run' has filled, however: results is not\n"),
+        (["page"], "error: store must be a folder that 'bench run' has filled, however: results is not\n"),
+    ],
+)
+def test_what_goes_wrong_is_one_line(bench, words, message):
+    result = bench(*words)
+    assert result.exit_code == 2
+    assert result.output.startswith(message)
+    assert result.output.count("\n") == 1
+
+
+def test_unknown_tables_and_figures(bench):
+    bench("run", *GRID)
+    for words, message in [
+        (["table", "mae"], "error: table must be one of ['datasets', "),
+        (["table", "ece", "-f", "html"], "error: format must be one of ['text', "),
+        (["figure", "pie"], "error: figure must be one of ['stability', "),
+    ]:
+        result = bench(*words)
+        assert result.exit_code == 2
+        assert result.output.startswith(message)
+
+
+def test_an_empty_preset_says_how_to_name_the_data(bench, monkeypatch, tmp_path):
+    monkeypatch.setenv("USNRT_DATA", str(tmp_path))
+    monkeypatch.setenv("USNRT_CACHE", str(tmp_path))
+    result = bench("run", "--preset", "quick")
+    assert result.exit_code == 2
+    assert result.output == "error: the grid is empty: no data set was found; name their folder in USNRT_DATA\n"

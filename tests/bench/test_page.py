@@ -1,0 +1,190 @@
+"""The page says what the numbers say: findings from small known records, figures that exist, records that failed."""
+
+import numpy as np
+import pytest
+
+from usnrt.bench import Cell, Store
+from usnrt.bench.aggregate import Means
+from usnrt.bench.findings import agreement, findings, improvements
+from usnrt.bench.page import cells_csv, page_text, write_page
+from usnrt.bench.recipes import STABILITY
+from usnrt.bench.status import status_text
+from usnrt.bench.store import Record
+
+NAMES = ("ece", "tce", "sharpness", "rmse", "nll", "crps", "coverage90", "worst_leaf_gap")
+METRICS = dict.fromkeys(NAMES, 50.0)
+
+
+def record(dataset, recipe, seed=42, tree=None, **metrics):
+    meta = {
+        "metrics": {**METRICS, **metrics},
+        "fit_seconds": 30.0,
+        "predict_seconds": 0.5,
+        "tree": tree,
+        "versions": {"python": "3.11.7", "usnrt": "0.1.0", "jax": "0.5.0", "numpy": "2.0"},
+    }
+    return Record(Cell(dataset, recipe, seed), "done", meta)
+
+
+def ece_row(dataset, hnn, extra, forest, usnrt, measure=None):
+    tree = {"heterogeneity": measure, "n_leaves": 3} if measure else None
+    return [
+        record(dataset, "hnn-paper", ece=hnn),
+        record(dataset, "extra-trees-paper", ece=extra),
+        record(dataset, "random-forest-paper", ece=forest),
+        record(dataset, "usnrt-paper", ece=usnrt, tree=tree),
+    ]
+
+
+RECORDS = [
+    *ece_row("electrical", 4, 9, 6, 3, measure=0.5),  # the paper: HNN
+    *ece_row("conditional", 6, 15, 11, 2, measure=0.9),  # the paper: USNRT
+    *ece_row("power", 2, 3, 4, 5, measure=0.2),  # the paper: USNRT
+    *ece_row("traffic", 2, 3, 4, 5, measure=0.1),  # the paper: Extra Trees
+    record("electrical", "usnrt", ece=0.7),
+    record("power", "usnrt", ece=2.5),
+    Record(Cell("gpu", "usnrt", 42), "failed", {"error": "ValueError: no"}),
+]
+
+
+def test_who_wins():
+    said = findings(Means(RECORDS))
+    assert said[0] == (
+        "**ECE.** The paper finds USNRT best on 15 of 17 data sets; with its recipe it is best here on 2 of the 4 that "
+        "were run with all its models (2 of these in the paper). Confirmed: Conditional. Not confirmed: Power (HNN "
+        "is). Best here, though not in the paper: Electrical. Best neither here nor there: Traffic."
+    )
+
+
+def test_heterogeneity():
+    assert findings(Means(RECORDS))[-1] == (
+        "**Heterogeneity.** The paper finds a rank correlation of 0.44 between how much the leaves' noise differs and "
+        "how much USNRT lowers ECE; here it is 0.95 over 4 data sets (confirmed in sign)."
+    )
+
+
+def test_improvements_and_agreement():
+    assert improvements(Means(RECORDS))[0] == (
+        "**ECE.** USNRT by default is better than the best of all models in the paper's table on 1 of 2 data sets: "
+        "Electrical; not on Power."
+    )
+    assert agreement(Means(RECORDS))[0] == (
+        "**ECE**: HNN -0.08 (4), Extra Trees -0.42 (4), Random Forest +0.20 (4), USNRT +0.59 (4)"
+    )
+
+
+def test_stability_findings():
+    records = []
+    for number, recipe in enumerate(STABILITY):
+        records += [record("electrical", recipe, ece=20 - number), record("power", recipe, ece=3.0)]
+    said = findings(Means(records))
+    assert said[0].startswith("**Leaves.** The paper finds that ECE falls or stays")
+    assert said[0].endswith("it is lower with 10 leaves than with 1 on 1 of 2 data sets (Electrical).")
+    assert said[1] == (
+        "**Stability over alpha.** The paper finds the metrics stable; here ECE (times 100) varies by 2.00 in the "
+        "median over 2 data sets, most on Electrical (4.00)."
+    )
+    assert said[2].startswith("**Stability over the network's structure.**")
+
+
+def test_nothing_is_claimed_without_records():
+    assert findings(Means([])) == []
+    assert improvements(Means([])) == []
+    assert agreement(Means([])) == []
+    text = page_text([], {})
+    assert "No table has all its models yet on any data set." in text
+    assert "## What failed" not in text
+
+
+def test_page_text():
+    text = page_text(RECORDS, {})
+    assert "- 18 cells done, 1 failed; 4 data sets, 5 recipes; 9 min of fitting in all.\n" in text
+    assert "- No records: Appliances, Real-time, " in text
+    assert "- Made with jax 0.5.0, python 3.11.7, usnrt 0.1.0.\n" in text
+    assert "## What failed\n\n- gpu usnrt seed 42: ValueError: no\n" in text
+    assert "|  | paper's recipe | 4.00\\*† | 9.00† | 6.00† | **3.00**† | 25.0% |" in text
+    assert "## Figures" not in text
+
+
+def test_large_and_chosen_single_seeds_are_named():
+    text = page_text([record("gpu", "usnrt"), record("blog", "usnrt")], {})
+    assert "- Only the first split, as in the paper, from 100,000 rows on: GPU.\n" in text
+    assert "- Only the first split, other than in the paper, to save hours: Blog.\n" in text
+
+
+def test_cells_csv():
+    lines = cells_csv(RECORDS).splitlines()
+    assert lines[0] == (
+        "dataset,recipe,seed,ece,tce,sharpness,rmse,nll,crps,coverage90,worst_leaf_gap,fit_seconds,predict_seconds,n_leaves"
+    )
+    assert lines[4] == "electrical,usnrt-paper,42,3,50,50,50,50,50,50,50,30.0,0.5,3"
+    assert len(lines) == 1 + 18
+
+
+@pytest.fixture
+def store(tmp_path):
+    """A store with trees on three data sets, all with what figures need, and stability on one."""
+    store = Store(tmp_path / "store")
+    rng = np.random.default_rng(0)
+    for dataset in ("electrical", "conditional", "power"):
+        for recipe in ("usnrt-paper", "usnrt"):
+            tree = {
+                "heterogeneity": 0.5,
+                "n_leaves": 3,
+                "leaf_residual_std": [0.1, 0.3, 0.9],
+                "curve_feature": "x0",
+                "root_feature": "x0",
+                "root_other": "x1",
+                "root_threshold": 0.5,
+            }
+            x = np.linspace(0, 1, 200)
+            arrays = {
+                "curve_x": x,
+                "curve_std": np.where(x > 0.5, 1.0, 0.2),
+                "root_x": rng.uniform(size=300),
+                "root_other": rng.uniform(size=300),
+                "root_residual": rng.normal(size=300),
+            }
+            made = record(dataset, recipe, tree=tree)
+            store.finish(store.claim(made.cell), made.meta, arrays)
+    for recipe in STABILITY:
+        made = record("electrical", recipe, ece=rng.uniform(1, 5))
+        store.finish(store.claim(made.cell), made.meta, {})
+    store.fail(store.claim(Cell("power", "hnn", 42)), "ValueError: no")
+    return store
+
+
+def test_write_page(store):
+    page = write_page(store)
+    text = page.read_text()
+    for name in ("stability", "variance_functions", "root_partitions", "leaf_std"):
+        picture = store.root / "figures" / f"{name}.png"
+        assert picture.read_bytes().startswith(b"\x89PNG")
+        assert f"](figures/{name}.png)" in text
+    assert (store.root / "tables" / "ece.csv").read_text().startswith("Dataset,Source,HNN,")
+    assert (store.root / "tables" / "nll.tex").read_text().startswith("\\begin{table}")
+    assert (store.root / "cells.csv").read_text().count("\n") == 1 + 6 + 18
+    # Once more without the per-row predictions, as in a clone: the same page, and every picture stays.
+    for path in store.root.rglob("*.npz"):
+        path.unlink()
+    before = {path: path.read_bytes() for path in store.root.rglob("*.*") if path.is_file()}
+    write_page(store)
+    assert {path: path.read_bytes() for path in store.root.rglob("*.*") if path.is_file()} == before
+
+
+def test_status(store):
+    store.claim(Cell("power", "hnn", 142))
+    (store.root / "cells" / "power" / "usnrt" / "42.json").write_text("{")
+    lines = status_text(store).splitlines()
+    assert lines[0].split() == ["conditional", "electrical", "power"]
+    rows = {line.split()[0]: line.split()[1:] for line in lines[1:]}
+    assert rows["usnrt-paper"] == ["1/5", "1/5", "1/5"]
+    assert rows["usnrt"] == ["1/5", "1/5", "."]
+    assert "23 done, 1 failed, 1 damaged, 1 running" in lines
+    assert "failed: power hnn seed 42: ValueError: no" in lines
+    assert "running: power hnn seed 142" in lines
+    assert "damaged: power usnrt seed 42" in lines
+
+
+def test_status_of_an_empty_store(tmp_path):
+    assert status_text(Store(tmp_path)) == f"no records in {tmp_path} yet"
