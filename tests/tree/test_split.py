@@ -172,6 +172,36 @@ def test_weights_count_as_repetitions(criterion):
 
 
 @pytest.mark.parametrize("criterion", SEARCHES)
+@pytest.mark.parametrize("scale", [0.1, 1 / 3, 2.7])
+@pytest.mark.parametrize("n_codes", [0, 7])
+def test_fractional_weights_change_only_the_degrees_of_freedom(criterion, scale, n_codes):
+    rng = np.random.default_rng(6)
+    X = rng.integers(0, 7, size=(90, 1)).astype(float)
+    residuals, weight = rng.normal(size=90), rng.integers(1, 4, size=90)
+    how = {"n_categories": [n_codes], "criterion": criterion}
+    whole = best_split(X, residuals, residuals, sample_weight=weight, min_samples_leaf=10, **how)
+    part = best_split(X, residuals, residuals, sample_weight=scale * weight, min_samples_leaf=10 * scale, **how)
+    df, part_df = weight.sum() - 2, scale * weight.sum() - 2
+    assert part.statistic == pytest.approx(whole.statistic * np.sqrt(part_df / df), rel=1e-9)
+    assert (part.left_categories, part.n_candidates) == (whole.left_categories, whole.n_candidates)
+
+
+@pytest.mark.parametrize(("criterion", "center"), [(Levene, "mean"), (BrownForsythe, "median")])
+@pytest.mark.parametrize("shape", ["sorted", "alternating", "outliers", "two clusters"])
+def test_centres_that_jump_far_are_followed(criterion, center, shape):
+    # the kernels follow the centre among the ranks step by step, and look it up when it jumps
+    rng = np.random.default_rng(9)
+    x = np.arange(700.0)
+    values = {
+        "sorted": np.sort(rng.normal(size=700)),
+        "alternating": rng.normal(size=700) + np.where(x % 2 == 0, 50, -50),
+        "outliers": rng.standard_cauchy(size=700) ** 3,
+        "two clusters": np.where(rng.uniform(size=700) < 0.5, 0, 9) + rng.normal(size=700) / 100,
+    }[shape]
+    check_every_threshold_against_scipy(criterion, center, x, values, rtol=1e-7)
+
+
+@pytest.mark.parametrize("criterion", SEARCHES)
 def test_rows_select_the_node(criterion):
     rng = np.random.default_rng(1)
     X, residuals = np.asfortranarray(rng.normal(size=(300, 3))), rng.normal(size=300)

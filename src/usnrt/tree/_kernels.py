@@ -1,11 +1,13 @@
-"""The compiled loops of the split search and of the routing; every array is contiguous float64, int64 or bool.
+"""The compiled loops of the split search; all arrays are contiguous float64, int64 or bool.
 
-The search walks the rows of a node in the order of one feature. Running means and sums of squares (Welford, from
-both ends) give each side's mean and spread; a Fenwick tree over the ranks of the tested values gives the sum of
-absolute deviations from any centre, and the median, in O(log n). So every cut is exact in O(n log n) a feature.
+The walk along one feature keeps running means and sums of squares (Welford, from both ends) for each side's mean and
+spread. The sum of absolute deviations from any centre, and the median, come from following the centre's place among
+the sorted values, with a Fenwick tree over the ranks for far jumps, so never more than O(log n) a cut: all cuts of a
+feature take O(n log n), each exact.
 
 The tested values are standardised over the node before they come here (`usnrt.tree.column.standardise`), so the
-constants below are in units of the node's standard deviation.
+constants below are in units of the node's standard deviation. All of it is in one file because numba's cache on disk
+does not notice changes in other files.
 """
 
 from math import inf, sqrt
@@ -18,6 +20,8 @@ CENTRE_MEAN = 0  # |value - the side's mean|: Levene
 CENTRE_MEDIAN = 1  # |value - the side's median|: Brown-Forsythe
 RAW_VALUES = 2  # the values themselves
 
+# Weights this close (relatively) are the same: sums of fractional weights round.
+SAME_WEIGHT = 1e-9
 # Two statistics this close (relatively) are a tie and the first one stays, whatever the rounding of the sums.
 TIE = 1e-9
 # A side whose spread is below 1e-10 of the node's is constant but for rounding.
@@ -26,69 +30,14 @@ NO_SPREAD = 1e-20
 CANCELLED = 1e-12
 # Deviations that are constant on both sides differ between the sides when they differ by more than this share.
 DIFFERENT = 1e-5
-
-
-@njit(cache=True, nogil=True)
-def fenwick(values_by_rank, weight_by_rank):
-    """Fenwick tree of the weights and the weighted values, shape (n + 1, 2)."""
-    n = values_by_rank.shape[0]
-    tree = np.zeros((n + 1, 2))
-    for i in range(1, n + 1):
-        tree[i, 0] += weight_by_rank[i - 1]
-        tree[i, 1] += weight_by_rank[i - 1] * values_by_rank[i - 1]
-        parent = i + (i & -i)
-        if parent <= n:
-            tree[parent, 0] += tree[i, 0]
-            tree[parent, 1] += tree[i, 1]
-    return tree
+# Ranks that a leaf of the Fenwick trees stands for; so few are quicker summed one by one than in a deeper tree.
+BUCKET = 64
+# Steps to follow a centre before it is looked up in the tree.
+WALK = 32
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _sums_up_to(left, total, on_left, values_by_rank, centre, top):
-    """Weight and weighted sum of one side's values that are at most `centre`; `top` is the first step down."""
-    n = values_by_rank.shape[0]
-    position, weight, value = 0, 0.0, 0.0
-    step = top
-    while step > 0:
-        i = position + step
-        if i <= n and values_by_rank[i - 1] <= centre:
-            position = i
-            if on_left:
-                weight += left[i, 0]
-                value += left[i, 1]
-            else:  # the right side is all rows without the left side
-                weight += total[i, 0] - left[i, 0]
-                value += total[i, 1] - left[i, 1]
-        step >>= 1
-    return weight, value
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _median(left, total, on_left, values_by_rank, half, top):
-    """Median of one side, each row counted `weight` times; `half` is half the side's weight."""
-    n = values_by_rank.shape[0]
-    lower, lower_weight = 0, 0.0  # ranks whose cumulated weight stays below half
-    upper, upper_weight = 0, 0.0  # ranks whose cumulated weight is at most half
-    step = top
-    while step > 0:
-        i = lower + step
-        if i <= n:
-            weight = left[i, 0] if on_left else total[i, 0] - left[i, 0]
-            if lower_weight + weight < half:
-                lower, lower_weight = i, lower_weight + weight
-        i = upper + step
-        if i <= n:
-            weight = left[i, 0] if on_left else total[i, 0] - left[i, 0]
-            if upper_weight + weight <= half:
-                upper, upper_weight = i, upper_weight + weight
-        step >>= 1
-    low = values_by_rank[min(lower, n - 1)]
-    high = values_by_rank[min(upper, n - 1)]
-    return low + (high - low) / 2
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _deviations(weight, mean, squares, centre, weight_below, sum_below):
+def deviations(weight, mean, squares, centre, weight_below, sum_below):
     """Mean of |value - centre| and sum of (value - centre)^2 of one side."""
     sum_above = weight * mean - sum_below
     weight_above = weight - weight_below
@@ -105,7 +54,7 @@ def _pooled_t(weight_l, mean_l, weight_r, mean_r, within):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _t_of_deviations(weight_l, mean_l, squares_l, weight_r, mean_r, squares_r):
+def t_of_deviations(weight_l, mean_l, squares_l, weight_r, mean_r, squares_r):
     """Pooled t of the absolute deviations, from each side's mean deviation and sum of squared deviations."""
     squares = squares_l + squares_r
     if squares <= NO_SPREAD * (weight_l + weight_r):
@@ -119,7 +68,7 @@ def _t_of_deviations(weight_l, mean_l, squares_l, weight_r, mean_r, squares_r):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _t_of_values(weight_l, mean_l, squares_l, weight_r, mean_r, squares_r):
+def t_of_values(weight_l, mean_l, squares_l, weight_r, mean_r, squares_r):
     """Pooled t of the values themselves, from each side's mean and sum of squares about it."""
     within = squares_l + squares_r
     if within > NO_SPREAD * (weight_l + weight_r):
@@ -130,17 +79,131 @@ def _t_of_values(weight_l, mean_l, squares_l, weight_r, mean_r, squares_r):
 
 
 @njit(cache=True, nogil=True)
-def scan_cuts(order, allowed, values, weight, rank, values_by_rank, total, min_weight, kind, every):
+def fenwick(values_by_rank, weight_by_rank):
+    """Fenwick tree over buckets of ranks: their weights and weighted values, shape (n_buckets + 1, 2)."""
+    n = values_by_rank.shape[0]
+    n_buckets = (n + BUCKET - 1) // BUCKET
+    tree = np.zeros((n_buckets + 1, 2))
+    for r in range(n):
+        tree[r // BUCKET + 1, 0] += weight_by_rank[r]
+        tree[r // BUCKET + 1, 1] += weight_by_rank[r] * values_by_rank[r]
+    for i in range(1, n_buckets + 1):
+        parent = i + (i & -i)
+        if parent <= n_buckets:
+            tree[parent, 0] += tree[i, 0]
+            tree[parent, 1] += tree[i, 1]
+    return tree
+
+
+# The walk keeps one line of memory a rank, (n, 4): the value, its weight on the left side, and that on the right side.
+VALUE, LEFT, RIGHT = 0, 1, 2
+
+# A `place` in a side is a number of ranks, and the weight and the weighted sum of the side's values below that rank.
+# Centres move little from cut to cut, so that a place is followed step by step. A far one is looked up in the side's
+# Fenwick tree, base + sign * tree: nothing + tree for the left side, total - tree for the right one.
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _place_of_value(place, centre, side, cells, base, sign, tree, first_step):
+    """The place behind the last value that is at most `centre`."""
+    n, n_buckets = cells.shape[0], tree.shape[0] - 1
+    r, weight, value = place
+    for _ in range(WALK):
+        if r < n and cells[r, VALUE] <= centre:
+            weight += cells[r, side]
+            value += cells[r, side] * cells[r, VALUE]
+            r += 1
+        elif r > 0 and cells[r - 1, VALUE] > centre:
+            r -= 1
+            weight -= cells[r, side]
+            value -= cells[r, side] * cells[r, VALUE]
+        else:
+            return r, weight, value
+    bucket, weight, value = 0, 0.0, 0.0
+    step = first_step
+    while step > 0:
+        i = bucket + step
+        if i <= n_buckets and cells[min(i * BUCKET, n) - 1, VALUE] <= centre:
+            bucket = i
+            weight += base[i, 0] + sign * tree[i, 0]
+            value += base[i, 1] + sign * tree[i, 1]
+        step >>= 1
+    r = bucket * BUCKET
+    while r < n and cells[r, VALUE] <= centre:
+        weight += cells[r, side]
+        value += cells[r, side] * cells[r, VALUE]
+        r += 1
+    return r, weight, value
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _place_of_weight(limit, side, cells, base, sign, tree, first_step):
+    """The last place whose weight is at most `limit`, found in the tree."""
+    n, n_buckets = cells.shape[0], tree.shape[0] - 1
+    bucket, weight, value = 0, 0.0, 0.0
+    step = first_step
+    while step > 0:
+        i = bucket + step
+        if i <= n_buckets and weight + (base[i, 0] + sign * tree[i, 0]) <= limit:
+            bucket = i
+            weight += base[i, 0] + sign * tree[i, 0]
+            value += base[i, 1] + sign * tree[i, 1]
+        step >>= 1
+    r = min(bucket * BUCKET, n - 1)
+    while r < n - 1 and weight + cells[r, side] <= limit:
+        weight += cells[r, side]
+        value += cells[r, side] * cells[r, VALUE]
+        r += 1
+    return r, weight, value
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _median(place, half, side, cells, base, sign, tree, first_step):
+    """Median of one side, each row counted `weight` times, and the place behind the lower half.
+
+    `half` is half the side's weight; where the lower half ends exactly between two values, their mean is the median.
+    """
+    n = cells.shape[0]
+    r, weight, value = place
+    limit = half * (1.0 + SAME_WEIGHT)
+    steps = 0
+    while steps < WALK:
+        if weight > limit and r > 0:
+            r -= 1
+            weight -= cells[r, side]
+            value -= cells[r, side] * cells[r, VALUE]
+        elif r < n - 1 and weight + cells[r, side] <= limit:
+            weight += cells[r, side]
+            value += cells[r, side] * cells[r, VALUE]
+            r += 1
+        else:
+            break
+        steps += 1
+    if steps == WALK:
+        r, weight, value = _place_of_weight(limit, side, cells, base, sign, tree, first_step)
+    median = cells[r, VALUE]
+    if weight >= half * (1.0 - SAME_WEIGHT):
+        lower = r - 1
+        while lower > 0 and lower > r - WALK and cells[lower, side] == 0.0:
+            lower -= 1
+        if cells[lower, side] == 0.0:
+            below = half * (1.0 - SAME_WEIGHT)
+            lower = _place_of_weight(below, side, cells, base, sign, tree, first_step)[0]
+        median = cells[lower, VALUE] + (median - cells[lower, VALUE]) / 2
+    return median, (r, weight, value)
+
+
+@njit(cache=True, nogil=True)
+def scan_cuts(order, allowed, rank, values_by_rank, weight_by_rank, total, min_weight, kind, every):
     """Test every allowed cut along an order of the rows.
 
     Parameters
     ----------
     order : (n,) int64, the rows in the order of the walk.
     allowed : (n - 1,) bool, whether rows up to position i may be cut from the rest.
-    values, weight : (n,) float64, what is tested, and how often each row counts.
     rank : (n,) int64, the position of each row among the sorted values.
-    values_by_rank : (n,) float64, the sorted values.
-    total : (n + 1, 2) float64, `fenwick` of all rows.
+    values_by_rank, weight_by_rank : (n,) float64, the sorted values and how often each counts.
+    total : (n_buckets + 1, 2) float64, `fenwick` of all rows.
     min_weight : float, the least weight of a side.
     kind : int, one of the constants above.
     every : float64 array of length n - 1 that receives each cut's statistic, or of length 0.
@@ -150,58 +213,64 @@ def scan_cuts(order, allowed, values, weight, rank, values_by_rank, total, min_w
     position, statistic, n_candidates : the first cut of the largest |T|; position is -1 without candidates.
     """
     n = order.shape[0]
-    # Means and sums of squares of the rows behind each cut.
-    weight_behind = np.empty(n)
-    mean_behind = np.empty(n)
-    squares_behind = np.empty(n)
+    cells = np.zeros((n, 4))
+    cells[:, VALUE] = values_by_rank
+    cells[:, RIGHT] = weight_by_rank
+    # Weights, means and sums of squares of the rows behind each cut.
+    behind = np.empty((n, 3))
     w_r, mean_r, squares_r = 0.0, 0.0, 0.0
     for i in range(n - 1, 0, -1):
-        row = order[i]
-        w_r += weight[row]
-        delta = values[row] - mean_r
-        mean_r += delta * (weight[row] / w_r)
-        squares_r += weight[row] * delta * (values[row] - mean_r)
-        weight_behind[i - 1] = w_r
-        mean_behind[i - 1] = mean_r
-        squares_behind[i - 1] = squares_r
+        cell = cells[rank[order[i]]]
+        w_r += cell[RIGHT]
+        delta = cell[VALUE] - mean_r
+        mean_r += delta * (cell[RIGHT] / w_r)
+        squares_r += cell[RIGHT] * delta * (cell[VALUE] - mean_r)
+        behind[i - 1, 0], behind[i - 1, 1], behind[i - 1, 2] = w_r, mean_r, squares_r
 
-    top = 1
-    while top * 2 <= n:
-        top *= 2
-    left = np.zeros((n + 1, 2))
+    n_buckets = total.shape[0] - 1
+    tree, nothing = np.zeros((n_buckets + 1, 2)), np.zeros((n_buckets + 1, 2))
+    first_step = 1
+    while first_step * 2 <= n_buckets:
+        first_step *= 2
+    place_l, place_r = (0, 0.0, 0.0), (0, 0.0, 0.0)
     w_l, mean_l, squares_l = 0.0, 0.0, 0.0
     best, best_t, n_candidates = -1, 0.0, 0
     for i in range(n - 1):
-        row = order[i]
-        w, value = weight[row], values[row]
+        r = rank[order[i]]
+        w, value = cells[r, RIGHT], cells[r, VALUE]
         w_l += w
         delta = value - mean_l
         mean_l += delta * (w / w_l)
         squares_l += w * delta * (value - mean_l)
+        cells[r, LEFT], cells[r, RIGHT] = w, 0.0
         if kind != RAW_VALUES:
-            j = rank[row] + 1
-            while j <= n:
-                left[j, 0] += w
-                left[j, 1] += w * value
+            j = r // BUCKET + 1
+            while j <= n_buckets:
+                tree[j, 0] += w
+                tree[j, 1] += w * value
                 j += j & -j
-        w_r = weight_behind[i]
+            if r < place_l[0]:
+                place_l = place_l[0], place_l[1] + w, place_l[2] + w * value
+            if r < place_r[0]:
+                place_r = place_r[0], place_r[1] - w, place_r[2] - w * value
+        w_r, mean_r, squares_r = behind[i, 0], behind[i, 1], behind[i, 2]
         if w_r < min_weight:
             break
         if not allowed[i] or w_l < min_weight:
             continue
-        mean_r, squares_r = mean_behind[i], squares_behind[i]
         if kind == RAW_VALUES:
-            t = _t_of_values(w_l, mean_l, squares_l, w_r, mean_r, squares_r)
+            t = t_of_values(w_l, mean_l, squares_l, w_r, mean_r, squares_r)
         else:
-            centre_l, centre_r = mean_l, mean_r
-            if kind == CENTRE_MEDIAN:
-                centre_l = _median(left, total, True, values_by_rank, w_l / 2, top)
-                centre_r = _median(left, total, False, values_by_rank, w_r / 2, top)
-            below_w, below_s = _sums_up_to(left, total, True, values_by_rank, centre_l, top)
-            dev_l, dev2_l = _deviations(w_l, mean_l, squares_l, centre_l, below_w, below_s)
-            below_w, below_s = _sums_up_to(left, total, False, values_by_rank, centre_r, top)
-            dev_r, dev2_r = _deviations(w_r, mean_r, squares_r, centre_r, below_w, below_s)
-            t = _t_of_deviations(w_l, dev_l, dev2_l, w_r, dev_r, dev2_r)
+            if kind == CENTRE_MEAN:
+                centre_l, centre_r = mean_l, mean_r
+                place_l = _place_of_value(place_l, mean_l, LEFT, cells, nothing, 1.0, tree, first_step)
+                place_r = _place_of_value(place_r, mean_r, RIGHT, cells, total, -1.0, tree, first_step)
+            else:
+                centre_l, place_l = _median(place_l, w_l / 2, LEFT, cells, nothing, 1.0, tree, first_step)
+                centre_r, place_r = _median(place_r, w_r / 2, RIGHT, cells, total, -1.0, tree, first_step)
+            dev_l, dev2_l = deviations(w_l, mean_l, squares_l, centre_l, place_l[1], place_l[2])
+            dev_r, dev2_r = deviations(w_r, mean_r, squares_r, centre_r, place_r[1], place_r[2])
+            t = t_of_deviations(w_l, dev_l, dev2_l, w_r, dev_r, dev2_r)
         n_candidates += 1
         if every.shape[0] > 0:
             every[i] = t
@@ -235,7 +304,7 @@ def _median_of_groups(mask, half, start, ranks, weight_before, sum_before, value
     low, high = 1, n
     while low < high:
         middle = (low + high) // 2
-        if _sums_below_rank(mask, middle, start, ranks, weight_before, sum_before)[0] >= half:
+        if _sums_below_rank(mask, middle, start, ranks, weight_before, sum_before)[0] >= half * (1.0 - SAME_WEIGHT):
             high = middle
         else:
             low = middle + 1
@@ -243,7 +312,7 @@ def _median_of_groups(mask, half, start, ranks, weight_before, sum_before, value
     high = n
     while low < high:
         middle = (low + high) // 2
-        if _sums_below_rank(mask, middle, start, ranks, weight_before, sum_before)[0] > half:
+        if _sums_below_rank(mask, middle, start, ranks, weight_before, sum_before)[0] > half * (1.0 + SAME_WEIGHT):
             high = middle
         else:
             low = middle + 1
@@ -308,7 +377,7 @@ def scan_subsets(masks, group, row_by_rank, values_by_rank, weight, min_weight, 
         if w_l < min_weight or w_r < min_weight:
             continue
         if kind == RAW_VALUES:
-            t = _t_of_values(w_l, mean_l, squares_l, w_r, mean_r, squares_r)
+            t = t_of_values(w_l, mean_l, squares_l, w_r, mean_r, squares_r)
         else:
             for side in range(2):
                 mask = masks[m] if side == 0 else everyone ^ masks[m]
@@ -319,32 +388,11 @@ def scan_subsets(masks, group, row_by_rank, values_by_rank, weight, min_weight, 
                     centre = _median_of_groups(mask, w / 2, start, ranks, weight_before, sum_before, values_by_rank)
                 limit = np.searchsorted(values_by_rank, centre, side="right")
                 below_w, below_s = _sums_below_rank(mask, limit, start, ranks, weight_before, sum_before)
-                deviation[side], squared[side] = _deviations(
+                deviation[side], squared[side] = deviations(
                     w, mean, squares_l if side == 0 else squares_r, centre, below_w, below_s
                 )
-            t = _t_of_deviations(w_l, deviation[0], squared[0], w_r, deviation[1], squared[1])
+            t = t_of_deviations(w_l, deviation[0], squared[0], w_r, deviation[1], squared[1])
         n_candidates += 1
         if best < 0 or abs(t) > abs(best_t) * (1.0 + TIE):
             best, best_t = m, t
     return best, best_t, n_candidates
-
-
-@njit(cache=True, nogil=True)
-def route(table, n_rows, row_step, column_step, feature, threshold, left, right, missing_left, category_row,
-          left_categories, larger_left, out):  # fmt: skip
-    """Walk every row from the root to its leaf; `table` is the raw memory of an (n_rows, n_features) array."""
-    n_codes = left_categories.shape[1]
-    for i in range(n_rows):
-        node = 0
-        while feature[node] >= 0:
-            x = table[i * row_step + feature[node] * column_step]
-            if x != x:
-                goes_left = missing_left[node]
-            elif category_row[node] < 0:
-                goes_left = x <= threshold[node]
-            elif 0.0 <= x < n_codes:
-                goes_left = left_categories[category_row[node], int(x)]
-            else:  # a category that training never saw
-                goes_left = larger_left[node]
-            node = left[node] if goes_left else right[node]
-        out[i] = node

@@ -25,7 +25,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.tree import _kernels
+from usnrt.tree._kernels import (
+    CENTRE_MEAN,
+    CENTRE_MEDIAN,
+    DIFFERENT,
+    NO_SPREAD,
+    RAW_VALUES,
+    TIE,
+    fenwick,
+    scan_cuts,
+    scan_subsets,
+)
 from usnrt.tree.column import Arrangement, Column, FloatArray, IntArray, between, standardise
 from usnrt.tree.pvalue import log10_p
 
@@ -64,17 +74,17 @@ class NodeValues:
     rank: IntArray
     row_by_rank: IntArray
     values_by_rank: FloatArray
+    weight_by_rank: FloatArray
     total: FloatArray
 
     @classmethod
     def of(cls, values: FloatArray, weight: FloatArray) -> "NodeValues":
         values = standardise(values, weight)
-        row_by_rank = np.argsort(values, kind="stable")
+        row_by_rank = np.argsort(values)
         rank = np.empty_like(row_by_rank)
         rank[row_by_rank] = np.arange(len(values))
-        values_by_rank = values[row_by_rank]
-        total = _kernels.fenwick(values_by_rank, weight[row_by_rank])
-        return cls(values, weight, rank, row_by_rank, values_by_rank, total)
+        by_rank = values[row_by_rank], weight[row_by_rank]
+        return cls(values, weight, rank, row_by_rank, *by_rank, fenwick(*by_rank))
 
 
 class Criterion:
@@ -107,7 +117,7 @@ class SearchCriterion(Criterion):
     """
 
     tests_subsets = True
-    kind = _kernels.CENTRE_MEAN
+    kind = CENTRE_MEAN
 
     def prepare(self, residuals: FloatArray, target: FloatArray | None, weight: FloatArray) -> NodeValues:
         return NodeValues.of(residuals, weight)
@@ -134,8 +144,8 @@ class SearchCriterion(Criterion):
     def best_subset(
         self, node: NodeValues, group: IntArray, masks: IntArray, min_weight: float
     ) -> tuple[int, Cut] | None:
-        index, statistic, n_candidates = _kernels.scan_subsets(
-            masks, group, node.row_by_rank, node.values_by_rank, node.weight, min_weight, self.kind
+        index, statistic, n_candidates = scan_subsets(
+            masks, group, node.row_by_rank, node.values_by_rank, node.weight, float(min_weight), self.kind
         )
         if index < 0:
             return None
@@ -154,15 +164,14 @@ class SearchCriterion(Criterion):
     def _scan(
         self, node: NodeValues, arrangement: Arrangement, min_weight: float, every: FloatArray
     ) -> tuple[int, float, int]:
-        return _kernels.scan_cuts(
+        return scan_cuts(
             arrangement.order,
             arrangement.allowed,
-            node.values,
-            node.weight,
             node.rank,
             node.values_by_rank,
+            node.weight_by_rank,
             node.total,
-            min_weight,
+            float(min_weight),
             self.kind,
             every,
         )
@@ -178,13 +187,13 @@ class Levene(SearchCriterion):
 class BrownForsythe(SearchCriterion):
     """Levene's test with deviations from each side's median, sturdier against skewed residuals."""
 
-    kind = _kernels.CENTRE_MEDIAN
+    kind = CENTRE_MEDIAN
 
 
 class Cart(SearchCriterion):
     """CART's: the largest decrease of the target's sum of squares, which is the largest |t| between the sides."""
 
-    kind = _kernels.RAW_VALUES
+    kind = RAW_VALUES
 
     def prepare(self, residuals: FloatArray, target: FloatArray | None, weight: FloatArray) -> NodeValues:
         if target is None:
@@ -282,9 +291,9 @@ def get_criterion(criterion: str | Criterion) -> Criterion:
 
 def _better(cut: Cut, than: Cut) -> bool:
     """Whether a cut of the same feature is better; ties go to the lower threshold."""
-    if cut.merit > than.merit * (1 + _kernels.TIE):
+    if cut.merit > than.merit * (1 + TIE):
         return True
-    return cut.merit * (1 + _kernels.TIE) >= than.merit and cut.threshold < than.threshold
+    return cut.merit * (1 + TIE) >= than.merit and cut.threshold < than.threshold
 
 
 def _group_means(values: FloatArray, weight: FloatArray, group: IntArray, n_groups: int) -> FloatArray:
@@ -299,6 +308,6 @@ def _t_test(values: FloatArray, weight: FloatArray, first: NDArray[np.bool_], se
     means = [np.average(values[rows], weights=weight[rows]) for rows in (first, second)]
     squares = sum(weight[rows] @ (values[rows] - m) ** 2 for rows, m in zip((first, second), means))
     difference = means[0] - means[1]
-    if squares <= _kernels.NO_SPREAD * sum(w):
-        return 0.0 if abs(difference) <= _kernels.DIFFERENT else float(np.copysign(inf, difference))
+    if squares <= NO_SPREAD * sum(w):
+        return 0.0 if abs(difference) <= DIFFERENT else float(np.copysign(inf, difference))
     return float(difference / sqrt(squares / (sum(w) - 2) * (1 / w[0] + 1 / w[1])))

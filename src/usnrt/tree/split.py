@@ -9,7 +9,7 @@ from os import cpu_count
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from usnrt.tree import _kernels
+from usnrt.tree._kernels import TIE
 from usnrt.tree.column import Column
 from usnrt.tree.criteria import Criterion, Cut, get_criterion
 from usnrt.tree.pvalue import log10_p
@@ -169,7 +169,7 @@ def best_split(
         if found is None:
             continue
         n_candidates += found[0].n_candidates
-        if best is None or found[0].merit > best[1][0].merit * (1 + _kernels.TIE):
+        if best is None or found[0].merit > best[1][0].merit * (1 + TIE):
             best = feature, found
     if best is None:
         return None
@@ -259,7 +259,7 @@ def _each(search: Callable[[int], Found | None], n_features: int, n_jobs: int | 
 
 
 def _aligned(name: str, values: ArrayLike, n: int) -> NDArray[np.float64]:
-    array = np.ascontiguousarray(values, dtype=np.float64)
+    array = np.array(values, dtype=np.float64)  # a copy: read-only arrays would need kernels of their own
     if array.shape != (n,):
         raise ValueError(f"{name} must have shape ({n},), one entry a row of the node, however: {array.shape}")
     return array

@@ -123,7 +123,7 @@ class Tree:
         -------
         ndarray of int64 of shape (n,)
         """
-        from usnrt.tree._kernels import route
+        from usnrt.tree._routing import route
 
         table = np.asarray(X, dtype=np.float64)
         if table.ndim != 2 or table.shape[1] != self.n_features:
