@@ -55,3 +55,13 @@ bench: setup  ## speed against peers; each prints a ratio last
 
 clean:  ## remove the environment and what tools left
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache demo-output
+
+# One core a cell; a second `make paper` beside the first shares its work. Stop at any time and run it again to go on.
+BENCH := $(ONE_THREAD) $(BIN)/python -m usnrt.bench
+
+.PHONY: paper paper-quick
+paper: setup  ## every table and figure of the paper that the data in USNRT_DATA allows (ten to twenty core hours)
+	$(BENCH) run --preset paper --jobs -1; $(BENCH) run --preset stability --jobs -1; $(BENCH) page
+
+paper-quick: setup  ## a part of them in under 15 minutes, into paper-quick/
+	$(BENCH) run --preset quick --jobs -1 --store paper-quick; $(BENCH) page --store paper-quick
