@@ -48,6 +48,11 @@ class TrainingTable:
         """Number of different rows."""
         return len(self.y)
 
+    def take(self, rows: NDArray[np.intp]) -> "TrainingTable":
+        """Some of the rows, as a table of their own."""
+        raw = np.asfortranarray(self.raw[rows])
+        return TrainingTable(raw, self.inputs[rows], self.y[rows], self.weight[rows])
+
 
 class DistributionalRegressor(RegressorMixin, BaseEstimator):
     """Base of all models: a scikit-learn regressor whose answer is a distribution.

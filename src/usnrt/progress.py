@@ -86,6 +86,12 @@ class Progress:
             elif self.verbose > 1 and not self._live and event.epoch % 10 == 0:
                 self._line(f"{event.node} {event.network}: epoch {event.epoch + 1}, loss {event.valid_loss:.4g}")
 
+    def reporter(self, node: str, n_rows: int, network: str) -> Callable[[int, float, float], None]:
+        """What a training calls with epoch, training loss and validation loss."""
+        return lambda epoch, train_loss, valid_loss: self.epoch(
+            FitEvent(node, n_rows, network, epoch, train_loss, valid_loss)
+        )
+
     def node_done(self, node: str, n_rows: int, outcome: str, is_leaf: bool) -> None:
         """Tell that a node was split or became a leaf."""
         with self._lock:

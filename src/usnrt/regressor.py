@@ -5,47 +5,30 @@ from typing import Any, Self
 
 import numpy as np
 from joblib import effective_n_jobs
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from usnrt.base import DistributionalRegressor, TrainingTable
-from usnrt.checks import check_choice, check_number, check_whole
+from usnrt.base import DistributionalRegressor, TrainingTable, read_target
+from usnrt.calibration import Calibration
+from usnrt.checks import check_choice, check_number
 from usnrt.distributions import Distribution, Normal
-from usnrt.nn.forward import predict_grouped
-from usnrt.nn.mlp import MLP, hidden_sizes
-from usnrt.nn.train import Training
 from usnrt.progress import Progress
+from usnrt.recipe import PAPER, check_parameters, fit_tree, smallest_leaf
 from usnrt.table import Table
-from usnrt.tree.criteria import CRITERIA
-from usnrt.tree.grow import Growth, grow
 from usnrt.tree.rules import rules_table
-
-PAPER_RECIPE: dict[str, Any] = {
-    "alpha": 0.01,
-    "max_leaves": 10,
-    "min_samples_leaf": None,
-    "max_depth": None,
-    "bonferroni": False,
-    "criterion": "levene",
-    "split_hidden": ("8d", "4d"),
-    "mean_hidden": ("4d", "2d"),
-    "variance_hidden": ("4d", "2d"),
-    "n_alternations": 2,
-    "learning_rate": 0.01,
-    "batch_size": 64,
-    "max_epochs": 1000,
-    "patience": None,
-    "schedule": "constant",
-    "validation_fraction": 0.2,
-}
+from usnrt.tree.structure import Tree
 
 
 class USNRTRegressor(DistributionalRegressor):
     """Uncertainty-splitting neural regression tree.
 
     A tree cuts the feature space where the residuals of a network differ most in spread, by Levene's test at every
-    possible threshold; every leaf has a mean network and a variance network of its own.
+    possible threshold; every leaf has a mean network and a variance network of its own, and held-out rows make the
+    stated probabilities true.
+
+    The default recipe is ours; `USNRTRegressor.paper` gives that of the paper. docs/recipe.md tells how they differ
+    and what each difference is worth.
 
     Parameters
     ----------
@@ -54,33 +37,52 @@ class USNRTRegressor(DistributionalRegressor):
     max_leaves : int, default=10
         Sets the smallest leaf to ``max(n / max_leaves, 1000)`` rows, so that there are at most so many leaves.
     min_samples_leaf : int, default=None
-        The smallest number of rows in a leaf, counted with their weights. If given, ``max_leaves`` only limits it
-        from below through ``n / max_leaves`` no more: small tables can split too.
+        The smallest number of rows in a leaf, counted with their weights, instead of what ``max_leaves`` says: small
+        tables can split too.
     max_depth : int, default=None
         The longest way from the root to a leaf; None for no limit.
-    bonferroni : bool, default=False
-        Whether to multiply the p-value by the number of splits that were tried. The paper does not, so that under
-        pure chance a node is split far more often than ``alpha`` says.
+    bonferroni : bool, default=True
+        Whether to multiply the p-value by the number of splits that were tried. Without it (as in the paper) pure
+        chance splits a node far more often than ``alpha`` says.
     criterion : {"levene", "brown-forsythe", "support", "cart"}, default="levene"
         What makes a split good: Levene's test with mean centring (the paper's text) or with median centring (what
         the paper's code runs), the signs of the residuals (SUPPORT), or the sum of squares (CART).
+    holdout : {"tree", "node"}, default="tree"
+        ``"tree"`` holds the same rows out in all nodes; ``"node"`` is the paper's way: every network of every node
+        is trained from nothing and draws validation rows of its own.
+    inherit : bool, default=True
+        Whether a child's mean network starts from its parent's and is fine-tuned.
+    encoding : {"piecewise", None}, default="piecewise"
+        Whether networks see numbers in quantile bins too, or only as they are.
+    n_bins : int, default=16
+        Number of bins of the encoding.
     split_hidden : sequence of int or str, default=("8d", "4d")
-        Hidden layers of the network whose residuals are tested; ``"8d"`` is eight times the number of features.
-    mean_hidden, variance_hidden : sequence of int or str, default=("4d", "2d")
-        Hidden layers of the networks in the leaves: ReLU for the mean, Tanh and Softplus for the variance.
+        Hidden layers of the network whose residuals are tested, with ``holdout="node"``; ``"8d"`` is eight times the
+        number of features.
+    mean_hidden : sequence of int or str, default=(256, 128)
+        Hidden layers of the mean networks.
+    variance_hidden : sequence of int or str, default=(128, 64)
+        Hidden layers of the variance networks.
     n_alternations : int, default=2
-        How often the mean and the variance network are trained in turns.
-    learning_rate : float, default=0.01
-        Adam's step size.
-    batch_size : int, default=64
-    max_epochs : int, default=1000
-    patience : int, default=None
-        Epochs without a better validation loss after which training stops; None for the rule of the paper's code
-        (the mean of the last 5 losses is above that of the 20 before).
-    schedule : {"constant", "cosine"}, default="constant"
-        Whether the step size stays or falls to 0 over ``max_epochs``.
+        How often the mean and the variance network of a leaf are trained in turns, with ``holdout="node"``.
+    learning_rate : float, default=0.003
+        Adam's step size at the start; it falls to 0 along a cosine (with ``holdout="node"`` it stays).
+    weight_decay : float, default=0.1
+        Decoupled weight decay of Adam.
+    average : float, default=0.99
+        Decay of a moving average of the weights; 0 for the weights as they are.
+    batch_size : int or "auto", default="auto"
+        ``"auto"`` is 32 to 256, with the number of rows.
+    max_epochs : int, default=300
+        An upper bound; large tables take fewer.
     validation_fraction : float, default=0.2
-        Share of a node's rows that early stopping looks at.
+        Share of the rows that is held out.
+    calibration : {"leaf", "global", None}, default="leaf"
+        Whether the held-out rows give every leaf, or all together, the spread and shape of the errors; None for the
+        normal distribution as the networks say.
+    calibration_fraction : float, default=0
+        Share of the rows to calibrate with and to use for nothing else. Then the coverage of intervals is guaranteed
+        exactly. With 0 the held-out rows calibrate, and the coverage is as good in practice, but not proven.
     categorical_features : list of names or positions, or bool mask, default=None
         Columns of whole numbers that are codes of categories. Text and category columns are found by themselves.
     random_state : int, RandomState or None, default=None
@@ -96,6 +98,9 @@ class USNRTRegressor(DistributionalRegressor):
     ----------
     tree_ : Tree
         The tree in flat arrays: feature, threshold, left, right, n_rows, statistic, log10_p and more.
+    model_ : TreeModel
+        The tree with its networks.
+    calibration_ : Calibration or None
     n_leaves_ : int
     min_samples_leaf_ : float
         The smallest leaf that was allowed.
@@ -130,18 +135,24 @@ class USNRTRegressor(DistributionalRegressor):
         max_leaves: int = 10,
         min_samples_leaf: int | None = None,
         max_depth: int | None = None,
-        bonferroni: bool = False,
+        bonferroni: bool = True,
         criterion: str = "levene",
+        holdout: str = "tree",
+        inherit: bool = True,
+        encoding: str | None = "piecewise",
+        n_bins: int = 16,
         split_hidden: Sequence[int | str] = ("8d", "4d"),
-        mean_hidden: Sequence[int | str] = ("4d", "2d"),
-        variance_hidden: Sequence[int | str] = ("4d", "2d"),
+        mean_hidden: Sequence[int | str] = (256, 128),
+        variance_hidden: Sequence[int | str] = (128, 64),
         n_alternations: int = 2,
-        learning_rate: float = 0.01,
-        batch_size: int = 64,
-        max_epochs: int = 1000,
-        patience: int | None = None,
-        schedule: str = "constant",
+        learning_rate: float = 0.003,
+        weight_decay: float = 0.1,
+        average: float = 0.99,
+        batch_size: int | str = "auto",
+        max_epochs: int = 300,
         validation_fraction: float = 0.2,
+        calibration: str | None = "leaf",
+        calibration_fraction: float = 0.0,
         categorical_features: Any = None,
         random_state: Any = None,
         n_jobs: int | None = -1,
@@ -154,16 +165,22 @@ class USNRTRegressor(DistributionalRegressor):
         self.max_depth = max_depth
         self.bonferroni = bonferroni
         self.criterion = criterion
+        self.holdout = holdout
+        self.inherit = inherit
+        self.encoding = encoding
+        self.n_bins = n_bins
         self.split_hidden = split_hidden
         self.mean_hidden = mean_hidden
         self.variance_hidden = variance_hidden
         self.n_alternations = n_alternations
         self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.average = average
         self.batch_size = batch_size
         self.max_epochs = max_epochs
-        self.patience = patience
-        self.schedule = schedule
         self.validation_fraction = validation_fraction
+        self.calibration = calibration
+        self.calibration_fraction = calibration_fraction
         self.categorical_features = categorical_features
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -174,85 +191,129 @@ class USNRTRegressor(DistributionalRegressor):
     def paper(cls, **changes: Any) -> Self:
         """The recipe of the paper to the letter; ``changes`` are parameters to set otherwise.
 
-        Networks [8d, 4d] to split and [4d, 2d] in the leaves, Adam with 0.01, batches of 64, at most 1000 epochs,
-        trained in turns twice, alpha 0.01, leaves of at least max(n / 10, 1000) rows.
+        Networks [8d, 4d] to split and [4d, 2d] in the leaves, ReLU for means, Tanh and Softplus for variances, Adam
+        with 0.01, batches of 64, at most 1000 epochs, trained in turns twice, alpha 0.01, leaves of at least
+        max(n / 10, 1000) rows, normal distributions.
 
         Examples
         --------
         >>> from usnrt import USNRTRegressor
-        >>> USNRTRegressor.paper(random_state=42).split_hidden
-        ('8d', '4d')
+        >>> USNRTRegressor.paper(random_state=42).mean_hidden
+        ('4d', '2d')
         """
-        return cls(**{**PAPER_RECIPE, **changes})
+        return cls(**{**PAPER, **changes})
 
-    # -- fitting ------------------------------------------------------------------------------------------------
+    # -- fitting -----------------------------------------------------------------------------------------------
 
     def _fit(self, table: TrainingTable) -> None:
-        how = self._growth(table)
+        check_parameters(self)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        progress = Progress(self.verbose, self.callbacks, table.n_rows)
-        grown = grow(table, self.encoder_.n_categories_, how, seed, effective_n_jobs(self.n_jobs), progress)
+        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 0, 7)))
+        parts = rng.permutation(table.n_rows)
+        n_set_aside = round(self.calibration_fraction * table.n_rows)
+        set_aside, rest = np.sort(parts[:n_set_aside]), np.sort(parts[n_set_aside:])
+        learnt = table if n_set_aside == 0 else table.take(rest)
+        held_out = np.zeros(learnt.n_rows, dtype=bool)
+        if self.holdout == "tree" and learnt.n_rows >= 5:
+            held_out[rng.permutation(learnt.n_rows)[: round(self.validation_fraction * learnt.n_rows)]] = True
+        progress = Progress(self.verbose, self.callbacks, learnt.n_rows)
+        fitted = fit_tree(
+            self, learnt, self.inputs_.numeric_, self.encoder_.n_categories_, held_out, seed,
+            effective_n_jobs(self.n_jobs), progress,
+        )  # fmt: skip
         progress.finish()
-        self.tree_ = grown.tree
-        for residuals in (self.tree_.residual_mean, self.tree_.residual_std):
-            residuals *= self.target_std_  # readers want them in the target's units
-        self.n_leaves_ = grown.tree.n_leaves
-        self.min_samples_leaf_ = how.min_samples_leaf
-        self.mean_network_, self.variance_network_ = how.mean_network, how.variance_network
-        self.mean_params_, self.variance_params_ = grown.mean, grown.variance
-        self.history_ = grown.history
+        self.model_ = fitted.model
+        self.tree_.residual_mean *= self.target_std_  # read by people, in the target's units
+        self.tree_.residual_std *= self.target_std_
+        self.history_ = fitted.history
+        self.min_samples_leaf_ = smallest_leaf(self, learnt)
+        self.calibration_ = None
+        if self.calibration is not None:
+            if n_set_aside:
+                held = table.take(set_aside)
+                leaf, mean, variance = self._moments(held.raw)
+                scores, weight = (held.y - mean) / np.sqrt(variance), held.weight
+            else:
+                leaf = self.tree_.leaf_of(learnt.raw[fitted.held_rows])
+                scores, weight = fitted.scores, learnt.weight[fitted.held_rows]
+            self.calibration_ = Calibration.from_scores(scores, leaf, weight, self.tree_, self.calibration)
 
-    def _growth(self, table: TrainingTable) -> Growth:
-        """Check all parameters and turn them into what the grower takes."""
-        check_number("alpha", self.alpha, 0, 1)
-        check_whole("max_leaves", self.max_leaves, 1)
-        check_whole("min_samples_leaf", self.min_samples_leaf, 1, optional=True)
-        check_whole("max_depth", self.max_depth, 0, optional=True)
-        check_choice("criterion", self.criterion, CRITERIA)
-        check_whole("n_alternations", self.n_alternations, 1)
-        check_number("validation_fraction", self.validation_fraction, 0, 1)
-        n_rows, d = float(table.weight.sum()), table.raw.shape[1]
-        n_inputs = table.inputs.shape[1]
-        smallest = self.min_samples_leaf
-        if smallest is None:
-            smallest = max(n_rows / self.max_leaves, 1000)
+    def calibrate(self, X: Any, y: ArrayLike, by: str = "leaf") -> Self:
+        """Learn the spread and shape of the errors anew from fresh rows, and nothing else.
 
-        def sizes(hidden: Sequence[int | str], name: str) -> tuple[int, ...]:
-            return (n_inputs, *hidden_sizes(hidden, d, name), 1)
+        The coverage of `predict_interval` is then guaranteed, in every leaf, for rows that are exchangeable with
+        these: no assumption is made about the networks or the distribution.
 
-        return Growth(
-            alpha=self.alpha,
-            min_samples_leaf=smallest,
-            max_depth=self.max_depth,
-            bonferroni=self.bonferroni,
-            criterion=self.criterion,
-            split_network=MLP(sizes(self.split_hidden, "split_hidden"), "relu", "linear"),
-            mean_network=MLP(sizes(self.mean_hidden, "mean_hidden"), "relu", "linear"),
-            variance_network=MLP(sizes(self.variance_hidden, "variance_hidden"), "tanh", "softplus"),
-            training=self._training(),
-            validation_fraction=self.validation_fraction,
-            n_alternations=self.n_alternations,
-        )
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+            Rows that were not used to fit the model.
+        y : array-like of shape (n_samples,)
+        by : {"leaf", "global"}, default="leaf"
+            Whether every leaf, or all together, get a shape of their own.
 
-    def _training(self) -> Training:
-        check_number("learning_rate", self.learning_rate, 0, np.inf)
-        check_whole("batch_size", self.batch_size, 1)
-        check_whole("max_epochs", self.max_epochs, 1)
-        check_whole("patience", self.patience, 1, optional=True)
-        check_choice("schedule", self.schedule, ("constant", "cosine"))
-        return Training(self.learning_rate, self.batch_size, self.max_epochs, self.schedule, self.patience)
+        Returns
+        -------
+        self
+        """
+        check_choice("by", by, ("leaf", "global"))
+        raw, target = self._encode(X), read_target(y)
+        if len(raw) != len(target):
+            raise ValueError(f"X and y must have the same number of rows, however: {len(raw)} and {len(target)}")
+        leaf, mean, variance = self._moments(raw)
+        scores = ((target - self.target_mean_) / self.target_std_ - mean) / np.sqrt(variance)
+        self.calibration_ = Calibration.from_scores(scores, leaf, np.ones(len(scores)), self.tree_, by)
+        return self
 
-    # -- answers ------------------------------------------------------------------------------------------------
+    # -- answers -----------------------------------------------------------------------------------------------
+
+    def _moments(self, raw: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+        """Leaf, mean and variance of encoded rows, in units of the scaled target."""
+        return self.model_.moments(raw, self.inputs_.transform(raw), effective_n_jobs(self.n_jobs))
 
     def _distribution(self, raw: NDArray[np.float64]) -> Distribution:
-        leaf = self.tree_.leaf_of(raw)
-        inputs = self.inputs_.transform(raw)
-        n_threads = effective_n_jobs(self.n_jobs)
-        mean = predict_grouped(self.mean_network_, self.mean_params_, inputs, leaf, n_threads=n_threads)
-        variance = predict_grouped(self.variance_network_, self.variance_params_, inputs, leaf, n_threads=n_threads)
-        return Normal(mean, np.sqrt(variance)).with_parts(variance, None)
+        leaf, mean, variance = self._moments(raw)
+        if self.calibration_ is None:
+            return Normal(mean, np.sqrt(variance)).with_parts(variance, None)
+        return self.calibration_.distribution(mean, np.sqrt(variance), leaf)
 
-    # -- reading the tree ---------------------------------------------------------------------------------------
+    def predict_interval(self, X: Any, coverage: float | Sequence[float] = 0.9) -> NDArray[np.float64]:
+        """Intervals that hold the target with a stated probability, with equal tails.
+
+        Calibrated models take the order statistics of the held-out errors in the row's leaf (see
+        `usnrt.calibration`): bounds are infinite where the leaf has too few of them for the coverage asked for.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+        coverage : float or sequence of k floats, default=0.9
+            In (0, 1).
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 2), or (n_samples, 2, k) for a sequence
+        """
+        check_is_fitted(self)
+        if self.calibration_ is None:
+            return super().predict_interval(X, coverage)
+        for level in np.atleast_1d(coverage):
+            check_number("coverage", float(level), 0, 1)
+        leaf, mean, variance = self._moments(self._encode(X))
+        mean, std = self.target_mean_ + self.target_std_ * mean, self.target_std_ * np.sqrt(variance)
+        bounds = [self.calibration_.interval(mean, std, leaf, float(level)) for level in np.atleast_1d(coverage)]
+        return bounds[0] if np.ndim(coverage) == 0 else np.stack(bounds, axis=2)
+
+    # -- reading the tree --------------------------------------------------------------------------------------
+
+    @property
+    def tree_(self) -> Tree:
+        """The tree in flat arrays."""
+        return self.model_.tree
+
+    @property
+    def n_leaves_(self) -> int:
+        """Number of leaves."""
+        return self.tree_.n_leaves
 
     def apply(self, X: Any) -> NDArray[np.int64]:
         """The node number of the leaf that each row falls in.
@@ -265,7 +326,8 @@ class USNRTRegressor(DistributionalRegressor):
         -------
         ndarray of int of shape (n_samples,)
         """
-        return self.tree_.apply(self._encode(X))
+        raw = self._encode(X)
+        return self.tree_.apply(raw)
 
     def decision_path(self, X: Any) -> Any:
         """The nodes that each row passes.
@@ -279,7 +341,8 @@ class USNRTRegressor(DistributionalRegressor):
         scipy.sparse.csr_matrix of shape (n_samples, n_nodes)
             1 where a row passes a node.
         """
-        return self.tree_.decision_path(self._encode(X))
+        raw = self._encode(X)
+        return self.tree_.decision_path(raw)
 
     def get_depth(self) -> int:
         """The longest way from the root to a leaf."""

@@ -75,6 +75,26 @@ def counted_weight(sample_weight: NDArray[np.float64]) -> NDArray[np.float64]:
     return sample_weight / sample_weight[sample_weight > 0].mean()
 
 
+def draw_validation(
+    rows: NDArray[np.intp], fraction: float, rng: np.random.Generator
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Part rows at random into those to train on and those that early stopping looks at.
+
+    Fewer than 5 rows all train.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.rows import draw_validation
+    >>> train, valid = draw_validation(np.arange(10), 0.2, np.random.default_rng(0))
+    >>> len(train), len(valid)
+    (8, 2)
+    """
+    n_valid = round(fraction * len(rows)) if len(rows) >= 5 else 0
+    shuffled = rng.permutation(rows)
+    return np.sort(shuffled[n_valid:]), np.sort(shuffled[:n_valid])
+
+
 def _hash(values: NDArray[np.float64], seed: NDArray[np.uint64]) -> NDArray[np.uint64]:
     # + 0.0 turns -0.0 into 0.0; all NaNs become one
     bits = np.where(np.isnan(values), np.nan, values + 0.0).view(np.uint64)

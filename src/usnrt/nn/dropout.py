@@ -1,14 +1,16 @@
 """Networks that drop units at random: with one fixed rate, or with learned ones (concrete dropout)."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from usnrt.nn.mlp import MLP, Params
 
-# Learned rates stay away from 0 and 1, where their logarithms and 1 / (1 - rate) explode.
-RATE_BOUNDS = (1e-3, 0.9)
+# Learned rates stay between these, away from 0 and 1, where their logarithms and 1 / (1 - rate) explode.
+MIN_RATE, MAX_RATE = 1e-4, 0.95
 # Bounds of a log variance: float32 has no exponential beyond about 88, and no data set a noise beyond these.
 LOG_VARIANCE_BOUNDS = (-16.0, 16.0)
 
@@ -37,12 +39,11 @@ class DropoutMLP:
         import jax
         import jax.numpy as jnp
 
-        # 16 random bits decide on a unit; drawing whole floats would take longer than the products.
-        threshold = round(self.rate * 2**16)
+        threshold = jnp.uint32(min(round(self.rate * 2**32), 2**32 - 1))
         for layer, (weights, bias) in enumerate(params[:-1]):
             x = jax.nn.relu(x @ weights + bias)
             if key is not None:
-                bits = jax.random.bits(jax.random.fold_in(key, layer), x.shape, "uint16")
+                bits = random_bits(jax.random.fold_in(key, layer), x.shape)
                 x = jnp.where(bits >= threshold, x / (1.0 - self.rate), 0.0)
         weights, bias = params[-1]
         return x @ weights + bias
@@ -85,7 +86,8 @@ class ConcreteDropoutMLP:
 
     def init(self, rng: np.random.Generator) -> Any:
         """Weights as of a network without dropout, and the first rates."""
-        logit = np.float32(np.log(self.first_rate) - np.log1p(-self.first_rate))
+        share = (self.first_rate - MIN_RATE) / (MAX_RATE - MIN_RATE)
+        logit = np.float32(np.log(share) - np.log1p(-share))
         return tuple((weights, bias, logit) for weights, bias in MLP(self.sizes).init(rng))
 
     def __call__(self, params: Any, x: Any, key: Any = None) -> Any:
@@ -94,8 +96,8 @@ class ConcreteDropoutMLP:
 
         key = jax.random.key(0) if key is None else key
         for layer, (weights, bias, logit) in enumerate(params):
-            uniform = jax.random.uniform(jax.random.fold_in(key, layer), x.shape, minval=1e-6, maxval=1.0 - 1e-6)
-            x = (x * concrete_mask(logit, uniform, self.temperature)) @ weights + bias
+            bits = random_bits(jax.random.fold_in(key, layer), x.shape)
+            x = (x * concrete_mask(logit, uniform(bits), self.temperature)) @ weights + bias
             if layer < len(params) - 1:
                 x = jax.nn.relu(x)
         return x
@@ -110,21 +112,44 @@ class ConcreteDropoutMLP:
         """
         masks = []
         for units, (_, _, logit) in zip(self.sizes[:-1], params):
-            uniform = rng.uniform(1e-6, 1.0 - 1e-6, (n, units))
-            rate = 1.0 / (1.0 + np.exp(-float(logit)))
-            rate = float(np.clip(rate, *RATE_BOUNDS))
-            score = (np.log(rate) - np.log1p(-rate) + np.log(uniform) - np.log1p(-uniform)) / self.temperature
-            kept = 1.0 / (1.0 + np.exp(np.clip(score, -50.0, 50.0)))
+            rate = MIN_RATE + (MAX_RATE - MIN_RATE) * expit(float(logit))
+            drawn = rng.uniform(2.0**-24, 1.0 - 2.0**-24, (n, units))
+            kept = expit(-(np.log(rate / (1.0 - rate)) + np.log(drawn / (1.0 - drawn))) / self.temperature)
             masks.append(np.where(kept < 1e-4, 0.0, kept / (1.0 - rate)).astype(np.float32))
         return masks
 
 
-def rate_of(logit: Any) -> Any:
-    """The dropout rate of a logit, within its bounds."""
+def random_bits(key: Any, shape: tuple[int, ...]) -> Any:
+    """32 random bits an entry: one draw of jax's generator, spread over the entries by a hash.
+
+    The generator itself takes longer than the network's products; dropout asks for less than it gives.
+    """
     import jax
     import jax.numpy as jnp
 
-    return jnp.clip(jax.nn.sigmoid(logit), *RATE_BOUNDS)
+    seed = jax.random.bits(key, (), "uint32")
+    return _hash(_hash(jax.lax.iota(jnp.uint32, math.prod(shape))) ^ seed).reshape(shape)
+
+
+def _hash(bits: Any) -> Any:
+    """The last step of MurmurHash3: every bit in changes about half of those out."""
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        bits = (bits ^ (bits >> shift)) * np.uint32(factor)
+    return bits ^ (bits >> 16)
+
+
+def uniform(bits: Any) -> Any:
+    """Numbers strictly between 0 and 1 from the upper 23 of 32 random bits."""
+    import jax.numpy as jnp
+
+    return (bits >> 9).astype(jnp.float32) * 2.0**-23 + 2.0**-24
+
+
+def rate_of(logit: Any) -> Any:
+    """The dropout rate of a logit: a sigmoid between its bounds, so that its gradient never vanishes."""
+    import jax
+
+    return MIN_RATE + (MAX_RATE - MIN_RATE) * jax.nn.sigmoid(logit)
 
 
 def concrete_mask(logit: Any, uniform: Any, temperature: float) -> Any:
@@ -147,7 +172,7 @@ def concrete_mask(logit: Any, uniform: Any, temperature: float) -> Any:
     import jax.numpy as jnp
 
     rate = rate_of(logit)
-    score = jnp.log(rate) - jnp.log1p(-rate) + jnp.log(uniform) - jnp.log1p(-uniform)
+    score = jnp.log(rate / (1.0 - rate)) + jnp.log(uniform / (1.0 - uniform))
     return jax.nn.sigmoid(-score / temperature) / (1.0 - rate)
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from usnrt.nn.encoding import PiecewiseLinear
-from usnrt.nn.mlp import MIN_VARIANCE, MLP, Params
+from usnrt.nn.mlp import LOG_LIMIT, MIN_VARIANCE, MLP, Params
 
 # Activations of a chunk stay in the second-level cache.
 CHUNK = 512
@@ -50,6 +50,8 @@ def forward(network: MLP, params: Params, x: NDArray[np.float32]) -> NDArray[np.
     if network.output == "softplus":
         # log(1 + e^x) without overflow
         x = np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x))) + np.float32(MIN_VARIANCE)
+    elif network.output == "exp":
+        x = np.exp(np.clip(x, -LOG_LIMIT, LOG_LIMIT)) + np.float32(MIN_VARIANCE)
     return x
 
 

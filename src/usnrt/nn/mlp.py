@@ -11,6 +11,8 @@ Params = tuple[tuple[Any, Any], ...]
 
 # Keeps a variance away from 0, where its logarithm and its inverse explode.
 MIN_VARIANCE = 1e-8
+# Logarithms of variances beyond this are taken as this: float32 ends near 88.
+LOG_LIMIT = 40.0
 
 
 @dataclass(frozen=True)
@@ -25,8 +27,8 @@ class MLP:
         Number of inputs, of units in each hidden layer, and of outputs.
     activation : {"relu", "tanh", "silu"}
         Of the hidden layers.
-    output : {"linear", "softplus"}
-        Of the last layer. ``softplus`` adds a floor of 1e-8: it gives variances.
+    output : {"linear", "softplus", "exp"}
+        Of the last layer. The last two give variances, at least 1e-8; what ``exp`` gives is scaled by its bias.
 
     Examples
     --------
@@ -62,7 +64,11 @@ class MLP:
             x = activate(x @ weights + bias)
         weights, bias = params[-1]
         x = x @ weights + bias
-        return jax.nn.softplus(x) + MIN_VARIANCE if self.output == "softplus" else x
+        if self.output == "linear":
+            return x
+        return (
+            jax.nn.softplus(x) if self.output == "softplus" else jnp.exp(jnp.clip(x, -LOG_LIMIT, LOG_LIMIT))
+        ) + MIN_VARIANCE
 
 
 def hidden_sizes(hidden: Sequence[int | str], n_features: int, name: str = "hidden") -> tuple[int, ...]:

@@ -83,6 +83,7 @@ def train(
     rng: np.random.Generator,
     on_epoch: Callable[[int, float, float], None] | None = None,
     penalty: Callable[[Any, Any], Any] | None = None,
+    judge_start: bool = False,
 ) -> tuple[Params, History]:
     """Train a network on some rows of a table and keep the weights that were best on others.
 
@@ -107,6 +108,8 @@ def train(
         Called with epoch, training loss and validation loss; may raise to stop.
     penalty : callable, default=None
         ``penalty(params, n_rows)``, added to the training loss; a module-level function or hashable object.
+    judge_start : bool, default=False
+        Whether the weights from before training compete too: fine-tuning that does not help is then undone.
 
     Returns
     -------
@@ -124,19 +127,20 @@ def train(
     key = int(rng.integers(2**31))
     history = History()
     best, best_loss = params, np.inf
-    for epoch in range(how.max_epochs):
+    for epoch in range(-1 if judge_start else 0, how.max_epochs):
+        is_start = epoch < 0
         state, train_loss, valid_loss = program(
             state,
             table.inputs,
             table.encoding,
             target_on_device,
             weight_on_device,
-            table.rows(rng.permutation(train_rows)),
+            valid if is_start else table.rows(rng.permutation(train_rows)),
             len(train_rows),
             valid,
             len(valid_rows),
-            n_steps,
-            epoch,
+            0 if is_start else n_steps,
+            max(epoch, 0),
             how.max_epochs,
             np.float32(how.learning_rate),
             np.float32(how.weight_decay),
@@ -148,6 +152,9 @@ def train(
         if not (np.isfinite(train_loss) and np.isfinite(valid_loss)):
             history.diverged = True
             break
+        if is_start:
+            best_loss = valid_loss
+            continue
         history.train_loss.append(train_loss)
         history.valid_loss.append(valid_loss)
         if valid_loss < best_loss:
@@ -197,8 +204,9 @@ def _program(
         return value if penalty is None else value + penalty(params, n_rows)
 
     def epoch_program(
-        state: Any, inputs: Any, encoding: Any, target: Any, weight: Any, rows: Any, n_rows: Any, valid: Any, n_valid: Any,
-        n_steps: Any, epoch: Any, max_epochs: Any, learning_rate: Any, weight_decay: Any, average: Any, seed: Any,
+        state: Any, inputs: Any, encoding: Any, target: Any, weight: Any, rows: Any, n_rows: Any,
+        valid: Any, n_valid: Any, n_steps: Any, epoch: Any, max_epochs: Any,
+        learning_rate: Any, weight_decay: Any, average: Any, seed: Any,
     ) -> Any:  # fmt: skip
         def read(chosen: Any) -> Any:
             return inputs[chosen] if encoding is None else encode(jnp, inputs[chosen], *encoding)

@@ -1,0 +1,190 @@
+"""Calibration: what held-out rows say about the spread and shape of errors, region by region.
+
+The residuals of held-out rows, divided by the predicted standard deviation, are scores. In each region (Mondrian
+category) they give two things: a smooth *shape*, which makes the predictive distribution, and *order statistics*,
+which make intervals with a guarantee.
+
+The guarantee. If the scores of a region and that of a new row in it are exchangeable, the new score falls between the
+l-th and the u-th smallest of n scores with probability at least (u - l) / (n + 1), for any n. So with
+l = floor((n + 1) a / 2) and u = ceil((n + 1) (1 - a / 2)) an interval holds the target with probability at least
+1 - a, whatever the networks are like. Where l < 1 or u > n, no finite bound has that property, and the bound is
+infinite. Exchangeable they are, exactly, if the calibration rows were used for nothing else: with ``calibrate`` on
+fresh rows, or with ``calibration_fraction``. The rows held out in an ordinary fit were also looked at for early
+stopping, for choosing the splits and, by halves, for tuning the variance networks; what they then state is
+approximate, and measured in docs/calibration.md.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usnrt.distributions import Distribution, GroupedShape, Shape
+from usnrt.tree.structure import Tree
+
+# A region with fewer scores borrows its shape's missing rows from the regions around it.
+ENOUGH_SCORES = 100
+
+
+@dataclass
+class Calibration:
+    """Shapes and order statistics of the scores, one a group of rows.
+
+    Attributes
+    ----------
+    group_of_leaf : ndarray of int of shape (n_leaves,)
+        Which group each leaf belongs to: its own, or 0 for all.
+    shapes : list of Shape
+        Of the distribution of each group.
+    scores : list of ndarray
+        The sorted scores of each group, for intervals with a guarantee.
+    """
+
+    group_of_leaf: NDArray[np.int64]
+    shapes: list[Shape]
+    scores: list[NDArray[np.float64]]
+
+    @classmethod
+    def from_scores(
+        cls,
+        scores: NDArray[np.float64],
+        leaf: NDArray[np.int64],
+        weight: NDArray[np.float64],
+        tree: Tree,
+        by: str = "leaf",
+    ) -> "Calibration":
+        """Learn from held-out rows.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n,)
+            Residuals over predicted standard deviations.
+        leaf : ndarray of int of shape (n,)
+            The leaf of each row, counted from 0.
+        weight : ndarray of shape (n,)
+            How often each row counts.
+        tree : Tree
+            Tells which leaves are near each other.
+        by : {"leaf", "global"}
+            Whether every leaf is a group, or all leaves are one.
+
+        Returns
+        -------
+        Calibration
+        """
+        if by == "global":
+            everything = np.repeat(np.sort(scores), _counts(weight[np.argsort(scores, kind="stable")]))
+            group_of_leaf = np.zeros(tree.n_leaves, dtype=np.int64)
+            return cls(group_of_leaf, [Shape.from_residuals(scores, weights=weight)], [everything])
+        shapes, ordered = [], []
+        for place, node in enumerate(tree.leaves):
+            own = np.flatnonzero(leaf == place)
+            order = own[np.argsort(scores[own], kind="stable")]
+            ordered.append(np.repeat(scores[order], _counts(weight[order])))
+            rows, borrowed = _with_neighbours(tree, int(node), leaf, weight)
+            shapes.append(Shape.from_residuals(scores[rows], weights=borrowed))
+        return cls(np.arange(tree.n_leaves), shapes, ordered)
+
+    def distribution(
+        self, mean: NDArray[np.float64], std: NDArray[np.float64], leaf: NDArray[np.int64]
+    ) -> Distribution:
+        """Predictive distributions with the shape of each row's group.
+
+        Parameters
+        ----------
+        mean, std : ndarray of shape (n,)
+            What the networks say.
+        leaf : ndarray of int of shape (n,)
+
+        Returns
+        -------
+        GroupedShape
+        """
+        return GroupedShape(mean, std, self.group_of_leaf[leaf], self.shapes)
+
+    def interval(
+        self, mean: NDArray[np.float64], std: NDArray[np.float64], leaf: NDArray[np.int64], coverage: float
+    ) -> NDArray[np.float64]:
+        """Intervals with finite-sample coverage in each group; infinite where there are too few scores.
+
+        Parameters
+        ----------
+        mean, std : ndarray of shape (n,)
+        leaf : ndarray of int of shape (n,)
+        coverage : float
+
+        Returns
+        -------
+        ndarray of shape (n, 2)
+        """
+        bounds = np.array([conformal_bounds(scores, coverage) for scores in self.scores])[self.group_of_leaf[leaf]]
+        with np.errstate(invalid="ignore"):
+            return np.where(np.isfinite(bounds), mean[:, None] + std[:, None] * bounds, bounds)
+
+
+def conformal_bounds(scores: NDArray[np.float64], coverage: float) -> tuple[float, float]:
+    """The order statistics between which a new score falls with at least the stated probability.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n,)
+        Sorted.
+    coverage : float
+        In (0, 1).
+
+    Returns
+    -------
+    low, high : float
+        -inf or inf where n is too small.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.calibration import conformal_bounds
+    >>> conformal_bounds(np.arange(1.0, 20.0), 0.9)
+    (1.0, 19.0)
+    >>> conformal_bounds(np.arange(1.0, 19.0), 0.9)
+    (-inf, inf)
+    """
+    n = len(scores)
+    tail = (1.0 - coverage) / 2
+    # A hair of tolerance: (n + 1) * tail is 1 for n = 19 and 90 %, but not in floating point.
+    low = int(np.floor((n + 1) * tail + 1e-9))
+    high = int(np.ceil((n + 1) * (1.0 - tail) - 1e-9))
+    return (
+        float(scores[low - 1]) if low >= 1 else -np.inf,
+        float(scores[high - 1]) if high <= n else np.inf,
+    )
+
+
+def _counts(weight: NDArray[np.float64]) -> NDArray[np.int64]:
+    """How often a row of fractional weight stands among order statistics: at least once."""
+    return np.maximum(1, np.round(weight)).astype(np.int64)
+
+
+def _with_neighbours(
+    tree: Tree, node: int, leaf: NDArray[np.int64], weight: NDArray[np.float64]
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """The rows of a leaf; if they are few, those of the smallest enclosing region for the rest, at less weight."""
+    own = leaf == tree.leaf_index[node]
+    missing = ENOUGH_SCORES - float(weight[own].sum())
+    if missing <= 0:
+        return np.flatnonzero(own), weight[own]
+    for ancestor in tree.path(node)[-2::-1]:
+        inside = np.isin(leaf, _leaves_below(tree, ancestor))
+        around = inside & ~own
+        if weight[around].sum() >= missing or ancestor == 0:
+            borrowed = np.where(own, 1.0, missing / max(float(weight[around].sum()), missing)) * weight
+            return np.flatnonzero(inside), borrowed[inside]
+    return np.flatnonzero(own), weight[own]  # the root is the only node there is
+
+
+def _leaves_below(tree: Tree, node: int) -> list[int]:
+    waiting, found = [node], []
+    while waiting:
+        current = waiting.pop()
+        if tree.feature[current] < 0:
+            found.append(int(tree.leaf_index[current]))
+        else:
+            waiting += [int(tree.left[current]), int(tree.right[current])]
+    return found

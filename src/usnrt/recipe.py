@@ -1,0 +1,206 @@
+"""From the parameters of a regressor to a grown tree: checks, networks, schedules."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usnrt.base import TrainingTable
+from usnrt.checks import check_choice, check_number, check_whole
+from usnrt.nn.device import Table
+from usnrt.nn.encoding import PiecewiseLinear
+from usnrt.nn.mlp import MLP, hidden_sizes
+from usnrt.nn.train import History, Training
+from usnrt.progress import Progress
+from usnrt.tree.criteria import CRITERIA
+from usnrt.tree.grow import Growth, grow
+from usnrt.tree.inherit import Inheriting, Schedule
+from usnrt.tree.model import TreeModel
+from usnrt.tree.scratch import FromScratch
+
+# The paper's recipe to the letter.
+PAPER: dict[str, Any] = {
+    "alpha": 0.01,
+    "max_leaves": 10,
+    "min_samples_leaf": None,
+    "max_depth": None,
+    "bonferroni": False,
+    "criterion": "levene",
+    "holdout": "node",
+    "inherit": False,
+    "encoding": None,
+    "split_hidden": ("8d", "4d"),
+    "mean_hidden": ("4d", "2d"),
+    "variance_hidden": ("4d", "2d"),
+    "n_alternations": 2,
+    "learning_rate": 0.01,
+    "weight_decay": 0.0,
+    "average": 0.0,
+    "batch_size": 64,
+    "max_epochs": 1000,
+    "validation_fraction": 0.2,
+    "calibration": None,
+    "calibration_fraction": 0.0,
+}
+
+
+@dataclass
+class FittedTree:
+    """A fitted tree, and what its fit left behind.
+
+    Attributes
+    ----------
+    model : TreeModel
+    held_rows : ndarray of int
+        Rows of the table that have a score.
+    scores : ndarray
+        Their residuals over their predicted standard deviations, by networks that did not learn from them.
+    history : list of dict of str to History
+        One a node.
+    """
+
+    model: TreeModel
+    held_rows: NDArray[np.intp]
+    scores: NDArray[np.float64]
+    history: list[dict[str, History]]
+
+
+def check_parameters(model: Any) -> None:
+    """Check all parameters of a regressor, one sentence for the first that is wrong."""
+    check_number("alpha", model.alpha, 0, 1)
+    check_whole("max_leaves", model.max_leaves, 1)
+    check_whole("min_samples_leaf", model.min_samples_leaf, 1, optional=True)
+    check_whole("max_depth", model.max_depth, 0, optional=True)
+    check_choice("criterion", model.criterion, CRITERIA)
+    check_choice("holdout", model.holdout, ("tree", "node"))
+    if model.encoding is not None:
+        check_choice("encoding", model.encoding, ("piecewise",))
+    check_whole("n_bins", model.n_bins, 1)
+    check_whole("n_alternations", model.n_alternations, 1)
+    check_number("learning_rate", model.learning_rate, 0, np.inf)
+    check_number("weight_decay", model.weight_decay, 0, np.inf, include_low=True)
+    check_number("average", model.average, 0, 1, include_low=True)
+    if model.batch_size != "auto":
+        check_whole("batch_size", model.batch_size, 1)
+    check_whole("max_epochs", model.max_epochs, 1)
+    check_number("validation_fraction", model.validation_fraction, 0, 1)
+    check_number("calibration_fraction", model.calibration_fraction, 0, 1, include_low=True)
+    if model.calibration is not None:
+        check_choice("calibration", model.calibration, ("leaf", "global"))
+    if model.holdout == "node" and (model.inherit or model.encoding is not None):
+        raise ValueError(
+            "holdout='node' trains every node from nothing on plain numbers: inherit must be False and encoding None, "
+            f"however: inherit={model.inherit!r}, encoding={model.encoding!r}"
+        )
+    if model.holdout == "node" and model.calibration is not None and model.calibration_fraction == 0:
+        raise ValueError(
+            "holdout='node' leaves no rows to calibrate with: calibration must be None or calibration_fraction "
+            f"positive, however: calibration={model.calibration!r}"
+        )
+
+
+def smallest_leaf(model: Any, table: TrainingTable) -> float:
+    """The smallest number of rows in a leaf, counted with their weights."""
+    if model.min_samples_leaf is not None:
+        return float(model.min_samples_leaf)
+    return max(float(table.weight.sum()) / model.max_leaves, 1000.0)
+
+
+def fit_tree(
+    model: Any,
+    table: TrainingTable,
+    numeric: NDArray[np.int64],
+    n_categories: NDArray[np.int64],
+    held_out: NDArray[np.bool_],
+    seed: int,
+    n_threads: int,
+    progress: Progress,
+) -> FittedTree:
+    """Grow one tree with the parameters of a regressor.
+
+    Parameters
+    ----------
+    model : USNRTRegressor
+        Whose parameters count.
+    table : TrainingTable
+    numeric : ndarray of int
+        The input columns that hold numbers.
+    n_categories : ndarray of int of shape (d,)
+    held_out : ndarray of bool of shape (n,)
+        Rows to hold out for the whole tree, with ``holdout="tree"``.
+    seed : int
+    n_threads : int
+    progress : Progress
+
+    Returns
+    -------
+    FittedTree
+    """
+    how = Growth(model.alpha, smallest_leaf(model, table), model.max_depth, model.bonferroni, model.criterion)
+    encoding = None
+    if model.encoding == "piecewise":
+        encoding = PiecewiseLinear.fit(table.inputs[~held_out], numeric, model.n_bins)
+    n_inputs = table.inputs.shape[1] if encoding is None else encoding.n_outputs
+    d = table.raw.shape[1]
+
+    def sizes(hidden: Sequence[int | str], name: str) -> tuple[int, ...]:
+        return (n_inputs, *hidden_sizes(hidden, d, name), 1)
+
+    mean_network = MLP(sizes(model.mean_hidden, "mean_hidden"))
+    device_table = Table(table.inputs, encoding)
+    strategy: FromScratch | Inheriting
+    if model.holdout == "node":
+        variance_network = MLP(sizes(model.variance_hidden, "variance_hidden"), "tanh", "softplus")
+        split_network = MLP(sizes(model.split_hidden, "split_hidden"))
+        training = _training(model, 64, "constant")
+        strategy = FromScratch(
+            table, device_table, split_network, mean_network, variance_network, training, model.validation_fraction,
+            model.n_alternations, progress,
+        )  # fmt: skip
+    else:
+        variance_network = MLP(sizes(model.variance_hidden, "variance_hidden"), "relu", "exp")
+        training = _training(model, batch_size_for(int((~held_out).sum())), "cosine")
+        schedule = Schedule(mean=training, variance=training, max_epochs=model.max_epochs)
+        strategy = Inheriting(
+            table, device_table, encoding, mean_network, variance_network, schedule, held_out, model.inherit, progress
+        )
+    grown = grow(table, n_categories, how, strategy, seed, n_threads, progress)
+    leaves = grown.leaves
+    fitted = TreeModel(
+        grown.tree,
+        mean_network,
+        variance_network,
+        [leaf.mean for leaf in leaves],
+        [[leaf.variance[k] for leaf in leaves] for k in range(len(leaves[0].variance))],
+        encoding,
+    )
+    scored = [leaf.scores for leaf in leaves if leaf.scores is not None]
+    rows = np.concatenate([pair[0] for pair in scored]) if scored else np.zeros(0, dtype=np.intp)
+    scores = np.concatenate([pair[1] for pair in scored]) if scored else np.zeros(0)
+    return FittedTree(fitted, rows, scores, [node.history for node in grown.nodes])
+
+
+def batch_size_for(n_rows: int) -> int:
+    """A batch of about a sixty-fourth of the rows, a power of two from 32 to 256.
+
+    Examples
+    --------
+    >>> from usnrt.recipe import batch_size_for
+    >>> [batch_size_for(n) for n in (400, 6400, 40_000)]
+    [32, 128, 256]
+    """
+    return int(np.clip(2 ** round(np.log2(max(n_rows, 1) / 64)), 32, 256))
+
+
+def _training(model: Any, auto_batch_size: int, schedule: str) -> Training:
+    batch_size = auto_batch_size if model.batch_size == "auto" else model.batch_size
+    return Training(
+        learning_rate=model.learning_rate,
+        batch_size=batch_size,
+        max_epochs=model.max_epochs,
+        schedule=schedule,
+        weight_decay=model.weight_decay,
+        average=model.average,
+    )
