@@ -52,7 +52,7 @@ def test_crps_is_least_near_the_median_and_grows_like_the_distance():
 
 @settings(deadline=None, max_examples=40)
 @given(
-    residuals=st.lists(st.floats(-1e6, 1e6, allow_subnormal=False), min_size=1, max_size=40),
+    residuals=st.lists(st.floats(-1e12, 1e12), min_size=1, max_size=40),
     level=st.floats(1e-9, 1 - 1e-9),
 )
 def test_any_residuals_give_a_proper_distribution(residuals, level):
@@ -65,7 +65,7 @@ def test_any_residuals_give_a_proper_distribution(residuals, level):
     assert np.isfinite([shape.mean, shape.std]).all()
     assert shape.std > 0
     assert (shape.crps(z) >= 0).all()
-    assert (np.diff(shape.cdf(shape.knots)) > 0).all()
+    assert (np.diff(shape.cdf(shape.knots)) >= 0).all()
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 9])

@@ -71,9 +71,9 @@ def solve_quantiles(
         last_step[active] = np.where(inside, np.abs(step), right - left)
 
         exact = np.abs(probability - level) <= 8.0 * EPS * level
-        # A step below the resolution of x, or of the cdf around x, changes nothing.
+        # A step below the resolution of x, or of the cdf around x, is the last.
         still = np.isfinite(step) & (np.abs(step) <= 4.0 * EPS * (np.abs(at) + slope_inverse))
-        x[active] = np.where(exact | still, at, x[active])
+        x[active] = np.where(exact, at, np.where(still, np.clip(moved, left, right), x[active]))
         closed = np.nextafter(left, np.inf) >= right
         x[active] = np.where(closed & ~exact, right, x[active])
         active = active[~(exact | still | closed)]

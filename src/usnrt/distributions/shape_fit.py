@@ -59,8 +59,10 @@ def fit_shape(residuals: ArrayLike, weights: ArrayLike | None = None) -> tuple[F
         tails = levels[[0, 0]]
     # However often a value repeats, the next may be another.
     share = max(1.0 - atom_mass.sum(), 1.0 / (1.0 + values.size))
-    knots, density = _add_atoms(knots, share * density, atoms, (1.0 - share) * _unit_sum(atom_mass), ATOM_WIDTH * unit)
-    return knots, density, share * tails, np.full(2, 1.0 / df)
+    width = max(ATOM_WIDTH * unit, 1e-9 * float(np.abs(atoms).max(initial=0.0)))
+    knots, density = _add_atoms(knots, share * density, atoms, (1.0 - share) * _unit_sum(atom_mass), width)
+    # Between values of very different size a density may underflow.
+    return knots, np.maximum(density, 1e-200 / unit), np.maximum(share * tails, 1e-200), np.full(2, 1.0 / df)
 
 
 def _check(residuals: ArrayLike, weights: ArrayLike | None) -> tuple[Floats, Floats]:
@@ -75,6 +77,7 @@ def _check(residuals: ArrayLike, weights: ArrayLike | None) -> tuple[Floats, Flo
         raise ValueError(f"weights must have shape {values.shape}, however: weights.shape={mass.shape}")
     if not (np.isfinite(mass).all() and (mass > 0).all()):
         raise ValueError("weights must be finite and positive, however: some are not")
+    values = np.where(np.abs(values) < 1e-100, 0.0, values)  # their squares would vanish
     order = np.argsort(values, kind="stable")
     return values[order], mass[order] / mass.sum()
 
