@@ -36,7 +36,7 @@ BUCKET = 64
 WALK = 32
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def deviations(weight, mean, squares, centre, weight_below, sum_below):
     """Mean of |value - centre| and sum of (value - centre)^2 of one side."""
     sum_above = weight * mean - sum_below
@@ -45,7 +45,7 @@ def deviations(weight, mean, squares, centre, weight_below, sum_below):
     return max(absolute, 0.0) / weight, squares + weight * (mean - centre) ** 2
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def _pooled_t(weight_l, mean_l, weight_r, mean_r, within):
     df = weight_l + weight_r - 2.0
     if df <= 0.0:
@@ -53,7 +53,7 @@ def _pooled_t(weight_l, mean_l, weight_r, mean_r, within):
     return (mean_l - mean_r) / sqrt(within / df * (1.0 / weight_l + 1.0 / weight_r))
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def t_of_deviations(weight_l, mean_l, squares_l, weight_r, mean_r, squares_r):
     """Pooled t of the absolute deviations, from each side's mean deviation and sum of squared deviations."""
     squares = squares_l + squares_r
@@ -67,7 +67,7 @@ def t_of_deviations(weight_l, mean_l, squares_l, weight_r, mean_r, squares_r):
     return inf if mean_l > mean_r else -inf
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def t_of_values(weight_l, mean_l, squares_l, weight_r, mean_r, squares_r):
     """Pooled t of the values themselves, from each side's mean and sum of squares about it."""
     within = squares_l + squares_r
@@ -103,22 +103,10 @@ VALUE, LEFT, RIGHT = 0, 1, 2
 # Fenwick tree, base + sign * tree: nothing + tree for the left side, total - tree for the right one.
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _place_of_value(place, centre, side, cells, base, sign, tree, first_step):
+@njit(cache=True, nogil=True)
+def _look_up_value(centre, side, cells, base, sign, tree, first_step):
     """The place behind the last value that is at most `centre`."""
     n, n_buckets = cells.shape[0], tree.shape[0] - 1
-    r, weight, value = place
-    for _ in range(WALK):
-        if r < n and cells[r, VALUE] <= centre:
-            weight += cells[r, side]
-            value += cells[r, side] * cells[r, VALUE]
-            r += 1
-        elif r > 0 and cells[r - 1, VALUE] > centre:
-            r -= 1
-            weight -= cells[r, side]
-            value -= cells[r, side] * cells[r, VALUE]
-        else:
-            return r, weight, value
     bucket, weight, value = 0, 0.0, 0.0
     step = first_step
     while step > 0:
@@ -136,9 +124,9 @@ def _place_of_value(place, centre, side, cells, base, sign, tree, first_step):
     return r, weight, value
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _place_of_weight(limit, side, cells, base, sign, tree, first_step):
-    """The last place whose weight is at most `limit`, found in the tree."""
+@njit(cache=True, nogil=True)
+def _look_up_weight(limit, side, cells, base, sign, tree, first_step):
+    """The last place whose weight is at most `limit`."""
     n, n_buckets = cells.shape[0], tree.shape[0] - 1
     bucket, weight, value = 0, 0.0, 0.0
     step = first_step
@@ -158,7 +146,26 @@ def _place_of_weight(limit, side, cells, base, sign, tree, first_step):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _median(place, half, side, cells, base, sign, tree, first_step):
+def _follow_value(place, centre, side, cells, base, sign, tree, first_step):
+    """The place behind the last value that is at most `centre`, starting from a place that may be near."""
+    n = cells.shape[0]
+    r, weight, value = place
+    for _ in range(WALK):
+        if r < n and cells[r, VALUE] <= centre:
+            weight += cells[r, side]
+            value += cells[r, side] * cells[r, VALUE]
+            r += 1
+        elif r > 0 and cells[r - 1, VALUE] > centre:
+            r -= 1
+            weight -= cells[r, side]
+            value -= cells[r, side] * cells[r, VALUE]
+        else:
+            return r, weight, value
+    return _look_up_value(centre, side, cells, base, sign, tree, first_step)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _follow_median(place, half, side, cells, base, sign, tree, first_step):
     """Median of one side, each row counted `weight` times, and the place behind the lower half.
 
     `half` is half the side's weight; where the lower half ends exactly between two values, their mean is the median.
@@ -180,7 +187,7 @@ def _median(place, half, side, cells, base, sign, tree, first_step):
             break
         steps += 1
     if steps == WALK:
-        r, weight, value = _place_of_weight(limit, side, cells, base, sign, tree, first_step)
+        r, weight, value = _look_up_weight(limit, side, cells, base, sign, tree, first_step)
     median = cells[r, VALUE]
     if weight >= half * (1.0 - SAME_WEIGHT):
         lower = r - 1
@@ -188,7 +195,7 @@ def _median(place, half, side, cells, base, sign, tree, first_step):
             lower -= 1
         if cells[lower, side] == 0.0:
             below = half * (1.0 - SAME_WEIGHT)
-            lower = _place_of_weight(below, side, cells, base, sign, tree, first_step)[0]
+            lower = _look_up_weight(below, side, cells, base, sign, tree, first_step)[0]
         median = cells[lower, VALUE] + (median - cells[lower, VALUE]) / 2
     return median, (r, weight, value)
 
@@ -263,11 +270,11 @@ def scan_cuts(order, allowed, rank, values_by_rank, weight_by_rank, total, min_w
         else:
             if kind == CENTRE_MEAN:
                 centre_l, centre_r = mean_l, mean_r
-                place_l = _place_of_value(place_l, mean_l, LEFT, cells, nothing, 1.0, tree, first_step)
-                place_r = _place_of_value(place_r, mean_r, RIGHT, cells, total, -1.0, tree, first_step)
+                place_l = _follow_value(place_l, mean_l, LEFT, cells, nothing, 1.0, tree, first_step)
+                place_r = _follow_value(place_r, mean_r, RIGHT, cells, total, -1.0, tree, first_step)
             else:
-                centre_l, place_l = _median(place_l, w_l / 2, LEFT, cells, nothing, 1.0, tree, first_step)
-                centre_r, place_r = _median(place_r, w_r / 2, RIGHT, cells, total, -1.0, tree, first_step)
+                centre_l, place_l = _follow_median(place_l, w_l / 2, LEFT, cells, nothing, 1.0, tree, first_step)
+                centre_r, place_r = _follow_median(place_r, w_r / 2, RIGHT, cells, total, -1.0, tree, first_step)
             dev_l, dev2_l = deviations(w_l, mean_l, squares_l, centre_l, place_l[1], place_l[2])
             dev_r, dev2_r = deviations(w_r, mean_r, squares_r, centre_r, place_r[1], place_r[2])
             t = t_of_deviations(w_l, dev_l, dev2_l, w_r, dev_r, dev2_r)
@@ -279,7 +286,7 @@ def scan_cuts(order, allowed, rank, values_by_rank, weight_by_rank, total, min_w
     return best, best_t, n_candidates
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def _sums_below_rank(mask, limit, start, ranks, weight_before, sum_before):
     """Weight and weighted sum of the rows of the groups in `mask` whose rank is below `limit`."""
     weight, value = 0.0, 0.0
@@ -297,7 +304,7 @@ def _sums_below_rank(mask, limit, start, ranks, weight_before, sum_before):
     return weight, value
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def _median_of_groups(mask, half, start, ranks, weight_before, sum_before, values_by_rank):
     n = values_by_rank.shape[0]
     # smallest number of ranks that hold at least, and more than, half the weight
@@ -319,7 +326,7 @@ def _median_of_groups(mask, half, start, ranks, weight_before, sum_before, value
     return lower + (values_by_rank[low - 1] - lower) / 2
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def _moments_of_groups(mask, group_weight, group_mean, group_squares):
     weight, mean, squares = 0.0, 0.0, 0.0
     for g in range(group_weight.shape[0]):
