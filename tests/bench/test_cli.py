@@ -3,7 +3,10 @@
 import pytest
 from typer.testing import CliRunner
 
+from usnrt.bench import RECIPES, Recipe
 from usnrt.bench.cli import bench_app
+
+CONSTANT = "usnrt.bench.constant:ConstantNormal"
 
 GRID = ["-d", "generated-jump-50", "-r", "constant-normal", "--seed", "42", "--quiet"]
 
@@ -47,6 +50,26 @@ def test_a_failed_cell_shows_in_the_exit_code(bench):
     assert bench(*words, "--retry").exit_code == 1
 
 
+def test_an_interrupted_run_says_how_to_go_on(bench, monkeypatch):
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("usnrt.bench.run_grid", interrupted)
+    result = bench("run", *GRID)
+    assert (result.exit_code, result.output) == (130, "stopped: the same command goes on from here\n")
+
+
+def test_forget(bench, monkeypatch):
+    bench("run", *GRID, "-r", "constant-normal?delay=0.01")
+    assert bench("forget", "--outdated").output == "0 records removed\n"
+    monkeypatch.setitem(RECIPES, "constant-normal", Recipe("constant-normal", CONSTANT, changes={"delay": 0.02}))
+    # The other recipe names its delay itself, so nothing has changed for it.
+    assert bench("forget", "--outdated").output == "1 records removed\n"
+    assert bench("forget", "-r", "constant-normal?delay=0.01", "-d", "power").output == "0 records removed\n"
+    assert bench("forget", "-r", "constant-normal?delay=0.01").output == "1 records removed\n"
+    assert bench("status").output == "no records in results yet\n"
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -66,6 +89,7 @@ def test_a_failed_cell_shows_in_the_exit_code(bench):
             "error: cluster must be the address of a Dask scheduler, however: ",
         ),
         (["status"], "error: store must be a folder that 'bench run' has filled, however: results is not\n"),
+        (["forget"], "error: forget needs --dataset, --recipe or --outdated\n"),
         (["page"], "error: store must be a folder that 'bench run' has filled, however: results is not\n"),
     ],
 )

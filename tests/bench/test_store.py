@@ -193,6 +193,17 @@ def test_unreadable_stores_say_so(tmp_path):
         Store(newer)
 
 
+def test_a_forgotten_cell_is_run_again(store):
+    fill(store)
+    assert store.forget(CELL)
+    assert store.status(CELL) == "missing"
+    assert not path_of(store, ".npz").exists()
+    assert not store.forget(CELL)
+    store.fail(store.claim(CELL), "no")
+    store.claim(CELL, retry=True)
+    assert not store.forget(CELL)  # somebody works on it
+
+
 def test_a_missing_record_says_so(store):
     with pytest.raises(KeyError, match="no record of electrical hnn seed 42"):
         store.read(CELL)

@@ -70,7 +70,7 @@ def run_cell(cell: Cell, n_jobs: int = 1) -> tuple[dict[str, Any], Arrays]:
         "fit_seconds": round(fitted - start, 3),
         "predict_seconds": round(predicted - fitted, 3),
         "n_jobs": n_jobs,
-        "settings": {name: _plain(value) for name, value in sorted(model.get_params(deep=False).items())},
+        "settings": settings_of(model),
         "tree": tree,
         "versions": {"python": platform.python_version(), **_versions()},
         "revision": _revision(),
@@ -106,6 +106,11 @@ def predict_rows(model: Any, split: Split) -> Arrays:
         if leaf.ndim == 1:
             arrays["leaf"] = leaf.astype(np.int16)
     return arrays
+
+
+def settings_of(model: Any) -> dict[str, Any]:
+    """A model's parameters as plain values that JSON can hold."""
+    return {name: _plain(value) for name, value in sorted(model.get_params(deep=False).items())}
 
 
 def _versions() -> dict[str, str]:

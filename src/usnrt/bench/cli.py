@@ -20,6 +20,8 @@ def _one_sentence() -> Iterator[None]:
     """What went wrong, as one line for a person; programming errors keep their traceback."""
     try:
         yield
+    except typer.Exit:  # it is a RuntimeError
+        raise
     except (ValueError, ImportError, OSError, KeyError, RuntimeError) as error:
         text = error.args[0] if isinstance(error, KeyError) else error
         typer.echo(f"error: {text}", err=True)
@@ -49,7 +51,11 @@ def run(
         cells = preset_grid(preset) if preset else make_grid(dataset or [], recipe or [], seeds=seed or None)
         if not cells:
             raise ValueError("the grid is empty: no data set was found; name their folder in USNRT_DATA")
-        summary = run_grid(cells, Store(store), jobs, cluster, retry, Reporter(quiet=quiet))
+        try:
+            summary = run_grid(cells, Store(store), jobs, cluster, retry, Reporter(quiet=quiet))
+        except KeyboardInterrupt:
+            typer.echo("stopped: the same command goes on from here", err=True)
+            raise typer.Exit(130) from None
     typer.echo(f"{summary.done} done, {summary.failed} failed, {summary.skipped} there already or in work elsewhere")
     if summary.failed:
         raise typer.Exit(1)
@@ -63,6 +69,30 @@ def status(store: StoreOption = Path("results")) -> None:
 
     with _one_sentence():
         typer.echo(status_text(Store(_existing(store))))
+
+
+@bench_app.command()
+def forget(
+    dataset: Annotated[list[str] | None, typer.Option("--dataset", "-d", help="Only of this; may be repeated.")] = None,
+    recipe: Annotated[list[str] | None, typer.Option("--recipe", "-r", help="Only of this; may be repeated.")] = None,
+    outdated: Annotated[bool, typer.Option("--outdated", help="Only where settings have changed since.")] = False,
+    store: StoreOption = Path("results"),
+) -> None:
+    """Remove records, so that 'run' makes them again: of a data set, of a recipe, or of recipes that have changed."""
+    from usnrt.bench import Store
+    from usnrt.bench.status import cells_of
+    from usnrt.bench.status import outdated as outdated_cells
+
+    with _one_sentence():
+        if not (dataset or recipe or outdated):
+            raise ValueError("forget needs --dataset, --recipe or --outdated")
+        opened = Store(_existing(store))
+        chosen = [
+            cell
+            for cell in (outdated_cells(opened) if outdated else cells_of(opened))
+            if (not dataset or cell.dataset in dataset) and (not recipe or cell.recipe in recipe)
+        ]
+        typer.echo(f"{sum(opened.forget(cell) for cell in chosen)} records removed")
 
 
 @bench_app.command()

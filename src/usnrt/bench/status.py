@@ -1,8 +1,12 @@
 """What a store holds, as text."""
 
 from collections import Counter, defaultdict
+from typing import Any
+from urllib.parse import unquote
 
+from usnrt.bench.cells import settings_of
 from usnrt.bench.grid import Cell, protocol_seeds
+from usnrt.bench.recipes import get_recipe
 from usnrt.bench.store import Store
 
 
@@ -17,7 +21,7 @@ def status_text(store: Store) -> str:
     -------
     str
     """
-    seen = _cells_of(store)
+    seen = cells_of(store)
     states = {cell: store.status(cell) for cell in seen}
     if not states:
         return f"no records in {store.root} yet"
@@ -44,10 +48,33 @@ def status_text(store: Store) -> str:
     return "\n".join(lines)
 
 
-def _cells_of(store: Store) -> list[Cell]:
-    """Every cell with a record or a claim, in the order of its path."""
-    from urllib.parse import unquote
+def outdated(store: Store) -> list[Cell]:
+    """Done cells whose recipe has other settings now than when they were run.
 
+    Parameters
+    ----------
+    store : Store
+
+    Returns
+    -------
+    list of Cell
+    """
+    old = []
+    for record in store.records():
+        if record.status == "done":
+            model = get_recipe(record.cell.recipe).build(random_state=record.cell.seed)
+            if _compared(settings_of(model)) != _compared(record.meta["settings"]):
+                old.append(record.cell)
+    return old
+
+
+def _compared(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings without those that change no result."""
+    return {name: value for name, value in settings.items() if name not in ("n_jobs", "verbose", "callbacks")}
+
+
+def cells_of(store: Store) -> list[Cell]:
+    """Every cell with a record or a claim, in the order of its path."""
     paths = sorted(
         {
             path.with_suffix("")

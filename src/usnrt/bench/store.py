@@ -190,6 +190,15 @@ class Store:
             if self._owns(claim):
                 self._path(claim.cell, ".claim").unlink(missing_ok=True)
 
+    def forget(self, cell: Cell) -> bool:
+        """Remove a cell's record, so that it is run again; False when it is in work or has none."""
+        with self._mutex():
+            if self._holder(cell) or not self._path(cell, ".json").exists():
+                return False
+            self._path(cell, ".json").unlink()
+            self._path(cell, ".npz").unlink(missing_ok=True)
+        return True
+
     def finish(self, claim: Claim, meta: dict[str, Any], arrays: Arrays) -> bool:
         """Write the record of a done cell; False when the claim was taken over meanwhile, and nothing is written."""
         return self._write(claim, {**meta, "status": "done"}, arrays)
