@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
+
 
 def check_number(name: str, value: Any, low: float, high: float, *, include_low: bool = False) -> None:
     """A number strictly between two bounds (the lower one included if asked).
@@ -22,8 +24,8 @@ def check_number(name: str, value: Any, low: float, high: float, *, include_low:
         raise ValueError(f"{name} must be in {opening}{low:g}, {high:g}), however: {name}={value!r}")
 
 
-def check_whole(name: str, value: Any, low: int, *, optional: bool = False) -> None:
-    """A whole number from a bound on, or None if that is allowed.
+def check_whole(name: str, value: Any, low: int, high: int | None = None, *, optional: bool = False) -> None:
+    """A whole number from a bound on (up to another one if given), or None if that is allowed.
 
     Examples
     --------
@@ -35,9 +37,45 @@ def check_whole(name: str, value: Any, low: int, *, optional: bool = False) -> N
     """
     if optional and value is None:
         return
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < low:
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not is_whole or value < low or (high is not None and value > high):
+        up_to = "on" if high is None else f"to {high}"
         none = " or None" if optional else ""
-        raise ValueError(f"{name} must be a whole number from {low} on{none}, however: {name}={value!r}")
+        raise ValueError(f"{name} must be a whole number from {low} {up_to}{none}, however: {name}={value!r}")
+
+
+def check_flag(name: str, value: Any) -> None:
+    """True or False.
+
+    Examples
+    --------
+    >>> from usnrt.checks import check_flag
+    >>> check_flag("bonferroni", "yes")
+    Traceback (most recent call last):
+        ...
+    ValueError: bonferroni must be True or False, however: bonferroni='yes'
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, however: {name}={value!r}")
+
+
+def check_running(n_jobs: Any, verbose: Any, callbacks: Any) -> None:
+    """The parameters that say how a fit runs, not what it learns.
+
+    Examples
+    --------
+    >>> from usnrt.checks import check_running
+    >>> check_running(n_jobs=0, verbose=0, callbacks=None)
+    Traceback (most recent call last):
+        ...
+    ValueError: n_jobs must be a whole number other than 0 or None, however: n_jobs=0
+    """
+    if n_jobs is not None and (not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0):
+        raise ValueError(f"n_jobs must be a whole number other than 0 or None, however: n_jobs={n_jobs!r}")
+    if not isinstance(verbose, bool):
+        check_whole("verbose", verbose, 0)
+    if callbacks is not None and not (isinstance(callbacks, Iterable) and all(map(callable, callbacks))):
+        raise ValueError(f"callbacks must be a list of callables or None, however: callbacks={callbacks!r}")
 
 
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.base import TrainingTable
-from usnrt.checks import check_choice, check_number, check_whole
-from usnrt.nn.device import Table
+from usnrt.checks import check_choice, check_flag, check_number, check_running, check_whole
+from usnrt.nn.device import MARGIN, Table
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.mlp import MLP, hidden_sizes
 from usnrt.nn.train import History, Training
@@ -73,8 +73,10 @@ def check_parameters(model: Any) -> None:
     check_whole("max_leaves", model.max_leaves, 1)
     check_whole("min_samples_leaf", model.min_samples_leaf, 1, optional=True)
     check_whole("max_depth", model.max_depth, 0, optional=True)
+    check_flag("bonferroni", model.bonferroni)
     check_choice("criterion", model.criterion, CRITERIA)
     check_choice("holdout", model.holdout, ("tree", "node"))
+    check_flag("inherit", model.inherit)
     if model.encoding is not None:
         check_choice("encoding", model.encoding, ("piecewise",))
     check_whole("n_bins", model.n_bins, 1)
@@ -83,12 +85,13 @@ def check_parameters(model: Any) -> None:
     check_number("weight_decay", model.weight_decay, 0, np.inf, include_low=True)
     check_number("average", model.average, 0, 1, include_low=True)
     if model.batch_size != "auto":
-        check_whole("batch_size", model.batch_size, 1)
+        check_whole("batch_size", model.batch_size, 1, MARGIN)
     check_whole("max_epochs", model.max_epochs, 1)
     check_number("validation_fraction", model.validation_fraction, 0, 1)
     check_number("calibration_fraction", model.calibration_fraction, 0, 1, include_low=True)
     if model.calibration is not None:
         check_choice("calibration", model.calibration, ("leaf", "global"))
+    check_running(model.n_jobs, model.verbose, model.callbacks)
     if model.holdout == "node" and (model.inherit or model.encoding is not None):
         raise ValueError(
             "holdout='node' trains every node from nothing on plain numbers: inherit must be False and encoding None, "

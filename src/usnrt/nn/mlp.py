@@ -1,6 +1,6 @@
 """The network of this library: a multilayer perceptron, described by plain values so that jax can cache programs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,7 +95,7 @@ def hidden_sizes(hidden: Sequence[int | str], n_features: int, name: str = "hidd
     (256, 128)
     """
     sizes = []
-    for size in hidden if not isinstance(hidden, str) else [hidden]:
+    for size in hidden if isinstance(hidden, Iterable) and not isinstance(hidden, str) else [hidden]:
         try:
             units = round(float(size[:-1]) * n_features) if isinstance(size, str) and size.endswith("d") else int(size)
         except (TypeError, ValueError):
