@@ -1,14 +1,19 @@
 """A cell of a real tree keeps everything tables and figures need."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from usnrt.bench import Cell, Store, load_split
 from usnrt.bench.cells import QUANTILE_LEVELS, run_cell
+from usnrt.bench.constant import ConstantNormal
 from usnrt.bench.figures import FIGURES, draw
 from usnrt.bench.runner import run_grid
 from usnrt.bench.scores import score
+from usnrt.bench.trees import describe_tree
 from usnrt.datasets import make_heteroscedastic
+from usnrt.distributions import Normal
 
 TREE = "usnrt-paper?min_samples_leaf=150&max_epochs=15"
 
@@ -67,12 +72,33 @@ def test_the_tree_is_described(tree_cell):
 
 
 def test_categorical_roots_have_a_curve_but_no_plane():
-    meta, arrays = run_cell(Cell("generated-categorical-600", f"{TREE}&max_depth=1", 42))
-    assert meta["tree"]["n_leaves"] == 2
-    assert meta["tree"]["curve_feature"] != "x0"
-    assert "root_feature" not in meta["tree"]
-    assert "root_x" not in arrays
-    assert np.isfinite(arrays["curve_std"]).all()
+    split = load_split("generated-categorical-600", 42)
+    model = ConstantNormal().fit(split.X_train, split.y_train)
+    model.tree_ = SimpleNamespace(  # the root asks for the category x0, its right child for x2
+        feature=np.array([0, -1, 2, -1, -1]),
+        threshold=np.array([np.nan, np.nan, 0.3, np.nan, np.nan]),
+        n_rows=np.array([480.0, 200.0, 280.0, 100.0, 180.0]),
+        residual_std=np.array([1.0, 0.2, 1.0, 0.5, 1.5]),
+        max_depth=2,
+    )
+    model.heterogeneity_ = 0.7
+    asked = []
+    model.predict_dist = lambda rows: asked.append(rows) or Normal(np.zeros(len(rows)), np.ones(len(rows)))
+    facts, arrays = describe_tree(model, split)
+    assert facts == {
+        "n_leaves": 3,
+        "max_depth": 2,
+        "leaf_rows": [200.0, 100.0, 180.0],
+        "leaf_residual_std": [0.2, 0.5, 1.5],
+        "heterogeneity": 0.7,
+        "curve_feature": "x2",
+    }
+    assert set(arrays) == {"curve_x", "curve_std"}
+    (rows,) = asked
+    np.testing.assert_array_equal(rows["x2"], arrays["curve_x"])
+    assert rows["x0"].dtype == split.X_train["x0"].dtype
+    assert set(rows["x0"]) == {split.X_train["x0"].mode()[0]}
+    assert set(rows["x1"]) == {split.X_train["x1"].mean()}
 
 
 def test_models_without_a_tree_have_none():
