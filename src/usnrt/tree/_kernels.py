@@ -13,7 +13,8 @@ does not notice changes in other files.
 from math import inf, sqrt
 
 import numpy as np
-from numba import njit
+
+from usnrt.tree._jit import kernel
 
 # What the two-sample t-test compares between the sides.
 CENTRE_MEAN = 0  # |value - the side's mean|: Levene
@@ -36,7 +37,7 @@ BUCKET = 64
 WALK = 32
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def deviations(weight, mean, squares, centre, weight_below, sum_below):
     """Mean of |value - centre| and sum of (value - centre)^2 of one side."""
     sum_above = weight * mean - sum_below
@@ -45,7 +46,7 @@ def deviations(weight, mean, squares, centre, weight_below, sum_below):
     return max(absolute, 0.0) / weight, squares + weight * (mean - centre) ** 2
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _pooled_t(weight_l, mean_l, weight_r, mean_r, within):
     df = weight_l + weight_r - 2.0
     if df <= 0.0:
@@ -53,7 +54,7 @@ def _pooled_t(weight_l, mean_l, weight_r, mean_r, within):
     return (mean_l - mean_r) / sqrt(within / df * (1.0 / weight_l + 1.0 / weight_r))
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def t_of_deviations(weight_l, mean_l, squares_l, weight_r, mean_r, squares_r):
     """Pooled t of the absolute deviations, from each side's mean deviation and sum of squared deviations."""
     squares = squares_l + squares_r
@@ -67,7 +68,7 @@ def t_of_deviations(weight_l, mean_l, squares_l, weight_r, mean_r, squares_r):
     return inf if mean_l > mean_r else -inf
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def t_of_values(weight_l, mean_l, squares_l, weight_r, mean_r, squares_r):
     """Pooled t of the values themselves, from each side's mean and sum of squares about it."""
     within = squares_l + squares_r
@@ -78,7 +79,7 @@ def t_of_values(weight_l, mean_l, squares_l, weight_r, mean_r, squares_r):
     return inf if mean_l > mean_r else -inf
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def fenwick(values_by_rank, weight_by_rank):
     """Fenwick tree over buckets of ranks: their weights and weighted values, shape (n_buckets + 1, 2)."""
     n = values_by_rank.shape[0]
@@ -103,7 +104,7 @@ VALUE, LEFT, RIGHT = 0, 1, 2
 # Fenwick tree, base + sign * tree: nothing + tree for the left side, total - tree for the right one.
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _look_up_value(centre, side, cells, base, sign, tree, first_step):
     """The place behind the last value that is at most `centre`."""
     n, n_buckets = cells.shape[0], tree.shape[0] - 1
@@ -124,7 +125,7 @@ def _look_up_value(centre, side, cells, base, sign, tree, first_step):
     return r, weight, value
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _look_up_weight(limit, side, cells, base, sign, tree, first_step):
     """The last place whose weight is at most `limit`."""
     n, n_buckets = cells.shape[0], tree.shape[0] - 1
@@ -145,7 +146,7 @@ def _look_up_weight(limit, side, cells, base, sign, tree, first_step):
     return r, weight, value
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def _follow_value(place, centre, side, cells, base, sign, tree, first_step):
     """The place behind the last value that is at most `centre`, starting from a place that may be near."""
     n = cells.shape[0]
@@ -164,7 +165,7 @@ def _follow_value(place, centre, side, cells, base, sign, tree, first_step):
     return _look_up_value(centre, side, cells, base, sign, tree, first_step)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def _follow_median(place, half, side, cells, base, sign, tree, first_step):
     """Median of one side, each row counted `weight` times, and the place behind the lower half.
 
@@ -200,7 +201,7 @@ def _follow_median(place, half, side, cells, base, sign, tree, first_step):
     return median, (r, weight, value)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def scan_cuts(order, allowed, rank, values_by_rank, weight_by_rank, total, min_weight, kind, every):
     """Test every allowed cut along an order of the rows.
 
@@ -286,7 +287,7 @@ def scan_cuts(order, allowed, rank, values_by_rank, weight_by_rank, total, min_w
     return best, best_t, n_candidates
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _sums_below_rank(mask, limit, start, ranks, weight_before, sum_before):
     """Weight and weighted sum of the rows of the groups in `mask` whose rank is below `limit`."""
     weight, value = 0.0, 0.0
@@ -304,7 +305,7 @@ def _sums_below_rank(mask, limit, start, ranks, weight_before, sum_before):
     return weight, value
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _median_of_groups(mask, half, start, ranks, weight_before, sum_before, values_by_rank):
     n = values_by_rank.shape[0]
     # smallest number of ranks that hold at least, and more than, half the weight
@@ -326,7 +327,7 @@ def _median_of_groups(mask, half, start, ranks, weight_before, sum_before, value
     return lower + (values_by_rank[low - 1] - lower) / 2
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _moments_of_groups(mask, group_weight, group_mean, group_squares):
     weight, mean, squares = 0.0, 0.0, 0.0
     for g in range(group_weight.shape[0]):
@@ -340,7 +341,7 @@ def _moments_of_groups(mask, group_weight, group_mean, group_squares):
     return weight, mean, squares
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def scan_subsets(masks, group, row_by_rank, values_by_rank, weight, min_weight, kind):
     """Test the division of groups of rows into two sides, for every bit mask of left groups.
 

@@ -1,9 +1,9 @@
 """The compiled walk of rows from the root to their leaves."""
 
-from numba import njit
+from usnrt.tree._jit import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def route(table, n_rows, row_step, column_step, feature, threshold, left, right, missing_left, category_row,
           left_categories, larger_left, out):  # fmt: skip
     """Walk every row from the root to its leaf; `table` is the raw memory of an (n_rows, n_features) array."""
