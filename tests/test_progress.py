@@ -137,7 +137,7 @@ def test_an_exception_in_a_callback_ends_the_fit_and_its_threads(data, n_jobs, e
     threads_before = threading.active_count()
     model = quick(callbacks=[stop], n_jobs=n_jobs)
     if node == "root":  # would take days: that it returns at all shows that the thread was told to stop
-        model.set_params(max_epochs=10**9, patience=10**9)
+        model.set_params(max_epochs=10**9, learning_rate=1e-30)
     before = dict(vars(model))
     with pytest.raises(type(error)) as caught:
         model.fit(*data)
@@ -170,8 +170,8 @@ rng = np.random.default_rng(0)
 X = rng.uniform(-1, 1, (600, 2))
 y = X[:, 1] + np.where(X[:, 0] > 0, 1.0, 0.1) * rng.normal(size=600)
 heard = lambda event: event.epoch == 3 and print("training", flush=True)
-# would take days if it were not interrupted
-model = USNRTRegressor.paper(max_epochs=10**9, patience=10**9, random_state=0, callbacks=[heard], n_jobs=2)
+# losses that do not move never stop early: it would take days if it were not interrupted
+model = USNRTRegressor.paper(max_epochs=10**9, learning_rate=1e-30, random_state=0, callbacks=[heard], n_jobs=2)
 try:
     model.fit(X, y)
 except KeyboardInterrupt:

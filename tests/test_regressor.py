@@ -37,10 +37,14 @@ def assert_same_bits(one, other, X):
     """Same tree, same networks, same answers."""
     np.testing.assert_array_equal(one.predict(X, return_std=True), other.predict(X, return_std=True))
     np.testing.assert_array_equal(one.tree_.threshold, other.tree_.threshold)
-    for left, right in zip(one.mean_params_ + one.variance_params_, other.mean_params_ + other.variance_params_):
-        for (w1, b1), (w2, b2) in zip(left, right, strict=True):
-            np.testing.assert_array_equal(w1, w2)
-            np.testing.assert_array_equal(b1, b2)
+    for left, right in zip(weights_of(one), weights_of(other), strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
+def weights_of(model):
+    """All weight matrices and biases of all networks."""
+    networks = [*model.model_.mean_params, *itertools.chain(*model.model_.variance_params)]
+    return [array for network in networks for layer in network for array in layer]
 
 
 # -- the same bits ----------------------------------------------------------------------------------------------
@@ -353,9 +357,10 @@ def test_the_answer_is_the_networks_of_the_leaf(data, model):
     inputs = ((X - data[0].mean(axis=0)) / data[0].std(axis=0)).astype(np.float32)
     leaf = model.tree_.leaf_index[model.apply(X)]
     mean, std = model.predict(X, return_std=True)
+    networks = model.model_
     for row in range(len(X)):
         here = inputs[row : row + 1]
-        expected = predict(model.mean_network_, model.mean_params_[leaf[row]], here)[0]
-        variance = predict(model.variance_network_, model.variance_params_[leaf[row]], here)[0]
+        expected = predict(networks.mean_network, networks.mean_params[leaf[row]], here)[0]
+        variance = predict(networks.variance_network, networks.variance_params[0][leaf[row]], here)[0]
         assert mean[row] == pytest.approx(data[1].mean() + data[1].std() * expected, rel=1e-4, abs=1e-4)
         assert std[row] == pytest.approx(data[1].std() * np.sqrt(variance), rel=1e-4)

@@ -1,0 +1,213 @@
+"""Bad input: each with its own sentence, and no state changed, neither of a fresh model nor of a fitted one."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_matrix
+from sklearn.exceptions import NotFittedError
+
+from usnrt import USNRTRegressor
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(size=(60, 3))
+Y = RNG.normal(size=60)
+
+
+def quick(**changes):
+    return USNRTRegressor.paper(**{"max_epochs": 2, "random_state": 0, **changes})
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return quick().fit(X, Y)
+
+
+def with_value(array, place, value):
+    changed = np.array(array, dtype=np.float64)
+    changed[place] = value
+    return changed
+
+
+WHOLE = "must be a whole number from"
+HIDDEN = "must hold whole numbers from 1 on or multiples like '8d', however:"
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "sentence"),
+    [
+        ("alpha", 1.5, "alpha must be in (0, 1), however: alpha=1.5"),
+        ("alpha", "small", "alpha must be in (0, 1), however: alpha='small'"),
+        ("alpha", True, "alpha must be in (0, 1), however: alpha=True"),
+        ("max_leaves", 0, f"max_leaves {WHOLE} 1 on, however: max_leaves=0"),
+        ("max_leaves", 2.5, f"max_leaves {WHOLE} 1 on, however: max_leaves=2.5"),
+        ("min_samples_leaf", 0, f"min_samples_leaf {WHOLE} 1 on or None, however: min_samples_leaf=0"),
+        ("max_depth", -1, f"max_depth {WHOLE} 0 on or None, however: max_depth=-1"),
+        ("bonferroni", "yes", "bonferroni must be True or False, however: bonferroni='yes'"),
+        (
+            "criterion",
+            "gini",
+            "criterion must be one of 'levene', 'brown-forsythe', 'support', 'cart', however: criterion='gini'",
+        ),
+        ("split_hidden", ("8x",), f"split_hidden {HIDDEN} split_hidden=('8x',)"),
+        ("mean_hidden", (0,), f"mean_hidden {HIDDEN} mean_hidden=(0,)"),
+        ("variance_hidden", None, f"variance_hidden {HIDDEN} variance_hidden=None"),
+        ("n_alternations", 0, f"n_alternations {WHOLE} 1 on, however: n_alternations=0"),
+        ("learning_rate", -0.1, "learning_rate must be in (0, inf), however: learning_rate=-0.1"),
+        ("learning_rate", np.nan, "learning_rate must be in (0, inf), however: learning_rate=nan"),
+        ("batch_size", 0, f"batch_size {WHOLE} 1 to 4096, however: batch_size=0"),
+        ("batch_size", 5000, f"batch_size {WHOLE} 1 to 4096, however: batch_size=5000"),
+        ("max_epochs", 0, f"max_epochs {WHOLE} 1 on, however: max_epochs=0"),
+        ("weight_decay", -1, "weight_decay must be in [0, inf), however: weight_decay=-1"),
+        ("average", 1.0, "average must be in [0, 1), however: average=1.0"),
+        ("holdout", "leaf", "holdout must be one of 'tree', 'node', however: holdout='leaf'"),
+        ("inherit", 1, "inherit must be True or False, however: inherit=1"),
+        ("encoding", "spline", "encoding must be one of 'piecewise', however: encoding='spline'"),
+        ("n_bins", 0, f"n_bins {WHOLE} 1 on, however: n_bins=0"),
+        ("calibration", "row", "calibration must be one of 'leaf', 'global', however: calibration='row'"),
+        ("calibration_fraction", 1, "calibration_fraction must be in [0, 1), however: calibration_fraction=1"),
+        ("validation_fraction", 1.0, "validation_fraction must be in (0, 1), however: validation_fraction=1.0"),
+        (
+            "categorical_features",
+            [7],
+            "categorical_features must be positions below 3, however: 7",
+        ),
+        ("n_jobs", 0, "n_jobs must be a whole number other than 0 or None, however: n_jobs=0"),
+        ("n_jobs", "two", "n_jobs must be a whole number other than 0 or None, however: n_jobs='two'"),
+        ("verbose", "much", f"verbose {WHOLE} 0 on, however: verbose='much'"),
+        ("callbacks", 3, "callbacks must be a list of callables or None, however: callbacks=3"),
+        ("callbacks", [3], "callbacks must be a list of callables or None, however: callbacks=[3]"),
+        ("random_state", "a", "'a' cannot be used to seed a numpy.random.RandomState instance"),
+    ],
+)
+def test_bad_parameter_values(parameter, value, sentence):
+    model = quick().set_params(**{parameter: value})
+    before = dict(vars(model))
+    with pytest.raises(ValueError) as caught:
+        model.fit(X, Y)
+    assert str(caught.value) == sentence
+    assert vars(model) == before
+
+
+def test_parameters_that_do_not_go_together():
+    for changes, sentence in (
+        (
+            {"inherit": True},
+            "holdout='node' trains every node from nothing on plain numbers: inherit must be False and encoding None, "
+            "however: inherit=True, encoding=None",
+        ),
+        (
+            {"calibration": "leaf"},
+            "holdout='node' leaves no rows to calibrate with: calibration must be None or calibration_fraction "
+            "positive, however: calibration='leaf'",
+        ),
+    ):
+        with pytest.raises(ValueError) as caught:
+            quick(**changes).fit(X, Y)
+        assert str(caught.value) == sentence
+
+
+TABLES = {
+    "NaN in y": (X, with_value(Y, 4, np.nan), None, "y must be finite, however: y[4]=nan (Input y contains NaN"),
+    "infinity in y": (X, with_value(Y, 0, -np.inf), None, "y must be finite, however: y[0]=-inf (Input y contains NaN"),
+    "text in y": (X, ["a"] * 60, None, "y must hold numbers, however: y[0]='a'"),
+    "no y": (X, None, None, "This USNRTRegressor estimator requires y to be passed, but the target y is None."),
+    "two targets": (X, np.ones((60, 2)), None, "y should be a 1d array, got an array of shape (60, 2) instead."),
+    "no rows": (X[:0], Y[:0], None, "Found array with 0 sample(s) (shape=(0, 3)) while a minimum of 1 is required by"),
+    "no columns": (X[:, :0], Y, None, "Found array with 0 feature(s) (shape=(60, 0)) while a minimum of 1 is required"),
+    "one row": (X[:1], Y[:1], None, "USNRTRegressor needs at least 2 rows, however: n_samples=1"),
+    "lengths differ": (X, Y[:5], None, "Found input variables with inconsistent numbers of samples: [60, 5]"),
+    "one dimension": (X[:, 0], Y, None, "Expected 2D array, got 1D array instead:"),
+    "three dimensions": (X[None], Y, None, "Found array with dim 3, while dim <= 2 is required by USNRTRegressor."),
+    "infinity in X": (with_value(X, (3, 1), np.inf), Y, None, "X must be finite, however: column 'x1' holds infinity"),
+    "a list in X": (
+        np.array([[[1], 2.0], [[3], 4.0]], dtype=object),
+        Y[:2],
+        None,
+        "argument must be a string or a number, however: column 'x0' holds a list",
+    ),
+    "sparse X": (csr_matrix(X), Y, None, "Sparse data was passed for X, but dense data is required."),
+    "negative weight": (X, Y, -np.ones(60), "Negative values in data passed to `sample_weight`."),
+    "no weight at all": (X, Y, np.zeros(60), "Sample weights must contain at least one non-zero number."),
+    "NaN as weight": (X, Y, with_value(np.ones(60), 0, np.nan), "Input sample_weight contains NaN."),
+    "too few weights": (X, Y, np.ones(5), "sample_weight.shape == (5,), expected (60,)!"),
+    "one row has weight": (X, Y, np.eye(60)[0], "USNRTRegressor needs at least 2 rows, however: n_samples=1 has a w"),
+}
+
+
+@pytest.mark.parametrize(("table", "y", "weight", "sentence"), TABLES.values(), ids=TABLES)
+def test_bad_tables_leave_every_model_as_it_was(table, y, weight, sentence, fitted):
+    fresh = quick()
+    before, answers = dict(vars(fitted)), fitted.predict(X, return_std=True)
+    for model in (fresh, fitted):
+        with pytest.raises((ValueError, TypeError)) as caught:
+            model.fit(table, y, sample_weight=weight)
+        assert str(caught.value).startswith(sentence)
+    assert vars(fresh) == vars(quick())
+    with pytest.raises(NotFittedError):
+        fresh.predict(X)
+    assert vars(fitted) == before
+    np.testing.assert_array_equal(fitted.predict(X, return_std=True), answers)
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        (X[:, :2], "X has 2 features, but USNRTRegressor is expecting 3 features as input."),
+        (X[:0], "Found array with 0 sample(s) (shape=(0, 3)) while a minimum of 1 is required by USNRTRegressor."),
+        (X[0], "Expected 2D array, got 1D array instead:"),
+        ([["a", "b", "c"]], "column 'x0' must hold numbers as in fit, however: it holds text"),
+        (with_value(X, (0, 2), np.inf), "X must be finite, however: column 'x2' holds infinity"),
+    ],
+)
+@pytest.mark.parametrize("method", ["predict", "predict_dist", "predict_interval", "predict_variance", "apply"])
+def test_bad_questions(fitted, method, asked, sentence):
+    before = dict(vars(fitted))
+    with pytest.raises(ValueError) as caught:
+        getattr(fitted, method)(asked)
+    assert str(caught.value).startswith(sentence)
+    assert vars(fitted) == before
+
+
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        (
+            "abd",
+            "The feature names should match those that were passed during fit.\nFeature names unseen at fit time:\n- d",
+        ),
+        (
+            "acb",
+            "The feature names should match those that were passed during fit.\nFeature names must be in the same or",
+        ),
+    ],
+)
+def test_other_names_at_predict(names, sentence):
+    model = quick().fit(pd.DataFrame(X, columns=list("abc")), Y)
+    with pytest.raises(ValueError) as caught:
+        model.predict(pd.DataFrame(X, columns=list(names)))
+    assert str(caught.value).startswith(sentence)
+
+
+def test_arrays_for_a_model_that_knows_names_are_warned_of():
+    model = quick().fit(pd.DataFrame(X, columns=list("abc")), Y)
+    with pytest.warns(UserWarning, match="^X does not have valid feature names, but USNRTRegressor was fitted with"):
+        model.predict(X)
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_dist", "predict_interval", "predict_variance", "apply"])
+def test_asking_before_fit(method):
+    with pytest.raises(NotFittedError, match="^This USNRTRegressor instance is not fitted yet"):
+        getattr(quick(), method)(X)
+
+
+@pytest.mark.parametrize("method", ["rules", "get_depth", "get_n_leaves"])
+def test_reading_before_fit(method):
+    with pytest.raises(NotFittedError, match="^This USNRTRegressor instance is not fitted yet"):
+        getattr(quick(), method)()
+
+
+def test_unknown_parameters():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'leaves'"):
+        USNRTRegressor.paper(leaves=3)
+    with pytest.raises(ValueError, match="^Invalid parameter 'leaves' for estimator USNRTRegressor"):
+        USNRTRegressor().set_params(leaves=3)
