@@ -10,7 +10,9 @@ __version__ = "0.1.0"
 
 # public name -> the module it lives in
 _HOME = {
+    "USNRTEnsemble": "usnrt.ensemble",
     "USNRTRegressor": "usnrt.regressor",
+    "load": "usnrt.persistence",
     "export_text": "usnrt.tree.rules",
     "export_graphviz": "usnrt.tree.rules",
     "plot_tree": "usnrt.plotting",

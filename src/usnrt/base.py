@@ -224,6 +224,37 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         }
         return Table({**parts, "total": dist.var()})
 
+    def predict_table(self, X: Any, coverage: float = 0.9) -> Any:
+        """Everything at once, as a table of the library that X came from.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+        coverage : float, default=0.9
+            Of the interval from ``lower`` to ``upper``.
+
+        Returns
+        -------
+        data frame or Table
+            Columns ``mean``, ``std``, ``lower``, ``upper`` and, for models with regions, ``leaf``; a pandas index is
+            kept.
+        """
+        from usnrt.encode import prediction_table
+
+        return prediction_table(self, X, coverage)
+
+    def save(self, path: Any) -> None:
+        """Write the model to one file that `usnrt.load` reads; loading it never runs code.
+
+        Parameters
+        ----------
+        path : str or path-like
+            By custom it ends in ``.usnrt``.
+        """
+        from usnrt.persistence import save
+
+        save(self, path)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True

@@ -1,0 +1,155 @@
+"""What the tree and the ensemble share: regions, and answers calibrated in them."""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from usnrt.base import DistributionalRegressor, read_target
+from usnrt.calibration import Calibration
+from usnrt.checks import check_choice, check_number
+from usnrt.distributions import Distribution
+from usnrt.table import Table
+from usnrt.tree.rules import rules_table
+from usnrt.tree.structure import Tree
+
+
+class CalibratedRegressor(DistributionalRegressor):
+    """A model that knows regions, and may be calibrated in them.
+
+    It sets ``tree_`` and ``calibration_`` in fit, and answers ``_moments(raw)`` with leaf, mean and variance of encoded
+    rows in units of the scaled target.
+    """
+
+    calibration_: Calibration | None
+
+    @property
+    def tree_(self) -> Tree:
+        """The tree of regions in flat arrays."""
+        raise NotImplementedError(f"{type(self).__name__} must define tree_")
+
+    def _moments(self, raw: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+        raise NotImplementedError(f"{type(self).__name__} must define _moments")
+
+    def _distribution(self, raw: NDArray[np.float64]) -> Distribution:
+        leaf, mean, variance = self._moments(raw)
+        assert self.calibration_ is not None
+        return self.calibration_.distribution(mean, np.sqrt(variance), leaf)
+
+    def calibrate(self, X: Any, y: ArrayLike, by: str = "leaf") -> Self:
+        """Learn the spread and shape of the errors anew from fresh rows, and nothing else.
+
+        The coverage of `predict_interval` is then guaranteed, in every leaf, for rows that are exchangeable with
+        these: no assumption is made about the networks or the distribution.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+            Rows that were not used to fit the model.
+        y : array-like of shape (n_samples,)
+        by : {"leaf", "global"}, default="leaf"
+            Whether every leaf, or all together, get a shape of their own.
+
+        Returns
+        -------
+        self
+        """
+        check_choice("by", by, ("leaf", "global"))
+        raw, target = self._encode(X), read_target(y)
+        if len(raw) != len(target):
+            raise ValueError(f"X and y must have the same number of rows, however: {len(raw)} and {len(target)}")
+        leaf, mean, variance = self._moments(raw)
+        scores = ((target - self.target_mean_) / self.target_std_ - mean) / np.sqrt(variance)
+        self.calibration_ = Calibration.from_scores(scores, leaf, np.ones(len(scores)), self.tree_, by)
+        return self
+
+    def predict_interval(self, X: Any, coverage: float | Sequence[float] = 0.9) -> NDArray[np.float64]:
+        """Intervals that hold the target with a stated probability, with equal tails.
+
+        Calibrated models take the order statistics of the held-out errors in the row's leaf (see
+        `usnrt.calibration`): bounds are infinite where the leaf has too few of them for the coverage asked for.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+        coverage : float or sequence of k floats, default=0.9
+            In (0, 1).
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 2), or (n_samples, 2, k) for a sequence
+        """
+        check_is_fitted(self)
+        if self.calibration_ is None:
+            return super().predict_interval(X, coverage)
+        for level in np.atleast_1d(coverage):
+            check_number("coverage", float(level), 0, 1)
+        leaf, mean, variance = self._moments(self._encode(X))
+        mean, std = self.target_mean_ + self.target_std_ * mean, self.target_std_ * np.sqrt(variance)
+        bounds = [self.calibration_.interval(mean, std, leaf, float(level)) for level in np.atleast_1d(coverage)]
+        return bounds[0] if np.ndim(coverage) == 0 else np.stack(bounds, axis=2)
+
+    # -- reading the regions -----------------------------------------------------------------------------------
+
+    @property
+    def n_leaves_(self) -> int:
+        """Number of regions."""
+        return self.tree_.n_leaves
+
+    def apply(self, X: Any) -> NDArray[np.int64]:
+        """The node number of the leaf that each row falls in.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of int of shape (n_samples,)
+        """
+        raw = self._encode(X)
+        return self.tree_.apply(raw)
+
+    def decision_path(self, X: Any) -> Any:
+        """The nodes that each row passes.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scipy.sparse.csr_matrix of shape (n_samples, n_nodes)
+            1 where a row passes a node.
+        """
+        raw = self._encode(X)
+        return self.tree_.decision_path(raw)
+
+    def get_depth(self) -> int:
+        """The longest way from the root to a leaf."""
+        check_is_fitted(self)
+        return self.tree_.max_depth
+
+    def get_n_leaves(self) -> int:
+        """Number of leaves."""
+        check_is_fitted(self)
+        return self.n_leaves_
+
+    @property
+    def heterogeneity_(self) -> float:
+        """Standard deviation of the logarithms of the leaves' residual standard deviations."""
+        leaves = self.tree_.feature < 0
+        return float(np.std(np.log(np.maximum(self.tree_.residual_std[leaves], np.finfo(float).tiny))))
+
+    def rules(self) -> Table:
+        """The regions as a table: rule, rows, residual standard deviation in the target's units, splits on the way.
+
+        Returns
+        -------
+        Table
+            One row a leaf.
+        """
+        check_is_fitted(self)
+        return rules_table(self.tree_, self.columns_)

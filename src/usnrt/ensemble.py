@@ -1,0 +1,246 @@
+"""USNRTEnsemble: several trees on different parts of the rows, calibrated as a whole."""
+
+from itertools import combinations
+from typing import Any, Self
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from usnrt.base import TrainingTable
+from usnrt.calibrated import CalibratedRegressor
+from usnrt.calibration import Calibration
+from usnrt.checks import check_whole
+from usnrt.distributions import Distribution, Mixture, Normal
+from usnrt.progress import Progress
+from usnrt.recipe import FittedTree, check_parameters, fit_tree
+from usnrt.regressor import USNRTRegressor
+from usnrt.tree.structure import Tree
+
+# Share of the rows that two members hold out, to see how far unbiased members are apart.
+PAIRED = 0.25
+# Of the rows that speak for the whole table when a region says how much of its error members share.
+PRIOR_ROWS = 200.0
+
+
+class USNRTEnsemble(CalibratedRegressor):
+    r"""An ensemble of trees, each with its own seed and its own held-out rows.
+
+    Every row is held out by one member at least, so every row trains and every row has an error that its member did
+    not learn from: those errors calibrate the ensemble as a whole. The mean of the members errs less than one of them
+    does. With v the members' variance (noise and their own error), s² the variance between members, and κ the share of
+    the error that members have in common, the variance of the ensemble is
+
+    .. math:: κ v + s² / M
+
+    where κ = 1 - E[s²] / E[v] is measured, region by region, on rows that two members hold out. The first part is
+    ``aleatoric`` (more members would not take it away), the second ``epistemic``, which grows away from the data.
+
+    Parameters
+    ----------
+    estimator : USNRTRegressor, default=None
+        The recipe of the members; None for the default one.
+    n_members : int, default=5
+    categorical_features : list of names or positions, or bool mask, default=None
+        See `USNRTRegressor`.
+    random_state : int, RandomState or None, default=None
+        The same whole number gives the same model, bit for bit, whatever ``n_jobs`` is.
+    n_jobs : int, default=-1
+        Members that are fitted at once; threads, or the workers of a cluster inside
+        ``joblib.parallel_config("dask")``.
+    verbose : int, default=0
+        1 says when a member is done.
+
+    Attributes
+    ----------
+    members_ : list of TreeModel
+    tree_ : Tree
+        The regions: those of the first member.
+    shared_ : ndarray of shape (n_leaves,)
+        κ of each region.
+    calibration_ : Calibration or None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt import USNRTEnsemble, USNRTRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (400, 2))
+    >>> y = X[:, 1] + 0.3 * rng.normal(size=400)
+    >>> quick = USNRTRegressor(max_epochs=20)
+    >>> model = USNRTEnsemble(quick, n_members=3, random_state=0).fit(X, y)
+    >>> model.predict_variance([[0.0, 0.0]]).columns
+    ['aleatoric', 'epistemic', 'total']
+    """
+
+    def __init__(
+        self,
+        estimator: USNRTRegressor | None = None,
+        *,
+        n_members: int = 5,
+        categorical_features: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = -1,
+        verbose: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.n_members = n_members
+        self.categorical_features = categorical_features
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @classmethod
+    def paper(cls, **changes: Any) -> Self:
+        """The paper's ensemble: five of its trees with different seeds, a mixture of their normal distributions.
+
+        Examples
+        --------
+        >>> from usnrt import USNRTEnsemble
+        >>> USNRTEnsemble.paper().estimator.holdout
+        'node'
+        """
+        return cls(**{"estimator": USNRTRegressor.paper(), "n_members": 5, **changes})
+
+    # -- fitting -----------------------------------------------------------------------------------------------
+
+    def _fit(self, table: TrainingTable) -> None:
+        check_whole("n_members", self.n_members, 2)
+        recipe = USNRTRegressor() if self.estimator is None else clone(self.estimator)
+        if not isinstance(recipe, USNRTRegressor):
+            raise TypeError(f"estimator must be a USNRTRegressor or None, however: estimator={self.estimator!r}")
+        check_parameters(recipe)
+        seeds = np.random.SeedSequence(int(check_random_state(self.random_state).randint(2**31 - 1)))
+        held_out = np.zeros((self.n_members, table.n_rows), dtype=bool)
+        if recipe.holdout == "tree" and table.n_rows >= 4 * self.n_members:
+            held_out = draw_folds(table.n_rows, self.n_members, np.random.default_rng(seeds.spawn(1)[0]))
+        # Members side by side; what threads are left over go into each of them.
+        n_jobs = effective_n_jobs(self.n_jobs)
+        n_threads = max(1, n_jobs // self.n_members)
+        fitted: list[FittedTree] = Parallel(n_jobs=n_jobs, prefer="threads", verbose=10 * self.verbose)(
+            delayed(fit_tree)(
+                recipe, table, self.inputs_.numeric_, self.encoder_.n_categories_, held, int(seed.generate_state(1)[0]),
+                n_threads, Progress(0, recipe.callbacks, table.n_rows),
+            )
+            for held, seed in zip(held_out, seeds.spawn(self.n_members))
+        )  # fmt: skip
+        self.members_ = [member.model for member in fitted]
+        self.calibration_ = None
+        self.shared_ = np.ones(self.tree_.n_leaves)
+        self.tree_.residual_mean *= self.target_std_
+        self.tree_.residual_std *= self.target_std_
+        if recipe.calibration is not None and held_out.any():
+            self._calibrate_by_folds(table, held_out, fitted, recipe.calibration)
+
+    def _calibrate_by_folds(
+        self, table: TrainingTable, held_out: NDArray[np.bool_], fitted: list[FittedTree], by: str
+    ) -> None:
+        """Learn from the errors of rows that a member, or two, did not learn from."""
+        scores = np.full(table.n_rows, np.nan)
+        for member in reversed(fitted):  # where two members know an error, that of the first is taken
+            scores[member.held_rows] = member.scores
+        known = np.flatnonzero(np.isfinite(scores))
+        leaf = self.tree_.leaf_of(table.raw)
+        self.shared_ = self._shared_error(table, held_out, leaf)
+        self.calibration_ = Calibration.from_scores(scores[known], leaf[known], table.weight[known], self.tree_, by)
+
+    def _shared_error(
+        self, table: TrainingTable, held_out: NDArray[np.bool_], leaf: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """The share of their error that members have in common, by region.
+
+        Of two members that both do not know a row, half the squared difference of their means is, on average, the
+        variance between members; the rest of a member's variance is common to all.
+        """
+        between, total = np.zeros((2, table.n_rows))
+        pairs = held_out.sum(axis=0) == 2
+        for first, second in combinations(range(self.n_members), 2):
+            rows = np.flatnonzero(pairs & held_out[first] & held_out[second])
+            if len(rows) == 0:
+                continue
+            raw, inputs = table.raw[rows], table.inputs[rows]
+            _, mean_1, variance_1 = self.members_[first].moments(raw, inputs)
+            _, mean_2, variance_2 = self.members_[second].moments(raw, inputs)
+            total[rows] = (variance_1 + variance_2) / 2
+            # A ratio a row, and no row may speak for many: noise-free corners must not drown the rest.
+            between[rows] = np.minimum((mean_1 - mean_2) ** 2 / 2 / total[rows], 4.0)
+        weight = table.weight * pairs
+        if weight.sum() == 0:
+            return np.ones(self.tree_.n_leaves)
+        everywhere = np.average(between, weights=weight)
+        n_leaves = self.tree_.n_leaves
+        here = np.bincount(leaf, weights=weight, minlength=n_leaves)
+        sums = np.bincount(leaf, weights=weight * between, minlength=n_leaves)
+        ratio = (sums + PRIOR_ROWS * everywhere) / (here + PRIOR_ROWS)
+        return np.clip(1.0 - ratio, 0.05, 1.0)
+
+    # -- answers -----------------------------------------------------------------------------------------------
+
+    @property
+    def tree_(self) -> Tree:
+        """The regions of the first member."""
+        return self.members_[0].tree
+
+    def _members_moments(self, raw: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Means and variances of all members, each of shape (n, n_members)."""
+        inputs, n_threads = self.inputs_.transform(raw), effective_n_jobs(self.n_jobs)
+        answers = [member.moments(raw, inputs, n_threads) for member in self.members_]
+        return np.stack([mean for _, mean, _ in answers], axis=1), np.stack([v for _, _, v in answers], axis=1)
+
+    def _parts(
+        self, raw: NDArray[np.float64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Leaf, mean, aleatoric and epistemic variance."""
+        leaf = self.tree_.leaf_of(raw)
+        means, variances = self._members_moments(raw)
+        epistemic = means.var(axis=1, ddof=1) / self.n_members
+        return leaf, means.mean(axis=1), self.shared_[leaf] * variances.mean(axis=1), epistemic
+
+    def _moments(self, raw: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+        leaf, mean, aleatoric, epistemic = self._parts(raw)
+        return leaf, mean, aleatoric + epistemic
+
+    def _distribution(self, raw: NDArray[np.float64]) -> Distribution:
+        if self.calibration_ is None:
+            means, variances = self._members_moments(raw)
+            return Mixture([Normal(mean, np.sqrt(variance)) for mean, variance in zip(means.T, variances.T)])
+        leaf, mean, aleatoric, epistemic = self._parts(raw)
+        dist = self.calibration_.distribution(mean, np.sqrt(aleatoric + epistemic), leaf)
+        # The shape of a region may be wider or narrower than the networks said; both parts are stretched alike.
+        stretch = dist.var() / (aleatoric + epistemic)
+        return dist.with_parts(aleatoric * stretch, epistemic * stretch)
+
+
+def draw_folds(n_rows: int, n_members: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Which rows each member holds out: every row by one member, a quarter of them by two.
+
+    Parameters
+    ----------
+    n_rows, n_members : int
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    ndarray of bool of shape (n_members, n_rows)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.ensemble import draw_folds
+    >>> held_out = draw_folds(1000, 5, np.random.default_rng(0))
+    >>> held_out.sum(axis=1)
+    array([250, 250, 250, 250, 250])
+    >>> np.bincount(held_out.sum(axis=0))
+    array([  0, 750, 250])
+    """
+    held_out = np.zeros((n_members, n_rows), dtype=bool)
+    shuffled = rng.permutation(n_rows)
+    n_paired = round(PAIRED * n_rows)
+    pairs = list(combinations(range(n_members), 2))
+    for place, row_group in enumerate(np.array_split(shuffled[:n_paired], len(pairs))):
+        held_out[np.ix_(pairs[place], row_group)] = True
+    for member, row_group in enumerate(np.array_split(shuffled[n_paired:], n_members)):
+        held_out[member, row_group] = True
+    return held_out
