@@ -202,6 +202,17 @@ def test_centres_that_jump_far_are_followed(criterion, center, shape):
 
 
 @pytest.mark.parametrize("criterion", SEARCHES)
+@pytest.mark.parametrize("min_samples_leaf", [1, 60])
+def test_many_rows_with_weights_missing_values_and_outliers_equal_brute_force(criterion, min_samples_leaf):
+    rng = np.random.default_rng(11)
+    X = rng.normal(size=(400, 1))
+    X[rng.uniform(size=400) < 0.1] = np.nan
+    residuals = rng.standard_t(1.2, size=400).round(2)
+    weight = rng.integers(0, 4, size=400)
+    check_against_brute_force(X, residuals, weight, np.array([0]), min_samples_leaf, criterion)
+
+
+@pytest.mark.parametrize("criterion", SEARCHES)
 def test_rows_select_the_node(criterion):
     rng = np.random.default_rng(1)
     X, residuals = np.asfortranarray(rng.normal(size=(300, 3))), rng.normal(size=300)
@@ -389,3 +400,6 @@ def test_bad_input_is_named():
     with pytest.raises(ValueError) as error:
         best_split(X - [0, 1], np.zeros(4), n_categories=[0, 3])
     assert str(error.value) == "codes of categories must be in 0..2 or NaN, however: -1..-1"
+    with pytest.raises(ValueError) as error:
+        best_split(X, [0.0, np.nan, np.inf, 1.0])
+    assert str(error.value) == "residuals must be finite, however: 2 of 4 entries are not"

@@ -262,4 +262,6 @@ def _aligned(name: str, values: ArrayLike, n: int) -> NDArray[np.float64]:
     array = np.array(values, dtype=np.float64)  # a copy: read-only arrays would need kernels of their own
     if array.shape != (n,):
         raise ValueError(f"{name} must have shape ({n},), one entry a row of the node, however: {array.shape}")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite, however: {(~np.isfinite(array)).sum()} of {n} entries are not")
     return array
