@@ -31,11 +31,11 @@ class EvidentialLoss:
 
     Parameters
     ----------
-    coefficient : float
+    lam : float
         :math:`\lambda`, the price of evidence.
     """
 
-    coefficient: float = 0.01
+    lam: float = 0.01
 
     def __call__(self, outputs: Any, target: Any) -> Any:
         """A value a row, shape (batch,), for outputs of shape (batch, 4)."""
@@ -50,7 +50,7 @@ class EvidentialLoss:
             + (alpha + 0.5) * jnp.log1p(distance * (nu / omega) * distance)
             + _log_gamma_ratio(alpha)
         )
-        return nll + self.coefficient * distance * (2.0 * nu + alpha)
+        return nll + self.lam * distance * (2.0 * nu + alpha)
 
 
 def nig_parameters(outputs: Any, softplus: Any) -> tuple[Any, Any, Any, Any]:

@@ -10,11 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from usnrt.nn.dropout import LOG_VARIANCE_BOUNDS
+from usnrt.nn.forward import ONE_BLAS_THREAD
+from usnrt.tree._jit import kernel
 
 # Rows worked off at once. One size for all, the last chunk padded, so that the bits of an answer never change.
 CHUNK = 256
@@ -64,13 +64,12 @@ def predict_passes(
         chunk[:, : stop - start] = x[start:stop].T
         moments[:, start:stop] = _moments(weights, biases, masks, chunk, *LOG_VARIANCE_BOUNDS)[:, : stop - start]
 
-    # Our threads do the sharing; a second layer of threads in BLAS would only get in their way.
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor(n_threads) as pool:
+    with ONE_BLAS_THREAD, ThreadPoolExecutor(n_threads) as pool:
         list(pool.map(answer, range(0, len(x), CHUNK)))
     return moments[0], moments[1], moments[2]
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _moments(weights, biases, masks, x, low, high):  # type: ignore[no-untyped-def]
     """Mean, variance and mean noise over the passes for a chunk of rows x (n_inputs, n_rows), shape (3, n_rows)."""
     n_passes, n_rows = masks[0].shape[0], x.shape[1]

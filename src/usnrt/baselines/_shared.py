@@ -1,0 +1,309 @@
+"""What the network models of this folder share: parameters, recipes, held-out rows, progress, spread.
+
+The models are dataclasses: scikit-learn reads parameters from the signature of ``__init__``, which a dataclass writes
+from its fields, so that a parameter of all models stands here once.
+"""
+
+import functools
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from usnrt.base import DistributionalRegressor, TrainingTable
+from usnrt.checks import check_choice, check_flag, check_number, check_running, check_whole
+from usnrt.distributions import Distribution
+from usnrt.nn.device import MARGIN, Table
+from usnrt.nn.mlp import Params, hidden_sizes
+from usnrt.nn.train import History, Training, train
+from usnrt.progress import FitStopped, Progress
+from usnrt.rows import draw_validation
+
+# With fewer held-out rows than this their spread says too little to correct a model by it.
+MIN_ROWS_TO_CALIBRATE = 30
+
+# How the paper trains every network.
+PAPER_TRAINING: dict[str, Any] = {
+    "learning_rate": 0.01,
+    "batch_size": 64,
+    "max_epochs": 1000,
+    "patience": None,
+    "schedule": "constant",
+    "weight_decay": 0.0,
+    "validation_fraction": 0.2,
+    "calibrate": False,
+}
+
+_SHARED_PARAMETERS = """\
+learning_rate : float, default={model.learning_rate}
+        Adam's step size, at the start if the schedule lowers it.
+    batch_size : int, default={model.batch_size}
+    max_epochs : int, default={model.max_epochs}
+    patience : int, default={model.patience}
+        Epochs without a better validation loss after which training stops; None for the rule of the paper's code.
+    schedule : {{"constant", "cosine"}}, default="{model.schedule}"
+        Whether the step size stays or falls to 0 over ``max_epochs``.
+    weight_decay : float, default={model.weight_decay}
+        Share of each weight, times the step size, that every step takes away (AdamW).
+    validation_fraction : float, default={model.validation_fraction}
+        Share of the rows that is held out, for early stopping and for ``calibrate``.
+    calibrate : bool, default=True
+        Whether to stretch all distributions about their means by the one factor that makes the held-out rows most
+        likely.
+    categorical_features : list of names or positions, or bool mask, default=None
+        Columns of whole numbers that are codes of categories. Text and category columns are found by themselves.
+    random_state : int, RandomState or None, default=None
+        The same whole number gives the same model, bit for bit, whatever ``n_jobs`` is.
+    n_jobs : int, default=-1
+        Threads; -1 for all cores.
+    verbose : int, default=0
+        1 shows a progress bar, 2 says more in a log.
+    callbacks : list of callables, default=None
+        Each is called with a `usnrt.progress.FitEvent` after every epoch."""
+
+
+@dataclass
+class Lesson:
+    """One network model being trained: the rows to learn from and everything that training needs.
+
+    Attributes
+    ----------
+    table : TrainingTable
+    inputs : usnrt.nn.device.Table
+        The network inputs on the device.
+    train_rows, valid_rows : ndarray of int
+    how : Training
+    rng : numpy.random.Generator
+    report : callable
+        ``report(name)`` gives what a training of that name calls with epoch, training loss and validation loss.
+    history : dict of str to History
+    """
+
+    table: TrainingTable
+    inputs: Any
+    train_rows: NDArray[np.intp]
+    valid_rows: NDArray[np.intp]
+    how: Training
+    rng: np.random.Generator
+    report: Callable[[str], Callable[[int, float, float], None]]
+    history: dict[str, History] = field(default_factory=dict)
+
+    def train(self, network: Any, loss: Any, penalty: Any = None, name: str = "network") -> Params:
+        """Train a network from newly drawn weights."""
+        params, self.history[name] = train(
+            network, loss, network.init(self.rng), self.inputs, self.table.y, self.table.weight, self.train_rows,
+            self.valid_rows, self.how, self.rng, self.report(name), penalty,
+        )  # fmt: skip
+        return params
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class NetworkRegressor(DistributionalRegressor):
+    """Base of the network models: a model writes ``_learn(lesson)`` and ``_of_inputs(inputs)``.
+
+    Parameters
+    ----------
+    {shared}
+    """
+
+    learning_rate: float = 0.003
+    batch_size: int = 128
+    max_epochs: int = 100
+    patience: int | None = 20
+    schedule: str = "cosine"
+    weight_decay: float = 0.03
+    validation_fraction: float = 0.2
+    calibrate: bool = True
+    categorical_features: Any = None
+    random_state: Any = None
+    n_jobs: int | None = -1
+    verbose: int = 0
+    callbacks: Any = None
+
+    # What the paper's recipe sets beside its training.
+    _PAPER: ClassVar[dict[str, Any]] = {}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.__doc__ = (cls.__doc__ or "").replace("{shared}", _SHARED_PARAMETERS.format(model=cls))
+
+    @classmethod
+    def paper(cls, **changes: Any) -> Self:
+        """The recipe of the USNRT paper; ``changes`` are parameters to set otherwise."""
+        return cls(**{**PAPER_TRAINING, **cls._PAPER, **changes})
+
+    # -- hooks --------------------------------------------------------------------------------------------------
+
+    def _learn(self, lesson: Lesson) -> Any:
+        """Train, and give what shall be kept as ``params_``; may run in one of several threads."""
+        raise NotImplementedError(f"{type(self).__name__} must define _learn")
+
+    def _of_inputs(self, inputs: NDArray[np.float32]) -> Distribution:
+        """Distributions of the scaled target for network inputs, before calibration."""
+        raise NotImplementedError(f"{type(self).__name__} must define _of_inputs")
+
+    def _check(self, table: TrainingTable) -> None:
+        """Check the model's own parameters and set its networks."""
+
+    # -- fitting ------------------------------------------------------------------------------------------------
+
+    def _fit(self, table: TrainingTable) -> None:
+        how = self._training()
+        self._check(table)
+        self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
+        names = self._members()
+        # Members share the held-out rows if these calibrate the whole; else each has its own and the whole sees more.
+        splits = [
+            draw_validation(np.arange(table.n_rows), self.validation_fraction, self._rng(0, 0 if self.calibrate else i))
+            for i in range(len(names))
+        ]
+        progress = MemberProgress(self.verbose, self.callbacks, table.n_rows * len(names))
+        inputs = Table(table.inputs)
+        lessons = [
+            Lesson(table, inputs, *rows, how, self._rng(1, i), functools.partial(progress.reporter, name, table.n_rows))
+            for i, (name, rows) in enumerate(zip(names, splits))
+        ]
+
+        def learn(index: int) -> Any:
+            params = self._learn(lessons[index])
+            progress.node_done(names[index], table.n_rows, "trained", is_leaf=True)
+            return params
+
+        self._keep(in_threads(learn, len(names), effective_n_jobs(self.n_jobs), progress))
+        progress.finish()
+        self.history_ = {name: lesson.history for name, lesson in zip(names, lessons)}
+        self._finish(table, splits[0][1])
+        warn_if_diverged(self, self.history_)
+
+    def _members(self) -> list[str]:
+        """Names of the networks that learn on their own."""
+        return ["network"]
+
+    def _keep(self, learnt: list[Any]) -> None:
+        self.params_ = learnt[0]
+
+    def _finish(self, table: TrainingTable, held_out: NDArray[np.intp]) -> None:
+        """Calibrate on the held-out rows."""
+        self.spread_ = 1.0
+        if self.calibrate and len(held_out) >= MIN_ROWS_TO_CALIBRATE:
+            dist = self._of_inputs(table.inputs[held_out])
+            self.spread_ = likeliest_spread(dist, table.y[held_out], table.weight[held_out])
+
+    def _rng(self, *purpose: int) -> np.random.Generator:
+        return np.random.default_rng(np.random.SeedSequence(self.seed_, spawn_key=purpose))
+
+    def _training(self) -> Training:
+        check_number("learning_rate", self.learning_rate, 0, np.inf)
+        check_whole("batch_size", self.batch_size, 1, MARGIN)
+        check_whole("max_epochs", self.max_epochs, 1)
+        check_whole("patience", self.patience, 1, optional=True)
+        check_choice("schedule", self.schedule, ("constant", "cosine"))
+        check_number("weight_decay", self.weight_decay, 0, np.inf, include_low=True)
+        check_number("validation_fraction", self.validation_fraction, 0, 1)
+        check_flag("calibrate", self.calibrate)
+        check_running(self.n_jobs, self.verbose, self.callbacks)
+        return Training(
+            self.learning_rate, self.batch_size, self.max_epochs, self.schedule, self.patience, self.weight_decay
+        )
+
+    # -- answers ------------------------------------------------------------------------------------------------
+
+    def _distribution(self, raw: NDArray[np.float64]) -> Distribution:
+        return stretched(self._of_inputs(self.inputs_.transform(raw)), self.spread_)
+
+
+class MemberProgress(Progress):
+    """Progress of a model that is one or several networks instead of a tree."""
+
+    def finish(self) -> None:
+        """Remove the bar and say how long it took."""
+        if self.verbose:
+            self._line(f"fitted in {time.monotonic() - self._start:.1f} s")
+
+
+def in_threads(work: Callable[[int], Any], n: int, n_threads: int, progress: Progress) -> list[Any]:
+    """The results of ``work(0) .. work(n - 1)``; an error in one, Ctrl-C included, ends all before it is raised."""
+    causes: list[BaseException] = []
+
+    def guarded(index: int) -> Any:
+        try:
+            return work(index)
+        except FitStopped:  # the cause is the error of another thread
+            return None
+        except BaseException as error:
+            causes.append(error)
+            progress.stop.set()
+            return None
+
+    with ThreadPoolExecutor(min(n_threads, n)) as pool:
+        try:
+            results = list(pool.map(guarded, range(n)))
+        except BaseException:
+            progress.stop.set()
+            raise
+    if causes:
+        raise causes[0]
+    return results
+
+
+def network_sizes(
+    table: TrainingTable, hidden: Sequence[int | str], n_outputs: int, name: str = "hidden"
+) -> tuple[int, ...]:
+    """Sizes of all layers of a network for a table, with ``"8d"`` as eight times its number of features."""
+    return (table.inputs.shape[1], *hidden_sizes(hidden, table.raw.shape[1], name), n_outputs)
+
+
+def likeliest_spread(dist: Distribution, y: NDArray[np.float64], weight: NDArray[np.float64]) -> float:
+    """The factor that makes ``y`` most likely if every distribution is stretched about its mean by it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.baselines._shared import likeliest_spread
+    >>> from usnrt.distributions import Normal
+    >>> y = np.array([-2.0, 2.0])
+    >>> round(likeliest_spread(Normal(np.zeros(2), 1.0), y, np.ones(2)), 3)
+    2.0
+    """
+    # Stretching by c about the mean m: density at y is that of the old one at m + (y - m) / c, divided by c.
+    middle = dist.mean()
+    distance = y - middle
+
+    def nll(log_factor: float) -> float:
+        values = dist.logpdf(middle + distance / np.exp(log_factor)) - log_factor
+        return -float(np.average(values, weights=weight))
+
+    best = minimize_scalar(nll, bounds=(-np.log(20.0), np.log(20.0)), method="bounded", options={"xatol": 1e-6})
+    return float(np.exp(best.x)) if np.isfinite(best.fun) else 1.0
+
+
+def stretched(dist: Distribution, factor: float) -> Distribution:
+    """Distributions stretched about their means."""
+    return dist if factor == 1.0 else dist.scaled(dist.mean() * (1.0 - factor), factor)
+
+
+def warn_if_diverged(model: Any, history: dict[str, dict[str, History]]) -> None:
+    """One warning if some training ended in NaN or infinity."""
+    where = [
+        f"{member} {name}".replace("network network", "network")
+        for member, trainings in history.items()
+        for name, course in trainings.items()
+        if course.diverged
+    ]
+    if where:
+        warnings.warn(
+            f"{type(model).__name__}: the loss became NaN or infinite in {len(where)} training(s) ({where[0]}); "
+            "the last good weights were kept. A smaller learning_rate may help, "
+            f"it was: learning_rate={model.learning_rate}",
+            ConvergenceWarning,
+            stacklevel=4,
+        )

@@ -1,0 +1,110 @@
+"""Forests as flat arrays: what remains of scikit-learn's after fitting, and the moments of their answers."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+CHUNK = 2048
+NO_LIMIT = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class FlatForest:
+    """All trees of a forest, their nodes one after the other.
+
+    Attributes
+    ----------
+    root : ndarray of int64 of shape (n_trees,)
+        First node of each tree.
+    feature, left, right : ndarray of int32 of shape (n_nodes,)
+        Column that decides (-1 at leaves) and the nodes that follow.
+    threshold, mean, variance : ndarray of float64 of shape (n_nodes,)
+        Values at most the threshold go left; mean and variance of the target's training rows, at inner nodes too.
+    """
+
+    root: NDArray[np.int64]
+    feature: NDArray[np.int32]
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    threshold: NDArray[np.float64]
+    mean: NDArray[np.float64]
+    variance: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, trees: Sequence[Any]) -> "FlatForest":
+        """From scikit-learn's fitted decision trees (criterion "squared_error")."""
+        parts = [tree.tree_ for tree in trees]
+        root = np.concatenate([[0], np.cumsum([part.node_count for part in parts])[:-1]]).astype(np.int64)
+
+        def children(name: str) -> NDArray[np.int32]:
+            ways = [getattr(part, name) + first for part, first in zip(parts, root)]
+            return np.concatenate(ways).astype(np.int32)
+
+        return cls(
+            root=root,
+            feature=np.maximum(np.concatenate([part.feature for part in parts]), -1).astype(np.int32),  # leaves have -2
+            left=children("children_left"),
+            right=children("children_right"),
+            threshold=np.concatenate([part.threshold for part in parts]),
+            mean=np.concatenate([part.value[:, 0, 0] for part in parts]),
+            variance=np.concatenate([part.impurity for part in parts]),
+        )
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return len(self.root)
+
+    def moments(
+        self,
+        x: NDArray[np.float32],
+        min_variance: float = 0.0,
+        depths: Sequence[int] = (NO_LIMIT,),
+        counts: Sequence[int] | None = None,
+        n_threads: int = 1,
+    ) -> NDArray[np.float64]:
+        r"""Mean and variance within and between the trees, also of the shallower and smaller forests inside.
+
+        A tree cut off at some depth, and the first trees of a forest, are answered for on the way.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n, n_inputs), float32
+        min_variance : float
+            Variances of nodes below this count as this.
+        depths : sequence of int
+            Depths at which to cut the trees off.
+        counts : sequence of int, default=None
+            Numbers of trees to count, increasing; all by default.
+        n_threads : int
+
+        Returns
+        -------
+        ndarray of shape (n_depths, n_counts, 3, n)
+            The mean over the trees, the mean of their leaves' variances (within) and the variance of their leaves'
+            means (between); by the law of total variance the last two sum to the variance.
+        """
+        counts = (self.n_trees,) if counts is None else counts
+        result = np.empty((len(depths), len(counts), 3, len(x)))
+        limits, sizes = np.array(depths, dtype=np.int64), np.array(counts, dtype=np.int64)
+        arrays = (self.root, self.feature, self.left, self.right, self.threshold, self.mean, self.variance)
+        kernel = _kernel()
+
+        def answer(start: int) -> None:
+            part = slice(start, min(start + CHUNK, len(x)))
+            kernel(*arrays, np.ascontiguousarray(x[part]), min_variance, limits, sizes, result[..., part])
+
+        with ThreadPoolExecutor(n_threads) as pool:
+            list(pool.map(answer, range(0, len(x), CHUNK)))
+        return result
+
+
+def _kernel() -> Any:
+    """The compiled walk through the trees; numba loads when it is first needed."""
+    from usnrt.baselines._trees_kernel import forest_moments
+
+    return forest_moments

@@ -1,0 +1,86 @@
+"""Concrete Dropout: MC Dropout that learns its rates, and the noise of each row (Gal, Hron and Kendall 2017)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usnrt.base import TrainingTable
+from usnrt.baselines._passes import PassesRegressor
+from usnrt.baselines._shared import Lesson, network_sizes
+from usnrt.checks import check_number, check_whole
+from usnrt.distributions import Normal
+from usnrt.nn.dropout import ConcreteDropoutMLP, ConcretePenalty, heteroscedastic_nll, rate_of
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ConcreteDropoutRegressor(PassesRegressor):
+    r"""Concrete Dropout: a network with learned dropout rates and two outputs, mean and logarithm of the variance.
+
+    .. math::
+
+        E[y] = \tfrac1T \sum_t f_t(x), \qquad
+        Var[y] = \tfrac1T \sum_t \sigma_t^2(x) + Var_t[f_t(x)]
+
+    The first part of the variance is aleatoric, the second epistemic. The objective is the negative log-likelihood
+    and, divided by the number of rows, the distance of the dropout distribution from its prior; so more rows lead to
+    smaller rates and less doubt.
+
+    Parameters
+    ----------
+    hidden : sequence of int or str, default=(128, 64)
+        Hidden layers (ReLU); ``"8d"`` is eight times the number of features. The paper has ("8d", "4d").
+    length_scale : float, default=0.0001
+        Of the prior on the weights; a larger one means smoother functions.
+    n_passes : int, default=1000
+        Passes behind each answer.
+    {shared}
+
+    Attributes
+    ----------
+    rates_ : ndarray of shape (n_layers,)
+        Learned rates: of the inputs, then of each hidden layer.
+    params_ : tuple of (weights, bias, logit of the rate)
+        One a layer.
+    spread_ : float
+        What calibration multiplies standard deviations by.
+    history_ : dict of str to dict of str to History
+        Losses of the training.
+
+    References
+    ----------
+    Y. Gal, J. Hron, A. Kendall (2017): Concrete dropout.
+
+    Examples
+    --------
+    >>> from usnrt.baselines import ConcreteDropoutRegressor
+    >>> from usnrt.datasets import make_heteroscedastic
+    >>> data = make_heteroscedastic("jump", n_samples=500, random_state=0)
+    >>> model = ConcreteDropoutRegressor(max_epochs=10, n_passes=50, random_state=0).fit(data.data, data.target)
+    >>> model.rates_.shape
+    (3,)
+    """
+
+    hidden: Sequence[int | str] = (128, 64)
+    length_scale: float = 1e-4
+    weight_decay: float = 0.0  # its prior is one already
+
+    _PAPER: ClassVar[dict[str, Any]] = {"hidden": ("8d", "4d"), "length_scale": 1e-4, "n_passes": 1000}
+
+    def _check(self, table: TrainingTable) -> None:
+        check_number("length_scale", self.length_scale, 0, np.inf)
+        check_whole("n_passes", self.n_passes, 2)
+        self.network_ = ConcreteDropoutMLP(network_sizes(table, self.hidden, n_outputs=2))
+
+    def _learn(self, lesson: Lesson) -> Any:
+        return lesson.train(self.network_, heteroscedastic_nll, ConcretePenalty(self.length_scale))
+
+    def _keep(self, learnt: list[Any]) -> None:
+        super()._keep(learnt)
+        self.rates_ = np.array([float(rate_of(logit)) for _, _, logit in self.params_])
+
+    def _of_inputs(self, inputs: NDArray[np.float32]) -> Normal:
+        mean, variance, noise = self._moments(inputs)
+        return Normal(mean, np.sqrt(variance + noise)).with_parts(noise, variance)

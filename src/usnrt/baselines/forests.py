@@ -1,0 +1,215 @@
+"""Random Forest and Extra Trees that give a variance: within the leaves and between the trees."""
+
+import itertools
+import time
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import NDArray
+from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
+from sklearn.utils import check_random_state
+
+from usnrt.base import DistributionalRegressor, TrainingTable
+from usnrt.baselines._trees import FlatForest
+from usnrt.checks import check_flag, check_number, check_running, check_whole
+from usnrt.distributions import Normal
+from usnrt.progress import Progress
+from usnrt.rows import draw_validation
+from usnrt.table import Table
+
+# What the paper tries: numbers of trees, depths, and shares of the features that a split may choose from.
+SEARCH_GRID: dict[str, tuple[Any, ...]] = {
+    "n_estimators": (50, 100, 150, 200),
+    "max_depth": (4, 6, 8, 10, 12),
+    "max_features": (0.3, 0.5, 0.7, 0.9),
+}
+
+_SHARED_PARAMETERS = """\
+n_estimators : int, default=200
+        Number of trees.
+    max_depth : int, default=None
+        The longest way from a root to a leaf; None for no limit.
+    max_features : float, default={model.max_features}
+        Share of the features that each split may choose from, in (0, 1].
+    min_samples_leaf : int, default={model.min_samples_leaf}
+        The smallest number of rows in a leaf.
+    min_variance : float, default=1e-6
+        The smallest variance of a leaf, of the target scaled to variance 1. The paper has 0, with which a row whose
+        leaves all hold one value has a variance of 0.
+    search : bool, default=False
+        Whether to choose ``n_estimators``, ``max_depth`` and ``max_features`` from `SEARCH_GRID` by the likelihood
+        of held-out rows, and then to fit to all rows with them. Of the 80 combinations only 4 forests are grown:
+        the first 50 trees of a forest of 200 are a forest of 50, and trees cut off at depth 4 are distributed like
+        trees grown to depth 4, because a split is drawn without looking at what is below.
+    validation_fraction : float, default=0.2
+        Share of the rows that ``search`` holds out.
+    categorical_features : list of names or positions, or bool mask, default=None
+        Columns of whole numbers that are codes of categories. Text and category columns are found by themselves.
+    random_state : int, RandomState or None, default=None
+        The same whole number gives the same model, bit for bit, whatever ``n_jobs`` is.
+    n_jobs : int, default=-1
+        Threads; -1 for all cores.
+    verbose : int, default=0
+        1 or more says in a log how far the fit is."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ForestRegressor(DistributionalRegressor):
+    """Base of the forests: scikit-learn's trees, kept as flat arrays."""
+
+    n_estimators: int = 200
+    max_depth: int | None = None
+    max_features: float = 0.5
+    min_samples_leaf: int = 5
+    min_variance: float = 1e-6
+    search: bool = False
+    validation_fraction: float = 0.2
+    categorical_features: Any = None
+    random_state: Any = None
+    n_jobs: int | None = -1
+    verbose: int = 0
+
+    _FOREST: ClassVar[type] = RandomForestRegressor
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.__doc__ = (cls.__doc__ or "").replace("{shared}", _SHARED_PARAMETERS.format(model=cls))
+
+    @classmethod
+    def paper(cls, **changes: Any) -> Self:
+        """The recipe of the USNRT paper: a search over its grid; ``changes`` are parameters to set otherwise."""
+        return cls(**{"search": True, "min_samples_leaf": 1, "min_variance": 0.0, **changes})
+
+    def _fit(self, table: TrainingTable) -> None:
+        check_whole("n_estimators", self.n_estimators, 1)
+        check_whole("max_depth", self.max_depth, 1, optional=True)
+        check_number("max_features", self.max_features, 0, np.nextafter(1.0, 2.0))
+        check_whole("min_samples_leaf", self.min_samples_leaf, 1)
+        check_number("min_variance", self.min_variance, 0, np.inf, include_low=True)
+        check_flag("search", self.search)
+        check_number("validation_fraction", self.validation_fraction, 0, 1)
+        check_running(self.n_jobs, self.verbose, None)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        progress = Progress(self.verbose)
+        self.chosen_ = {name: getattr(self, name) for name in SEARCH_GRID}
+        if self.search:
+            self.search_ = self._search(table, seed, progress)
+            best = int(np.argmin(self.search_["nll"]))
+            self.chosen_ = {name: self.search_[name][best].item() for name in SEARCH_GRID}
+        start = time.monotonic()
+        self.forest_ = FlatForest.of(self._grow(table, np.arange(table.n_rows), seed, **self.chosen_))
+        progress.node_done("forest", table.n_rows, f"grown in {time.monotonic() - start:.1f} s", is_leaf=False)
+
+    def _grow(self, table: TrainingTable, rows: NDArray[np.intp], seed: int, **how: Any) -> list[Any]:
+        forest = self._FOREST(
+            **how, min_samples_leaf=self.min_samples_leaf, random_state=seed, n_jobs=effective_n_jobs(self.n_jobs)
+        )
+        forest.fit(table.inputs[rows], table.y[rows], sample_weight=table.weight[rows])
+        return forest.estimators_
+
+    def _search(self, table: TrainingTable, seed: int, progress: Progress) -> Table:
+        """Negative log-likelihood of held-out rows for every combination of the grid, one row each."""
+        rows, held_out = draw_validation(np.arange(table.n_rows), self.validation_fraction, np.random.default_rng(seed))
+        held_out = held_out if len(held_out) else rows
+        counts, depths = SEARCH_GRID["n_estimators"], SEARCH_GRID["max_depth"]
+        found: list[tuple[int, int, float, float]] = []
+        for share in SEARCH_GRID["max_features"]:
+            trees = self._grow(table, rows, seed, n_estimators=counts[-1], max_depth=depths[-1], max_features=share)
+            moments = FlatForest.of(trees).moments(
+                table.inputs[held_out], self.min_variance, depths, counts, effective_n_jobs(self.n_jobs)
+            )
+            for (i, depth), (j, count) in itertools.product(enumerate(depths), enumerate(counts)):
+                mean, within, between = moments[i, j]
+                log_density = Normal(mean, np.sqrt(within + between)).logpdf(table.y[held_out])
+                found.append((count, depth, share, -float(np.average(log_density, weights=table.weight[held_out]))))
+            outcome = f"best NLL so far {min(entry[3] for entry in found):.4f}"
+            progress.node_done(f"max_features={share}", len(rows), outcome, is_leaf=False)
+        return Table({name: [f[i] for f in found] for i, name in enumerate([*SEARCH_GRID, "nll"])})
+
+    def _distribution(self, raw: NDArray[np.float64]) -> Normal:
+        inputs = self.inputs_.transform(raw)
+        mean, within, between = self.forest_.moments(
+            inputs, self.min_variance, n_threads=effective_n_jobs(self.n_jobs)
+        )[0, 0]
+        return Normal(mean, np.sqrt(within + between)).with_parts(within, between)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class RandomForestVarianceRegressor(ForestRegressor):
+    r"""Random Forest with a variance: scikit-learn's trees, and the law of total variance.
+
+    .. math:: Var[y] = \tfrac1T \sum_t \sigma_t^2(x) + Var_t[\mu_t(x)]
+
+    with the mean and the variance of the training rows in the leaf of each tree: what scikit-optimize's forests
+    answer with ``return_std=True``. The first part is called aleatoric here, the second epistemic.
+
+    Parameters
+    ----------
+    {shared}
+
+    Attributes
+    ----------
+    forest_ : FlatForest
+        The trees in flat arrays.
+    chosen_ : dict
+        ``n_estimators``, ``max_depth`` and ``max_features`` of the forest.
+    search_ : Table
+        With ``search=True``, the held-out negative log-likelihood ``nll`` of every combination.
+
+    References
+    ----------
+    L. Breiman (2001): Random forests.
+
+    Examples
+    --------
+    >>> from usnrt.baselines import RandomForestVarianceRegressor
+    >>> from usnrt.datasets import make_heteroscedastic
+    >>> data = make_heteroscedastic("jump", n_samples=500, random_state=0)
+    >>> model = RandomForestVarianceRegressor(n_estimators=50, random_state=0).fit(data.data, data.target)
+    >>> mean, std = model.predict(data.data, return_std=True)
+    >>> mean.shape, std.shape
+    ((500,), (500,))
+    """
+
+    _FOREST: ClassVar[type] = RandomForestRegressor
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ExtraTreesVarianceRegressor(ForestRegressor):
+    r"""Extremely randomised trees with a variance: scikit-learn's trees, and the law of total variance.
+
+    .. math:: Var[y] = \tfrac1T \sum_t \sigma_t^2(x) + Var_t[\mu_t(x)]
+
+    Thresholds are drawn at random and every tree sees all rows, so that the trees differ more and the variance is
+    smoother than a Random Forest's. The first part is called aleatoric here, the second epistemic.
+
+    Parameters
+    ----------
+    {shared}
+
+    Attributes
+    ----------
+    forest_ : FlatForest
+        The trees in flat arrays.
+    chosen_ : dict
+        ``n_estimators``, ``max_depth`` and ``max_features`` of the forest.
+    search_ : Table
+        With ``search=True``, the held-out negative log-likelihood ``nll`` of every combination.
+
+    References
+    ----------
+    P. Geurts, D. Ernst, L. Wehenkel (2006): Extremely randomized trees.
+
+    Examples
+    --------
+    >>> from usnrt.baselines import ExtraTreesVarianceRegressor
+    >>> from usnrt.datasets import make_heteroscedastic
+    >>> data = make_heteroscedastic("jump", n_samples=500, random_state=0)
+    >>> model = ExtraTreesVarianceRegressor(n_estimators=50, random_state=0).fit(data.data, data.target)
+    >>> model.predict_quantiles(data.data, [0.1, 0.9]).shape
+    (500, 2)
+    """
+
+    _FOREST: ClassVar[type] = ExtraTreesRegressor

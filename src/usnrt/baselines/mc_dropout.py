@@ -1,0 +1,123 @@
+"""MC Dropout: a network with dropout left on is a draw from a posterior (Gal and Ghahramani 2016)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+
+from usnrt.base import TrainingTable
+from usnrt.baselines._passes import PassesRegressor
+from usnrt.baselines._shared import Lesson, network_sizes
+from usnrt.checks import check_flag, check_number, check_whole
+from usnrt.distributions import Normal
+from usnrt.nn.dropout import DropoutMLP
+from usnrt.nn.losses import squared_error
+from usnrt.nn.mlp import MIN_VARIANCE, Params
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class MCDropoutRegressor(PassesRegressor):
+    r"""MC Dropout: the mean and the variance over many passes of a network that drops units at random.
+
+    .. math:: E[y] = \tfrac1T \sum_t f_t(x), \qquad Var[y] = \tau^{-1} + Var_t[f_t(x)]
+
+    The second part of the variance is epistemic. The first is the noise of the observations, the same for all rows;
+    its size is the one that makes the held-out rows most likely.
+
+    Parameters
+    ----------
+    hidden : sequence of int or str, default=(128, 256, 64)
+        Hidden layers (ReLU); ``"8d"`` is eight times the number of features. The paper has ("8d", "16d", "4d").
+    rate : float, default=0.1
+        Probability to drop a hidden unit. The paper has 0.5.
+    n_passes : int, default=1000
+        Passes behind each answer.
+    observation_noise : bool, default=True
+        Whether the variance has the part :math:`\tau^{-1}`. The paper leaves it out, and with it most of the noise.
+    {shared}
+
+    Attributes
+    ----------
+    noise_ : float
+        Variance of the observations, of the scaled target; 0 if left out.
+    params_ : Params
+        Weights of the network.
+    spread_ : float
+        What calibration multiplies standard deviations by.
+    history_ : dict of str to dict of str to History
+        Losses of the training.
+
+    References
+    ----------
+    Y. Gal, Z. Ghahramani (2016): Dropout as a Bayesian approximation: representing model uncertainty in deep learning.
+
+    Examples
+    --------
+    >>> from usnrt.baselines import MCDropoutRegressor
+    >>> from usnrt.datasets import make_heteroscedastic
+    >>> data = make_heteroscedastic("jump", n_samples=500, random_state=0)
+    >>> model = MCDropoutRegressor(max_epochs=10, n_passes=50, random_state=0).fit(data.data, data.target)
+    >>> parts = model.predict_variance(data.data)
+    >>> bool((parts["epistemic"] > 0).all()), len(set(parts["aleatoric"].round(9)))
+    (True, 1)
+    """
+
+    hidden: Sequence[int | str] = (128, 256, 64)
+    rate: float = 0.1
+    observation_noise: bool = True
+
+    _PAPER: ClassVar[dict[str, Any]] = {
+        "hidden": ("8d", "16d", "4d"),
+        "rate": 0.5,
+        "n_passes": 1000,
+        "observation_noise": False,
+    }
+
+    def _check(self, table: TrainingTable) -> None:
+        check_number("rate", self.rate, 0, 1)
+        check_whole("n_passes", self.n_passes, 2)
+        check_flag("observation_noise", self.observation_noise)
+        self.network_ = DropoutMLP(network_sizes(table, self.hidden, n_outputs=1), self.rate)
+
+    def _learn(self, lesson: Lesson) -> Params:
+        return lesson.train(self.network_, squared_error)
+
+    def _finish(self, table: TrainingTable, held_out: NDArray[np.intp]) -> None:
+        self.noise_ = 0.0
+        if not self.observation_noise:
+            return super()._finish(table, held_out)
+        # The likeliest noise leaves nothing to calibrate.
+        self.spread_ = 1.0
+        rows = held_out if len(held_out) else np.arange(table.n_rows)
+        mean, variance, _ = self._moments(table.inputs[rows])
+        self.noise_ = likeliest_noise((table.y[rows] - mean) ** 2, variance, table.weight[rows])
+
+    def _of_inputs(self, inputs: NDArray[np.float32]) -> Normal:
+        mean, variance, _ = self._moments(inputs)
+        total = np.maximum(variance + self.noise_, MIN_VARIANCE)
+        return Normal(mean, np.sqrt(total)).with_parts(np.full(len(mean), self.noise_), variance)
+
+
+def likeliest_noise(
+    squared_residual: NDArray[np.float64], variance: NDArray[np.float64], weight: NDArray[np.float64]
+) -> float:
+    r"""The noise :math:`\tau^{-1}` that makes residuals with variances :math:`\tau^{-1} + v_i` most likely.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.baselines.mc_dropout import likeliest_noise
+    >>> round(likeliest_noise(np.full(3, 5.0), np.full(3, 2.0), np.ones(3)), 3)
+    3.0
+    """
+
+    def nll(log_noise: float) -> float:
+        total = np.exp(log_noise) + variance
+        return float(np.average(np.log(total) + squared_residual / total, weights=weight))
+
+    upper = np.log(max(float(squared_residual.max()), MIN_VARIANCE)) + 1.0
+    best = minimize_scalar(nll, bounds=(np.log(MIN_VARIANCE), upper), method="bounded", options={"xatol": 1e-6})
+    return float(np.exp(best.x))
