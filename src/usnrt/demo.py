@@ -115,24 +115,26 @@ def compare_cuts(model: USNRTRegressor, truth: Truth) -> Table:
     )
 
 
-def run(output_dir: str | Path = "demo-output") -> Path:
+def run(output_dir: str | Path = "demo-output", *, n_train: int = N_TRAIN, n_test: int = N_TEST, **params: Any) -> Path:
     """Fit, print what was found beside the truth, and draw it.
 
     Parameters
     ----------
     output_dir : path, default="demo-output"
         Made if it is not there.
+    n_train, n_test, **params
+        As in `find`.
 
     Returns
     -------
     Path
         The picture that was written.
     """
-    print(f"Fitting {N_TRAIN:,} generated rows; their noise is known to us, not to the model.\n")
-    found = find()
+    print(f"Fitting {n_train:,} generated rows; their noise is known to us, not to the model.\n", flush=True)
+    found = find(n_train, n_test, **params)
     print("\nBoundaries: where the tree cuts, and where the noise really changes")
     print(found.cuts)
-    print(f"\nNoise: {N_TEST:,} fresh rows, the stated standard deviation (median) and 90 % intervals")
+    print(f"\nNoise: {n_test:,} fresh rows, the stated standard deviation (median) and 90 % intervals")
     print(found.regions)
     print()
     path = draw(found, Path(output_dir) / "usnrt-demo.png")
