@@ -39,7 +39,7 @@ def solve_quantiles(
     -------
     ndarray of shape (p,)
     """
-    lower, upper = lower.copy(), upper.copy()
+    first, lower, upper = lower, lower.copy(), upper.copy()
     x = np.clip(start, lower, upper)
     goal = ndtri(q)
     last_step = np.full(q.size, np.inf)
@@ -70,13 +70,18 @@ def solve_quantiles(
         x[active] = np.where(inside, moved, middle)
         last_step[active] = np.where(inside, np.abs(step), right - left)
 
-        exact = np.abs(probability - level) <= 8.0 * EPS * level
+        # Where the cdf is flat the level may be met already further left.
+        exact = (np.abs(probability - level) <= 8.0 * EPS * level) & (density > 0)
         # A step below the resolution of x, or of the cdf around x, is the last.
         still = np.isfinite(step) & (np.abs(step) <= 4.0 * EPS * (np.abs(at) + slope_inverse))
         x[active] = np.where(exact, at, np.where(still, np.clip(moved, left, right), x[active]))
         closed = np.nextafter(left, np.inf) >= right
         x[active] = np.where(closed & ~exact, right, x[active])
         active = active[~(exact | still | closed)]
+    # Nothing above looks at the lower end itself, where a point mass may sit.
+    edge = np.flatnonzero((lower == first) & (np.nextafter(lower, np.inf) >= x))
+    if edge.size:
+        x[edge] = np.where(cdf_and_pdf(edge, first[edge])[0] >= q[edge], first[edge], x[edge])
     return x
 
 

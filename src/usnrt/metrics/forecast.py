@@ -88,7 +88,7 @@ class Forecast:
         return answer
 
     def _rows(self, rows: slice) -> "Forecast":
-        raise NotImplementedError
+        self._lacks("quantiles")
 
 
 class DistributionForecast(Forecast):

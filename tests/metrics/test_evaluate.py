@@ -1,0 +1,188 @@
+"""The table of all metrics: the same numbers as the functions, error bars, worst groups, scorers."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from usnrt import metrics
+from usnrt.distributions import Mixture, Normal
+from usnrt.metrics.forecast import as_forecast
+
+RNG = np.random.default_rng(0)
+N = 300
+MEAN, STD = RNG.normal(size=N), RNG.uniform(0.5, 2.0, size=N)
+Y = RNG.normal(MEAN, STD)
+DIST = Mixture([Normal(MEAN, STD), Normal(MEAN + 0.5, 1.5 * STD)])
+NAMES = ["rmse", "mae", "r2", "nll", "crps", "pinball", "ece", "tce", "sharpness"]
+INTERVAL = ["coverage_90", "width_90", "interval_score"]
+
+
+class Line(RegressorMixin, BaseEstimator):
+    """A straight line with a normal of one width: the smallest estimator with a predict_dist."""
+
+    def __init__(self, widen=1.0):
+        self.widen = widen
+
+    def fit(self, X, y):
+        self.line_ = LinearRegression().fit(X, y)
+        self.std_ = self.widen * np.std(y - self.line_.predict(X))
+        return self
+
+    def predict(self, X):
+        return self.line_.predict(X)
+
+    def predict_dist(self, X):
+        return Normal(self.predict(X), self.std_)
+
+
+def test_the_table_holds_what_the_functions_say():
+    table = metrics.evaluate(DIST, None, Y)
+    assert list(table["metric"]) == NAMES + INTERVAL
+    assert table.columns == ["metric", "value"]
+    values = dict(zip(table["metric"], table["value"]))
+    for name in ("rmse", "mae", "r2", "nll", "crps", "pinball", "ece", "tce", "interval_score"):
+        assert values[name] == pytest.approx(getattr(metrics, name)(Y, DIST), abs=1e-12)
+    assert values["sharpness"] == pytest.approx(metrics.sharpness(DIST))
+    assert values["coverage_90"] == pytest.approx(metrics.coverage(Y, DIST))
+    assert values["width_90"] == pytest.approx(metrics.mean_width(DIST))
+
+
+def test_percent_and_coverage():
+    plain, hundred = (metrics.evaluate(DIST, None, Y, coverage=0.5, percent=p) for p in (False, True))
+    assert list(plain["metric"][-3:]) == ["coverage_50", "width_50", "interval_score"]
+    np.testing.assert_allclose(hundred["value"], 100 * plain["value"])
+
+
+def test_bootstrap_gives_the_known_error_of_a_mean():
+    table = metrics.evaluate(DIST, None, Y, bootstrap=400, random_state=0)
+    assert table.columns == ["metric", "value", "lower", "upper", "std_error"]
+    rows = {row["metric"]: row for row in table.rows()}
+    crps = DIST.crps(Y)
+    assert rows["crps"]["std_error"] == pytest.approx(crps.std() / np.sqrt(N), rel=0.15)
+    assert rows["crps"]["lower"] < rows["crps"]["value"] < rows["crps"]["upper"]
+    width = rows["mae"]["upper"] - rows["mae"]["lower"]
+    assert width == pytest.approx(2 * 1.96 * rows["mae"]["std_error"], rel=0.15)
+    again = metrics.evaluate(DIST, None, Y, bootstrap=400, random_state=0)
+    np.testing.assert_array_equal(table["lower"], again["lower"])
+
+
+def test_one_bootstrap_draw_is_the_metric_of_the_drawn_rows():
+    from usnrt.metrics.evaluate import _metrics
+
+    rows = np.random.default_rng(1).integers(0, N, N)
+    weights = np.bincount(rows, minlength=N).astype(float)
+    drawn = metrics.evaluate(DIST[rows], None, Y[rows])
+    weighted = [metric(weights) for _, metric in _metrics(Y, as_forecast(DIST), 0.9)]
+    np.testing.assert_allclose(weighted, drawn["value"], atol=1e-10)
+
+
+def test_worst_groups():
+    groups = np.repeat([10, 20, 30], N // 3)
+    y = np.where(groups == 20, Y + 5.0, Y)
+    table = metrics.evaluate(DIST, None, y, groups=groups)
+    assert table.columns == ["metric", "value", "worst_group", "worst_value"]
+    rows = {row["metric"]: row for row in table.rows()}
+    part = groups == 20
+    for name in ("rmse", "r2", "nll", "crps", "ece", "coverage_90"):
+        assert rows[name]["worst_group"] == 20
+    assert rows["r2"]["worst_value"] == pytest.approx(metrics.r2(y[part], DIST[part]))
+    assert rows["ece"]["worst_value"] == pytest.approx(metrics.ece(y[part], DIST[part]))
+    widest = max(metrics.sharpness(DIST[groups == g]) for g in (10, 20, 30))
+    assert rows["sharpness"]["worst_value"] == pytest.approx(widest)
+
+
+def test_other_forecasts_leave_out_what_they_cannot_give():
+    samples = metrics.evaluate(as_forecast(samples=DIST.rvs(50, random_state=0)), None, Y)
+    assert list(samples["metric"]) == [n for n in NAMES if n != "nll"] + INTERVAL
+    levels = np.arange(1, 20) / 20
+    quantiles = metrics.evaluate(as_forecast(quantiles=DIST.ppf(levels), levels=levels), None, Y)
+    assert list(quantiles["metric"]) == ["crps", "pinball", "ece", "tce", *INTERVAL]
+    few = metrics.evaluate(as_forecast(quantiles=DIST.ppf([0.4, 0.6]), levels=[0.4, 0.6]), None, Y)
+    assert list(few["metric"]) == ["crps", "pinball", "ece"]
+    point = metrics.evaluate(as_forecast(mean=MEAN), None, Y)
+    assert list(point["metric"]) == ["rmse", "mae", "r2"]
+
+
+X = MEAN[:, None] + RNG.normal(size=(N, 2))
+
+
+def test_models_pipelines_and_searches():
+    model = Line().fit(X, Y)
+    expected = metrics.evaluate(model.predict_dist(X), None, Y)["value"]
+    np.testing.assert_array_equal(metrics.evaluate(model, X, Y)["value"], expected)
+    pipeline = make_pipeline(StandardScaler(), Line()).fit(X, Y)
+    np.testing.assert_allclose(metrics.evaluate(pipeline, X, Y)["value"], expected, rtol=1e-6)
+    search = GridSearchCV(Line(), {"widen": [1.0]}, cv=2, scoring=metrics.get_scorer("neg_crps")).fit(X, Y)
+    np.testing.assert_allclose(metrics.evaluate(search, X, Y)["value"], expected)
+    with pytest.raises(
+        TypeError,
+        match="model must be a Distribution or an estimator with predict_dist, however: it is a LinearRegression",
+    ):
+        metrics.evaluate(LinearRegression(), X, Y)
+
+
+@pytest.mark.parametrize("name", metrics.get_scorer_names())
+def test_scorers_are_minus_the_losses(name):
+    model = Line().fit(X, Y)
+    loss = getattr(metrics, name.removeprefix("neg_"))(Y, model.predict_dist(X))
+    assert metrics.get_scorer(name)(model, X, Y) == -loss
+    scores = cross_val_score(Line(), X, Y, cv=3, scoring=metrics.get_scorer(name))
+    assert scores.shape == (3,)
+    assert (scores < 0).all()
+
+
+def test_a_search_finds_the_right_width():
+    grid = {"line__widen": [0.3, 1.0, 3.0]}
+    from sklearn.pipeline import Pipeline
+
+    pipeline = Pipeline([("scale", StandardScaler()), ("line", Line())])
+    for name in ("neg_nll", "neg_crps", "neg_interval_score"):
+        search = GridSearchCV(pipeline, grid, cv=3, scoring=metrics.get_scorer(name)).fit(X, Y)
+        assert search.best_params_ == {"line__widen": 1.0}
+
+
+def test_scorer_names():
+    assert {"neg_crps", "neg_nll", "neg_interval_score", "neg_ece"} <= set(metrics.get_scorer_names())
+    with pytest.raises(ValueError, match=r"name must be one of \['neg_crps', .*\], however: name='crps'"):
+        metrics.get_scorer("crps")
+
+
+def test_memory_grows_with_rows_not_with_rows_times_levels_times_members():
+    n, members = 20_000, 5
+    rng = np.random.default_rng(0)
+    dist = Mixture([Normal(rng.normal(size=n), rng.uniform(0.5, 2.0, size=n)) for _ in range(members)])
+    y = rng.normal(size=n)
+    metrics.evaluate(dist[:10], None, y[:10])
+    tracemalloc.start()
+    try:
+        metrics.evaluate(dist, None, y)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 0.5 * 8 * n * 99 * members
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"bootstrap": 1}, "bootstrap must be 0 or an integer of 2 or more, however: bootstrap=1"),
+        ({"bootstrap": 2.5}, "bootstrap must be 0 or an integer of 2 or more, however: bootstrap=2.5"),
+        ({"confidence": 1.0}, r"confidence must be in \(0, 1\), however: confidence=1.0"),
+        ({"coverage": 0.0}, r"coverage must be in \(0, 1\), however: coverage=0.0"),
+        ({"groups": [1, 2]}, r"groups must have one label a row \(300\), however: groups.shape=\(2,\)"),
+    ],
+)
+def test_bad_input(change, message):
+    with pytest.raises(ValueError, match=message):
+        metrics.evaluate(DIST, None, Y, **change)
+
+
+def test_y_is_needed():
+    with pytest.raises(ValueError, match=r"y_true must have at least one row, however: y_true.shape=\(0,\)"):
+        metrics.evaluate(DIST)
