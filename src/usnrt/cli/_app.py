@@ -17,8 +17,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Data = Annotated[Path, typer.Argument(help="A .csv, .tsv or .parquet file, also with .gz, .bz2 or .zst.")]
-Model = Annotated[Path, typer.Argument(help="A model file that `usnrt fit` wrote.")]
+# readable=False: our own sentences say why a file cannot be read
+Data = Annotated[
+    Path, typer.Argument(help="A .csv, .tsv or .parquet file, also with .gz, .bz2 or .zst.", readable=False)
+]
+Model = Annotated[Path, typer.Argument(help="A model file that `usnrt fit` wrote.", readable=False)]
 Force = Annotated[bool, typer.Option("--force", "-f", help="Overwrite files that exist.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notices.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -83,6 +86,7 @@ def fit(
     kept, aside = split_rows(len(y), holdout, seed)
     model = make_model(paper, set_ or [], categorical or [], seed, verbose=0 if quiet else 1)
     model.fit(X.take(kept), y[kept])
+    model.set_params(verbose=0)  # how loud the fit was is no part of the model
     model.target_name_ = target
     save(model, output)
     result = summary(model, X.take(kept), output)

@@ -22,6 +22,8 @@ def run(arguments: list[str]) -> int:
     try:
         result = get_command(app).main(arguments, prog_name="usnrt", standalone_mode=False)
         sys.stdout.flush()
+        if result == STOPPED:  # typer turns Ctrl-C into this
+            return _say("stopped; nothing was written", STOPPED)
         return result if isinstance(result, int) else OK
     except (KeyboardInterrupt, typer.Abort):
         return _say("stopped; nothing was written", STOPPED)

@@ -50,6 +50,7 @@ def read_file(path: Path, notice: Callable[[str], None], text_columns: Collectio
     kind, _ = format_of(path)
     if not path.exists():
         raise UserError(f"{path} does not exist")
+    path.open("rb").close()  # if it may not be read, the system's own words say so
     if path.stat().st_size == 0:
         raise UserError(f"{path} is empty")
     try:
@@ -123,9 +124,9 @@ def _typed(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """The narrowest type that every value of a text column has."""
     import pyarrow.compute as pc
 
-    trimmed = pc.utf8_trim_whitespace(column)
     if column.null_count == len(column):
-        return column.cast(pa.null())
+        return pa.chunked_array([pa.nulls(len(column))])
+    trimmed = pc.utf8_trim_whitespace(column)
     for kind in (pa.int64(), pa.float64(), pa.bool_(), pa.timestamp("us"), pa.timestamp("us", tz="UTC")):
         try:
             return trimmed.cast(kind)
@@ -141,8 +142,10 @@ def write_file(table: pa.Table, path: Path) -> None:
         if compression is None:
             write_stream(table, file, kind)
         else:
-            with pa.CompressedOutputStream(pa.PythonFile(file, mode="w"), compression) as stream:
+            buffer = pa.BufferOutputStream()
+            with pa.CompressedOutputStream(buffer, compression) as stream:
                 write_stream(table, stream, kind)
+            file.write(buffer.getvalue())
 
 
 def write_stream(table: pa.Table, stream: Any, kind: str) -> None:

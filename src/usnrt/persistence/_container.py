@@ -49,6 +49,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     ['x0', 'x1']
     """
     from safetensors.numpy import save as write_tensors
+
     import usnrt
 
     name = name_of(type(model))

@@ -1,0 +1,278 @@
+"""What each command says when something is wrong: one sentence, no traceback, a useful exit code."""
+
+import os
+import pty
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pytest
+
+
+def refused(run, sentence, code=1):
+    """The run said exactly this on stderr, nothing on stdout."""
+    assert (run.stderr, run.stdout, run.returncode) == (f"usnrt: {sentence}\n", "", code)
+
+
+def write(path, text):
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+
+
+CSV = "a,price\n1,2\n3,4\n"
+TARGET = "the target 'price' must"
+PARSING = "cannot be read: CSV parse error:"
+NO_MODEL = "is not a model file that can be loaded:"
+KINDS = "must be a .csv, .tsv or .parquet file (also with .gz, .bz2 or .zst), however: its name ends in"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "arguments", "sentence"),
+    [
+        ("missing.csv", None, [], "missing.csv does not exist"),
+        ("empty.csv", "", [], "empty.csv is empty"),
+        ("head.csv", "a,price\n", [], "head.csv has no rows"),
+        ("one.csv", "a,price\n1,2\n", [], "USNRTRegressor needs at least 2 rows, however: n_samples=1"),
+        ("d.xlsx", "x", [], f"d.xlsx {KINDS} '.xlsx'"),
+        ("d", "x", [], f"d {KINDS} 'nothing of the kind'"),
+        ("d.csv", "a,prise\n1,2\n", [], "d.csv has no column 'price'; did you mean 'prise'?"),
+        ("d.csv", "a,b\n1,2\n", [], "d.csv has no column 'price'; its columns are a, b"),
+        ("d.csv", "a,price\n1,2\n3,x\n", [], "the target 'price' must hold numbers, however: 'x' in row 2 of d.csv"),
+        ("d.csv", "a,price\n1,\n3,NA\n", [], "the target 'price' has no value in any row of d.csv"),
+        ("d.csv", "a,price\n1,2\n3\n", [], f"d.csv {PARSING} Row #3: Expected 2 columns, got 1: 3"),
+    ],
+)  # fmt: skip
+def test_fit_on_bad_tables(tmp_path, name, content, arguments, sentence, usnrt):
+    if content is not None:
+        write(tmp_path / name, content)
+    refused(usnrt("fit", name, "-t", "price", "-q", *arguments, cwd=tmp_path), sentence)
+    assert set(os.listdir(tmp_path)) <= {name}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "arguments", "sentence"),
+    [
+        ("d.csv", "a,price\n1,2\n3,inf\n", [], f"{TARGET} be finite, however: it is infinite in row 2 of d.csv"),
+        ("d.csv", "price\n1\n2\n", [], "d.csv must have columns beside the target, however: there are none left"),
+        ("d.csv", "a,a,price\n1,2,3\n", [], "d.csv must have column names that differ, however: 'a' is there twice"),
+        ("d.csv", CSV, ["--drop", "z"], "d.csv has no column 'z'; its columns are a, price"),
+        ("d.csv", CSV, ["--drop", "price"], "'price' is the target and cannot be left out"),
+        ("d.csv", CSV, ["--holdout", "1.5"], "--holdout must be in [0, 1), however: 1.5"),
+        ("d.csv", CSV, ["--set", "alpha=7"], "alpha must be in (0, 1), however: alpha=7"),
+        ("d.csv", CSV, ["--categorical", "z"], "categorical_features must name columns of X, however: 'z' is not one"),
+        ("d.csv", "a,price\n1,2\ninf,4\n", [], "X must be finite, however: column 'a' holds infinity"),
+        ("d.csv", CSV, ["-o", "nowhere/m.usnrt"], "the folder nowhere does not exist"),
+        ("d.csv", CSV, ["-o", "."], ". is a directory, not a file to write"),
+    ],
+)  # fmt: skip
+def test_fit_on_other_bad_tables_and_options(tmp_path, name, content, arguments, sentence, inside):
+    write(tmp_path / name, content)
+    refused(inside("fit", name, "-t", "price", "-q", *arguments, cwd=tmp_path), sentence)
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_a_directory(tmp_path, usnrt):
+    (tmp_path / "d.csv").mkdir()
+    refused(usnrt("fit", "d.csv", "-t", "a", cwd=tmp_path), "d.csv is a directory, not a table")
+
+
+def test_damaged_parquet_and_gzip(tmp_path, inside):
+    write(tmp_path / "d.parquet", "not parquet at all, but long enough")
+    run = inside("fit", "d.parquet", "-t", "a", cwd=tmp_path)
+    assert run.returncode == 1
+    assert run.stderr.startswith("usnrt: d.parquet cannot be read: ")
+    assert len(run.stderr.splitlines()) == 1
+    write(tmp_path / "d.csv.gz", b"\x1f\x8b\x08\x00 broken")
+    run = inside("fit", "d.csv.gz", "-t", "a", cwd=tmp_path)
+    assert run.returncode == 1
+    assert len(run.stderr.splitlines()) == 1
+
+
+def test_unknown_parameter(tmp_path, inside):
+    write(tmp_path / "d.csv", CSV)
+    run = inside("fit", "d.csv", "-t", "price", "--set", "aplha=0.1", cwd=tmp_path)
+    assert run.stderr.startswith(
+        "usnrt: --set must be name=value with a parameter's name, however: 'aplha=0.1'; names: alpha, "
+    )
+
+
+def test_two_gigabytes_of_nothing(tmp_path, usnrt):
+    with (tmp_path / "nothing.csv").open("wb") as file:
+        file.truncate(2**31)
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_AS, (6 * 2**30, 6 * 2**30))
+
+    run = usnrt("fit", "nothing.csv", "-t", "a", cwd=tmp_path, preexec_fn=limit)
+    assert run.returncode == 1
+    assert run.stderr.startswith("usnrt: nothing.csv cannot be read: ")
+    assert len(run.stderr.splitlines()) == 1
+    os.rename(tmp_path / "nothing.csv", tmp_path / "nothing.usnrt")
+    sentence = "nothing.usnrt is not a model file that can be loaded: it does not begin like one"
+    refused(usnrt("info", "nothing.usnrt", cwd=tmp_path, preexec_fn=limit), sentence)
+
+
+def test_latin_1_semicolons_and_missing_targets_are_read_and_said(tmp_path, usnrt, inside):
+    rows = "".join(f"{i % 7};{'Köln' if i % 2 else 'Paris'};{i if i % 10 else ''}\n" for i in range(60))
+    write(tmp_path / "d.csv", ("größe;ort;preis\n" + rows).encode("latin-1"))
+    run = usnrt("fit", "d.csv", "-t", "preis", "--set", "max_epochs=2", cwd=tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert "usnrt: d.csv was read as separated by semicolons\n" in run.stderr
+    assert "usnrt: d.csv is not UTF-8 and was read as latin-1\n" in run.stderr
+    assert "usnrt: 6 rows without a target were left out\n" in run.stderr
+    run = inside("info", "d.usnrt", "--json", cwd=tmp_path)
+    assert '"größe (number)"' in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["predict", "no.usnrt", "test.csv"], "no.usnrt does not exist"),
+        (["predict", "test.csv", "test.csv"], f"test.csv {NO_MODEL} it does not begin like one"),
+        (["predict", "model.usnrt", "no.csv"], "no.csv does not exist"),
+        (["predict", "model.usnrt", "less.csv"], "less.csv must have the columns that the model was fitted on"),
+        (["predict", "model.usnrt", "text.csv"], "column 'area' must hold numbers as in fit, however: it holds text"),
+        (["predict", "model.usnrt", "test.csv", "--keep", "z"], "test.csv has no column 'z' to keep"),
+        (["predict", "model.usnrt", "test.csv", "--coverage", "90"], "--coverage must be in (0, 1), however: 90"),
+        (["predict", "model.usnrt", "test.csv", "-o", "out.doc"], f"out.doc {KINDS} '.doc'"),
+        (["predict", "model.usnrt", "test.csv", "-o", "train.csv"], "train.csv exists already; --force overwrites it"),
+        (["evaluate", "model.usnrt", "bare.csv"], "bare.csv has no column 'price'; its columns are id, area, district"),
+        (["evaluate", "model.usnrt", "test.csv", "-t", "district"], "the target 'district' must hold numbers"),
+        (["report", "model.usnrt", "test.csv", "-o", "train.csv"], "train.csv exists already; --force overwrites it"),
+        (["export", "model.usnrt"], "export needs --onnx, --dot or --text with a file to write"),
+        (["explain", "."], f". {NO_MODEL} it is a directory"),
+    ],
+)  # fmt: skip
+def test_commands_on_bad_input(fitted, arguments, sentence, inside):
+    folder, _ = fitted
+    table = pa_csv.read_csv(folder / "test.csv")
+    pa_csv.write_csv(table.drop_columns(["area"]), folder / "less.csv")
+    pa_csv.write_csv(table.drop_columns(["price"]), folder / "bare.csv")
+    text = pa.array(["big"] * 300)
+    pa_csv.write_csv(table.set_column(table.column_names.index("area"), "area", text), folder / "text.csv")
+    run = inside(*arguments, cwd=folder)
+    assert run.returncode == 1
+    assert run.stderr.startswith(f"usnrt: {sentence}")
+    assert len(run.stderr.splitlines()) == 1
+    assert run.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["fit", "d.csv"], "Missing option '--target' / '-t'. (usnrt --help shows how)"),
+        (["fit", "d.csv", "-t", "a", "--seed", "x"], "Invalid value for '--seed'"),
+        (["fit", "d.csv", "-t", "a", "--nonsense"], "No such option: --nonsense"),
+        (["nonsense"], "No such command 'nonsense'"),
+    ],
+)
+def test_wrong_command_lines(tmp_path, arguments, sentence, inside):
+    run = inside(*arguments, cwd=tmp_path)
+    assert run.returncode == 2
+    assert run.stderr.startswith(f"usnrt: {sentence}")
+    assert len(run.stderr.splitlines()) == 1
+
+
+def test_a_terminal_is_asked_before_overwriting(fitted):
+    folder, _ = fitted
+    (folder / "old.csv").write_text("old")
+    command = [sys.executable, "-m", "usnrt.cli", "predict", "model.usnrt", "test.csv", "-o", "old.csv"]
+    for answer, expected, code in ((b"n\n", "old", 130), (b"y\n", '"mean"', 0)):
+        parent, child = pty.openpty()
+        with subprocess.Popen(command, cwd=folder, stdin=child, stdout=child, stderr=subprocess.PIPE) as process:
+            os.close(child)
+            os.write(parent, answer)
+            said = process.stderr.read().decode()
+            assert process.wait() == code
+        os.close(parent)
+        assert "old.csv exists already. Overwrite it? [y/N]" in said
+        assert (folder / "old.csv").read_text().startswith(expected)
+
+
+def no_override(command):
+    """The command without root's right to write everywhere."""
+    if os.geteuid() != 0:
+        return command
+    if shutil.which("setpriv") is None:
+        pytest.skip("root may write everywhere and setpriv, which could take that away, is not installed")
+    return ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all", *command]
+
+
+def test_no_permission_to_write(fitted, tmp_path):
+    folder, _ = fitted
+    locked = tmp_path / "locked"
+    locked.mkdir()
+    locked.chmod(0o555)
+    arguments = ["predict", folder / "model.usnrt", folder / "test.csv", "-o", locked / "out.csv"]
+    command = no_override([sys.executable, "-m", "usnrt.cli", *map(str, arguments)])
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 1
+    assert run.stderr.startswith(f"usnrt: permission denied: {locked}/")
+    assert len(run.stderr.splitlines()) == 1
+    assert os.listdir(locked) == []
+
+
+def test_no_permission_to_read(tmp_path):
+    write(tmp_path / "d.csv", CSV)
+    (tmp_path / "d.csv").chmod(0)
+    command = no_override([sys.executable, "-m", "usnrt.cli", "fit", "d.csv", "-t", "price"])
+    run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert run.returncode == 1
+    assert run.stderr.lower().startswith("usnrt: permission denied")
+    assert len(run.stderr.splitlines()) == 1
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full on this system")
+def test_a_full_disk(fitted, usnrt):
+    folder, _ = fitted
+    (folder / "full.csv").unlink(missing_ok=True)
+    (folder / "full.csv").symlink_to("/dev/full")
+    run = usnrt("predict", "model.usnrt", "test.csv", "-o", "full.csv", cwd=folder)
+    refused(run, "no space left on device")
+
+
+def test_a_disk_that_fills_up_leaves_the_old_file(fitted, tmp_path, usnrt):
+    folder, _ = fitted
+    (tmp_path / "out.csv").write_text("old")
+
+    def limit():  # the kernel refuses to write more than this into any file
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+    run = usnrt(
+        *("predict", folder / "model.usnrt", folder / "test.csv", "-o", tmp_path / "out.csv", "--force"),
+        preexec_fn=limit,
+        env={"NUMBA_CACHE_DIR": str(tmp_path / "cache")},
+    )
+    assert run.returncode == 1
+    assert run.stderr.splitlines()[-1] == "usnrt: file too large"
+    assert (tmp_path / "out.csv").read_text() == "old"
+    assert [name for name in os.listdir(tmp_path) if "part" in name] == []
+
+
+def test_ctrl_c_in_the_middle(tmp_path, houses):
+    pa_csv.write_csv(houses(4000, 0), tmp_path / "d.csv")
+    command = [sys.executable, "-m", "usnrt.cli", "fit", "d.csv", "-t", "price", "--drop", "id", "-o", "m.usnrt"]
+    command += ["--set", "max_epochs=100000", "--set", "patience=100000", "--set", "verbose=2"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 120
+        while "epoch" not in process.stderr.readline():
+            assert time.monotonic() < deadline
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read()
+        assert process.wait(timeout=60) == 130
+    assert rest.splitlines()[-1] == "usnrt: stopped; nothing was written"
+    assert "Traceback" not in rest
+    assert os.listdir(tmp_path) == ["d.csv"]
+
+
+def test_a_reader_that_has_seen_enough(fitted):
+    folder, _ = fitted
+    command = f"{sys.executable} -m usnrt.cli predict model.usnrt test.csv --json | head -n 1"
+    run = subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True, check=False)
+    assert (run.stdout, run.stderr) == ("[\n", "")

@@ -1,0 +1,186 @@
+"""What each command does when all is well, in a process of its own as users run it."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+
+import usnrt as library
+from usnrt.persistence import load
+
+
+def test_fit_says_what_it_understood_and_found(fitted):
+    _, run = fitted
+    assert "usnrt: categories: district (3)" in run.stderr
+    assert "usnrt: the date 'sold' became year, month, day, weekday" in run.stderr
+    assert "usnrt: missing values in area, nothing" in run.stderr
+    assert "district = old town" in run.stdout
+    assert "On 90 rows kept aside" in run.stdout
+    assert run.stdout.endswith("wrote model.usnrt\n")
+
+
+def test_progress_in_a_log_is_plain_lines(fitted):
+    _, run = fitted
+    assert "\r" not in run.stderr
+    assert "\x1b" not in run.stderr
+    assert re.search(r"^fitted \d leaves in [\d.]+ s$", run.stderr, re.MULTILINE)
+
+
+def test_the_same_seed_gives_the_same_model_whatever_the_file_format(fitted, tmp_path, usnrt):
+    folder, _ = fitted
+    pq.write_table(pa_csv.read_csv(folder / "train.csv"), tmp_path / "train.parquet")
+    run = usnrt(
+        *("fit", "train.parquet", "-t", "price", "--drop", "id", "--quiet", "--holdout", "0.1"),
+        *("--set", "min_samples_leaf=200", "--set", "max_epochs=15", "--force"),
+        cwd=tmp_path,
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    assert (tmp_path / "train.usnrt").read_bytes() == (folder / "model.usnrt").read_bytes()
+
+
+def test_predict_writes_the_columns_it_promises(fitted, tmp_path, usnrt):
+    folder, _ = fitted
+    run = usnrt("predict", "model.usnrt", "test.csv", "-o", tmp_path / "out.csv", cwd=folder)
+    assert (run.returncode, run.stdout) == (0, "")
+    assert run.stderr == f"usnrt: wrote {tmp_path / 'out.csv'}, 300 rows\n"
+    out = pa_csv.read_csv(tmp_path / "out.csv")
+    assert out.column_names == ["mean", "std", "lower", "upper", "leaf"]
+    model = load(folder / "model.usnrt")
+    features = pa_csv.read_csv(folder / "test.csv").drop_columns(["id", "price"])
+    mean, std = model.predict(features, return_std=True)
+    assert out["mean"].to_numpy().tolist() == mean.tolist()  # to the last bit, through text
+    assert out["std"].to_numpy().tolist() == std.tolist()
+    assert out["leaf"].to_numpy().tolist() == model.apply(features).tolist()
+
+
+@pytest.mark.parametrize("name", ["out.parquet", "out.tsv", "out.csv.gz", "out.csv.zst"])
+def test_predict_writes_every_format(fitted, tmp_path, name, inside):
+    folder, _ = fitted
+    run = inside("predict", "model.usnrt", "test.csv", "-o", tmp_path / name, "--keep", "id", "-q", cwd=folder)
+    assert (run.returncode, run.stderr) == (0, "")
+    if name.endswith("parquet"):
+        out = pq.read_table(tmp_path / name)
+    else:
+        with pa.input_stream(str(tmp_path / name), compression="detect") as stream:
+            delimiter = "\t" if ".tsv" in name else ","
+            out = pa_csv.read_csv(stream, parse_options=pa_csv.ParseOptions(delimiter=delimiter))
+    assert out.column_names == ["id", "mean", "std", "lower", "upper", "leaf"]
+    assert out["id"].to_pylist() == [f"h{i}" for i in range(300)]
+
+
+def test_predict_to_the_terminal_and_as_json(fitted, inside):
+    folder, _ = fitted
+    run = inside("predict", "model.usnrt", "test.csv", cwd=folder)
+    assert run.stdout.splitlines()[0] == '"mean","std","lower","upper","leaf"'
+    assert len(run.stdout.splitlines()) == 301
+    rows = json.loads(inside("predict", "model.usnrt", "test.csv", "--json", "--coverage", "0.5", cwd=folder).stdout)
+    assert len(rows) == 300
+    assert rows[0]["lower"] < rows[0]["mean"] < rows[0]["upper"]
+
+
+def test_columns_in_another_order_and_beside_others_are_found_by_name(fitted, tmp_path, inside):
+    folder, _ = fitted
+    data = pa_csv.read_csv(folder / "test.csv")
+    shuffled = data.select(data.column_names[::-1]).append_column("more", pa.array([1] * 300))
+    pa_csv.write_csv(shuffled, tmp_path / "other.csv")
+    first, second = (
+        inside("predict", folder / "model.usnrt", path, cwd=folder).stdout
+        for path in (folder / "test.csv", tmp_path / "other.csv")
+    )
+    assert first == second
+
+
+def test_text_that_looks_like_numbers_stays_text(tmp_path, inside, houses):
+    table = houses(60, 0).select(["area", "price"]).append_column("code", pa.array(["1", "2", "x"] * 20))
+    pa_csv.write_csv(table, tmp_path / "train.csv")
+    pa_csv.write_csv(table.slice(0, 2), tmp_path / "two.csv")  # only "1" and "2" here
+    run = inside("fit", "train.csv", "-t", "price", "--set", "max_epochs=2", "-q", cwd=tmp_path)
+    assert run.returncode == 0, run.stderr
+    run = inside("predict", "train.usnrt", "two.csv", cwd=tmp_path)
+    assert (run.returncode, len(run.stdout.splitlines())) == (0, 3)
+
+
+def test_evaluate(fitted, usnrt, inside):
+    folder, _ = fitted
+    result = json.loads(usnrt("evaluate", "model.usnrt", "test.csv", "--json", cwd=folder).stdout)
+    assert result["rows"] == 300
+    assert 0 < result["rmse"] < 150
+    assert 0.5 < result["coverage_90"] <= 1
+    shown = inside("evaluate", "model.usnrt", "test.csv", "--target", "price", cwd=folder)
+    assert shown.returncode == 0
+    assert re.search(r"^ rmse +[\d.]+ *$", shown.stdout, re.MULTILINE)
+
+
+def test_explain(fitted, usnrt, inside):
+    folder, _ = fitted
+    result = json.loads(usnrt("explain", "model.usnrt", "--json", cwd=folder).stdout)
+    assert result["target"] == "price"
+    worst, *_, best = result["regions"]
+    assert worst["region"].startswith("district = old town")
+    assert worst["residual std"] > 2 * best["residual std"]
+    assert sum(region["rows"] for region in result["regions"]) == 810
+    shown = inside("explain", "model.usnrt", cwd=folder)
+    assert "Regions, the least sure first" in shown.stdout
+    assert "times as wide as the last one's." in shown.stdout
+
+
+def test_info(fitted, usnrt, inside):
+    folder, _ = fitted
+    about = json.loads(usnrt("info", "model.usnrt", "--json", cwd=folder).stdout)
+    assert about["class"] == "USNRTRegressor"
+    assert about["target"] == "price"
+    assert about["features"][:2] == ["area (number)", "district (text)"]
+    assert about["parameters that differ from the defaults"]["max_epochs"] == 15
+    shown = inside("info", cwd=folder)
+    assert shown.returncode == 0
+    assert "numpy" in shown.stdout
+
+
+def test_report(fitted, tmp_path, usnrt):
+    folder, _ = fitted
+    run = usnrt("report", "model.usnrt", "test.csv", "-o", tmp_path / "r.html", "--coverage", "0.8", cwd=folder)
+    assert (run.returncode, run.stdout) == (0, f"wrote {tmp_path / 'r.html'}\n")
+    page = (tmp_path / "r.html").read_text()
+    assert "How sure is the model about price?" in page
+    assert "Judged on 300 rows of test.csv." in page
+    assert f"usnrt report model.usnrt test.csv -o {tmp_path / 'r.html'}" in page
+
+
+def test_export(fitted, tmp_path, inside):
+    folder, _ = fitted
+    run = inside("export", "model.usnrt", "--dot", tmp_path / "t.dot", "--text", tmp_path / "t.txt", cwd=folder)
+    assert run.stdout == f"wrote {tmp_path / 't.dot'}\nwrote {tmp_path / 't.txt'}\n"
+    assert (tmp_path / "t.dot").read_text().startswith("digraph tree {")
+    assert "leaf 0" in (tmp_path / "t.txt").read_text()
+
+
+def test_version_help_and_completion(usnrt):
+    assert usnrt("--version").stdout == f"usnrt {library.__version__}\n"
+    text = usnrt("--help").stdout
+    for command in ("demo", "fit", "predict", "evaluate", "explain", "report", "export", "bench", "info"):
+        assert re.search(rf"^  {command} ", text, re.MULTILINE)
+    assert "--install-completion" in text
+    script = usnrt(env={"_USNRT_COMPLETE": "source_bash"})
+    assert script.returncode == 0
+    assert "complete" in script.stdout
+
+
+def test_bench_is_mounted(usnrt):
+    pytest.importorskip("usnrt.bench.cli")
+    run = usnrt("bench", "--help")
+    assert run.returncode == 0
+    assert "usnrt bench" in run.stdout
+
+
+def test_the_script_is_installed():
+    script = shutil.which("usnrt", path=os.path.dirname(sys.executable))
+    if script is None:
+        pytest.skip("the package is not installed with its script")
+    assert subprocess.run([script, "--version"], capture_output=True, text=True, check=True).stdout.startswith("usnrt ")
