@@ -8,12 +8,13 @@ import socket
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from distributed import Client
 
-from usnrt.bench import Cell, Store, make_grid, run_grid
+from usnrt.bench import Cell, Store, make_grid, run_grid, runner
 from usnrt.bench.progress import Reporter
 
 DATASETS = ["generated-piecewise-60", "generated-smooth-50"]
@@ -142,6 +143,16 @@ def test_claims_are_given_back_when_the_run_is_interrupted(tmp_path):
         run_grid(grid, store, reporter=Interrupting(quiet=True))
     assert not list(tmp_path.rglob("*.claim"))
     assert run_grid(grid, store).done == 1
+
+
+def test_compiled_programs_are_dropped_when_they_take_too_much(monkeypatch):
+    cleared = []
+    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(clear_caches=lambda: cleared.append(True)))
+    runner._drop_compiled_programs()
+    assert cleared == []
+    monkeypatch.setattr(runner, "MAX_RESIDENT_BYTES", 1)
+    runner._drop_compiled_programs()
+    assert cleared == [True]
 
 
 class Suicide:

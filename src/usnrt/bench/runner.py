@@ -1,11 +1,14 @@
 """Filling a grid: cells in parallel, each recorded when it is done, in any order, by any number of runners."""
 
+import gc
 import os
+import sys
 import threading
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from usnrt.bench.cells import Arrays, run_cell
@@ -15,6 +18,7 @@ from usnrt.bench.store import Claim, Store
 
 # A worker process that dies takes the pool with it (out of memory, most often); so often it is started again.
 MAX_RESTARTS = 3
+MAX_RESIDENT_BYTES = 4 * 2**30
 
 
 @dataclass
@@ -131,6 +135,7 @@ def _outcomes(cells: list[Cell], claims: "_Claims", n_jobs: int, cluster: str | 
 
 def _work(claim: Claim, n_jobs: int) -> Outcome:
     """Runs in a worker: an exception becomes a failed cell, so that the others go on."""
+    _drop_compiled_programs()
     try:
         meta, arrays = run_cell(claim.cell, n_jobs=n_jobs)
     except Exception as error:
@@ -138,6 +143,18 @@ def _work(claim: Claim, n_jobs: int) -> Outcome:
         where = f"{os.path.basename(last.filename)}:{last.lineno}"
         return Outcome(claim, {}, {}, error=f"{type(error).__name__}: {error} (at {where})")
     return Outcome(claim, meta, arrays)
+
+
+def _drop_compiled_programs() -> None:
+    """Forget jax's programs once they take gigabytes: each shape leaves some, and a worker sees hundreds."""
+    jax = sys.modules.get("jax")
+    statm = Path("/proc/self/statm")
+    if jax is None or not statm.exists():
+        return
+    resident = int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    if resident > MAX_RESIDENT_BYTES:
+        jax.clear_caches()
+        gc.collect()
 
 
 @contextmanager
