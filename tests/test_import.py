@@ -1,8 +1,10 @@
 """``import usnrt`` is light, and the public names are there."""
 
+import pickle
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import usnrt
@@ -24,6 +26,17 @@ def test_importing_the_package_loads_nothing_heavy():
 def test_importing_the_model_loads_neither_jax_nor_plotting():
     # scikit-learn itself loads pandas if it is installed
     assert set(loaded_after("from usnrt import USNRTRegressor; USNRTRegressor()")) <= {"numba", "pandas"}
+
+
+def test_a_stored_model_predicts_without_jax(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(60, 2))
+    path = tmp_path / "model.pkl"
+    path.write_bytes(pickle.dumps(usnrt.USNRTRegressor(max_epochs=1, random_state=0).fit(X, X[:, 0])))
+    code = (
+        f"import pickle; model = pickle.load(open({str(path)!r}, 'rb')); model.predict([[0.5, 0.5]], return_std=True)"
+    )
+    assert set(loaded_after(code)) <= {"numba", "pandas"}
 
 
 @pytest.mark.parametrize("name", sorted(set(usnrt.__all__)))
