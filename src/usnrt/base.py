@@ -239,7 +239,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
             Columns ``mean``, ``std``, ``lower``, ``upper`` and, for models with regions, ``leaf``; a pandas index is
             kept.
         """
-        from usnrt.encode import prediction_table
+        from usnrt.predict_table import prediction_table
 
         return prediction_table(self, X, coverage)
 

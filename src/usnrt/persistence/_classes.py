@@ -14,7 +14,22 @@ CLASSES: dict[str, tuple[str, str]] = {
     "History": ("usnrt.nn.train", "History"),
     "Tree": ("usnrt.tree.structure", "Tree"),
     "Table": ("usnrt.table", "Table"),
+    "DropoutMLP": ("usnrt.nn.dropout", "DropoutMLP"),
+    "ConcreteDropoutMLP": ("usnrt.nn.dropout", "ConcreteDropoutMLP"),
+    "PiecewiseLinear": ("usnrt.nn.encoding", "PiecewiseLinear"),
+    "TreeModel": ("usnrt.tree.model", "TreeModel"),
+    "Calibration": ("usnrt.calibration", "Calibration"),
+    "Shape": ("usnrt.distributions.shape", "Shape"),
+    "FlatForest": ("usnrt.baselines._trees", "FlatForest"),
     "USNRTRegressor": ("usnrt.regressor", "USNRTRegressor"),
+    "USNRTEnsemble": ("usnrt.ensemble", "USNRTEnsemble"),
+    "HNNRegressor": ("usnrt.baselines.hnn", "HNNRegressor"),
+    "DeepEnsembleRegressor": ("usnrt.baselines.ensemble", "DeepEnsembleRegressor"),
+    "MCDropoutRegressor": ("usnrt.baselines.mc_dropout", "MCDropoutRegressor"),
+    "ConcreteDropoutRegressor": ("usnrt.baselines.concrete_dropout", "ConcreteDropoutRegressor"),
+    "EvidentialRegressor": ("usnrt.baselines.evidential", "EvidentialRegressor"),
+    "RandomForestVarianceRegressor": ("usnrt.baselines.forests", "RandomForestVarianceRegressor"),
+    "ExtraTreesVarianceRegressor": ("usnrt.baselines.forests", "ExtraTreesVarianceRegressor"),
 }
 
 
