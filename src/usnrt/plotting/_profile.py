@@ -1,0 +1,84 @@
+"""Rows in which one feature runs over its range while the others stay put, for arrays and data frames."""
+
+from collections.abc import Callable
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from usnrt.distributions.base import Floats
+
+
+def profile_rows(X: Any, feature: int | str, n_points: int) -> tuple[str, Floats, Floats, Callable[[Floats], Any]]:
+    """Name and values of a feature, a grid over its range, and a function that makes rows for values of it.
+
+    The other numbers stay at their mean, other columns at their most frequent value.
+    """
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        names = frame.columns
+        position = _position(feature, names, len(names))
+        if not frame.schema[names[position]].is_numeric():
+            raise ValueError(f"feature must be numeric, however: {names[position]} is {frame.schema[names[position]]}")
+        seen = frame[names[position]].to_numpy().astype(np.float64)
+        return names[position], seen, _grid(seen, n_points), lambda values: _frame_rows(frame, names[position], values)
+    table = np.asarray(X)
+    if table.ndim != 2:
+        raise ValueError(f"X must have shape (n, d), however: X.shape={table.shape}")
+    position = _position(feature, [], table.shape[1])
+    try:
+        numbers = table.astype(np.float64)
+    except ValueError as error:
+        raise ValueError("X must be numeric or a data frame, however: it is an array with text") from error
+    center = np.nanmean(numbers, axis=0)
+
+    def build(values: Floats) -> Floats:
+        rows = np.tile(center, (values.size, 1))
+        rows[:, position] = values
+        return rows
+
+    seen = numbers[:, position]
+    return f"x{position}", seen, _grid(seen, n_points), build
+
+
+def _position(feature: int | str, names: list[str], d: int) -> int:
+    if isinstance(feature, str):
+        if feature not in names:
+            raise ValueError(f"feature must be one of {names or 'the positions'}, however: feature={feature!r}")
+        return names.index(feature)
+    if not 0 <= feature < d:
+        raise ValueError(f"feature must be in [0, {d}), however: feature={feature}")
+    return int(feature)
+
+
+def _grid(seen: Floats, n_points: int) -> Floats:
+    finite = seen[np.isfinite(seen)]
+    if finite.size == 0:
+        raise ValueError("feature must have a finite value, however: it has none")
+    return np.linspace(finite.min(), finite.max(), n_points)
+
+
+def _frame_rows(frame: "nw.DataFrame[Any]", name: str, values: Floats) -> Any:
+    """Copies of one row with the columns replaced; kinds of columns stay as they are."""
+    n, backend = values.size, frame.implementation
+    changed = []
+    for column in frame.columns:
+        series = frame[column]
+        if column == name:
+            changed.append(nw.new_series(column, values, backend=backend))
+        elif series.dtype.is_numeric():
+            mean = float(np.nanmean(series.to_numpy().astype(np.float64)))
+            changed.append(nw.new_series(column, np.full(n, mean), backend=backend))
+        else:
+            labels = series.to_list()
+            present = [label for label in labels if label is not None]
+            usual = max(sorted(set(present), key=str), key=present.count) if present else None
+            changed.append(series[[labels.index(usual)] * n])
+    columns = [series.to_frame() for series in changed]
+    plain = [f.with_row_index("_row").drop("_row") for f in columns]
+    return nw.concat([_renumbered(f) for f in plain], how="horizontal").to_native()
+
+
+def _renumbered(frame: "nw.DataFrame[Any]") -> "nw.DataFrame[Any]":
+    """Rows numbered from 0: pandas would otherwise line columns up by their index."""
+    return nw.maybe_reset_index(frame)

@@ -1,0 +1,183 @@
+"""Sorted interval plot: every outcome against its interval, the misses marked."""
+
+from typing import TYPE_CHECKING, Any, Self, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from usnrt.distributions.base import Floats, check_levels
+from usnrt.metrics.evaluate import distribution_of
+from usnrt.metrics.forecast import Given, as_forecast, check_truth
+from usnrt.metrics.scores import AnyForecast, central_interval
+from usnrt.plotting._style import BLUE, RED, Display, legend, name_of, percent
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_SORTS = ("median", "width", "outcome")
+
+
+class IntervalDisplay(Display):
+    """Intervals in order, the outcomes on top: hits in grey, misses in colour.
+
+    Parameters
+    ----------
+    y_true : ndarray of shape (n,)
+    median : ndarray of shape (n,)
+    interval : ndarray of shape (n, 2)
+    coverage : float
+        Nominal coverage of the intervals.
+    target_name : str
+        For the vertical axis.
+    name : str or None
+        Title.
+
+    Attributes
+    ----------
+    rows_ : ndarray of int
+        Rows drawn, in order.
+    hits_, misses_ : matplotlib Line2D
+    ax_, figure_ : matplotlib Axes and Figure
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> import numpy as np
+    >>> from usnrt.plotting import IntervalDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> mean = rng.normal(size=500)
+    >>> display = IntervalDisplay.from_predictions(rng.normal(mean), mean=mean, std=np.ones(500), max_rows=100)
+    >>> display.ax_.get_title()
+    '90 % intervals hold 91 % of 500 rows'
+    """
+
+    def __init__(
+        self,
+        y_true: Floats,
+        median: Floats,
+        interval: Floats,
+        coverage: float,
+        target_name: str = "target",
+        name: str | None = None,
+    ) -> None:
+        self.y_true = y_true
+        self.median = median
+        self.interval = interval
+        self.coverage = coverage
+        self.target_name = target_name
+        self.name = name
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        forecast: AnyForecast = None,
+        *,
+        coverage: float = 0.9,
+        target_name: str | None = None,
+        name: str | None = None,
+        ax: "Axes | None" = None,
+        sort_by: str = "median",
+        max_rows: int = 200,
+        **given: Unpack[Given],
+    ) -> Self:
+        """Draw the intervals of a forecast, given as in :func:`usnrt.metrics.as_forecast`.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n,)
+        forecast : Distribution or None
+        coverage : float, default=0.9
+        target_name : str, default=None
+            By default the name that ``y_true`` carries (a column of a data frame).
+        name : str, default=None
+        ax, sort_by, max_rows
+            As in :meth:`plot`.
+        """
+        check_levels(coverage, "coverage")
+        f = as_forecast(forecast, **given)
+        y = check_truth(y_true, f)
+        median = f.quantile(np.array([0.5]))[:, 0]
+        target = name_of(y_true, "target") if target_name is None else target_name
+        made = cls(y, median, central_interval(f, coverage), coverage, target, name)
+        return made.plot(ax, sort_by=sort_by, max_rows=max_rows)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, *, coverage: float = 0.9, **options: Any) -> Self:
+        """Draw the intervals of a fitted model, as ``predict_interval`` gives them if it has that.
+
+        Options as in :meth:`from_predictions`; the title starts with ``name``, by default the class.
+        """
+        plot = {key: options.pop(key) for key in ("ax", "sort_by", "max_rows") if key in options}
+        target = options.pop("target_name", None)
+        name = options.pop("name", type(estimator).__name__)
+        if options:
+            raise TypeError(f"options must be those of from_predictions, however: {sorted(options)[0]}= was passed")
+        check_levels(coverage, "coverage")
+        dist = distribution_of(estimator, X)
+        f = as_forecast(dist)
+        has_own = hasattr(estimator, "predict_interval")
+        interval = estimator.predict_interval(X, coverage) if has_own else dist.interval(coverage)
+        target = name_of(y, "target") if target is None else target
+        return cls(check_truth(y, f), dist.ppf(0.5), interval, coverage, target, name).plot(**plot)
+
+    def plot(self, ax: "Axes | None" = None, *, sort_by: str = "median", max_rows: int = 200) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            Where; a new figure by default.
+        sort_by : {"median", "width", "outcome"}, default="median"
+            Order of the rows from left to right.
+        max_rows : int, default=200
+            Of more rows evenly many are shown; the title counts them all.
+        """
+        if sort_by not in _SORTS:
+            raise ValueError(f"sort_by must be one of {list(_SORTS)}, however: sort_by={sort_by!r}")
+        if max_rows < 1:
+            raise ValueError(f"max_rows must be positive, however: max_rows={max_rows}")
+        ax = self._start(ax, (6.4, 3.6))
+        low, high = self.interval[:, 0], self.interval[:, 1]
+        key = {"median": self.median, "width": high - low, "outcome": self.y_true}[sort_by]
+        order = np.argsort(key, kind="stable")
+        if order.size > max_rows:
+            order = order[np.linspace(0, order.size - 1, max_rows).round().astype(int)]
+        self.rows_ = order
+        place = np.arange(order.size)
+        inside = (low <= self.y_true) & (self.y_true <= high)
+        hit = inside[order]
+        ax.vlines(
+            place,
+            low[order],
+            high[order],
+            color=BLUE,
+            alpha=0.3,
+            linewidth=max(1.0, 330 / order.size),
+            label="interval",
+        )
+        # A line through medians in another order would be a scribble.
+        style = {"linewidth": 1.2} if sort_by == "median" else {"linestyle": "", "marker": "_", "markersize": 5}
+        ax.plot(place, self.median[order], color=BLUE, label="median", **style)
+        size = 4.0 if order.size > 60 else 5.5
+        seen = self.y_true[order]
+        (self.hits_,) = ax.plot(place[hit], seen[hit], "o", color="#444444", markersize=size - 1, label="inside", mew=0)
+        (self.misses_,) = ax.plot(place[~hit], seen[~hit], "D", color=RED, markersize=size, label="outside", mew=0)
+        ax.set_xlim(-1, order.size)
+        _limit_to_finite(ax, low[order], high[order], seen)
+        shown = f"{order.size} of {key.size} rows" if order.size < key.size else f"{key.size} rows"
+        ax.set_xlabel(f"{shown}, by {sort_by}")
+        ax.set_ylabel(self.target_name)
+        title = f"{percent(self.coverage)} intervals hold {percent(float(inside.mean()))} of {key.size} rows"
+        ax.set_title(f"{self.name}: {title}" if self.name else title, fontsize=10)
+        ax.grid(False, axis="x")
+        legend(ax, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=4)
+        return self
+
+
+def _limit_to_finite(ax: "Axes", *values: Floats) -> None:
+    """Infinite ends, which conformal intervals have from too few rows, would leave nothing to see."""
+    finite = np.concatenate([v[np.isfinite(v)] for v in values])
+    room = 0.06 * (finite.max() - finite.min()) or 1.0
+    ax.set_ylim(finite.min() - room, finite.max() + room)

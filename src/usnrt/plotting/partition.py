@@ -1,0 +1,226 @@
+"""The first split as the paper draws it: two features, squared residuals in colour, the dashed cut."""
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from usnrt.distributions.base import Floats
+from usnrt.metrics.evaluate import distribution_of
+from usnrt.plotting._style import Display
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+class RootPartitionDisplay(Display):
+    """Rows as points over the split feature and another one, dark where squared residuals are large.
+
+    The colour is the rank of the squared residual among all (a quantile transformation, as in the paper); the
+    legend gives the residuals' variance on both sides of the split.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n,)
+        The split feature; of a category the place on the axis.
+    other : ndarray of shape (n,)
+        The other feature.
+    residuals : ndarray of shape (n,)
+    left : ndarray of bool of shape (n,)
+        Rows that go left.
+    threshold : float
+        Where the dashed line goes.
+    feature_name, other_name : str
+    ticks : list of str or None
+        Labels of the categories, if the split feature is one.
+
+    Attributes
+    ----------
+    points_ : matplotlib PathCollection
+    split_ : matplotlib Line2D
+    variance_left_, variance_right_ : float
+    ax_, figure_ : matplotlib Axes and Figure
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> import numpy as np
+    >>> from usnrt.plotting import RootPartitionDisplay
+    >>> x, other = np.random.default_rng(0).random((2, 400))
+    >>> noise = np.random.default_rng(1).normal(scale=np.where(x <= 0.4, 1.0, 3.0))
+    >>> display = RootPartitionDisplay.from_predictions(x, other, noise, threshold=0.4)
+    >>> [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    ['split at 0.4', 'left variance 0.857', 'right variance 7.31']
+    """
+
+    def __init__(
+        self,
+        x: Floats,
+        other: Floats,
+        residuals: Floats,
+        left: NDArray[np.bool_],
+        threshold: float,
+        *,
+        feature_name: str = "split feature",
+        other_name: str = "other feature",
+        ticks: list[str] | None = None,
+    ) -> None:
+        self.x = x
+        self.other = other
+        self.residuals = residuals
+        self.left = left
+        self.threshold = threshold
+        self.feature_name = feature_name
+        self.other_name = other_name
+        self.ticks = ticks
+
+    @classmethod
+    def from_predictions(
+        cls,
+        x: ArrayLike,
+        other: ArrayLike,
+        residuals: ArrayLike,
+        threshold: float,
+        *,
+        feature_name: str = "split feature",
+        other_name: str = "other feature",
+        max_rows: int = 5000,
+        ax: "Axes | None" = None,
+    ) -> Self:
+        """Draw a split of a numeric feature: values up to ``threshold`` are on the left.
+
+        Parameters
+        ----------
+        x, other, residuals : array-like of shape (n,)
+            Without NaN.
+        threshold : float
+        feature_name, other_name : str
+        max_rows, ax
+            As in :meth:`plot`.
+        """
+        columns = [np.asarray(values, dtype=np.float64) for values in (x, other, residuals)]
+        if columns[0].ndim != 1 or len({values.shape for values in columns}) > 1 or columns[0].size == 0:
+            shapes = ", ".join(str(values.shape) for values in columns)
+            raise ValueError(f"x, other and residuals must have one shape (n,), however: {shapes}")
+        if not all(np.isfinite(values).all() for values in columns):
+            raise ValueError("x, other and residuals must be finite, however: they contain NaN or infinity")
+        left = columns[0] <= threshold
+        if left.all() or not left.any():
+            raise ValueError(f"threshold must have rows on both sides, however: threshold={threshold}")
+        at, over, errors = columns
+        made = cls(at, over, errors, left, float(threshold), feature_name=feature_name, other_name=other_name)
+        return made.plot(ax, max_rows=max_rows)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        other: int | str | None = None,
+        *,
+        max_rows: int = 5000,
+        ax: "Axes | None" = None,
+    ) -> Self:
+        """Draw the root split of a fitted tree with the residuals of its predictions.
+
+        Parameters
+        ----------
+        estimator : fitted model with ``tree_``, ``columns_`` and ``encoder_``
+        X : array-like or data frame of shape (n, d)
+        y : array-like of shape (n,)
+        other : int or str, default=None
+            The other feature, by position or name among ``columns_``; by default the next feature that the tree
+            splits on, else the first one left.
+        max_rows, ax
+            As in :meth:`plot`. Rows with a missing value in one of the two features are left out.
+        """
+        tree, columns = estimator.tree_, estimator.columns_
+        if tree.feature[0] < 0:
+            raise ValueError("estimator must have split its root, however: its tree has a single leaf")
+        first = int(tree.feature[0])
+        second = _other_column(other, first, tree.feature, [column.name for column in columns])
+        raw = np.asarray(estimator.encoder_.transform(X), dtype=np.float64)
+        residuals = np.asarray(y, dtype=np.float64) - distribution_of(estimator, X).mean()
+        if columns[first].kind == "categorical":
+            goes_left = tree.left_categories[tree.category_row[0]]
+            x, left, threshold, ticks = _category_places(raw[:, first], goes_left, columns[first].categories)
+        else:
+            x, threshold, ticks = raw[:, first], float(tree.threshold[0]), None
+            left = x <= threshold
+        keep = np.isfinite(x) & np.isfinite(raw[:, second])
+        made = cls(
+            x[keep], raw[keep, second], residuals[keep], left[keep], threshold,
+            feature_name=columns[first].name, other_name=columns[second].name, ticks=ticks,
+        )  # fmt: skip
+        return made.plot(ax, max_rows=max_rows)
+
+    def plot(self, ax: "Axes | None" = None, *, max_rows: int = 5000) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            Where; a new figure by default.
+        max_rows : int, default=5000
+            Of more rows a random part is drawn; the variances are of all rows.
+        """
+        ax = self._start(ax, (5.4, 4.2))
+        rank = np.argsort(np.argsort(self.residuals**2, kind="stable"), kind="stable") / max(self.x.size - 1, 1)
+        rows = np.arange(self.x.size)
+        rng = np.random.default_rng(0)
+        if rows.size > max_rows:
+            rows = np.sort(rng.choice(rows, max_rows, replace=False))
+        # Categories would hide each other without a little room to the sides.
+        jitter = rng.uniform(-0.3, 0.3, rows.size) if self.ticks is not None else 0.0
+        size = float(np.clip(20_000 / rows.size, 4.0, 30.0))
+        self.points_ = ax.scatter(
+            self.x[rows] + jitter, self.other[rows], c=rank[rows], cmap="cividis_r", vmin=0, vmax=1, s=size, lw=0
+        )
+        at = ", ".join(self.ticks[: int(self.threshold + 0.5)]) if self.ticks is not None else f"{self.threshold:.4g}"
+        name = f"left: {at}" if self.ticks is not None else f"split at {at}"
+        self.split_ = ax.axvline(self.threshold, color="#D55E00", linewidth=2.0, linestyle="--", label=name)
+        self.variance_left_ = float(self.residuals[self.left].var())
+        self.variance_right_ = float(self.residuals[~self.left].var())
+        for side, variance in (("left", self.variance_left_), ("right", self.variance_right_)):
+            ax.plot([], [], " ", label=f"{side} variance {variance:.3g}")
+        if self.ticks is not None:
+            ax.set_xticks(range(len(self.ticks)), self.ticks)
+        ax.set_xlabel(self.feature_name)
+        ax.set_ylabel(self.other_name)
+        ax.grid(False)
+        bar = self.figure_.colorbar(self.points_, ax=ax, pad=0.02, aspect=30)
+        bar.set_label("squared residual, by rank", fontsize=9)
+        bar.set_ticks([0, 0.5, 1], labels=["least", "median", "largest"])
+        bar.ax.tick_params(labelsize=8)
+        bar.outline.set_visible(False)  # type: ignore[operator]
+        ax.legend(fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False)
+        return self
+
+
+def _other_column(other: int | str | None, first: int, splits: NDArray[np.int64], names: list[str]) -> int:
+    if isinstance(other, str):
+        if other not in names:
+            raise ValueError(f"other must be one of {names}, however: other={other!r}")
+        return names.index(other)
+    if other is not None:
+        if not 0 <= other < len(names):
+            raise ValueError(f"other must be in [0, {len(names)}), however: other={other}")
+        return int(other)
+    candidates = [int(f) for f in splits if f >= 0 and f != first] + [k for k in range(len(names)) if k != first]
+    return candidates[0] if candidates else first
+
+
+def _category_places(
+    codes: Floats, goes_left: NDArray[np.bool_], categories: tuple[str, ...]
+) -> tuple[Floats, NDArray[np.bool_], float, list[str]]:
+    """Categories side by side, those that go left first, with the split between the two kinds."""
+    n = len(categories)
+    order = np.concatenate([np.flatnonzero(goes_left[:n]), np.flatnonzero(~goes_left[:n])])
+    place = np.empty(n)
+    place[order] = np.arange(n)
+    known = np.isfinite(codes) & (codes >= 0) & (codes < n)
+    index = np.where(known, codes, 0).astype(int)
+    x = np.where(known, place[index], np.nan)
+    return x, goes_left[index], float(goes_left[:n].sum()) - 0.5, [categories[k] for k in order]

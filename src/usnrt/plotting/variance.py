@@ -1,0 +1,171 @@
+"""The learned spread along one feature, the others at their mean: where does the uncertainty jump?"""
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from usnrt.distributions.base import Floats
+from usnrt.metrics.evaluate import distribution_of
+from usnrt.plotting._profile import profile_rows
+from usnrt.plotting._style import BLUE, GREY, RED, Display
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+class VarianceFunctionDisplay(Display):
+    """Predicted standard deviation along one feature; the line breaks where the region changes.
+
+    Parameters
+    ----------
+    x : ndarray of shape (k,)
+        Values of the feature, increasing.
+    std : ndarray of shape (k,)
+    region : ndarray of shape (k,), or None
+        Label of the region at each value (a leaf); the line breaks between different labels.
+    data : ndarray of shape (n,), or None
+        Values seen in the data, drawn as ticks along the axis.
+    feature_name, target_name : str
+
+    Attributes
+    ----------
+    lines_ : list of matplotlib Line2D
+        One a stretch without a jump.
+    jumps_ : list of float
+        Where the region changes.
+    ax_, figure_ : matplotlib Axes and Figure
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> import numpy as np
+    >>> from usnrt.plotting import VarianceFunctionDisplay
+    >>> x = np.linspace(0, 1, 101)
+    >>> display = VarianceFunctionDisplay.from_predictions(x, np.where(x < 0.3, 1.0, 2.0), region=x < 0.3)
+    >>> len(display.lines_), [round(jump, 3) for jump in display.jumps_]
+    (2, [0.295])
+    """
+
+    def __init__(
+        self,
+        x: Floats,
+        std: Floats,
+        region: NDArray[Any] | None = None,
+        data: Floats | None = None,
+        *,
+        feature_name: str = "feature",
+        target_name: str = "target",
+    ) -> None:
+        self.x = x
+        self.std = std
+        self.region = region
+        self.data = data
+        self.feature_name = feature_name
+        self.target_name = target_name
+
+    @classmethod
+    def from_predictions(
+        cls,
+        x: ArrayLike,
+        std: ArrayLike,
+        region: ArrayLike | None = None,
+        data: ArrayLike | None = None,
+        *,
+        feature_name: str = "feature",
+        target_name: str = "target",
+        ax: "Axes | None" = None,
+    ) -> Self:
+        """Draw a given function; arguments as in the class, in any order of ``x``."""
+        at, spread = np.asarray(x, dtype=np.float64), np.asarray(std, dtype=np.float64)
+        labels = None if region is None else np.asarray(region)
+        if (
+            at.ndim != 1
+            or at.size == 0
+            or at.shape != spread.shape
+            or (labels is not None and labels.shape != at.shape)
+        ):
+            shapes = f"{at.shape}, {spread.shape}" + ("" if labels is None else f", {labels.shape}")
+            raise ValueError(f"x, std and region must have one shape (k,), however: {shapes}")
+        if not (np.isfinite(at).all() and np.isfinite(spread).all()):
+            raise ValueError("x and std must be finite, however: they contain NaN or infinity")
+        order = np.argsort(at, kind="stable")
+        seen = None if data is None else np.asarray(data, dtype=np.float64)
+        made = cls(
+            at[order], spread[order], None if labels is None else labels[order], seen,
+            feature_name=feature_name, target_name=target_name,
+        )  # fmt: skip
+        return made.plot(ax)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        feature: int | str,
+        *,
+        n_points: int = 400,
+        target_name: str = "target",
+        ax: "Axes | None" = None,
+    ) -> Self:
+        """Draw a fitted model's standard deviation along one numeric feature.
+
+        The other numbers stay at their mean, categories at their most frequent value.
+
+        Parameters
+        ----------
+        estimator : fitted model with ``predict_dist``
+            With ``apply`` (a tree) the jumps are found and drawn.
+        X : array-like or data frame of shape (n, d)
+            Rows that give the means and the range of the feature.
+        feature : int or str
+            Position or name of the column.
+        n_points : int, default=400
+        target_name : str, default="target"
+        ax : matplotlib.axes.Axes, default=None
+        """
+        if n_points < 2:
+            raise ValueError(f"n_points must be 2 or more, however: n_points={n_points}")
+        name, seen, grid, build = profile_rows(X, feature, n_points)
+        has_regions = hasattr(estimator, "apply")
+        if has_regions:
+            grid = _refine(grid, lambda values: np.asarray(estimator.apply(build(values))))
+        rows = build(grid)
+        std = distribution_of(estimator, rows).std()
+        region = np.asarray(estimator.apply(rows)) if has_regions else None
+        return cls.from_predictions(grid, std, region, seen, feature_name=name, target_name=target_name, ax=ax)
+
+    def plot(self, ax: "Axes | None" = None) -> Self:
+        """Draw on ``ax``, by default on a new figure."""
+        ax = self._start(ax, (5.0, 3.2))
+        breaks = np.array([], int) if self.region is None else np.flatnonzero(self.region[1:] != self.region[:-1]) + 1
+        self.jumps_ = [float(self.x[b - 1] + self.x[b]) / 2 for b in breaks]
+        self.lines_ = []
+        for x, std in zip(np.split(self.x, breaks), np.split(self.std, breaks)):
+            marker = "o" if x.size == 1 else ""
+            self.lines_ += ax.plot(x, std, color=BLUE, linewidth=2.0, marker=marker, markersize=3)
+        for b, jump in zip(breaks, self.jumps_):
+            ax.plot([jump, jump], self.std[[b - 1, b]], color=RED, linewidth=1.0, linestyle=":")
+        ax.set_ylim(0, 1.1 * float(self.std.max()) or 1.0)
+        if self.data is not None:
+            # At most 200 ticks tell where the data is.
+            ticks = np.quantile(self.data[np.isfinite(self.data)], np.linspace(0, 1, 200))
+            ax.plot(ticks, np.full(ticks.size, 0.02), "|", color=GREY, alpha=0.5, transform=ax.get_xaxis_transform())
+        ax.set_xlabel(self.feature_name)
+        ax.set_ylabel(f"predicted std of {self.target_name}")
+        return self
+
+
+def _refine(grid: Floats, region_of: Any, rounds: int = 12) -> Floats:
+    """Add points on both sides of each change of region, so that a jump is drawn where it is."""
+    labels = region_of(grid)
+    change = labels[1:] != labels[:-1]
+    if not change.any():
+        return grid
+    low, high, below = grid[:-1][change], grid[1:][change], labels[:-1][change]
+    for _ in range(rounds):
+        middle = (low + high) / 2
+        same = region_of(middle) == below
+        low, high = np.where(same, middle, low), np.where(same, high, middle)
+    return np.unique(np.concatenate([grid, low, high]))
