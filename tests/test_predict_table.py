@@ -20,6 +20,9 @@ class Plain:
         n = X.shape[0]
         return Normal(np.arange(n, dtype=float), np.full(n, 2.0))
 
+    def predict_interval(self, X, coverage):
+        return self.predict_dist(X).interval(coverage)
+
 
 class Leafy(Plain):
     """A model with leaves."""

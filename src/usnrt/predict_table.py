@@ -34,6 +34,8 @@ def prediction_table(model: Any, X: Any, coverage: float = 0.9) -> Any:
     >>> class Model:
     ...     def predict_dist(self, X):
     ...         return Normal(np.zeros(len(X)), np.ones(len(X)))
+    ...     def predict_interval(self, X, coverage):
+    ...         return self.predict_dist(X).interval(coverage)
     >>> prediction_table(Model(), np.ones((2, 1)))
        mean  std   lower  upper
     0     0    1  -1.645  1.645
@@ -42,7 +44,8 @@ def prediction_table(model: Any, X: Any, coverage: float = 0.9) -> Any:
     if np.ndim(coverage) or not 0 < coverage < 1:
         raise ValueError(f"coverage must be in (0, 1), however: coverage={coverage!r}")
     dist = model.predict_dist(X)
-    lower, upper = np.asarray(dist.interval(float(coverage))).T
+    # Asked from the model, not from the distribution: calibrated models have intervals with a guarantee.
+    lower, upper = np.asarray(model.predict_interval(X, float(coverage))).T
     columns = {"mean": dist.mean(), "std": dist.std(), "lower": lower, "upper": upper}
     if hasattr(model, "apply"):
         leaves = np.asarray(model.apply(X))

@@ -37,7 +37,7 @@ def region_rows(model: Any) -> list[dict[str, Any]]:
             "region": region_text(tree, int(node), model.columns_),
             "rows": round(float(tree.n_rows[node])),
             "share": float(tree.n_rows[node] / tree.n_rows[0]),
-            "residual std": float(tree.residual_std[node] * model.target_std_),
+            "residual std": float(tree.residual_std[node]),
         }
         for node in tree.leaves
     ]

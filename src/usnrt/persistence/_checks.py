@@ -1,5 +1,6 @@
 """Is what a file says of an object possible? Asked before anything compiled, without bounds checks, walks over it."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -49,4 +50,44 @@ def check_network(network: Any) -> None:
         raise ModelFileError("the layers of a network are not possible")
 
 
-CHECKS = {"Tree": check_tree, "MLP": check_network}
+def check_inputs(inputs: Any) -> None:
+    """As many network columns as there are names for, so that no table of a claimed width is ever made."""
+    if not inputs.n_outputs_ == len(inputs.names_) == len(inputs.source_):
+        raise ModelFileError("the inputs of the networks do not fit together")
+
+
+def check_forest(forest: Any) -> None:
+    """Nodes of all trees in arrays of one length, children after their parents, all indices within bounds."""
+    n = len(forest.feature)
+    kinds = {"feature": "i", "left": "i", "right": "i", "threshold": "f", "mean": "f", "variance": "f"}
+    for name, kind in kinds.items():
+        array = getattr(forest, name)
+        if not isinstance(array, np.ndarray) or array.shape != (n,) or array.dtype.kind != kind:
+            raise ModelFileError(f"the forest's array {name!r} has the wrong shape or type")
+    inner, numbers = forest.feature >= 0, np.arange(n)
+    possible = (
+        forest.root.ndim == 1
+        and forest.root.dtype.kind == "i"
+        and ((forest.root >= 0) & (forest.root < n)).all()
+        and all(((child > numbers) & (child < n))[inner].all() for child in (forest.left, forest.right))
+    )
+    if not possible:
+        raise ModelFileError("the forest is not a forest")
+
+
+def check_forest_model(model: Any) -> None:
+    """The trees ask for columns that there are."""
+    if (model.forest_.feature >= model.inputs_.n_outputs_).any():
+        raise ModelFileError("the forest asks for columns that there are not")
+
+
+CHECKS: dict[str, Callable[[Any], None]] = {
+    "Tree": check_tree,
+    "MLP": check_network,
+    "DropoutMLP": check_network,
+    "ConcreteDropoutMLP": check_network,
+    "NetworkInputs": check_inputs,
+    "FlatForest": check_forest,
+    "RandomForestVarianceRegressor": check_forest_model,
+    "ExtraTreesVarianceRegressor": check_forest_model,
+}

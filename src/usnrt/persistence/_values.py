@@ -183,16 +183,21 @@ def _read_texts(texts: list[Any], shape: list[Any]) -> NDArray[Any]:
     return array.reshape(shape)
 
 
+def _has_only_fields(kind: type) -> bool:
+    """Whether a class is a dataclass and nothing more; models that are one have fitted attributes besides."""
+    return dataclasses.is_dataclass(kind) and not hasattr(kind, "get_params")
+
+
 def state_of(value: Any) -> dict[str, Any]:
     """The attributes of an object that make it up."""
-    if dataclasses.is_dataclass(value):
+    if _has_only_fields(type(value)):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     return dict(vars(value))
 
 
 def make_object(kind: type, state: dict[str, Any]) -> Any:
     """An object of a class with these attributes, without calling its ``__init__``."""
-    known = {field.name: field for field in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else None
+    known = {field.name for field in dataclasses.fields(kind)} if _has_only_fields(kind) else None
     for name in state:
         if not name.isidentifier() or name.startswith("__") or (known is None and _is_part_of(kind, name)):
             raise ModelFileError(f"class {kind.__name__} has no stored attribute {name[:40]!r}")
@@ -215,7 +220,7 @@ def _is_part_of(kind: type, name: str) -> bool:
 
 def _defaults(kind: type) -> dict[str, Any]:
     """Values for what a file does not say: parameters and fields that are newer than the file."""
-    if dataclasses.is_dataclass(kind):
+    if _has_only_fields(kind):
         defaults = {}
         for field in dataclasses.fields(kind):
             if field.default is not dataclasses.MISSING:

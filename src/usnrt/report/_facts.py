@@ -68,12 +68,11 @@ def gather(model: Any, X: Any, y: NDArray[np.float64], coverage: float, seed: in
     raw = model._encode(X)
     dist = predict(model, raw)
     mean, std = dist.mean(), dist.std()
-    lower, upper = np.asarray(dist.interval(coverage)).T
-    pit = np.clip(dist.cdf(y), 0.0, 1.0)
-    inside = (lower <= y) & (y <= upper)
+    # The model's own intervals, which a calibrated one does not take from the distribution.
+    bounds = np.asarray(model.predict_interval(X, [*LEVELS.tolist(), coverage]))
+    inside = (bounds[:, 0] <= y[:, None]) & (y[:, None] <= bounds[:, 1])
     rng = np.random.default_rng(seed)
     sample = np.sort(rng.permutation(len(y))[:MAX_SAMPLE])
-    bounds = np.asarray(dist[sample].interval(LEVELS.tolist()))
     drivers = uncertainty_drivers(model, raw[sample], rng)
     facts = Facts(
         n=len(y),
@@ -81,17 +80,22 @@ def gather(model: Any, X: Any, y: NDArray[np.float64], coverage: float, seed: in
         names=list(model.encoder_.source_names_),
         mean=mean,
         std=std,
-        lower=lower,
-        upper=upper,
+        lower=bounds[:, 0, -1],
+        upper=bounds[:, 1, -1],
         y=y,
-        pit=pit,
-        calibration=calibrate(pit, inside),
-        widths=(bounds[:, 1] - bounds[:, 0]).mean(axis=0),
+        pit=np.clip(dist.cdf(y), 0.0, 1.0),
+        calibration=calibrate(inside),
+        widths=(bounds[:, 1] - bounds[:, 0]).mean(axis=0)[:-1],
         measures=measures(model, dist, y, coverage),
         drivers=drivers,
     )
+    key = f"{100 * coverage:g}"
+    facts.measures[f"coverage_{key}"] = (facts.calibration.inside, facts.measures[f"coverage_{key}"][1])
+    width = float((facts.upper - facts.lower).mean())
+    facts.measures[f"width_{key}"] = (width, facts.measures[f"width_{key}"][1])
     shown = [name for name, _ in drivers][:N_SHOWN_FEATURES]
-    facts.regions = _regions(model, X, facts, inside, model.apply(X) if hasattr(model, "tree_") else None, shown)
+    if hasattr(model, "tree_"):
+        facts.regions = _regions(model, X, facts, inside, model.apply(X), shown)
     facts.least_sure = _rows(X, np.argsort(-std, kind="stable")[:N_LEAST_SURE], facts, shown)
     return facts
 
@@ -101,14 +105,13 @@ def predict(model: Any, raw: NDArray[np.float64]) -> Any:
     return model._distribution(raw).scaled(model.target_mean_, model.target_std_)
 
 
-def calibrate(pit: NDArray[np.float64], inside: NDArray[np.bool_]) -> Calibration:
-    """Compare stated with observed probabilities."""
-    n = len(pit)
+def calibrate(inside: NDArray[np.bool_]) -> Calibration:
+    """Compare stated with observed probabilities; the last column is the coverage that was asked for."""
+    n = len(inside)
     if n == 0:
         return Calibration(0, np.full(len(LEVELS), np.nan), np.nan, 0.0, 1.0)
-    from_middle = 2 * np.abs(pit - 0.5)
-    observed = np.array([(from_middle <= level).mean() for level in LEVELS])
-    return Calibration(n, observed, float(inside.mean()), *wilson(int(inside.sum()), n))
+    shares = inside.mean(axis=0)
+    return Calibration(n, shares[:-1], float(shares[-1]), *wilson(int(inside[:, -1].sum()), n))
 
 
 def measures(model: Any, dist: Any, y: NDArray[np.float64], coverage: float) -> dict[str, tuple[float, float]]:
@@ -147,10 +150,8 @@ def uncertainty_drivers(
 
 
 def _regions(
-    model: Any, X: Any, facts: Facts, inside: NDArray[np.bool_], leaf: NDArray[Any] | None, shown: list[str]
+    model: Any, X: Any, facts: Facts, inside: NDArray[np.bool_], leaf: NDArray[Any], shown: list[str]
 ) -> list[Region]:
-    if leaf is None:
-        return []
     regions = []
     for row in region_rows(model):
         members = np.flatnonzero(leaf == row["leaf"])
@@ -167,7 +168,7 @@ def _regions(
                 rows=len(members),
                 std=float(facts.std[members].mean()) if len(members) else row["residual std"],
                 error=float(np.sqrt(np.mean(error**2))) if len(members) else np.nan,
-                calibration=calibrate(facts.pit[members], inside[members]),
+                calibration=calibrate(inside[members]),
                 examples=_rows(X, picks, facts, shown),
             )
         )
