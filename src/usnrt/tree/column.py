@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from usnrt.tree._sorting import argsort
+
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
@@ -44,7 +46,7 @@ class Column:
 
     def __init__(self, values: FloatArray) -> None:
         self.values = values
-        self._order = np.argsort(values)  # NaN last
+        self._order = argsort(values)  # NaN last
         self._sorted = values[self._order]
         # NaN sorts last, so the last value tells whether any is missing
         self.n_missing = int(np.isnan(values).sum()) if len(values) and np.isnan(self._sorted[-1]) else 0

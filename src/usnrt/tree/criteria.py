@@ -36,6 +36,7 @@ from usnrt.tree._kernels import (
     scan_cuts,
     scan_subsets,
 )
+from usnrt.tree._sorting import argsort
 from usnrt.tree.column import Arrangement, Column, FloatArray, IntArray, between, standardise
 from usnrt.tree.pvalue import log10_p
 
@@ -80,7 +81,7 @@ class NodeValues:
     @classmethod
     def of(cls, values: FloatArray, weight: FloatArray) -> "NodeValues":
         values = standardise(values, weight)
-        row_by_rank = np.argsort(values)
+        row_by_rank = argsort(values)
         rank = np.empty_like(row_by_rank)
         rank[row_by_rank] = np.arange(len(values))
         by_rank = values[row_by_rank], weight[row_by_rank]

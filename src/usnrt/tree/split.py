@@ -157,7 +157,7 @@ def best_split(
     node = judge.prepare(values, targets, weight)
 
     def search(feature: int) -> Found | None:
-        column = np.ascontiguousarray(X[rows, feature])
+        column = X[rows, feature]
         if kinds[feature] > 0:
             return _best_of_categories(judge, node, column, int(kinds[feature]), min_weight)
         cut = judge.best_cut(node, Column(column), min_weight)
