@@ -132,6 +132,7 @@ def store(tmp_path):
                 "heterogeneity": 0.5,
                 "n_leaves": 3,
                 "leaf_residual_std": [0.1, 0.3, 0.9],
+                "leaf_rows": [100.0, 200.0, 300.0],
                 "curve_feature": "x0",
                 "root_feature": "x0",
                 "root_other": "x1",
@@ -141,6 +142,7 @@ def store(tmp_path):
             arrays = {
                 "curve_x": x,
                 "curve_std": np.where(x > 0.5, 1.0, 0.2),
+                "curve_leaf": (x > 0.5).astype(np.int16),
                 "root_x": rng.uniform(size=300),
                 "root_other": rng.uniform(size=300),
                 "root_residual": rng.normal(size=300),

@@ -14,8 +14,6 @@ from usnrt.bench.recipes import ALPHAS, LEAVES, STRUCTURES
 from usnrt.bench.store import Record, Store
 from usnrt.datasets import SEEDS, get_spec, list_datasets
 
-MARKERS = "osD^v<>pPX*hdosD^v"
-
 
 @dataclass(frozen=True)
 class Picture:
@@ -54,103 +52,93 @@ def draw(name: str, store: Store, folder: str | Path) -> Path | None:
 
 
 def _stability(store: Store) -> Any:
+    from usnrt.plotting import StabilityDisplay
+
     means = Means(store.records())
-    studies: list[tuple[str, list[str], list[str]]] = [
+    studies: list[tuple[str, list[Any], list[str]]] = [
         ("network structure", list(STRUCTURES), [f"usnrt-paper-{name}" for name in STRUCTURES]),
-        ("number of leaves at most", [str(n) for n in LEAVES], [f"usnrt-paper-leaves{n}" for n in LEAVES]),
-        ("significance level", [f"{a:g}" for a in ALPHAS], [f"usnrt-paper-alpha{a}" for a in ALPHAS]),
+        ("leaves at most", list(LEAVES), [f"usnrt-paper-leaves{n}" for n in LEAVES]),
+        ("significance level", list(ALPHAS), [f"usnrt-paper-alpha{a}" for a in ALPHAS]),
     ]
-    names = [n for n in list_datasets() if any(means.metric(n, r, "ece") for _, _, recipes in studies for r in recipes)]
+    every = [recipe for _, _, recipes in studies for recipe in recipes]
+    names = [name for name in list_datasets() if any(means.metric(name, recipe, "ece") for recipe in every)]
     if not names:
         return None
-    figure = _figure(12, 10.5)
-    axes = figure.subplots(3, 3)
-    for row, (label, ticks, recipes) in zip(axes, studies):
+    figure = _figure(12, 10)
+    for row, (parameter, values, recipes) in zip(figure.subplots(3, 3), studies):
         for ax, metric in zip(row, ("ece", "tce", "sharpness")):
-            for name in names:
-                found = [means.metric(name, recipe, metric) for recipe in recipes]
-                values = [mean.value if mean else np.nan for mean in found]
-                ax.plot(range(len(ticks)), values, color=_colour(name), marker=_marker(name), markersize=4, lw=1.2)
-            ax.set_xticks(range(len(ticks)), ticks)
-            ax.set_xlabel(label)
-            ax.set_title(metric.upper() if metric != "sharpness" else "Sharpness", fontsize=11)
+            found = {name: [means.metric(name, recipe, metric) for recipe in recipes] for name in names}
+            lines = {get_spec(n).title: [mean.value if mean else np.nan for mean in found[n]] for n in names}
+            label = metric if metric == "sharpness" else metric.upper()
+            drawn = StabilityDisplay(values, lines, parameter=parameter, metric=label).plot(ax)
             ax.set_ylim(bottom=0)
-            _clean(ax)
-    _legend(figure, names)
+            if ax.get_legend():
+                ax.get_legend().remove()
+    handles = [drawn.lines_[names.index(name)] for name in names]
+    figure.legend(handles=handles, loc="outside lower center", ncols=min(6, len(names)), frameon=False)
     return figure
 
 
 def _variance_functions(store: Store) -> Any:
-    curves = {
-        name: {recipe: _drawn(store, name, recipe, "curve_x", "curve_std") for recipe in ("usnrt-paper", "usnrt")}
-        for name in list_datasets()
-    }
-    names = [name for name, found in curves.items() if any(found.values())]
-    if not names:
+    from usnrt.plotting import VarianceFunctionDisplay
+
+    keys = ("curve_x", "curve_std", "curve_leaf")
+    curves = {name: _drawn(store, name, "usnrt-paper", *keys) for name in list_datasets()}
+    known = {name: curve for name, curve in curves.items() if curve}
+    if not known:
         return None
-    figure, axes = _panels(len(names), columns=4, width=3.2, height=2.6)
-    labels = {"usnrt-paper": "paper's recipe", "usnrt": "default"}
-    for ax, name in zip(axes, names):
-        for recipe, colour in (("usnrt-paper", "tab:blue"), ("usnrt", "tab:orange")):
-            if found := curves[name][recipe]:
-                meta, arrays = found
-                ax.plot(arrays["curve_x"], arrays["curve_std"], color=colour, lw=1.5, label=labels[recipe])
-                ax.set_xlabel(meta["curve_feature"])
+    figure, axes = _panels(len(known), columns=4, width=3.2, height=2.6)
+    for place, (ax, (name, (tree, arrays))) in enumerate(zip(axes, known.items())):
+        x, std, leaf = (arrays[key] for key in keys)
+        VarianceFunctionDisplay.from_predictions(x, std, leaf, feature_name=tree["curve_feature"], ax=ax)
+        ax.set_ylabel("predicted std" if place % 4 == 0 else "")
         ax.set_title(get_spec(name).title, fontsize=11)
-        ax.set_ylim(bottom=0)
-        _clean(ax)
-    axes[0].set_ylabel("predicted std")
-    handles, shown = max((ax.get_legend_handles_labels() for ax in axes[: len(names)]), key=lambda pair: len(pair[0]))
-    figure.legend(handles, shown, loc="outside lower center", ncols=2, frameon=False)
     return figure
 
 
 def _root_partitions(store: Store) -> Any:
-    from scipy.stats import rankdata
+    from usnrt.plotting import RootPartitionDisplay
 
-    found = {
-        name: _drawn(store, name, "usnrt-paper", "root_x", "root_other", "root_residual") for name in list_datasets()
-    }
-    planes = {name: plane for name, plane in found.items() if plane}
-    if not planes:
+    keys = ("root_x", "root_other", "root_residual")
+    planes = {name: _drawn(store, name, "usnrt-paper", *keys) for name in list_datasets()}
+    known = {name: plane for name, plane in planes.items() if plane and _has_both_sides(*plane)}
+    if not known:
         return None
-    figure, axes = _panels(len(planes), columns=3, width=4.2, height=3.4)
-    for ax, (name, (meta, arrays)) in zip(axes, planes.items()):
-        x, other, residual = (arrays[key].astype(float) for key in ("root_x", "root_other", "root_residual"))
-        depth = rankdata(residual**2) / len(residual)
-        points = ax.scatter(x, other, c=depth, cmap="viridis_r", s=7, linewidths=0, alpha=0.8)
-        cut = meta["root_threshold"]
-        ax.axvline(cut, color="crimson", linestyle="--", lw=1.5)
-        left = x <= cut
-        spread = [f"{residual[side].std():.2f}" if side.any() else "none" for side in (left, ~left)]
-        ax.set_title(f"{get_spec(name).title}: std {spread[0]} | {spread[1]}", fontsize=10)
-        ax.set_xlabel(meta["root_feature"])
-        ax.set_ylabel(meta["root_other"])
-        for which, values in (("x", x), ("y", other)):
-            _quantile_limits(ax, which, values)
-        _clean(ax)
-    bar = figure.colorbar(points, ax=axes.tolist(), shrink=0.5, aspect=40, pad=0.01)
-    bar.set_label("rank of the squared residual")
+    figure, axes = _panels(len(known), columns=3, width=4.4, height=3.7)
+    for ax, (name, (tree, arrays)) in zip(axes, known.items()):
+        x, other, residual = (arrays[key].astype(float) for key in keys)
+        RootPartitionDisplay.from_predictions(
+            x, other, residual, tree["root_threshold"], feature_name=tree["root_feature"],
+            other_name=tree["root_other"], ax=ax,
+        )  # fmt: skip
+        ax.set_title(get_spec(name).title, fontsize=11, pad=24)
+        _leave_out_extremes(ax.set_xlim, x)
+        _leave_out_extremes(ax.set_ylim, other)
     return figure
 
 
+def _has_both_sides(tree: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> bool:
+    left = arrays["root_x"] <= tree["root_threshold"]
+    return bool(left.any() and not left.all())
+
+
+def _leave_out_extremes(set_limits: Callable[[float, float], Any], values: NDArray[np.float64]) -> None:
+    low, high = np.quantile(values, [0.01, 0.99])
+    if high > low:
+        margin = 0.03 * (high - low)
+        set_limits(low - margin, high + margin)
+
+
 def _leaf_std(store: Store) -> Any:
-    trees = {}
-    for name in list_datasets():
-        meta = _meta(store, name, "usnrt-paper")
-        if meta and meta.get("tree"):
-            trees[name] = meta["tree"]["leaf_residual_std"]
+    from usnrt.plotting import LeafStdDisplay
+
+    metas = {name: _meta(store, name, "usnrt-paper") for name in list_datasets()}
+    trees = {get_spec(name).title: meta["tree"] for name, meta in metas.items() if meta and meta.get("tree")}
     if not trees:
         return None
-    figure = _figure(max(5.0, 0.85 * len(trees) + 1.5), 4.2)
-    ax = figure.subplots()
-    for place, (name, spread) in enumerate(trees.items()):
-        ax.vlines(place, min(spread), max(spread), color="0.8", lw=1, zorder=1)
-        ax.scatter([place] * len(spread), spread, marker=_marker(name), color=_colour(name), s=34, zorder=2)
-    ax.set_xticks(range(len(trees)), [get_spec(name).title for name in trees], rotation=35, ha="right")
-    ax.set_yscale("log")
-    ax.set_ylabel("residual std of a leaf")
-    _clean(ax)
+    figure = _figure(max(5.0, 0.8 * len(trees) + 1.5), 4.2)
+    stds = {title: tree["leaf_residual_std"] for title, tree in trees.items()}
+    LeafStdDisplay(stds, {title: tree["leaf_rows"] for title, tree in trees.items()}).plot(figure.subplots())
     return figure
 
 
@@ -164,19 +152,18 @@ FIGURES = {
     "variance_functions": Picture(
         "Variance functions",
         "Predicted standard deviation along the feature that the root splits, the others held at their mean "
-        "(categories at the most frequent), seed 42.",
+        "(categories at the most frequent); dotted where the leaf changes (paper's recipe, seed 42).",
         _variance_functions,
     ),
     "root_partitions": Picture(
         "Root partitions",
         "Test rows in the plane of the root's feature and another, coloured by the rank of their squared residual; "
-        "dashed is the cut at the root (paper's recipe, seed 42), and titles give the residuals' standard deviation "
-        "on either side. Axes leave out the outermost per cent of rows.",
+        "dashed is the cut at the root (paper's recipe, seed 42). Axes leave out the outermost per cent of rows.",
         _root_partitions,
     ),
     "leaf_std": Picture(
         "Leaf standard deviations",
-        "Standard deviation of the residuals in each leaf (paper's recipe, seed 42).",
+        "Standard deviation of the residuals in each leaf, larger marks for larger leaves (paper's recipe, seed 42).",
         _leaf_std,
     ),
 }
@@ -220,32 +207,3 @@ def _panels(count: int, columns: int, width: float, height: float) -> tuple[Any,
     for ax in axes[count:]:
         ax.set_axis_off()
     return figure, axes
-
-
-def _colour(name: str) -> Any:
-    from matplotlib import colormaps
-
-    return colormaps["tab20"](list_datasets().index(name) % 20)
-
-
-def _marker(name: str) -> str:
-    return MARKERS[list_datasets().index(name)]
-
-
-def _legend(figure: Any, names: list[str]) -> None:
-    from matplotlib.lines import Line2D
-
-    handles = [Line2D([], [], color=_colour(n), marker=_marker(n), label=get_spec(n).title) for n in names]
-    figure.legend(handles=handles, loc="outside lower center", ncols=min(6, len(names)), frameon=False)
-
-
-def _quantile_limits(ax: Any, which: str, values: NDArray[np.float64]) -> None:
-    low, high = np.quantile(values, [0.01, 0.99])
-    if high > low:
-        margin = 0.03 * (high - low)
-        getattr(ax, f"set_{which}lim")(low - margin, high + margin)
-
-
-def _clean(ax: Any) -> None:
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.grid(alpha=0.25)

@@ -101,7 +101,7 @@ def make_grid(datasets: Iterable[str], recipes: Iterable[str], seeds: Sequence[i
 
 
 def preset(name: str) -> list[Cell]:
-    """A grid by name: ``"paper"`` (everything), ``"stability"`` (its nine panels), ``"quick"`` (a part of both in minutes).
+    """A grid by name: ``"paper"`` (everything), ``"stability"`` (its nine panels), ``"quick"`` (a part of both).
 
     Only data sets whose files are found without the internet take part.
     """

@@ -23,9 +23,9 @@ def describe_tree(model: Any, split: Split) -> tuple[dict[str, Any] | None, dict
     -------
     facts : dict, or None for a model without ``tree_``
     arrays : dict of str to ndarray
-        ``curve_x`` and ``curve_std`` (m,): predicted standard deviation along one feature, the others at their mean
-        (categories at the most frequent); ``root_x``, ``root_other`` and ``root_residual`` (k,): test rows in the
-        plane of the root's feature and another, with their residuals.
+        ``curve_x``, ``curve_std`` and ``curve_leaf`` (m,): predicted standard deviation along one feature, the others
+        at their mean (categories at the most frequent); ``root_x``, ``root_other`` and ``root_residual`` (k,): test
+        rows in the plane of the root's feature and another, with their residuals.
     """
     tree = getattr(model, "tree_", None)
     if tree is None:
@@ -67,7 +67,10 @@ def _curve(model: Any, X: Any, name: str) -> dict[str, NDArray[Any]]:
     low, high = np.quantile(X[name].to_numpy(dtype=float), [0.01, 0.99])
     x = np.linspace(low, high, CURVE_POINTS)
     rows[name] = x
-    return {"curve_x": x, "curve_std": model.predict_dist(rows).std().astype(np.float32)}
+    curve = {"curve_x": x, "curve_std": model.predict_dist(rows).std().astype(np.float32)}
+    if hasattr(model, "apply"):
+        curve["curve_leaf"] = np.asarray(model.apply(rows)).astype(np.int16)
+    return curve
 
 
 def _root_plane(model: Any, split: Split, name: str, other: str) -> dict[str, NDArray[Any]]:

@@ -1,0 +1,66 @@
+"""What the adapters share: parameters, held-out rows, and one sentence where a library is missing."""
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from usnrt.base import DistributionalRegressor, TrainingTable
+from usnrt.checks import check_number, check_running, check_whole
+from usnrt.rows import draw_validation
+
+_SHARED_PARAMETERS = """\
+validation_fraction : float, default=0.2
+        Share of the rows that early stopping looks at. The model is not fitted again with them.
+    early_stopping_rounds : int, default=50
+        Rounds without a better validation loss after which boosting stops.
+    categorical_features : list of names or positions, or bool mask, default=None
+        Columns of whole numbers that are codes of categories. Text and category columns are found by themselves.
+    random_state : int, RandomState or None, default=None
+    n_jobs : int, default=-1
+        Threads; -1 for all cores.
+    verbose : int, default=0
+        1 lets the library report its rounds."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class BoostingPeer(DistributionalRegressor):
+    """Base of the adapters to boosting libraries."""
+
+    n_estimators: int = 2000
+    learning_rate: float = 0.05
+    validation_fraction: float = 0.2
+    early_stopping_rounds: int = 50
+    categorical_features: Any = None
+    random_state: Any = None
+    n_jobs: int | None = -1
+    verbose: int = 0
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.__doc__ = (cls.__doc__ or "").replace("{shared}", _SHARED_PARAMETERS)
+
+    def _check(self) -> None:
+        check_whole("n_estimators", self.n_estimators, 1)
+        check_number("learning_rate", self.learning_rate, 0, np.inf)
+        check_number("validation_fraction", self.validation_fraction, 0, 1)
+        check_whole("early_stopping_rounds", self.early_stopping_rounds, 1)
+        check_running(self.n_jobs, self.verbose, None)
+
+    def _held_out(self, table: TrainingTable) -> tuple[NDArray[np.intp], NDArray[np.intp], int]:
+        """Rows to train on, rows to validate with, and a seed."""
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        rows = np.arange(table.n_rows)
+        train, valid = draw_validation(rows, self.validation_fraction, np.random.default_rng(seed))
+        return train, valid if len(valid) else train, seed
+
+
+def needed(module: str, package: str, who: object) -> Any:
+    """Import an optional library, or say in one sentence how to get it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError(f"{type(who).__name__} needs {package}: pip install 'usnrt[bench]'") from error

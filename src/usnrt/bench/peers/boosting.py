@@ -1,0 +1,261 @@
+"""CatBoost, NGBoost and LightGBM under the library's interface, each as its users would set it up."""
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import NDArray
+
+from usnrt.base import TrainingTable
+from usnrt.baselines._trees import FlatForest
+from usnrt.bench.peers._shared import BoostingPeer, needed
+from usnrt.bench.peers.quantiles import QuantileDistribution, separated
+from usnrt.checks import check_whole
+from usnrt.distributions import Normal
+
+# Of the scaled target: quantiles closer than this are drawn apart, standard deviations below it raised to it.
+TINY = 1e-6
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class CatBoostRegressor(BoostingPeer):
+    """CatBoost with the loss ``RMSEWithUncertainty``: mean and variance of a normal distribution, boosted together.
+
+    Categories are given to CatBoost as they are.
+
+    Parameters
+    ----------
+    n_estimators : int, default=2000
+        Most rounds of boosting.
+    learning_rate : float, default=0.05
+    max_depth : int, default=6
+    {shared}
+
+    Attributes
+    ----------
+    model_ : ndarray of uint8
+        CatBoost's own model file.
+
+    Examples
+    --------
+    >>> from usnrt.bench.peers import CatBoostRegressor
+    >>> from usnrt.datasets import make_heteroscedastic
+    >>> data = make_heteroscedastic("jump", n_samples=500, random_state=0)
+    >>> model = CatBoostRegressor(n_estimators=50, random_state=0).fit(data.data, data.target)
+    >>> model.predict_dist(data.data)
+    <Normal of 500 rows>
+    """
+
+    max_depth: int = 6
+
+    def _fit(self, table: TrainingTable) -> None:
+        self._check()
+        check_whole("max_depth", self.max_depth, 1, 16)
+        catboost = needed("catboost", "catboost", self)
+        train, valid, seed = self._held_out(table)
+        model = catboost.CatBoost(
+            {
+                "loss_function": "RMSEWithUncertainty",
+                "iterations": self.n_estimators,
+                "learning_rate": self.learning_rate,
+                "depth": self.max_depth,
+                "od_type": "Iter",
+                "od_wait": self.early_stopping_rounds,
+                "use_best_model": True,
+                "random_seed": seed,
+                "thread_count": effective_n_jobs(self.n_jobs),
+                "allow_writing_files": False,
+                "allow_const_label": True,
+                "logging_level": "Verbose" if self.verbose else "Silent",
+            }
+        )
+        pools = [
+            catboost.Pool(self._features(table.raw[rows]), table.y[rows], weight=table.weight[rows])
+            for rows in (train, valid)
+        ]
+        model.fit(pools[0], eval_set=pools[1])
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.cbm"
+            model.save_model(str(path))
+            self.model_ = np.frombuffer(path.read_bytes(), dtype=np.uint8)
+
+    def _features(self, raw: NDArray[np.float64]) -> Any:
+        catboost = needed("catboost", "catboost", self)
+        is_category = self.encoder_.n_categories_ > 0
+        # A constant column beside the others: CatBoost refuses tables without a single column that could split.
+        numbers = np.column_stack([raw[:, ~is_category], np.arange(len(raw)) % 2 * 0.0])
+        labels = np.nan_to_num(raw[:, is_category], nan=-2.0).astype(np.int64).astype("S").astype(object)
+        return catboost.FeaturesData(
+            num_feature_data=np.ascontiguousarray(numbers, dtype=np.float32),
+            cat_feature_data=labels if is_category.any() else None,
+        )
+
+    def _distribution(self, raw: NDArray[np.float64]) -> Normal:
+        catboost = needed("catboost", "catboost", self)
+        model = catboost.CatBoost().load_model(blob=self.model_.tobytes())
+        mean, variance = model.predict(
+            self._features(raw), prediction_type="RMSEWithUncertainty", thread_count=effective_n_jobs(self.n_jobs)
+        ).T
+        variance = np.maximum(variance, TINY**2)
+        return Normal(mean, np.sqrt(variance)).with_parts(variance, None)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class NGBoostRegressor(BoostingPeer):
+    """NGBoost: mean and logarithm of the standard deviation of a normal, boosted along the natural gradient.
+
+    Categories are one-hot. NGBoost uses one thread.
+
+    Parameters
+    ----------
+    n_estimators : int, default=2000
+        Most rounds of boosting.
+    learning_rate : float, default=0.05
+    {shared}
+
+    Attributes
+    ----------
+    start_ : ndarray of shape (2,)
+        Mean and logarithm of the standard deviation before the first round.
+    forests_ : list of FlatForest
+        The trees that change the one and the other, up to the best round; empty if the target is constant.
+
+    Examples
+    --------
+    >>> from usnrt.bench.peers import NGBoostRegressor
+    >>> from usnrt.datasets import make_heteroscedastic
+    >>> data = make_heteroscedastic("jump", n_samples=500, random_state=0)
+    >>> model = NGBoostRegressor(n_estimators=20, random_state=0).fit(data.data, data.target)
+    >>> model.predict_dist(data.data)
+    <Normal of 500 rows>
+    """
+
+    def _fit(self, table: TrainingTable) -> None:
+        self._check()
+        ngboost = needed("ngboost", "ngboost", self)
+        train, valid, seed = self._held_out(table)
+        if np.ptp(table.y[train]) == 0:  # NGBoost starts from the logarithm of the target's spread
+            self.start_, self.forests_ = np.array([table.y[train][0], np.log(TINY)]), []
+            return
+        model = ngboost.NGBRegressor(
+            n_estimators=self.n_estimators,
+            learning_rate=self.learning_rate,
+            random_state=seed,
+            verbose=bool(self.verbose),
+        )
+        model.fit(
+            table.inputs[train],
+            table.y[train],
+            X_val=table.inputs[valid],
+            Y_val=table.y[valid],
+            sample_weight=table.weight[train],
+            val_sample_weight=table.weight[valid],
+            early_stopping_rounds=self.early_stopping_rounds,
+        )
+        n_rounds = model.best_val_loss_itr + 1
+        self.start_ = np.asarray(model.init_params, dtype=np.float64)
+        self.forests_ = [
+            _as_sum([trees[k] for trees in model.base_models[:n_rounds]], -self.learning_rate * scaling)
+            for k in range(2)
+            for scaling in [np.array(model.scalings[:n_rounds], dtype=np.float64)]
+        ]
+
+    def _distribution(self, raw: NDArray[np.float64]) -> Normal:
+        inputs = self.inputs_.transform(raw)
+        mean, log_std = np.full(len(raw), self.start_[0]), np.full(len(raw), self.start_[1])
+        if self.forests_:
+            n_threads = effective_n_jobs(self.n_jobs)
+            mean += self.forests_[0].moments(inputs, n_threads=n_threads)[0, 0, 0]
+            log_std += self.forests_[1].moments(inputs, n_threads=n_threads)[0, 0, 0]
+        std = np.exp(np.clip(log_std, np.log(TINY), 50.0))
+        return Normal(mean, std).with_parts(std**2, None)
+
+
+def _as_sum(trees: Sequence[Any], factors: NDArray[np.float64]) -> FlatForest:
+    """A forest whose mean over the trees is the sum of the trees times factors."""
+    forest = FlatForest.of(trees)
+    sizes = np.diff(np.append(forest.root, len(forest.mean)))
+    return replace(forest, mean=forest.mean * np.repeat(factors * len(trees), sizes))
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class LightGBMQuantileRegressor(BoostingPeer):
+    """LightGBM quantile regression: one model a level, each stopped early by its own loss.
+
+    Quantiles that cross are sorted; between them the distribution is filled in by `QuantileDistribution`. Categories
+    are given to LightGBM as they are.
+
+    Parameters
+    ----------
+    n_estimators : int, default=2000
+        Most rounds of boosting, of each level.
+    learning_rate : float, default=0.05
+    num_leaves : int, default=31
+    levels : sequence of float, default=(0.01, 0.05, 0.1, ..., 0.95, 0.99)
+        Levels of the quantiles; 21 by default.
+    {shared}
+
+    Attributes
+    ----------
+    models_ : list of str
+        LightGBM's own model files, one a level.
+
+    Examples
+    --------
+    >>> from usnrt.bench.peers import LightGBMQuantileRegressor
+    >>> from usnrt.datasets import make_heteroscedastic
+    >>> data = make_heteroscedastic("jump", n_samples=500, random_state=0)
+    >>> model = LightGBMQuantileRegressor(n_estimators=20, random_state=0).fit(data.data, data.target)
+    >>> model.predict_dist(data.data)
+    <QuantileDistribution of 500 rows>
+    """
+
+    num_leaves: int = 31
+    levels: Sequence[float] = (0.01, *(round(0.05 * i, 2) for i in range(1, 20)), 0.99)
+
+    def _fit(self, table: TrainingTable) -> None:
+        self._check()
+        check_whole("num_leaves", self.num_leaves, 2)
+        levels = np.asarray(self.levels, dtype=np.float64)
+        if levels.ndim != 1 or levels.size < 2 or not (np.diff(np.concatenate([[0.0], levels, [1.0]])) > 0).all():
+            raise ValueError(f"levels must be at least 2, increasing, in (0, 1), however: levels={self.levels!r}")
+        lightgbm = needed("lightgbm", "lightgbm", self)
+        train, valid, seed = self._held_out(table)
+        categories = np.flatnonzero(self.encoder_.n_categories_ > 0).tolist()
+        settings = {
+            "objective": "quantile",
+            "learning_rate": self.learning_rate,
+            "num_leaves": self.num_leaves,
+            "num_threads": effective_n_jobs(self.n_jobs),
+            "seed": seed,
+            "deterministic": True,
+            "force_row_wise": True,
+            "verbosity": 1 if self.verbose else -1,
+        }
+        data = lightgbm.Dataset(
+            table.raw[train],
+            table.y[train],
+            weight=table.weight[train],
+            categorical_feature=categories,
+            params=settings,
+        )
+        check = lightgbm.Dataset(table.raw[valid], table.y[valid], weight=table.weight[valid], reference=data)
+        self.models_ = []
+        for level in levels:
+            stop = lightgbm.early_stopping(self.early_stopping_rounds, verbose=bool(self.verbose))
+            booster = lightgbm.train(
+                {**settings, "alpha": float(level)}, data, self.n_estimators, valid_sets=[check], callbacks=[stop]
+            )
+            self.models_.append(booster.model_to_string(num_iteration=booster.best_iteration))
+
+    def _distribution(self, raw: NDArray[np.float64]) -> QuantileDistribution:
+        lightgbm = needed("lightgbm", "lightgbm", self)
+        n_threads = effective_n_jobs(self.n_jobs)
+        values = np.column_stack(
+            [lightgbm.Booster(model_str=text).predict(raw, num_threads=n_threads) for text in self.models_]
+        )
+        return QuantileDistribution(self.levels, separated(values, TINY))

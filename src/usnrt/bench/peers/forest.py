@@ -1,0 +1,94 @@
+"""Quantile regression forests (the quantile-forest package) under the library's interface."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from usnrt.base import DistributionalRegressor, TrainingTable
+from usnrt.baselines._trees import FlatForest
+from usnrt.bench.peers._shared import needed
+from usnrt.bench.peers.quantiles import QuantileDistribution, separated
+from usnrt.checks import check_number, check_running, check_whole
+
+LEVELS = np.concatenate([[0.01], np.arange(1, 20) / 20, [0.99]])
+# Of the scaled target: quantiles closer than this are drawn apart.
+TINY = 1e-6
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class QuantileForestRegressor(DistributionalRegressor):
+    """Quantile regression forest: every tree answers with one training target of the row's leaf, drawn at random.
+
+    The quantiles of these answers at 21 levels make the distribution, filled in by `QuantileDistribution`. A forest
+    needs no early stopping, so it learns from all rows. Categories are one-hot.
+
+    Parameters
+    ----------
+    n_estimators : int, default=500
+        Number of trees, and of the targets behind each answer.
+    min_samples_leaf : int, default=5
+    max_features : float, default=0.5
+        Share of the features that each split may choose from, in (0, 1].
+    categorical_features : list of names or positions, or bool mask, default=None
+        Columns of whole numbers that are codes of categories. Text and category columns are found by themselves.
+    random_state : int, RandomState or None, default=None
+    n_jobs : int, default=-1
+        Threads; -1 for all cores.
+
+    Attributes
+    ----------
+    forest_ : FlatForest
+        The trees in flat arrays, with the drawn target of each leaf as its mean.
+
+    Examples
+    --------
+    >>> from usnrt.bench.peers import QuantileForestRegressor
+    >>> from usnrt.datasets import make_heteroscedastic
+    >>> data = make_heteroscedastic("jump", n_samples=500, random_state=0)
+    >>> model = QuantileForestRegressor(n_estimators=50, random_state=0).fit(data.data, data.target)
+    >>> model.predict_dist(data.data)
+    <QuantileDistribution of 500 rows>
+    """
+
+    n_estimators: int = 500
+    min_samples_leaf: int = 5
+    max_features: float = 0.5
+    categorical_features: Any = None
+    random_state: Any = None
+    n_jobs: int | None = -1
+
+    def _fit(self, table: TrainingTable) -> None:
+        check_whole("n_estimators", self.n_estimators, 1)
+        check_whole("min_samples_leaf", self.min_samples_leaf, 1)
+        check_number("max_features", self.max_features, 0, np.nextafter(1.0, 2.0))
+        check_running(self.n_jobs, 0, None)
+        quantile_forest = needed("quantile_forest", "quantile-forest", self)
+        model = quantile_forest.RandomForestQuantileRegressor(
+            n_estimators=self.n_estimators,
+            min_samples_leaf=self.min_samples_leaf,
+            max_features=self.max_features,
+            random_state=int(check_random_state(self.random_state).randint(2**31 - 1)),
+            n_jobs=effective_n_jobs(self.n_jobs),
+        )
+        model.fit(table.inputs, table.y, sample_weight=table.weight)
+        self.forest_ = with_drawn_targets(model)
+
+    def _distribution(self, raw: NDArray[np.float64]) -> QuantileDistribution:
+        answers = self.forest_.leaf_means(self.inputs_.transform(raw), effective_n_jobs(self.n_jobs))
+        return QuantileDistribution(LEVELS, separated(np.quantile(answers, LEVELS, axis=1).T, TINY))
+
+
+def with_drawn_targets(model: Any) -> FlatForest:
+    """The trees of a fitted ``RandomForestQuantileRegressor`` with the target drawn in each leaf as its mean."""
+    forest = FlatForest.of(model.estimators_)
+    targets = np.asarray(model.forest_.y_train)[0]  # in increasing order
+    drawn = np.asarray(model.forest_.y_train_leaves)[
+        :, :, 0, 0
+    ]  # tree x node: position in targets from 1 on, 0 at none
+    sizes = np.diff(np.append(forest.root, len(forest.mean)))
+    positions = np.concatenate([drawn[tree, :size] for tree, size in enumerate(sizes)])
+    return replace(forest, mean=targets[np.maximum(positions - 1, 0)])

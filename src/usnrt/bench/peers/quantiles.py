@@ -1,0 +1,163 @@
+"""A distribution from its quantiles: what quantile regressions and quantile forests know."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from usnrt.distributions import Distribution
+from usnrt.distributions.base import Floats
+
+
+class QuantileDistribution(Distribution):
+    r"""Distributions given by quantiles: straight lines between them, exponential tails beyond the outer ones.
+
+    The density is constant between two quantiles. Each tail starts with the density of the step beside it and holds
+    the probability that is left, so that its scale is :math:`p_1 (x_2 - x_1)/(p_2 - p_1)`.
+
+    Parameters
+    ----------
+    levels : array-like of shape (k,)
+        Increasing, in (0, 1), at least 2.
+    values : array-like of shape (n, k)
+        Quantiles at these levels, increasing along each row; see `separated`.
+
+    Examples
+    --------
+    >>> from usnrt.bench.peers import QuantileDistribution
+    >>> dist = QuantileDistribution([0.1, 0.5, 0.9], [[0.0, 1.0, 3.0]])
+    >>> dist.cdf([0.5]), dist.ppf([0.5, 0.7])
+    (array([0.3]), array([[1., 2.]]))
+    >>> dist.mean().round(3)
+    array([1.425])
+    """
+
+    def __init__(self, levels: ArrayLike, values: ArrayLike) -> None:
+        self.levels = np.asarray(levels, dtype=np.float64)
+        self.values = np.asarray(values, dtype=np.float64)
+        steps = np.diff(np.concatenate([[0.0], self.levels, [1.0]]))
+        if self.levels.ndim != 1 or self.levels.size < 2 or not (steps > 0).all():
+            raise ValueError(f"levels must be at least 2, increasing, in (0, 1), however: levels={levels!r}")
+        if self.values.ndim != 2 or self.values.shape[1] != self.levels.size:
+            raise ValueError(
+                f"values must have shape (n, {self.levels.size}), however: values.shape={self.values.shape}"
+            )
+        if not np.isfinite(self.values).all() or not (np.diff(self.values, axis=1) > 0).all():
+            raise ValueError("values must be finite and increase along each row, however: they do not")
+        width = np.diff(self.values, axis=1)
+        self._low = self.levels[0] * width[:, 0] / steps[1]
+        self._high = (1.0 - self.levels[-1]) * width[:, -1] / steps[-2]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def mean(self) -> Floats:
+        """Mean of each row, shape ``(n,)``."""
+        middles = (self.values[:, :-1] + self.values[:, 1:]) / 2.0
+        low, high = self.values[:, 0] - self._low, self.values[:, -1] + self._high
+        return middles @ np.diff(self.levels) + self.levels[0] * low + (1.0 - self.levels[-1]) * high
+
+    def std(self) -> Floats:
+        """Standard deviation of each row, shape ``(n,)``."""
+        x = self.values - self.mean()[:, None]
+        inner = (x[:, :-1] ** 2 + x[:, :-1] * x[:, 1:] + x[:, 1:] ** 2) / 3.0  # of a uniform step
+        low = x[:, 0] ** 2 - 2.0 * x[:, 0] * self._low + 2.0 * self._low**2  # of an exponential tail
+        high = x[:, -1] ** 2 + 2.0 * x[:, -1] * self._high + 2.0 * self._high**2
+        tails = self.levels[0] * low + (1.0 - self.levels[-1]) * high
+        return np.sqrt(inner @ np.diff(self.levels) + tails)
+
+    def _cdf(self, y: Floats) -> Floats:
+        place = self._place(y)
+        left, right, rise = self._step(place)
+        share = np.clip((y - left) / (right - left), 0.0, 1.0)
+        inside = self.levels[np.clip(place - 1, 0, self.levels.size - 2)] + rise * share
+        low = self.levels[0] * np.exp(np.minimum(y - self.values[:, :1], 0.0) / self._low[:, None])
+        high = 1.0 - (1.0 - self.levels[-1]) * np.exp(-np.maximum(y - self.values[:, -1:], 0.0) / self._high[:, None])
+        return np.where(place == 0, low, np.where(place == self.levels.size, high, inside))
+
+    def _logpdf(self, y: Floats) -> Floats:
+        place = self._place(y)
+        left, right, rise = self._step(place)
+        below = np.maximum(self.values[:, :1] - y, 0.0) / self._low[:, None]
+        above = np.maximum(y - self.values[:, -1:], 0.0) / self._high[:, None]
+        return np.log(rise / (right - left)) - below - above
+
+    def _ppf(self, q: Floats) -> Floats:
+        return self._quantiles(np.broadcast_to(q, (len(self), q.size)))
+
+    def _quantiles(self, q: Floats) -> Floats:
+        """Quantiles at levels of shape (n, k), other ones for each row."""
+        place = np.searchsorted(self.levels, q, side="right")
+        left, right, rise = self._step(place)
+        start = self.levels[np.clip(place - 1, 0, self.levels.size - 2)]
+        inside = left + (right - left) * (q - start) / rise
+        low = self.values[:, :1] + self._low[:, None] * np.log(np.minimum(q / self.levels[0], 1.0))
+        high = self.values[:, -1:] - self._high[:, None] * np.log(np.minimum((1.0 - q) / (1.0 - self.levels[-1]), 1.0))
+        return np.where(place == 0, low, np.where(place == self.levels.size, high, inside))
+
+    def _crps(self, y: Floats) -> Floats:
+        # The integral of F^2 left of y and of (1 - F)^2 right of it, step by step.
+        a, b = self.values[:, :-1], self.values[:, 1:]
+        p, q = self.levels[:-1], self.levels[1:]
+        cut = np.clip(y[:, None], a, b)
+        at_cut = p + (q - p) * (cut - a) / (b - a)
+        steps = (cut - a) * _mean_square(p, at_cut) + (b - cut) * _mean_square(1.0 - at_cut, 1.0 - q)
+        low = _tail_crps(self.values[:, 0] - y, self._low, self.levels[0])
+        high = _tail_crps(y - self.values[:, -1], self._high, 1.0 - self.levels[-1])
+        return steps.sum(axis=1) + low + high
+
+    def _draw(self, size: int, rng: np.random.Generator) -> Floats:
+        return self._quantiles(rng.random((len(self), size)))
+
+    def _take(self, index: Any) -> "QuantileDistribution":
+        return QuantileDistribution(self.levels, self.values[index])
+
+    def _scaled(self, shift: Floats, factor: Floats) -> "QuantileDistribution":
+        return QuantileDistribution(self.levels, self.values * factor[:, None] + shift[:, None])
+
+    def _place(self, y: Floats) -> NDArray[np.intp]:
+        """How many quantiles of its row are at most y, shape (n, k)."""
+        place = np.zeros(y.shape, dtype=np.intp)
+        for column in range(self.levels.size):
+            place += self.values[:, column, None] <= y
+        return place
+
+    def _step(self, place: NDArray[np.intp]) -> tuple[Floats, Floats, Floats]:
+        """Ends of the step that a place is in (the one beside it for a tail), and its probability."""
+        step = np.clip(place - 1, 0, self.levels.size - 2)
+        left = np.take_along_axis(self.values, step, axis=1)
+        return left, np.take_along_axis(self.values, step + 1, axis=1), np.diff(self.levels)[step]
+
+
+def separated(values: Floats, gap: float) -> Floats:
+    """Quantiles in increasing order, at least a gap apart from each other.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n, k)
+    gap : float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.bench.peers.quantiles import separated
+    >>> separated(np.array([[2.0, 1.0, 2.0]]), gap=0.5)
+    array([[1. , 2. , 2.5]])
+    """
+    rungs = gap * np.arange(values.shape[1])
+    return np.maximum.accumulate(np.sort(values, axis=1) - rungs, axis=1) + rungs
+
+
+def _mean_square(p: Floats, q: Floats) -> Floats:
+    """The mean of the square of a function that goes straight from p to q."""
+    return (p * p + p * q + q * q) / 3.0
+
+
+def _tail_crps(depth: Floats, scale: Floats, mass: float) -> Floats:
+    """A tail's part of the CRPS; ``depth`` is how far y lies inside the tail (negative if outside)."""
+    inside = np.maximum(depth, 0.0)
+    far = np.exp(-inside / scale)
+    # Beyond y the tail's own square; between y and the quantile the square of 1 minus it.
+    beyond = mass**2 * scale / 2.0 * far**2
+    between = inside - 2.0 * mass * scale * (1.0 - far) + mass**2 * scale / 2.0 * (1.0 - far**2)
+    return beyond + between
