@@ -91,7 +91,7 @@ class LeafStdDisplay(Display):
         for name, values in self.stds.items():
             if values.ndim != 1 or values.size == 0 or not (np.isfinite(values) & (values > 0)).all():
                 raise ValueError(f"stds must be positive, at least one a data set, however: {name} has {values}")
-        ax = self._start(ax, (max(3.6, 0.62 * len(self.stds) + 1.6), 3.6))
+        ax = self._start(ax, (max(4.6, 0.62 * len(self.stds) + 1.6), 3.6))
         self.points_ = []
         for k, (name, values) in enumerate(self.stds.items()):
             self.points_.append(
@@ -105,11 +105,11 @@ class LeafStdDisplay(Display):
         many = len(self.stds) > 6
         text = "{} ({:.2f})" if many else "{}\n({:.2f})"
         names = [text.format(name, h) for name, h in zip(self.stds, self.heterogeneity_)]
-        slant = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if many else {}
+        slant: dict[str, Any] = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if many else {}
         ax.set_xticks(range(len(names)), names, **slant)
         ax.set_xlim(-0.6, len(names) - 0.4)
         ax.set_ylim(bottom=0)
-        ax.set_xlabel("data set (and the std of log std over its leaves)")
+        ax.set_xlabel("data set (heterogeneity: std of log std)")
         ax.set_ylabel(self.label)
         ax.grid(False, axis="x")
         return self

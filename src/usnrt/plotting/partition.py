@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from usnrt.distributions.base import Floats
 from usnrt.metrics.evaluate import distribution_of
-from usnrt.plotting._style import Display
+from usnrt.plotting._style import Display, legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -178,15 +178,15 @@ class RootPartitionDisplay(Display):
         self.points_ = ax.scatter(
             self.x[rows] + jitter, self.other[rows], c=rank[rows], cmap="cividis_r", vmin=0, vmax=1, s=size, lw=0
         )
-        at = ", ".join(self.ticks[: int(self.threshold + 0.5)]) if self.ticks is not None else f"{self.threshold:.4g}"
-        name = f"left: {at}" if self.ticks is not None else f"split at {at}"
-        self.split_ = ax.axvline(self.threshold, color="#D55E00", linewidth=2.0, linestyle="--", label=name)
+        self.split_ = ax.axvline(
+            self.threshold, color="#D55E00", linewidth=2.0, linestyle="--", label=self._split_text()
+        )
         self.variance_left_ = float(self.residuals[self.left].var())
         self.variance_right_ = float(self.residuals[~self.left].var())
         for side, variance in (("left", self.variance_left_), ("right", self.variance_right_)):
             ax.plot([], [], " ", label=f"{side} variance {variance:.3g}")
         if self.ticks is not None:
-            ax.set_xticks(range(len(self.ticks)), self.ticks)
+            ax.set_xticks(range(len(self.ticks)), self.ticks, rotation=0 if len(self.ticks) <= 6 else 90)
         ax.set_xlabel(self.feature_name)
         ax.set_ylabel(self.other_name)
         ax.grid(False)
@@ -195,8 +195,15 @@ class RootPartitionDisplay(Display):
         bar.set_ticks([0, 0.5, 1], labels=["least", "median", "largest"])
         bar.ax.tick_params(labelsize=8)
         bar.outline.set_visible(False)  # type: ignore[operator]
-        ax.legend(fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False)
+        compact = {"handlelength": 1.4, "columnspacing": 0.6, "handletextpad": 0.4, "borderaxespad": 0.2}
+        legend(ax, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, **compact)
         return self
+
+    def _split_text(self) -> str:
+        if self.ticks is None:
+            return f"split at {self.threshold:.4g}"
+        left = self.ticks[: int(self.threshold + 0.5)]
+        return f"left: {', '.join(left)}" if len(left) <= 3 else f"left: {left[0]} and {len(left) - 1} more"
 
 
 def _other_column(other: int | str | None, first: int, splits: NDArray[np.int64], names: list[str]) -> int:

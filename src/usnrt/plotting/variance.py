@@ -145,8 +145,8 @@ class VarianceFunctionDisplay(Display):
         for x, std in zip(np.split(self.x, breaks), np.split(self.std, breaks)):
             marker = "o" if x.size == 1 else ""
             self.lines_ += ax.plot(x, std, color=BLUE, linewidth=2.0, marker=marker, markersize=3)
-        for b, jump in zip(breaks, self.jumps_):
-            ax.plot([jump, jump], self.std[[b - 1, b]], color=RED, linewidth=1.0, linestyle=":")
+        for jump in self.jumps_:
+            ax.axvline(jump, color=RED, linewidth=1.0, linestyle=":", zorder=1)
         ax.set_ylim(0, 1.1 * float(self.std.max()) or 1.0)
         if self.data is not None:
             # At most 200 ticks tell where the data is.
