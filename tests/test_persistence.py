@@ -437,13 +437,17 @@ def fuzz(data, tmp_path, count, seed):
     assert kilobytes < 600_000
 
 
+SAMPLE = Path(__file__).parent / "data" / "model-v1.usnrt"
+
+
 def test_fuzz(data, tmp_path):
-    fuzz(data, tmp_path, 2000, seed=0)
+    fuzz(data, tmp_path, 1500, seed=0)
+    fuzz(SAMPLE.read_bytes(), tmp_path, 500, seed=1)
 
 
 @pytest.mark.slow
-def test_fuzz_10000(data, tmp_path):
-    fuzz(data, tmp_path, 10_000, seed=1)
+def test_fuzz_10000(tmp_path):
+    fuzz(SAMPLE.read_bytes(), tmp_path, 10_000, seed=2)
 
 
 state_values = st.recursive(

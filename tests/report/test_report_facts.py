@@ -1,0 +1,221 @@
+"""The report's numbers, sentences and page, without a browser."""
+
+import html
+import re
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+
+import usnrt.report
+from usnrt.distributions import Normal
+from usnrt.report import write_report
+from usnrt.report._facts import LEVELS, cell_text, gather
+from usnrt.report._numbers import number, percent, wilson
+from usnrt.report._svg import nice_ticks
+from usnrt.report._words import verdict
+
+
+@pytest.fixture(scope="module")
+def facts(model, houses):
+    return gather(model, *houses(600, 3), 0.9)
+
+
+def test_measures_are_those_of_the_metrics(facts, model, houses):
+    X, y = houses(600, 3)
+    assert facts.measures["rmse"][0] == pytest.approx(np.sqrt(np.mean((y - model.predict(X)) ** 2)), rel=1e-12)
+    assert facts.measures["rmse"][1] == pytest.approx(np.sqrt(np.mean((y - model.target_mean_) ** 2)), rel=1e-12)
+    lower, upper = model.predict_interval(X, 0.9).T
+    assert facts.measures["coverage_90"][0] == np.mean((lower <= y) & (y <= upper))
+    assert facts.measures["width_90"][0] == pytest.approx(np.mean(upper - lower))
+
+
+def test_calibration_counts_the_models_own_intervals(facts, model, houses):
+    X, y = houses(600, 3)
+    lower, upper = model.predict_interval(X, 0.5).T
+    assert facts.calibration.observed[LEVELS.tolist().index(0.5)] == np.mean((lower <= y) & (y <= upper))
+    assert facts.calibration.low < facts.calibration.inside < facts.calibration.high
+
+
+def test_regions_share_out_all_rows(facts):
+    assert sum(region.rows for region in facts.regions) == 600
+    assert sum(region.train_share for region in facts.regions) == pytest.approx(1)
+    assert [region.std for region in facts.regions] == sorted((r.std for r in facts.regions), reverse=True)
+    assert facts.regions[0].rule == "district = old town and age > 60.5"
+    assert all(len(region.examples) == 4 for region in facts.regions)
+
+
+def test_drivers_are_the_features_that_the_noise_depends_on(facts):
+    names = [name for name, _ in facts.drivers]
+    assert names[0] == "district"
+    assert dict(facts.drivers)["district"] > 2 > dict(facts.drivers)["garden"] >= 1
+    assert sorted(names) == ["age", "area", "district", "garden", "sold"]
+
+
+def test_a_feature_that_does_nothing_has_factor_1():
+    from usnrt.report._facts import uncertainty_drivers
+
+    class Encoder:
+        source_names_ = ["x", "nothing"]
+
+        def source_of(self, name):
+            return [self.source_names_.index(name)]
+
+    class Model:
+        encoder_, target_mean_, target_std_ = Encoder(), 0.0, 1.0
+
+        def _distribution(self, raw):
+            return Normal(raw[:, 0], np.where(raw[:, 0] > 0, 4.0, 1.0))
+
+    raw = np.random.default_rng(0).normal(size=(1000, 2))
+    (first, factor), (second, none) = uncertainty_drivers(Model(), raw, np.random.default_rng(1))
+    assert (first, second, none) == ("x", "nothing", 1.0)
+    assert factor == pytest.approx(2.0, rel=0.1)  # half the rows change side: sqrt(4) in the geometric mean
+
+
+def test_the_least_sure_rows_come_first(facts):
+    stds = [float(dict(row)["predicted"].split("± ")[1].replace(",", "")) for row in facts.least_sure]
+    assert stds == sorted(stds, reverse=True)
+    assert stds[0] == pytest.approx(facts.std.max(), rel=0.01)
+    row = dict(facts.least_sure[0])
+    assert list(row)[:4] == ["row", "predicted", "interval", "truth"]
+    assert int(row["row"]) - 1 == np.argmax(facts.std)
+
+
+@pytest.mark.parametrize(
+    ("inside", "n", "head", "kind"),
+    [
+        (0.9, 600, "The stated uncertainty can be believed.", ""),
+        (0.885, 10**6, "The stated uncertainty can be believed.", ""),  # proved to differ, but not so that it matters
+        (0.8, 600, "The model is surer than it should be.", "warn"),
+        (0.99, 600, "The model is less sure than it could be.", "warn"),
+        (0.5, 10, "10 rows are too few to judge the stated uncertainty.", "unknown"),
+    ],
+)
+def test_verdicts(facts, inside, n, head, kind):
+    low, high = wilson(round(inside * n), n)
+    changed = replace(facts, regions=[], calibration=replace(facts.calibration, inside=inside, n=n, low=low, high=high))
+    said = verdict(changed)
+    assert (said["head"], said["kind"]) == (head, kind)
+    assert percent(inside) in said["rest"]
+
+
+def test_a_region_that_is_wrong_is_named(facts):
+    region = facts.regions[0]
+    wrong = replace(region, calibration=replace(region.calibration, n=100, inside=0.6, low=0.5, high=0.7))
+    said = verdict(replace(facts, regions=[wrong, *facts.regions[1:]]))
+    assert f"In region {region.leaf} ({region.rule}) they hold 60\u00a0%." in said["rest"]
+
+
+def test_a_model_no_better_than_the_average_is_called_so(facts):
+    said = verdict(replace(facts, measures={**facts.measures, "rmse": (1.0, 1.0)}))
+    assert "Its errors are not smaller than those of always answering with the average." in said["rest"]
+
+
+def test_the_page_is_one_file_that_loads_nothing(page):
+    text = page.read_text()
+    assert text.startswith("<!DOCTYPE html>")
+    addresses = re.findall(r'(?:href|src)="([^"]*)"', text)
+    assert all(address.startswith(("#", "data:")) for address in addresses)
+    assert "url(" not in text
+    assert "http://" not in text
+    assert "https://" not in text
+    assert len(text) < 400_000
+
+
+def test_the_same_model_gives_the_same_page(model, houses, tmp_path, monkeypatch):
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    X, y = houses(100, 3)
+    pages = [write_report(model, X, y, tmp_path / name).read_text() for name in ("a.html", "b.html")]
+    assert pages[0] == pages[1]
+    assert "on 2023-11-14 at 22:13 UTC" in pages[0]
+
+
+def test_the_module_is_the_function(model, houses, tmp_path):
+    X, y = houses(50, 3)
+    assert usnrt.report(model, X, y, tmp_path / "r.html", coverage=0.5, title="Mine") == tmp_path / "r.html"
+    text = (tmp_path / "r.html").read_text()
+    assert "<title>Mine</title>" in text
+    assert "50\u00a0% intervals" in text
+
+
+def test_names_and_values_cannot_break_out_of_the_page(houses, tmp_path):
+    from usnrt.baselines import RandomForestVarianceRegressor
+
+    evil = '<script>alert("x")</script>'
+    rng = np.random.default_rng(0)
+    X = pl.DataFrame({evil: rng.normal(size=60), "text": [evil, "b"] * 30})
+    model = RandomForestVarianceRegressor(n_estimators=5, random_state=0).fit(X, rng.normal(size=60))
+    model.target_name_ = evil
+    text = write_report(model, X, rng.normal(size=60), tmp_path / "r.html", source=evil, command=evil).read_text()
+    assert evil not in text
+    assert html.escape(evil, quote=False).replace('"', "&#34;") in text
+    assert text.count("<script>") == 1
+
+
+def test_a_model_without_regions_has_a_page_without_them(houses, tmp_path):
+    from usnrt.baselines import ExtraTreesVarianceRegressor
+
+    X, y = houses(80, 0)
+    model = ExtraTreesVarianceRegressor(n_estimators=5, random_state=0).fit(X, y)
+    text = write_report(model, X, y, tmp_path / "r.html").read_text()
+    assert "Where is it unsure?" not in text
+    assert "How sure is the model about the target?" in text
+
+
+def test_one_row_and_a_constant_truth(model, houses, tmp_path):
+    X, y = houses(1, 0)
+    text = write_report(model, X, y, tmp_path / "r.html").read_text()
+    assert "1 rows are too few" in text or "too few to judge" in text
+    X, _ = houses(40, 0)
+    write_report(model, X, np.full(40, 100.0), tmp_path / "r.html")
+
+
+def test_arrays_without_names(tmp_path):
+    from usnrt.baselines import ExtraTreesVarianceRegressor
+
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(80, 12)), rng.normal(size=80)
+    model = ExtraTreesVarianceRegressor(n_estimators=5, random_state=0).fit(X, y)
+    text = write_report(model, X, y, tmp_path / "r.html").read_text()
+    assert "Of 12 features the 8 that drive the uncertainty most are shown." in text
+
+
+def test_bad_arguments(model, houses, tmp_path):
+    X, y = houses(5, 0)
+    with pytest.raises(ValueError, match=re.escape("coverage must be in (0, 1), however: coverage=90")):
+        write_report(model, X, y, tmp_path / "r.html", coverage=90)
+    with pytest.raises(ValueError, match="^y must have a value for each row of X, however: 4 for 5 rows$"):
+        write_report(model, X, y[:4], tmp_path / "r.html")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_jinja2_a_sentence_names_the_extra():
+    code = (
+        "import sys; sys.modules['jinja2'] = None\n"
+        "from usnrt.report._page import render\n"
+        "try:\n    render(None, None, None, None, None)\n"
+        "except ImportError as error:\n    print(error)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "the report needs jinja2: pip install 'usnrt[report]'\n"
+
+
+def test_numbers_for_people():
+    assert [number(v) for v in (0, 1, 1234.5, 0.00123, 1e-7, 1e20, np.inf, -np.inf)] == [
+        *("0", "1", "1,234", "0.00123", "1e-07", "1e+20", "∞", "-∞")
+    ]
+    assert percent(float("nan")) == "–"
+    assert wilson(0, 0) == (0.0, 1.0)
+    assert wilson(5, 5)[1] == 1.0
+    assert nice_ticks(1.0, 1.0) == [1.0]
+    assert [cell_text(v) for v in (None, float("nan"), True, 3, "x" * 50)] == [
+        "missing",
+        "missing",
+        "yes",
+        "3",
+        "x" * 39 + "…",
+    ]
