@@ -220,7 +220,9 @@ def contrast(browser, selector):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_can_be_read(opened, scheme):
     browser = opened(scheme=scheme)
-    texts = "p, td, th, dt, dd, nav a, .regions a, figcaption, .better, td.outside, .leaf text, .chart text, .split text"
+    texts = (
+        "p, td, th, dt, dd, nav a, .regions a, figcaption, .better, td.outside, .leaf text, .chart text, .split text"
+    )
     for selector in texts.split(", "):
         assert contrast(browser, f"{selector}:not(.skip)") >= 4.5, selector
     dark = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
