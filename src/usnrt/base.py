@@ -48,11 +48,6 @@ class TrainingTable:
         """Number of different rows."""
         return len(self.y)
 
-    def take(self, rows: NDArray[np.intp]) -> "TrainingTable":
-        """Some of the rows, as a table of their own."""
-        raw = np.asfortranarray(self.raw[rows])
-        return TrainingTable(raw, self.inputs[rows], self.y[rows], self.weight[rows])
-
 
 class DistributionalRegressor(RegressorMixin, BaseEstimator):
     """Base of all models: a scikit-learn regressor whose answer is a distribution.
@@ -117,7 +112,13 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         if len(rows) < 2 and sample_weight is not None and len(np.flatnonzero(sample_weight)) < 2:
             raise ValueError(f"{type(self).__name__} needs at least 2 rows, however: n_samples=1 has a weight")
         self.encoder_ = encoder
-        self.inputs_ = NetworkInputs().fit(raw, encoder.columns_, sample_weight=weight)
+        return self._scaled_table(raw, target, weight)
+
+    def _scaled_table(
+        self, raw: NDArray[np.float64], target: NDArray[np.float64], weight: NDArray[np.float64]
+    ) -> TrainingTable:
+        """Learn the scaling of inputs and target from these rows, and apply it to them."""
+        self.inputs_ = NetworkInputs().fit(raw, self.encoder_.columns_, sample_weight=weight)
         self.target_mean_ = float(np.average(target, weights=weight))
         deviation = target - self.target_mean_
         largest = float(np.abs(deviation).max())

@@ -38,6 +38,13 @@ class CalibratedRegressor(DistributionalRegressor):
         assert self.calibration_ is not None
         return self.calibration_.distribution(mean, np.sqrt(variance), leaf)
 
+    def _scores(
+        self, raw: NDArray[np.float64], target: NDArray[np.float64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Leaf, and residual over predicted standard deviation, of encoded rows and targets in the user's units."""
+        leaf, mean, variance = self._moments(raw)
+        return leaf, ((target - self.target_mean_) / self.target_std_ - mean) / np.sqrt(variance)
+
     def calibrate(self, X: Any, y: ArrayLike, by: str = "leaf") -> Self:
         """Learn the spread and shape of the errors anew from fresh rows, and nothing else.
 
@@ -60,8 +67,7 @@ class CalibratedRegressor(DistributionalRegressor):
         raw, target = self._encode(X), read_target(y)
         if len(raw) != len(target):
             raise ValueError(f"X and y must have the same number of rows, however: {len(raw)} and {len(target)}")
-        leaf, mean, variance = self._moments(raw)
-        scores = ((target - self.target_mean_) / self.target_std_ - mean) / np.sqrt(variance)
+        leaf, scores = self._scores(raw, target)
         self.calibration_ = Calibration.from_scores(scores, leaf, np.ones(len(scores)), self.tree_, by)
         return self
 

@@ -1,5 +1,6 @@
 """USNRTEnsemble: several trees on different parts of the rows, calibrated as a whole."""
 
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Self
 
@@ -143,38 +144,25 @@ class USNRTEnsemble(CalibratedRegressor):
             scores[member.held_rows] = member.scores
         known = np.flatnonzero(np.isfinite(scores))
         leaf = self.tree_.leaf_of(table.raw)
-        self.shared_ = self._shared_error(table, held_out, leaf)
-        self.calibration_ = Calibration.from_scores(scores[known], leaf[known], table.weight[known], self.tree_, by)
+        pairs = self._pairs(table, held_out)
+        self.shared_ = _shared_error(pairs, leaf, table.weight, self.tree_.n_leaves)
+        scores = scores[known] * _joint_stretch(pairs, leaf, table, self.shared_, scores)
+        self.calibration_ = Calibration.from_scores(scores, leaf[known], table.weight[known], self.tree_, by)
 
-    def _shared_error(
-        self, table: TrainingTable, held_out: NDArray[np.bool_], leaf: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
-        """The share of their error that members have in common, by region.
-
-        Of two members that both do not know a row, half the squared difference of their means is, on average, the
-        variance between members; the rest of a member's variance is common to all.
-        """
-        between, total = np.zeros((2, table.n_rows))
-        pairs = held_out.sum(axis=0) == 2
+    def _pairs(self, table: TrainingTable, held_out: NDArray[np.bool_]) -> "Pairs":
+        """Means and variances of the two members that both do not know a row."""
+        found: list[tuple[NDArray[np.intp], Any, Any]] = []
+        twice = held_out.sum(axis=0) == 2
         for first, second in combinations(range(self.n_members), 2):
-            rows = np.flatnonzero(pairs & held_out[first] & held_out[second])
-            if len(rows) == 0:
-                continue
+            rows = np.flatnonzero(twice & held_out[first] & held_out[second])
             raw, inputs = table.raw[rows], table.inputs[rows]
-            _, mean_1, variance_1 = self.members_[first].moments(raw, inputs)
-            _, mean_2, variance_2 = self.members_[second].moments(raw, inputs)
-            total[rows] = (variance_1 + variance_2) / 2
-            # A ratio a row, and no row may speak for many: noise-free corners must not drown the rest.
-            between[rows] = np.minimum((mean_1 - mean_2) ** 2 / 2 / total[rows], 4.0)
-        weight = table.weight * pairs
-        if weight.sum() == 0:
-            return np.ones(self.tree_.n_leaves)
-        everywhere = np.average(between, weights=weight)
-        n_leaves = self.tree_.n_leaves
-        here = np.bincount(leaf, weights=weight, minlength=n_leaves)
-        sums = np.bincount(leaf, weights=weight * between, minlength=n_leaves)
-        ratio = (sums + PRIOR_ROWS * everywhere) / (here + PRIOR_ROWS)
-        return np.clip(1.0 - ratio, 0.05, 1.0)
+            answers = [self.members_[member].moments(raw, inputs) for member in (first, second)]
+            found.append((rows, np.stack([a[1] for a in answers]), np.stack([a[2] for a in answers])))
+        return Pairs(
+            np.concatenate([rows for rows, _, _ in found]),
+            np.concatenate([means for _, means, _ in found], axis=1),
+            np.concatenate([variances for _, _, variances in found], axis=1),
+        )
 
     # -- answers -----------------------------------------------------------------------------------------------
 
@@ -211,6 +199,62 @@ class USNRTEnsemble(CalibratedRegressor):
         # The shape of a region may be wider or narrower than the networks said; both parts are stretched alike.
         stretch = dist.var() / (aleatoric + epistemic)
         return dist.with_parts(aleatoric * stretch, epistemic * stretch)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Rows that two members hold out, and what those two say.
+
+    Attributes
+    ----------
+    rows : ndarray of int of shape (n,)
+    means, variances : ndarray of shape (2, n)
+    """
+
+    rows: NDArray[np.intp]
+    means: NDArray[np.float64]
+    variances: NDArray[np.float64]
+
+    @property
+    def between(self) -> NDArray[np.float64]:
+        """Variance between members, on average: half the squared difference of two."""
+        return (self.means[0] - self.means[1]) ** 2 / 2
+
+
+def _shared_error(
+    pairs: Pairs, leaf: NDArray[np.int64], weight: NDArray[np.float64], n_leaves: int
+) -> NDArray[np.float64]:
+    """The share of their error that members have in common, by region."""
+    if len(pairs.rows) == 0:
+        return np.ones(n_leaves)
+    # A ratio a row, and no row may speak for many: noise-free corners must not drown the rest.
+    ratio = np.minimum(pairs.between / pairs.variances.mean(axis=0), 4.0)
+    weight, leaf = weight[pairs.rows], leaf[pairs.rows]
+    everywhere = np.average(ratio, weights=weight)
+    here = np.bincount(leaf, weights=weight, minlength=n_leaves)
+    sums = np.bincount(leaf, weights=weight * ratio, minlength=n_leaves)
+    return np.clip(1.0 - (sums + PRIOR_ROWS * everywhere) / (here + PRIOR_ROWS), 0.05, 1.0)
+
+
+def _joint_stretch(
+    pairs: Pairs,
+    leaf: NDArray[np.int64],
+    table: TrainingTable,
+    shared: NDArray[np.float64],
+    scores: NDArray[np.float64],
+) -> float:
+    """How much wider or narrower the scores of two members together are than those of one.
+
+    Variances of several members, averaged, are better than those of one; the scores of single rows know nothing of
+    it, the rows that two members hold out do.
+    """
+    if len(pairs.rows) == 0:
+        return 1.0
+    variance = shared[leaf[pairs.rows]] * pairs.variances.mean(axis=0) + pairs.between / 2
+    joint = np.abs(table.y[pairs.rows] - pairs.means.mean(axis=0)) / np.sqrt(variance)
+    weight = table.weight[pairs.rows]
+    single = np.average(np.abs(scores[pairs.rows]), weights=weight)
+    return float(np.average(joint, weights=weight) / single) if single > 0 else 1.0
 
 
 def draw_folds(n_rows: int, n_members: int, rng: np.random.Generator) -> NDArray[np.bool_]:

@@ -206,10 +206,13 @@ class USNRTRegressor(CalibratedRegressor):
         check_parameters(self)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 0, 7)))
-        parts = rng.permutation(table.n_rows)
-        n_set_aside = round(self.calibration_fraction * table.n_rows)
-        set_aside, rest = np.sort(parts[:n_set_aside]), np.sort(parts[n_set_aside:])
-        learnt = table if n_set_aside == 0 else table.take(rest)
+        target = self.target_mean_ + self.target_std_ * table.y
+        n_set_aside = round(self.calibration_fraction * table.n_rows) if self.calibration is not None else 0
+        set_aside, rest = np.split(rng.permutation(table.n_rows), [n_set_aside])
+        learnt = table
+        if n_set_aside:  # not even the scaling may know of the rows set aside
+            rest = np.sort(rest)
+            learnt = self._scaled_table(np.asfortranarray(table.raw[rest]), target[rest], table.weight[rest])
         held_out = np.zeros(learnt.n_rows, dtype=bool)
         if self.holdout == "tree" and learnt.n_rows >= 5:
             held_out[rng.permutation(learnt.n_rows)[: round(self.validation_fraction * learnt.n_rows)]] = True
@@ -227,9 +230,8 @@ class USNRTRegressor(CalibratedRegressor):
         self.calibration_ = None
         if self.calibration is not None:
             if n_set_aside:
-                held = table.take(set_aside)
-                leaf, mean, variance = self._moments(held.raw)
-                scores, weight = (held.y - mean) / np.sqrt(variance), held.weight
+                leaf, scores = self._scores(table.raw[set_aside], target[set_aside])
+                weight = table.weight[set_aside]
             else:
                 leaf = self.tree_.leaf_of(learnt.raw[fitted.held_rows])
                 scores, weight = fitted.scores, learnt.weight[fitted.held_rows]

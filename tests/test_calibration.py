@@ -1,0 +1,181 @@
+"""Calibration: order statistics with a guarantee, shapes that borrow, and claims that can fail."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from usnrt import USNRTRegressor
+from usnrt.calibration import ENOUGH_SCORES, Calibration, conformal_bounds
+from usnrt.datasets import make_heteroscedastic
+
+TINY = {"mean_hidden": (8,), "variance_hidden": (4,), "max_epochs": 4, "n_jobs": 1, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def model():
+    data = make_heteroscedastic("piecewise", n_samples=1500, random_state=0)
+    return USNRTRegressor(min_samples_leaf=300, bonferroni=False, **TINY).fit(data.data, data.target)
+
+
+def simulate(n, seed):
+    data = make_heteroscedastic("piecewise", n_samples=n, random_state=seed)
+    return data.data, data.target
+
+
+@pytest.mark.parametrize("n", [1, 5, 18, 19, 20, 99, 100, 1000])
+@pytest.mark.parametrize("coverage", [0.5, 0.8, 0.9, 0.99])
+def test_bounds_state_at_least_the_coverage_and_not_much_more(n, coverage):
+    """With ranks as scores the coverage of a new rank is counted, not simulated."""
+    low, high = conformal_bounds(np.arange(1.0, n + 1), coverage)
+    # A new score is equally likely to fall in each of the n + 1 gaps: gap i lies between rank i and i + 1.
+    gaps = np.arange(n + 1) + 0.5
+    stated = np.mean((gaps > low) & (gaps < high))
+    assert stated >= coverage - 1e-12
+    assert np.isinf([low, high]).any() or stated <= coverage + 2 / (n + 1)
+
+
+def test_too_few_scores_give_infinite_bounds_on_the_side_that_lacks_them():
+    assert conformal_bounds(np.zeros(0), 0.5) == (-np.inf, np.inf)
+    assert conformal_bounds(np.array([1.0, 2.0, 3.0]), 0.5) == (1.0, 3.0)
+    assert conformal_bounds(np.array([1.0, 2.0]), 0.5) == (-np.inf, np.inf)
+
+
+def test_a_leaf_with_too_few_rows_has_infinite_intervals_and_says_so_by_them(model):
+    X, y = simulate(400, 1)
+    leaf = model.tree_.leaf_of(model._encode(X))
+    lonely = np.flatnonzero(leaf == 0)
+    few = np.concatenate([lonely[:5], np.flatnonzero(leaf != 0)])
+    model.calibrate(X[few], y[few])
+    interval = model.predict_interval(X, 0.9)
+    assert np.isinf(interval[lonely]).all()
+    others = leaf != 0
+    assert np.isfinite(interval[others]).all()
+    # Five scores do carry a 60 % interval: (5 + 1) * 0.2 = 1.2 >= 1.
+    assert np.isfinite(model.predict_interval(X, 0.6)[lonely]).all()
+
+
+def test_coverage_holds_in_every_leaf(model):
+    """The exact guarantee: over fresh calibration sets, each leaf's coverage is at least as stated."""
+    n_sets, coverage = 200, 0.8
+    X_new, y_new = simulate(4000, 99)
+    leaf = model.tree_.leaf_of(model._encode(X_new))
+    hits = np.zeros((n_sets, model.n_leaves_))
+    sizes = np.zeros((n_sets, model.n_leaves_))
+    for seed in range(n_sets):
+        X, y = simulate(300, 1000 + seed)
+        model.calibrate(X, y)
+        interval = model.predict_interval(X_new, coverage)
+        inside = (interval[:, 0] < y_new) & (y_new <= interval[:, 1])
+        hits[seed] = [inside[leaf == k].mean() for k in range(model.n_leaves_)]
+        sizes[seed] = [len(scores) for scores in model.calibration_.scores]
+    assert model.n_leaves_ >= 2
+    for k in range(model.n_leaves_):
+        n_leaf = np.sum(leaf == k)
+        # Between calibration sets the coverage is beta distributed; within one, the test rows are binomial. The
+        # test rows are shared by all sets, so their part of the error does not average out.
+        between = coverage * (1 - coverage) / sizes[:, k].mean() / n_sets
+        within = coverage * (1 - coverage) / n_leaf
+        band = 3.5 * np.sqrt(between + within)
+        assert hits[:, k].mean() > coverage - band, f"leaf {k}"
+        assert hits[:, k].mean() < coverage + 2 / sizes[:, k].mean() + band, f"leaf {k}"
+
+
+def test_the_guarantee_fails_visibly_for_rows_that_are_not_exchangeable(model):
+    X, y = simulate(1000, 5)
+    model.calibrate(X, y)
+    X_new, y_new = simulate(4000, 6)
+    shifted = y_new + 3 * y_new.std()
+    interval = model.predict_interval(X_new, 0.8)
+    inside = (interval[:, 0] < shifted) & (shifted <= interval[:, 1])
+    assert inside.mean() < 0.6
+
+
+def test_scores_of_known_shape_give_calibrated_distributions(model):
+    """Student-t errors: the calibrated distribution knows their tails, the normal one does not."""
+    rng = np.random.default_rng(0)
+    tree = model.tree_
+    leaf = rng.integers(0, tree.n_leaves, 6000)
+    scores = stats.t(3).rvs(6000, random_state=1)
+    calibration = Calibration.from_scores(scores, leaf, np.ones(6000), tree, "leaf")
+    y = stats.t(3).rvs(20_000, random_state=2)
+    new_leaf = rng.integers(0, tree.n_leaves, len(y))
+    dist = calibration.distribution(np.zeros(len(y)), np.ones(len(y)), new_leaf)
+    levels = np.arange(0.05, 1, 0.05)
+    error = [abs(np.mean(dist.cdf(y) < level) - level) for level in levels]
+    assert np.mean(error) < 0.313 * np.sqrt(1 / 6000 + 1 / 20_000) * 3
+    normal = stats.norm(scale=scores.std()).logpdf(y).mean()
+    assert dist.logpdf(y).mean() > normal + 0.1
+    assert dist.logpdf(y).mean() > stats.t(3).logpdf(y).mean() - 0.02
+
+
+def test_global_calibration_puts_all_leaves_in_one_group(model):
+    X, y = simulate(500, 3)
+    model.calibrate(X, y, by="global")
+    assert len(model.calibration_.shapes) == 1
+    assert len(model.calibration_.scores[0]) == 500
+    assert not model.calibration_.group_of_leaf.any()
+
+
+def test_small_leaves_borrow_their_shape_but_not_their_guarantee(model):
+    tree = model.tree_
+    rng = np.random.default_rng(0)
+    leaf = np.repeat(np.arange(tree.n_leaves), 1000)
+    scores = rng.normal(size=len(leaf))
+    few = np.concatenate([np.flatnonzero(leaf == 0)[:10], np.flatnonzero(leaf != 0)])
+    lonely = Calibration.from_scores(scores[few], leaf[few], np.ones(len(few)), tree, "leaf")
+    assert [len(s) for s in lonely.scores] == [10] + [1000] * (tree.n_leaves - 1)
+    # Ten scores alone would make a poor shape; with ENOUGH_SCORES it is that of a normal to within sampling error.
+    assert lonely.shapes[0].std == pytest.approx(1.0, abs=4 / np.sqrt(2 * ENOUGH_SCORES))
+
+
+def test_weights_count_scores(model):
+    tree = model.tree_
+    scores, leaf = np.linspace(-2, 2, 9), np.zeros(9, dtype=int)
+    calibration = Calibration.from_scores(scores, leaf, np.full(9, 3.0), tree, "leaf")
+    np.testing.assert_array_equal(calibration.scores[0], np.repeat(scores, 3))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda m, X, y: m.calibrate(X, y[:-1]), "X and y must have the same number of rows, however: 50 and 49"),
+        (lambda m, X, y: m.calibrate(X, y, by="node"), "by must be one of 'leaf', 'global', however: by='node'"),
+        (lambda m, X, y: m.predict_interval(X, 1.0), "coverage must be in (0, 1), however: coverage=1.0"),
+        (lambda m, X, y: m.predict_interval(X, [0.5, -1]), "coverage must be in (0, 1), however: coverage=-1.0"),
+    ],
+)
+def test_bad_input(model, call, message):
+    X, y = simulate(50, 0)
+    before = model.calibration_
+    with pytest.raises(ValueError) as caught:
+        call(model, X, y)
+    assert str(caught.value) == message
+    assert model.calibration_ is before
+
+
+def test_rows_set_aside_for_calibration_are_used_for_nothing_else():
+    X, y = simulate(800, 2)
+    parameters = {**TINY, "calibration_fraction": 0.25, "min_samples_leaf": 150}
+    model = USNRTRegressor(**parameters).fit(X, y)
+    assert sum(len(scores) for scores in model.calibration_.scores) == 200
+    _, scores = model._scores(model._encode(X), y)
+    used = np.isin(np.round(scores, 9), np.round(np.concatenate(model.calibration_.scores), 9))
+    assert used.sum() == 200
+    # Not even the scaling knows of them.
+    assert model.target_mean_ == pytest.approx(y[~used].mean(), rel=1e-12)
+    assert model.target_std_ == pytest.approx(y[~used].std(), rel=1e-12)
+    assert model.tree_.n_rows[0] == 600
+
+
+def test_calibrating_a_model_of_the_papers_recipe():
+    X, y = simulate(600, 4)
+    model = USNRTRegressor.paper(max_epochs=3, min_samples_leaf=200, random_state=0).fit(X, y)
+    assert model.calibration_ is None
+    X_new, y_new = simulate(2000, 5)
+    model.calibrate(X_new, y_new)
+    X_test, y_test = simulate(4000, 6)
+    interval = model.predict_interval(X_test, [0.5, 0.9])
+    assert interval.shape == (4000, 2, 2)
+    for k, coverage in enumerate((0.5, 0.9)):
+        inside = np.mean((interval[:, 0, k] < y_test) & (y_test <= interval[:, 1, k]))
+        assert inside == pytest.approx(coverage, abs=4 * np.sqrt(coverage * (1 - coverage) * (1 / 2000 + 1 / 4000)))

@@ -1,0 +1,150 @@
+"""The ensemble: folds, calibration as a whole, parts of the variance, bits."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from usnrt import USNRTEnsemble, USNRTRegressor
+from usnrt.datasets import make_heteroscedastic
+from usnrt.distributions import Mixture
+from usnrt.ensemble import Pairs, _joint_stretch, _shared_error, draw_folds
+
+TINY = USNRTRegressor(mean_hidden=(16,), variance_hidden=(8,), max_epochs=15, min_samples_leaf=300)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_heteroscedastic("piecewise", n_samples=1600, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    return USNRTEnsemble(TINY, n_members=4, random_state=0).fit(data.data, data.target)
+
+
+@pytest.mark.parametrize("n_members", [2, 3, 5, 8])
+def test_every_row_is_held_out_and_every_row_trains(n_members):
+    held_out = draw_folds(1003, n_members, np.random.default_rng(1))
+    times = held_out.sum(axis=0)
+    assert set(times) == {1, 2}
+    assert np.mean(times == 2) == pytest.approx(0.25, abs=0.001)
+    if n_members > 2:
+        assert (~held_out).any(axis=0).all()
+    assert np.ptp(held_out.sum(axis=1)) <= n_members
+
+
+def test_every_row_has_a_score(model, data):
+    assert sum(len(scores) for scores in model.calibration_.scores) == len(data.target)
+
+
+def test_same_seed_gives_the_same_bits_whatever_n_jobs(model, data):
+    for n_jobs in (1, 3):
+        again = clone(model).set_params(n_jobs=n_jobs).fit(data.data, data.target)
+        np.testing.assert_array_equal(again.predict(data.data), model.predict(data.data))
+        np.testing.assert_array_equal(again.predict_interval(data.data), model.predict_interval(data.data))
+
+
+def test_members_differ(model, data):
+    means, _ = model._members_moments(model._encode(data.data))
+    assert (means.std(axis=1) > 0).all()
+
+
+def test_the_mean_is_better_than_a_members(data, model):
+    fresh = make_heteroscedastic("piecewise", n_samples=4000, random_state=1)
+    means, _ = model._members_moments(model._encode(fresh.data))
+    members = model.target_mean_ + model.target_std_ * means
+    truth = fresh.truth.mean(fresh.data)
+    together = np.mean((members.mean(axis=1) - truth) ** 2)
+    assert together < np.mean((members - truth[:, None]) ** 2)
+
+
+def test_parts_add_up_and_the_epistemic_part_grows_away_from_the_data(model, data):
+    parts = model.predict_variance(data.data)
+    np.testing.assert_allclose(parts["aleatoric"] + parts["epistemic"], parts["total"])
+    far = model.predict_variance(data.data * 6)
+    assert np.median(far["epistemic"]) > 5 * np.median(parts["epistemic"])
+
+
+def test_shared_error_is_found_where_it_is_known():
+    """Members that err by common noise of variance 0.7 and own noise of 0.3: they share 0.7 of their error."""
+    rng = np.random.default_rng(0)
+    n = 4000
+    means = np.sqrt(0.3) * rng.normal(size=(2, n))
+    pairs = Pairs(np.arange(n), means, np.ones((2, n)))
+    leaf = rng.integers(0, 2, n)
+    shared = _shared_error(pairs, leaf, np.ones(n), 2)
+    assert shared == pytest.approx(0.7, abs=4 * 0.3 * np.sqrt(2 / 2000))
+
+
+def test_joint_stretch_is_one_for_members_that_state_their_variance_right():
+    rng = np.random.default_rng(0)
+    n = 20_000
+    common, own = np.sqrt(0.7) * rng.normal(size=n), np.sqrt(0.3) * rng.normal(size=(2, n))
+
+    class Truth:
+        y, weight = common, np.ones(n)
+
+    pairs = Pairs(np.arange(n), -own, np.ones((2, n)))
+    scores = common + own[0]
+    stretch = _joint_stretch(pairs, np.zeros(n, dtype=int), Truth, np.array([0.7]), scores)
+    assert stretch == pytest.approx(1.0, abs=4 * 0.6 / np.sqrt(n))
+
+
+def test_no_rows_held_out_twice():
+    empty = Pairs(np.zeros(0, dtype=int), np.zeros((2, 0)), np.zeros((2, 0)))
+    assert _shared_error(empty, np.zeros(3, dtype=int), np.ones(3), 2).tolist() == [1.0, 1.0]
+    assert _joint_stretch(empty, np.zeros(3, dtype=int), None, np.ones(2), np.ones(3)) == 1.0
+
+
+def test_the_papers_ensemble_is_a_mixture_of_normals(data):
+    model = USNRTEnsemble.paper(n_members=2, random_state=0)
+    model.estimator.set_params(max_epochs=3)
+    model.fit(data.data, data.target)
+    dist = model.predict_dist(data.data[:10])
+    assert isinstance(dist, Mixture)
+    means, variances = model._members_moments(model._encode(data.data[:10]))
+    scale = model.target_std_
+    np.testing.assert_allclose(dist.mean(), model.target_mean_ + scale * means.mean(axis=1))
+    np.testing.assert_allclose(dist.var(), scale**2 * (variances.mean(axis=1) + means.var(axis=1)))
+
+
+def test_fresh_rows_calibrate_exactly(model, data):
+    model = clone(model).fit(data.data, data.target)
+    fresh = make_heteroscedastic("piecewise", n_samples=2000, random_state=7)
+    model.calibrate(fresh.data, fresh.target)
+    test = make_heteroscedastic("piecewise", n_samples=4000, random_state=8)
+    interval = model.predict_interval(test.data, 0.8)
+    inside = np.mean((interval[:, 0] < test.target) & (test.target <= interval[:, 1]))
+    assert inside == pytest.approx(0.8, abs=4 * np.sqrt(0.16 * (1 / 2000 + 1 / 4000)))
+
+
+def test_the_targets_of_test_rows_leave_no_trace(data):
+    """Models fitted before and after the test target was poisoned are the same: nothing leaks."""
+    X, y = data.data, data.target.copy()
+    first = clone(TINY).set_params(random_state=0).fit(X[:1000], y[:1000]).predict(X[1000:])
+    y[1000:] = 1e9
+    second = clone(TINY).set_params(random_state=0).fit(X[:1000], y[:1000]).predict(X[1000:])
+    np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"n_members": 1}, ValueError, "n_members must be a whole number from 2 on, however: n_members=1"),
+        ({"estimator": USNRTRegressor(alpha=2)}, ValueError, "alpha must be in (0, 1), however: alpha=2"),
+    ],
+)
+def test_bad_parameters(data, parameters, error, message):
+    model = USNRTEnsemble(**parameters)
+    with pytest.raises(error) as caught:
+        model.fit(data.data, data.target)
+    assert str(caught.value) == message
+    assert not hasattr(model, "members_")
+
+
+def test_other_estimators_are_refused(data):
+    from sklearn.linear_model import LinearRegression
+
+    with pytest.raises(TypeError) as caught:
+        USNRTEnsemble(LinearRegression()).fit(data.data, data.target)
+    assert str(caught.value) == "estimator must be a USNRTRegressor or None, however: estimator=LinearRegression()"
