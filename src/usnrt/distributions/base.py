@@ -311,7 +311,7 @@ def _row_index(index: int | slice | ArrayLike, n: int) -> slice | NDArray[Any]:
     return rows
 
 
-def row_chunks(n: int, values_a_row: int, at_most: int = 200_000) -> Iterable[slice]:
+def row_chunks(n: int, values_a_row: int, at_most: int = 50_000) -> Iterable[slice]:
     """Slices of rows that together cover ``n`` rows, so that each holds about ``at_most`` values."""
     step = max(1, at_most // max(1, values_a_row))
     return (slice(start, min(start + step, n)) for start in range(0, n, step))

@@ -47,6 +47,12 @@ class Family(Distribution):
         """E|Y - Y'| / 2 of two independent draws, the second half of the CRPS."""
 
     @classmethod
+    def formula_cdf_and_pdf(cls, y: Floats, *parameters: Floats) -> tuple[Floats, Floats]:
+        """P(Y <= y) and the density, which root finding needs together."""
+        with np.errstate(over="ignore", under="ignore"):
+            return cls.formula_cdf(y, *parameters), np.exp(cls.formula_logpdf(y, *parameters))
+
+    @classmethod
     def formula_cdf_left(cls, y: Floats, *parameters: Floats) -> Floats:
         """P(Y < y)."""
         loc, scale = parameters[-2], parameters[-1]

@@ -158,10 +158,9 @@ class Mixture(Distribution):
 
         def cdf_and_pdf(problems: NDArray[np.intp], x: Floats) -> tuple[Floats, Floats]:
             *chosen, weights = (p[problems] for p in flat)
-            cdf = self.family.formula_cdf(x[:, None], *chosen)
-            with np.errstate(over="ignore", under="ignore"):
-                pdf = np.exp(self.family.formula_logpdf(x[:, None], *chosen))
-                return np.einsum("pm,pm->p", weights, cdf), (weights * pdf).sum(axis=1)
+            cdf, pdf = self.family.formula_cdf_and_pdf(x[:, None], *chosen)
+            with np.errstate(invalid="ignore"):  # no weight on an infinite density; the root finder bisects then
+                return np.einsum("pm,pm->p", weights, cdf), np.einsum("pm,pm->p", weights, pdf)
 
         start = np.einsum("nkm,nm->nk", at_members, self.weights[rows])
         found = solve_quantiles(
@@ -193,24 +192,25 @@ class Mixture(Distribution):
         """E|Y - Y'| / 2 of two draws: closed for a member with itself, by quadrature for two members.
 
         E|Y_i - Y_j| is the mean over Y_i of E|Y_j - y|, which has a closed form. Averaging over the narrower of
-        the two keeps the integrand smooth at the scale of the nodes; the relative error is 3e-8 as a rule, 2e-5 at
+        the two keeps the integrand smooth at the scale of the nodes; the relative error is 1e-6 as a rule, 7e-5 at
         worst (df near 1).
         """
         nodes, steps = _double_exponential_nodes()
+        zero, one = np.zeros(()), np.ones(())
         own = self.family.formula_spread(*self.parameters)
         spread = np.einsum("nm,nm->n", self.weights**2, own)
-        for rows in row_chunks(len(self), 2 * nodes.size):
-            for i in range(self.n_members):
-                for j in range(i):
-                    first, second = (tuple(p[rows, k, None] for p in self.parameters) for k in (i, j))
+        for rows in row_chunks(len(self), self.n_members * nodes.size):
+            members = [tuple(p[rows, k, None] for p in self.parameters) for k in range(self.n_members)]
+            with np.errstate(under="ignore"):
+                mass = [steps * np.exp(self.family.formula_logpdf(nodes, df, zero, one)) for df, _, _ in members]
+            for i, first in enumerate(members):
+                for j, second in enumerate(members[:i]):
                     swap = first[2] > second[2]
-                    df, loc, scale = (np.where(swap, b, a) for a, b in zip(first, second))
+                    _, loc, scale = (np.where(swap, b, a) for a, b in zip(first, second))
                     wide = tuple(np.where(swap, a, b) for a, b in zip(first, second))
-                    with np.errstate(under="ignore"):
-                        mass = np.exp(self.family.formula_logpdf(nodes, df, np.zeros(()), np.ones(()))) * steps
                     distance = self.family.formula_distance(loc + scale * nodes, *wide)
-                    pair = self.weights[rows, i] * self.weights[rows, j]
-                    spread[rows] += pair * np.einsum("pk,pk->p", mass, distance)
+                    mean = np.einsum("pk,pk->p", np.where(swap, mass[j], mass[i]), distance)
+                    spread[rows] += self.weights[rows, i] * self.weights[rows, j] * mean
         return spread
 
     def _draw(self, size: int, rng: np.random.Generator) -> Floats:
@@ -254,7 +254,7 @@ def _log_mean_exp(logs: Floats, log_weights: Floats) -> Floats:
         return np.log(np.exp(terms - pivot).sum(axis=-1)) + pivot[..., 0]
 
 
-def _double_exponential_nodes(step: float = 0.125, reach: float = 5.0) -> tuple[Floats, Floats]:
+def _double_exponential_nodes(step: float = 0.15, reach: float = 5.0) -> tuple[Floats, Floats]:
     """Nodes ``sinh(pi/2 sinh(t))`` and their derivatives times the step: for tails of any power."""
     t = np.arange(-reach, reach + step / 2, step)
     inner = 0.5 * np.pi * np.sinh(t)
