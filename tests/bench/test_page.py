@@ -131,7 +131,7 @@ def store(tmp_path):
             tree = {
                 "heterogeneity": 0.5,
                 "n_leaves": 3,
-                "leaf_residual_std": [0.1, 0.3, 0.9],
+                "leaf_residual_std": [0.0, 0.3, 0.9],
                 "leaf_rows": [100.0, 200.0, 300.0],
                 "curve_feature": "x0",
                 "root_feature": "x0",

@@ -5,6 +5,7 @@ import os
 import sys
 import threading
 import traceback
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -130,7 +131,10 @@ def _outcomes(cells: list[Cell], claims: "_Claims", n_jobs: int, cluster: str | 
         # Tasks are drawn one by one as places become free, so a cell is claimed only when it starts.
         tasks = (delayed(_work)(claim, threads) for claim in claims.draw(cells, retry))
         pool = Parallel(at_once, return_as="generator_unordered", pre_dispatch="n_jobs", batch_size=1)
-        yield from pool(tasks)
+        with warnings.catch_warnings():
+            # joblib replaces worker processes that have grown, and says so each time.
+            warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
+            yield from pool(tasks)
 
 
 def _work(claim: Claim, n_jobs: int) -> Outcome:

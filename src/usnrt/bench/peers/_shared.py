@@ -10,7 +10,11 @@ from sklearn.utils import check_random_state
 
 from usnrt.base import DistributionalRegressor, TrainingTable
 from usnrt.checks import check_number, check_running, check_whole
+from usnrt.distributions import Distribution, Normal
 from usnrt.rows import draw_validation
+
+# Of the scaled target: quantiles closer than this are drawn apart, standard deviations below it raised to it.
+TINY = 1e-6
 
 _SHARED_PARAMETERS = """\
 validation_fraction : float, default=0.2
@@ -43,19 +47,38 @@ class BoostingPeer(DistributionalRegressor):
         super().__init_subclass__(**options)
         cls.__doc__ = (cls.__doc__ or "").replace("{shared}", _SHARED_PARAMETERS)
 
+    # -- hooks --------------------------------------------------------------------------------------------------
+
     def _check(self) -> None:
+        """Check the adapter's own parameters."""
+
+    def _boost(self, table: TrainingTable, train: NDArray[np.intp], valid: NDArray[np.intp], seed: int) -> None:
+        raise NotImplementedError(f"{type(self).__name__} must define _boost")
+
+    def _answer(self, raw: NDArray[np.float64]) -> Distribution:
+        raise NotImplementedError(f"{type(self).__name__} must define _answer")
+
+    # -- what they share ----------------------------------------------------------------------------------------
+
+    def _fit(self, table: TrainingTable) -> None:
         check_whole("n_estimators", self.n_estimators, 1)
         check_number("learning_rate", self.learning_rate, 0, np.inf)
         check_number("validation_fraction", self.validation_fraction, 0, 1)
         check_whole("early_stopping_rounds", self.early_stopping_rounds, 1)
         check_running(self.n_jobs, self.verbose, None)
-
-    def _held_out(self, table: TrainingTable) -> tuple[NDArray[np.intp], NDArray[np.intp], int]:
-        """Rows to train on, rows to validate with, and a seed."""
+        self._check()
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         rows = np.arange(table.n_rows)
         train, valid = draw_validation(rows, self.validation_fraction, np.random.default_rng(seed))
-        return train, valid if len(valid) else train, seed
+        # The libraries fail on a constant target, whose spread has no logarithm.
+        self.constant_ = float(table.y[train][0]) if np.ptp(table.y[train]) == 0 else None
+        if self.constant_ is None:
+            self._boost(table, train, valid if len(valid) else train, seed)
+
+    def _distribution(self, raw: NDArray[np.float64]) -> Distribution:
+        if self.constant_ is not None:
+            return Normal(np.full(len(raw), self.constant_), TINY)
+        return self._answer(raw)
 
 
 def needed(module: str, package: str, who: object) -> Any:

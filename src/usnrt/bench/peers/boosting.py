@@ -9,16 +9,14 @@ from typing import Any
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
+from sklearn.tree import DecisionTreeRegressor
 
 from usnrt.base import TrainingTable
 from usnrt.baselines._trees import FlatForest
-from usnrt.bench.peers._shared import BoostingPeer, needed
+from usnrt.bench.peers._shared import TINY, BoostingPeer, needed
 from usnrt.bench.peers.quantiles import QuantileDistribution, separated
 from usnrt.checks import check_whole
 from usnrt.distributions import Normal
-
-# Of the scaled target: quantiles closer than this are drawn apart, standard deviations below it raised to it.
-TINY = 1e-6
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -52,11 +50,11 @@ class CatBoostRegressor(BoostingPeer):
 
     max_depth: int = 6
 
-    def _fit(self, table: TrainingTable) -> None:
-        self._check()
+    def _check(self) -> None:
         check_whole("max_depth", self.max_depth, 1, 16)
+
+    def _boost(self, table: TrainingTable, train: NDArray[np.intp], valid: NDArray[np.intp], seed: int) -> None:
         catboost = needed("catboost", "catboost", self)
-        train, valid, seed = self._held_out(table)
         model = catboost.CatBoost(
             {
                 "loss_function": "RMSEWithUncertainty",
@@ -86,15 +84,14 @@ class CatBoostRegressor(BoostingPeer):
     def _features(self, raw: NDArray[np.float64]) -> Any:
         catboost = needed("catboost", "catboost", self)
         is_category = self.encoder_.n_categories_ > 0
-        # A constant column beside the others: CatBoost refuses tables without a single column that could split.
-        numbers = np.column_stack([raw[:, ~is_category], np.arange(len(raw)) % 2 * 0.0])
+        numbers = np.ascontiguousarray(raw[:, ~is_category], dtype=np.float32)
         labels = np.nan_to_num(raw[:, is_category], nan=-2.0).astype(np.int64).astype("S").astype(object)
         return catboost.FeaturesData(
-            num_feature_data=np.ascontiguousarray(numbers, dtype=np.float32),
+            num_feature_data=None if is_category.all() else numbers,
             cat_feature_data=labels if is_category.any() else None,
         )
 
-    def _distribution(self, raw: NDArray[np.float64]) -> Normal:
+    def _answer(self, raw: NDArray[np.float64]) -> Normal:
         catboost = needed("catboost", "catboost", self)
         model = catboost.CatBoost().load_model(blob=self.model_.tobytes())
         mean, variance = model.predict(
@@ -122,7 +119,7 @@ class NGBoostRegressor(BoostingPeer):
     start_ : ndarray of shape (2,)
         Mean and logarithm of the standard deviation before the first round.
     forests_ : list of FlatForest
-        The trees that change the one and the other, up to the best round; empty if the target is constant.
+        The trees that change the one and the other, up to the best round.
 
     Examples
     --------
@@ -134,14 +131,10 @@ class NGBoostRegressor(BoostingPeer):
     <Normal of 500 rows>
     """
 
-    def _fit(self, table: TrainingTable) -> None:
-        self._check()
+    def _boost(self, table: TrainingTable, train: NDArray[np.intp], valid: NDArray[np.intp], seed: int) -> None:
         ngboost = needed("ngboost", "ngboost", self)
-        train, valid, seed = self._held_out(table)
-        if np.ptp(table.y[train]) == 0:  # NGBoost starts from the logarithm of the target's spread
-            self.start_, self.forests_ = np.array([table.y[train][0], np.log(TINY)]), []
-            return
         model = ngboost.NGBRegressor(
+            Base=DecisionTreeRegressor(max_depth=3, random_state=seed),  # NGBoost's own, but for the seed
             n_estimators=self.n_estimators,
             learning_rate=self.learning_rate,
             random_state=seed,
@@ -158,19 +151,17 @@ class NGBoostRegressor(BoostingPeer):
         )
         n_rounds = model.best_val_loss_itr + 1
         self.start_ = np.asarray(model.init_params, dtype=np.float64)
-        self.forests_ = [
-            _as_sum([trees[k] for trees in model.base_models[:n_rounds]], -self.learning_rate * scaling)
-            for k in range(2)
-            for scaling in [np.array(model.scalings[:n_rounds], dtype=np.float64)]
-        ]
+        factors = -self.learning_rate * np.array(model.scalings[:n_rounds], dtype=np.float64)
+        rounds = model.base_models[:n_rounds]
+        self.forests_ = [_as_sum([trees[k] for trees in rounds], factors) for k in range(2)]
 
-    def _distribution(self, raw: NDArray[np.float64]) -> Normal:
+    def _answer(self, raw: NDArray[np.float64]) -> Normal:
         inputs = self.inputs_.transform(raw)
-        mean, log_std = np.full(len(raw), self.start_[0]), np.full(len(raw), self.start_[1])
-        if self.forests_:
-            n_threads = effective_n_jobs(self.n_jobs)
-            mean += self.forests_[0].moments(inputs, n_threads=n_threads)[0, 0, 0]
-            log_std += self.forests_[1].moments(inputs, n_threads=n_threads)[0, 0, 0]
+        n_threads = effective_n_jobs(self.n_jobs)
+        mean, log_std = (
+            start + forest.moments(inputs, n_threads=n_threads)[0, 0, 0]
+            for start, forest in zip(self.start_, self.forests_)
+        )
         std = np.exp(np.clip(log_std, np.log(TINY), 50.0))
         return Normal(mean, std).with_parts(std**2, None)
 
@@ -209,7 +200,7 @@ class LightGBMQuantileRegressor(BoostingPeer):
     >>> from usnrt.bench.peers import LightGBMQuantileRegressor
     >>> from usnrt.datasets import make_heteroscedastic
     >>> data = make_heteroscedastic("jump", n_samples=500, random_state=0)
-    >>> model = LightGBMQuantileRegressor(n_estimators=20, random_state=0).fit(data.data, data.target)
+    >>> model = LightGBMQuantileRegressor(n_estimators=20, random_state=0, n_jobs=1).fit(data.data, data.target)
     >>> model.predict_dist(data.data)
     <QuantileDistribution of 500 rows>
     """
@@ -217,14 +208,14 @@ class LightGBMQuantileRegressor(BoostingPeer):
     num_leaves: int = 31
     levels: Sequence[float] = (0.01, *(round(0.05 * i, 2) for i in range(1, 20)), 0.99)
 
-    def _fit(self, table: TrainingTable) -> None:
-        self._check()
+    def _check(self) -> None:
         check_whole("num_leaves", self.num_leaves, 2)
         levels = np.asarray(self.levels, dtype=np.float64)
         if levels.ndim != 1 or levels.size < 2 or not (np.diff(np.concatenate([[0.0], levels, [1.0]])) > 0).all():
             raise ValueError(f"levels must be at least 2, increasing, in (0, 1), however: levels={self.levels!r}")
+
+    def _boost(self, table: TrainingTable, train: NDArray[np.intp], valid: NDArray[np.intp], seed: int) -> None:
         lightgbm = needed("lightgbm", "lightgbm", self)
-        train, valid, seed = self._held_out(table)
         categories = np.flatnonzero(self.encoder_.n_categories_ > 0).tolist()
         settings = {
             "objective": "quantile",
@@ -245,14 +236,14 @@ class LightGBMQuantileRegressor(BoostingPeer):
         )
         check = lightgbm.Dataset(table.raw[valid], table.y[valid], weight=table.weight[valid], reference=data)
         self.models_ = []
-        for level in levels:
+        for level in self.levels:
             stop = lightgbm.early_stopping(self.early_stopping_rounds, verbose=bool(self.verbose))
             booster = lightgbm.train(
                 {**settings, "alpha": float(level)}, data, self.n_estimators, valid_sets=[check], callbacks=[stop]
             )
             self.models_.append(booster.model_to_string(num_iteration=booster.best_iteration))
 
-    def _distribution(self, raw: NDArray[np.float64]) -> QuantileDistribution:
+    def _answer(self, raw: NDArray[np.float64]) -> QuantileDistribution:
         lightgbm = needed("lightgbm", "lightgbm", self)
         n_threads = effective_n_jobs(self.n_jobs)
         values = np.column_stack(

