@@ -88,6 +88,19 @@ def test_bad_parameter_values(parameter, value, sentence):
     assert vars(model) == before
 
 
+def test_more_leaves_than_rows(fitted):
+    before = dict(vars(fitted))
+    fitted.set_params(max_leaves=61)
+    with pytest.raises(ValueError) as caught:
+        fitted.fit(X, Y)
+    assert str(caught.value) == "max_leaves must be at most the number of rows, 60, however: max_leaves=61"
+    fitted.set_params(max_leaves=10)
+    assert vars(fitted) == before
+    # the default is never too much, and every number of rows from 2 on is allowed
+    assert quick().fit(X[:2], Y[:2]).n_leaves_ == 1
+    assert quick(max_leaves=60).fit(X, Y).n_leaves_ == 1
+
+
 def test_parameters_that_do_not_go_together():
     for changes, sentence in (
         (

@@ -215,8 +215,8 @@ def test_max_leaves_and_a_thousand_rows_set_the_smallest_leaf():
         assert 2 <= model.n_leaves_ <= max_leaves
 
 
-def test_more_leaves_than_rows_allow_gives_as_many_as_they_allow(data):
-    model = quick(min_samples_leaf=None, max_leaves=10**6, max_epochs=1).fit(*data)
+def test_a_table_too_small_for_max_leaves_gets_fewer(data):
+    model = quick(min_samples_leaf=None, max_leaves=N, max_epochs=1).fit(*data)
     assert model.n_leaves_ == 1, "900 rows are less than two leaves of 1000"
 
 

@@ -108,7 +108,12 @@ def smallest_leaf(model: Any, table: TrainingTable) -> float:
     """The smallest number of rows in a leaf, counted with their weights."""
     if model.min_samples_leaf is not None:
         return float(model.min_samples_leaf)
-    return max(float(table.weight.sum()) / model.max_leaves, 1000.0)
+    n_rows = float(table.weight.sum())
+    if model.max_leaves > max(n_rows, PAPER["max_leaves"]):  # the default is fine for the smallest table
+        raise ValueError(
+            f"max_leaves must be at most the number of rows, {n_rows:g}, however: max_leaves={model.max_leaves}"
+        )
+    return max(n_rows / model.max_leaves, 1000.0)
 
 
 def fit_tree(
