@@ -10,6 +10,7 @@ import typer
 bench_app = typer.Typer(
     help="The paper's experiments: run them, resume them, share them, draw their tables and figures.",
     no_args_is_help=True,
+    add_completion=False,
 )
 
 StoreOption = Annotated[Path, typer.Option("--store", help="Folder of the records.")]
