@@ -26,6 +26,7 @@ from usnrt.nn.device import MARGIN, Table
 from usnrt.nn.mlp import Params, hidden_sizes
 from usnrt.nn.train import History, Training, train
 from usnrt.progress import FitStopped, Progress
+from usnrt.recipe import batch_size_for
 from usnrt.rows import draw_validation
 
 # With fewer held-out rows than this their spread says too little to correct a model by it.
@@ -46,7 +47,8 @@ PAPER_TRAINING: dict[str, Any] = {
 _SHARED_PARAMETERS = """\
 learning_rate : float, default={model.learning_rate}
         Adam's step size, at the start if the schedule lowers it.
-    batch_size : int, default={model.batch_size}
+    batch_size : int or "auto", default="auto"
+        ``"auto"`` is 32 to 256, with the number of rows.
     max_epochs : int, default={model.max_epochs}
     patience : int, default={model.patience}
         Epochs without a better validation loss after which training stops; None for the rule of the paper's code.
@@ -116,7 +118,7 @@ class NetworkRegressor(DistributionalRegressor):
     """
 
     learning_rate: float = 0.003
-    batch_size: int = 128
+    batch_size: int | str = "auto"
     max_epochs: int = 100
     patience: int | None = 20
     schedule: str = "cosine"
@@ -157,7 +159,7 @@ class NetworkRegressor(DistributionalRegressor):
     # -- fitting ------------------------------------------------------------------------------------------------
 
     def _fit(self, table: TrainingTable) -> None:
-        how = self._training()
+        how = self._training(table.n_rows)
         self._check(table)
         self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
         names = self._members()
@@ -201,9 +203,10 @@ class NetworkRegressor(DistributionalRegressor):
     def _rng(self, *purpose: int) -> np.random.Generator:
         return np.random.default_rng(np.random.SeedSequence(self.seed_, spawn_key=purpose))
 
-    def _training(self) -> Training:
+    def _training(self, n_rows: int) -> Training:
         check_number("learning_rate", self.learning_rate, 0, np.inf)
-        check_whole("batch_size", self.batch_size, 1, MARGIN)
+        if self.batch_size != "auto":
+            check_whole("batch_size", self.batch_size, 1, MARGIN)
         check_whole("max_epochs", self.max_epochs, 1)
         check_whole("patience", self.patience, 1, optional=True)
         check_choice("schedule", self.schedule, ("constant", "cosine"))
@@ -211,8 +214,14 @@ class NetworkRegressor(DistributionalRegressor):
         check_number("validation_fraction", self.validation_fraction, 0, 1)
         check_flag("calibrate", self.calibrate)
         check_running(self.n_jobs, self.verbose, self.callbacks)
+        auto = batch_size_for(round((1.0 - self.validation_fraction) * n_rows))
         return Training(
-            self.learning_rate, self.batch_size, self.max_epochs, self.schedule, self.patience, self.weight_decay
+            learning_rate=self.learning_rate,
+            batch_size=auto if isinstance(self.batch_size, str) else self.batch_size,
+            max_epochs=self.max_epochs,
+            schedule=self.schedule,
+            patience=self.patience,
+            weight_decay=self.weight_decay,
         )
 
     # -- answers ------------------------------------------------------------------------------------------------

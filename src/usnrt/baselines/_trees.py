@@ -1,6 +1,6 @@
 """Forests as flat arrays: what remains of scikit-learn's after fitting, and the moments of their answers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -91,20 +91,45 @@ class FlatForest:
         counts = (self.n_trees,) if counts is None else counts
         result = np.empty((len(depths), len(counts), 3, len(x)))
         limits, sizes = np.array(depths, dtype=np.int64), np.array(counts, dtype=np.int64)
-        arrays = (self.root, self.feature, self.left, self.right, self.threshold, self.mean, self.variance)
-        kernel = _kernel()
+        kernel = _kernels().forest_moments
 
-        def answer(start: int) -> None:
-            part = slice(start, min(start + CHUNK, len(x)))
-            kernel(*arrays, np.ascontiguousarray(x[part]), min_variance, limits, sizes, result[..., part])
+        def answer(part: slice) -> None:
+            kernel(
+                *self._ways(), self.mean, self.variance, np.ascontiguousarray(x[part]), min_variance, limits, sizes,
+                result[..., part],
+            )  # fmt: skip
 
-        with ThreadPoolExecutor(n_threads) as pool:
-            list(pool.map(answer, range(0, len(x), CHUNK)))
+        _in_chunks(answer, len(x), n_threads)
         return result
 
+    def leaf_means(self, x: NDArray[np.float32], n_threads: int = 1) -> NDArray[np.float64]:
+        """The mean of the leaf that each row reaches in each tree, shape (n, n_trees).
 
-def _kernel() -> Any:
-    """The compiled walk through the trees; numba loads when it is first needed."""
-    from usnrt.baselines._trees_kernel import forest_moments
+        Parameters
+        ----------
+        x : ndarray of shape (n, n_inputs), float32
+        n_threads : int
+        """
+        result = np.empty((len(x), self.n_trees))
+        kernel = _kernels().leaf_means
 
-    return forest_moments
+        def answer(part: slice) -> None:
+            kernel(*self._ways(), self.mean, np.ascontiguousarray(x[part]), result[part])
+
+        _in_chunks(answer, len(x), n_threads)
+        return result
+
+    def _ways(self) -> tuple[NDArray[Any], ...]:
+        return self.root, self.feature, self.left, self.right, self.threshold
+
+
+def _in_chunks(work: Callable[[slice], None], n: int, n_threads: int) -> None:
+    with ThreadPoolExecutor(n_threads) as pool:
+        list(pool.map(work, (slice(start, min(start + CHUNK, n)) for start in range(0, n, CHUNK))))
+
+
+def _kernels() -> Any:
+    """The compiled walks through the trees; numba loads when they are first needed."""
+    from usnrt.baselines import _trees_kernel
+
+    return _trees_kernel

@@ -34,3 +34,14 @@ def forest_moments(root, feature, left, right, threshold, mean, variance, x, min
                     result[level, place, 1, row] = within[level] / (tree + 1)
                     result[level, place, 2, row] = squares[level] / (tree + 1)
                 place += 1
+
+
+@kernel()
+def leaf_means(root, feature, left, right, threshold, mean, x, result):
+    """Fill `result` (n, n_trees) with the mean of the leaf that each row reaches in each tree."""
+    for row in range(x.shape[0]):
+        for tree in range(len(root)):
+            node = root[tree]
+            while feature[node] >= 0:
+                node = left[node] if x[row, feature[node]] <= threshold[node] else right[node]
+            result[row, tree] = mean[node]
