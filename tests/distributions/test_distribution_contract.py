@@ -144,6 +144,12 @@ def test_to_frame(family):
     assert list(dist.with_parts(None, np.ones(7)).to_frame([]).columns)[-1] == "epistemic"
 
 
+def test_to_frame_without_pandas(family, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"to_frame needs pandas: pip install 'usnrt\[data\]'"):
+        make(family).to_frame()
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

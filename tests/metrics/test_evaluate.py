@@ -82,6 +82,17 @@ def test_one_bootstrap_draw_is_the_metric_of_the_drawn_rows():
     np.testing.assert_allclose(weighted, drawn["value"], atol=1e-10)
 
 
+def test_infinite_rows_spoil_only_what_they_belong_to():
+    std = np.where(np.arange(N) == 0, 0.0, STD)  # a point mass that was missed has no likelihood
+    groups = np.where(np.arange(N) < 100, "first", "rest")
+    table = metrics.evaluate(Normal(MEAN, std), None, Y, groups=groups, bootstrap=20, random_state=0)
+    rows = {row["metric"]: row for row in table.rows()}
+    assert rows["nll"]["value"] == rows["nll"]["worst_value"] == np.inf
+    assert rows["nll"]["worst_group"] == "first"
+    assert np.isfinite(rows["nll"]["lower"])  # about a third of the draws miss the row
+    assert np.isfinite(rows["crps"]["std_error"])
+
+
 def test_worst_groups():
     groups = np.repeat([10, 20, 30], N // 3)
     y = np.where(groups == 20, Y + 5.0, Y)

@@ -101,8 +101,11 @@ def evaluate(
     if bootstrap:
         draws = _bootstrap(list(metrics.values()), truth.size, bootstrap, as_generator(random_state))
         tail = (1.0 - confidence) / 2.0
-        columns["lower"], columns["upper"] = factor * np.quantile(draws, [tail, 1.0 - tail], axis=0)
-        columns["std_error"] = factor * draws.std(axis=0, ddof=1)
+        # Without interpolation, and quietly: draws may be infinite (a log-likelihood of 0).
+        ends = np.quantile(draws, [tail, 1.0 - tail], axis=0, method="inverted_cdf")
+        columns["lower"], columns["upper"] = factor * ends
+        with np.errstate(invalid="ignore"):
+            columns["std_error"] = factor * draws.std(axis=0, ddof=1)
     if group_names is not None and group is not None:
         each = [[metric((group == g).astype(float)) for metric in metrics.values()] for g in range(group_names.size)]
         badness = _badness(np.array(each), list(metrics), coverage)
@@ -161,6 +164,9 @@ def _metrics(y: Floats, f: Forecast, coverage: float) -> Iterator[tuple[str, Met
 
 
 def _mean(rows: Floats, weights: Floats) -> float:
+    if not np.isfinite(rows).all():
+        # A row without weight must not spoil the sum: 0 * inf is NaN.
+        rows = np.where(weights > 0, rows, 0.0)
     return float(weights @ rows / weights.sum())
 
 
