@@ -266,6 +266,14 @@ def as_forecast(forecast: Distribution | Forecast | ArrayLike | None = None, **g
     mean, std, quantiles, levels, samples : array-like
         The forecast, if ``forecast`` is None: ``mean=`` alone or with ``std=``, of shape (n,); ``quantiles=`` of
         shape (n, k) with ``levels=`` of shape (k,); ``samples=`` of shape (n, s).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.metrics import as_forecast
+    >>> forecast = as_forecast(quantiles=[[1.0, 2.0, 4.0]], levels=[0.1, 0.5, 0.9])
+    >>> forecast.quantile(np.array([0.3, 0.7]))
+    array([[1.5, 3. ]])
     """
     named = {name for name, value in given.items() if value is not None}
     unknown = sorted(set(given) - set(Given.__annotations__))

@@ -74,11 +74,6 @@ def _frame_rows(frame: "nw.DataFrame[Any]", name: str, values: Floats) -> Any:
             present = [label for label in labels if label is not None]
             usual = max(sorted(set(present), key=str), key=present.count) if present else None
             changed.append(series[[labels.index(usual)] * n])
-    columns = [series.to_frame() for series in changed]
-    plain = [f.with_row_index("_row").drop("_row") for f in columns]
-    return nw.concat([_renumbered(f) for f in plain], how="horizontal").to_native()
-
-
-def _renumbered(frame: "nw.DataFrame[Any]") -> "nw.DataFrame[Any]":
-    """Rows numbered from 0: pandas would otherwise line columns up by their index."""
-    return nw.maybe_reset_index(frame)
+    # Rows numbered from 0: pandas would otherwise line columns up by their index.
+    columns = [nw.maybe_reset_index(series.to_frame()) for series in changed]
+    return nw.concat(columns, how="horizontal").to_native()
