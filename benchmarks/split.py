@@ -31,7 +31,7 @@ def make_node(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
 def time_ours(X: np.ndarray, residuals: np.ndarray, min_samples_leaf: int, criterion: str) -> float:
     best_split(X, residuals, min_samples_leaf=min_samples_leaf, criterion=criterion)  # compile or load
     times = []
-    for _ in range(7):
+    for _ in range(31):
         start = process_time()
         best_split(X, residuals, min_samples_leaf=min_samples_leaf, criterion=criterion)
         times.append(process_time() - start)
