@@ -3,6 +3,7 @@
 import itertools
 import time
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -55,6 +56,21 @@ n_estimators : int, default=200
         1 or more says in a log how far the fit is."""
 
 
+def check_share(name: str, value: Any) -> None:
+    """A share of the features: more than none, at most all.
+
+    Examples
+    --------
+    >>> from usnrt.baselines.forests import check_share
+    >>> check_share("max_features", 1.5)
+    Traceback (most recent call last):
+        ...
+    ValueError: max_features must be in (0, 1], however: max_features=1.5
+    """
+    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < value <= 1:
+        raise ValueError(f"{name} must be in (0, 1], however: {name}={value!r}")
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class ForestRegressor(DistributionalRegressor):
     """Base of the forests: scikit-learn's trees, kept as flat arrays."""
@@ -85,7 +101,7 @@ class ForestRegressor(DistributionalRegressor):
     def _fit(self, table: TrainingTable) -> None:
         check_whole("n_estimators", self.n_estimators, 1)
         check_whole("max_depth", self.max_depth, 1, optional=True)
-        check_number("max_features", self.max_features, 0, np.nextafter(1.0, 2.0))
+        check_share("max_features", self.max_features)
         check_whole("min_samples_leaf", self.min_samples_leaf, 1)
         check_number("min_variance", self.min_variance, 0, np.inf, include_low=True)
         check_flag("search", self.search)

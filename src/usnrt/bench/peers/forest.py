@@ -10,9 +10,10 @@ from sklearn.utils import check_random_state
 
 from usnrt.base import DistributionalRegressor, TrainingTable
 from usnrt.baselines._trees import FlatForest
+from usnrt.baselines.forests import check_share
 from usnrt.bench.peers._shared import TINY, needed
 from usnrt.bench.peers.quantiles import QuantileDistribution, separated
-from usnrt.checks import check_number, check_running, check_whole
+from usnrt.checks import check_running, check_whole
 
 LEVELS = np.concatenate([[0.01], np.arange(1, 20) / 20, [0.99]])
 
@@ -62,7 +63,7 @@ class QuantileForestRegressor(DistributionalRegressor):
     def _fit(self, table: TrainingTable) -> None:
         check_whole("n_estimators", self.n_estimators, 1)
         check_whole("min_samples_leaf", self.min_samples_leaf, 1)
-        check_number("max_features", self.max_features, 0, np.nextafter(1.0, 2.0))
+        check_share("max_features", self.max_features)
         check_running(self.n_jobs, 0, None)
         quantile_forest = needed("quantile_forest", "quantile-forest", self)
         model = quantile_forest.RandomForestQuantileRegressor(

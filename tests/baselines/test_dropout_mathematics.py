@@ -1,0 +1,142 @@
+"""Dropout networks and their passes against plain numpy, gradients against finite differences."""
+
+import jax
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from usnrt.nn.dropout import (
+    MAX_RATE,
+    MIN_RATE,
+    ConcreteDropoutMLP,
+    ConcretePenalty,
+    DropoutMLP,
+    heteroscedastic_nll,
+    random_bits,
+    uniform,
+)
+from usnrt.nn.passes import CHUNK, predict_passes
+
+RNG = np.random.default_rng(0)
+NETWORK = ConcreteDropoutMLP((3, 5, 4, 2), first_rate=0.3)
+
+
+def drawn_numbers(n_rows):
+    """The uniform numbers that the network draws without a key, layer by layer."""
+    return [
+        np.asarray(
+            uniform(random_bits(jax.random.fold_in(jax.random.key(0), layer), (n_rows, units))), dtype=np.float64
+        )
+        for layer, units in enumerate(NETWORK.sizes[:-1])
+    ]
+
+
+def objective_in_numpy(params, x, y, drawn, length_scale):
+    """Equation (3) of Gal, Hron and Kendall with a heteroscedastic normal likelihood, per row, in float64."""
+    penalty = 0.0
+    for layer, (weights, bias, logit) in enumerate(params):
+        rate = MIN_RATE + (MAX_RATE - MIN_RATE) * expit(logit)
+        u = drawn[layer]
+        dropped = expit((np.log(rate) - np.log(1 - rate) + np.log(u) - np.log(1 - u)) / NETWORK.temperature)
+        x = (x * (1 - dropped) / (1 - rate)) @ weights + bias
+        if layer < len(params) - 1:
+            x = np.maximum(x, 0)
+        entropy = -rate * np.log(rate) - (1 - rate) * np.log(1 - rate)
+        penalty += length_scale**2 / 2 * (weights**2).sum() / (1 - rate) - weights.shape[0] * entropy
+    mean, log_variance = x.T
+    nll = 0.5 * (log_variance + (y - mean) ** 2 / np.exp(log_variance))
+    return nll.mean() + penalty / len(y)
+
+
+def objective_in_jax(params, x, y, length_scale):
+    values = heteroscedastic_nll(NETWORK(params, x), y)
+    return values.mean() + ConcretePenalty(length_scale)(params, len(y))
+
+
+@pytest.fixture(scope="module")
+def problem():
+    params = NETWORK.init(RNG)
+    params = tuple((w, b + RNG.normal(size=b.shape).astype(np.float32) * 0.1, z) for w, b, z in params)
+    return params, RNG.normal(size=(40, 3)).astype(np.float32), RNG.normal(size=40).astype(np.float32)
+
+
+def test_concrete_objective_equals_plain_numpy(problem):
+    params, x, y = problem
+    ours = objective_in_jax(params, x, y, 0.7)
+    assert float(ours) == pytest.approx(objective_in_numpy(params, x, y, drawn_numbers(len(x)), 0.7), rel=1e-4)
+
+
+@pytest.mark.parametrize("part", [0, 1, 2], ids=["weights", "biases", "rates"])
+def test_concrete_gradient_equals_finite_differences(problem, part):
+    params, x, y = problem
+    gradient = jax.grad(objective_in_jax)(params, x, y, 0.7)
+    exact = [[np.asarray(a, dtype=np.float64) for a in layer] for layer in params]
+    drawn, step = drawn_numbers(len(x)), 1e-5
+    for layer in range(len(params)):
+        for index in np.ndindex(exact[layer][part].shape):
+            sides = []
+            for sign in (1, -1):
+                moved = [[a.copy() for a in parts] for parts in exact]
+                moved[layer][part][index] += sign * step
+                sides.append(objective_in_numpy(moved, x.astype(np.float64), y, drawn, 0.7))
+            slope = (sides[0] - sides[1]) / (2 * step)
+            assert float(gradient[layer][part][index]) == pytest.approx(slope, rel=2e-2, abs=2e-3)
+
+
+def test_random_bits_are_uniform_and_differ_between_keys():
+    first, second = (np.asarray(random_bits(jax.random.key(seed), (300, 300))) for seed in (1, 2))
+    share = [((first >> bit) & 1).mean() for bit in range(32)]
+    np.testing.assert_allclose(share, 0.5, atol=0.01)
+    assert abs(np.corrcoef(first.ravel(), second.ravel())[0, 1]) < 0.01
+    assert abs(np.corrcoef(first[:, 1:].ravel(), first[:, :-1].ravel())[0, 1]) < 0.01
+    numbers = np.asarray(uniform(np.uint32([0, 2**32 - 1])))
+    assert 0 < numbers[0] < numbers[1] < 1
+
+
+def test_dropout_drops_at_its_rate_and_keeps_the_mean():
+    network = DropoutMLP((2, 400, 1), rate=0.3)
+    weights = np.ones((2, 400), dtype=np.float32), np.zeros(400, dtype=np.float32)
+    params = (weights, (np.ones((400, 1), dtype=np.float32) / 400, np.zeros(1, dtype=np.float32)))
+    x = np.ones((500, 2), dtype=np.float32)
+    outputs = np.asarray(network(params, x, jax.random.key(0)))[:, 0]  # 2 * share kept / 0.7
+    assert np.asarray(network(params, x))[0, 0] == pytest.approx(2.0)
+    assert outputs.mean() == pytest.approx(2.0, rel=0.01)
+    assert outputs.std() == pytest.approx(2.0 * np.sqrt(0.3 / 0.7 / 400), rel=0.1)
+
+
+@pytest.mark.parametrize("network", [DropoutMLP((3, 7, 5, 1), 0.5), NETWORK], ids=["fixed rate", "learned rates"])
+def test_passes_equal_a_loop_in_numpy(network):
+    params = network.init(np.random.default_rng(1))
+    masks = network.draw_masks(params, 60, np.random.default_rng(2))
+    x = RNG.normal(size=(CHUNK + 30, 3)).astype(np.float32)
+    means, noises = [], []
+    for t in range(60):
+        state = x.astype(np.float64)
+        for layer, parts in enumerate(params):
+            state = (state * masks[layer][t]) @ parts[0] + parts[1]
+            state = np.maximum(state, 0) if layer < len(params) - 1 else state
+        means.append(state[:, 0])
+        noises.append(np.exp(state[:, 1]) if state.shape[1] > 1 else np.zeros(len(x)))
+    mean, variance, noise = predict_passes([parts[:2] for parts in params], masks, x, n_threads=2)
+    np.testing.assert_allclose(mean, np.mean(means, axis=0), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(variance, np.var(means, axis=0), rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(noise, np.mean(noises, axis=0), rtol=1e-4)
+
+
+def test_masks_drop_at_the_stated_rate():
+    fixed = DropoutMLP((3, 200, 1), 0.2)
+    inputs, hidden = fixed.draw_masks(fixed.init(RNG), 500, RNG)
+    assert (inputs == 1).all()
+    assert set(np.unique(hidden).tolist()) == {0.0, np.float32(1.25)}
+    assert (hidden == 0).mean() == pytest.approx(0.2, abs=0.01)
+    learned = ConcreteDropoutMLP((200, 200, 2), first_rate=0.3)
+    for mask in learned.draw_masks(learned.init(RNG), 500, RNG):
+        assert (mask * 0.7 < 0.5).mean() == pytest.approx(0.3, abs=0.01)
+
+
+def test_a_pass_that_drops_everything_answers_with_the_biases():
+    layers = [(np.ones((2, 3), np.float32), np.ones(3, np.float32)), (np.ones((3, 1), np.float32), np.float32([4.0]))]
+    masks = [np.ones((2, 2), np.float32), np.zeros((2, 3), np.float32)]
+    mean, variance, _ = predict_passes(layers, masks, np.ones((5, 2), np.float32))
+    np.testing.assert_array_equal(mean, 4.0)
+    np.testing.assert_array_equal(variance, 0.0)
