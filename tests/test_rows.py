@@ -1,11 +1,12 @@
-"""Equal rows merged, weights as repetitions, and an order that depends on contents only."""
+"""Weights as repetitions, and an order that depends on contents only."""
+
+from collections import Counter
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from usnrt import rows as rows_module
-from usnrt.rows import counted_weight, merge_equal_rows
+from usnrt.rows import MAX_GROWTH, counted_weight, ordered_rows
 
 cells = st.sampled_from([0.0, -0.0, 1.0, 2.5, -3.0, 1e300, np.nan])
 tables = st.integers(1, 3).flatmap(
@@ -27,32 +28,31 @@ def key(raw_row, target):
     return (*("missing" if np.isnan(x) else x + 0.0 for x in raw_row), target)
 
 
-def merged(raw, y, weight):
-    """The result of merging as a list, in its order."""
-    rows, total = merge_equal_rows(raw, y, weight)
-    return [(key(raw[row], y[row]), w) for row, w in zip(rows, total)]
+def ordered(raw, y, weight):
+    """The result as a list, in its order."""
+    rows, kept = ordered_rows(raw, y, weight)
+    return [(key(raw[row], y[row]), w) for row, w in zip(rows, kept)]
 
 
 @settings(deadline=None, max_examples=150)
 @given(tables)
-def test_merging_adds_up_the_weights_of_equal_rows(table):
+def test_rows_are_repeated_as_their_weights_say(table):
     raw, y, weight = as_arrays(table)
-    expected = {}
+    expected = Counter()
     for raw_row, target, w in zip(raw, y, weight):
-        if w > 0:
-            expected[key(raw_row, target)] = expected.get(key(raw_row, target), 0.0) + w
-    found = merged(raw, y, weight)
-    assert dict(found) == expected
-    assert len(found) == len(expected)
+        expected[key(raw_row, target)] += int(w)
+    found = ordered(raw, y, weight)
+    assert Counter(row for row, _ in found) == +expected
+    assert all(w == 1.0 for _, w in found)
 
 
 @settings(deadline=None, max_examples=100)
 @given(tables, st.randoms(use_true_random=False))
 def test_the_order_of_the_result_depends_on_contents_only(table, random):
-    before = merged(*as_arrays(table))
+    before = ordered(*as_arrays(table))
     shuffled = list(table)
     random.shuffle(shuffled)
-    assert merged(*as_arrays(shuffled)) == before
+    assert ordered(*as_arrays(shuffled)) == before
 
 
 @settings(deadline=None, max_examples=50)
@@ -60,24 +60,22 @@ def test_the_order_of_the_result_depends_on_contents_only(table, random):
 def test_a_weight_is_a_repetition(table):
     repeated = [(raw, y, 1) for raw, y, weight in table for _ in range(weight)]
     if repeated:
-        assert merged(*as_arrays(repeated)) == merged(*as_arrays(table))
+        assert ordered(*as_arrays(repeated)) == ordered(*as_arrays(table))
 
 
-def test_rows_whose_hashes_collide_stay_apart(monkeypatch):
-    """With one hash for everything, only the look at the cells tells rows apart."""
-    monkeypatch.setattr(rows_module, "_hash", lambda values, seed: np.zeros(len(values), dtype=np.uint64))
-    raw = np.array([[1.0, np.nan], [1.0, 2.0], [1.0, np.nan]])
-    _, weight = merge_equal_rows(raw[:2], np.array([5.0, 6.0]), np.ones(2))
-    assert weight.tolist() == [1.0, 1.0]
-    _, weight = merge_equal_rows(raw[[0, 2]], np.array([5.0, 5.0]), np.ones(2))
-    assert weight.tolist() == [2.0]
+def test_equal_rows_stay_two_rows():
+    """A row held out may equal one that trains, as a new row may."""
+    rows, weight = ordered_rows(np.ones((4, 1)), np.ones(4), np.ones(4))
+    assert sorted(rows) == [0, 1, 2, 3]
+    assert weight.tolist() == [1.0] * 4
 
 
-def test_no_two_of_many_distinct_rows_collide():
-    raw = np.random.default_rng(0).standard_normal((100_000, 2))
-    rows, weight = merge_equal_rows(raw, np.zeros(len(raw)), np.ones(len(raw)))
-    assert len(rows) == len(raw)
-    assert (weight == 1).all()
+def test_weights_that_are_not_whole_or_too_large_stay_weights():
+    raw, y = np.arange(3.0)[:, None], np.zeros(3)
+    rows, weight = ordered_rows(raw, y, np.array([0.5, 1.5, 0.0]))
+    assert dict(zip(rows.tolist(), weight.tolist())) == {0: 0.5, 1: 1.5}
+    rows, weight = ordered_rows(raw, y, np.array([1.0, 3.0 * MAX_GROWTH, 1.0]))
+    assert dict(zip(rows.tolist(), weight.tolist())) == {0: 1.0, 1: 3.0 * MAX_GROWTH, 2: 1.0}
 
 
 def test_whole_weights_count_as_they_are_and_others_average_one():

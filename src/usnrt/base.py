@@ -15,7 +15,7 @@ from sklearn.utils.validation import (
 )
 
 from usnrt.encode import Column, NetworkInputs, TableEncoder, read_table
-from usnrt.rows import counted_weight, merge_equal_rows
+from usnrt.rows import counted_weight, ordered_rows
 from usnrt.table import Table
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrainingTable:
-    """A table ready to learn from: equal rows merged, the target scaled to mean 0 and std 1.
+    """A table ready to learn from: rows in an order of their own, the target scaled to mean 0 and std 1.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class TrainingTable:
 
     @property
     def n_rows(self) -> int:
-        """Number of different rows."""
+        """Number of rows."""
         return len(self.y)
 
 
@@ -107,7 +107,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
             raise ValueError("sample_weight must be positive for some row, however: all weights are 0")
         encoder = TableEncoder().fit(features, categorical_features=self.categorical_features)
         raw = encoder.transform(features)
-        rows, weight = merge_equal_rows(raw, target, counted_weight(weight))
+        rows, weight = ordered_rows(raw, target, counted_weight(weight))
         raw, target = np.asfortranarray(raw[rows]), target[rows]
         if len(rows) < 2 and sample_weight is not None and len(np.flatnonzero(sample_weight)) < 2:
             raise ValueError(f"{type(self).__name__} needs at least 2 rows, however: n_samples=1 has a weight")

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 # Bins become fewer on wide tables, so that the first layer does not outgrow the rest.
 MAX_ENCODED = 2048
+# Numbers further out than so many standard deviations are taken as that: no answer may run away with an outlier.
+FARTHEST = 5.0
 
 
 class PiecewiseLinear:
-    r"""Piecewise linear encoding of some columns, appended to all columns as they are.
+    r"""Piecewise linear encoding of some columns, appended to all columns, which are bounded by 5 either way.
 
     Bin k of a column with edges :math:`b_0 < \dots < b_K` gives
     :math:`\mathrm{clip}((x - b_{k-1}) / (b_k - b_{k-1}), 0, 1) - \tfrac12`. Edges are quantiles of the training rows,
@@ -95,7 +97,7 @@ class PiecewiseLinear:
 def encode(xp: Any, x: Any, columns: Any, slope: Any, offset: Any) -> Any:
     """The encoding itself, for numpy or jax.numpy as ``xp``."""
     bins = xp.clip(x[:, columns, None] * slope + offset, -0.5, 0.5)
-    return xp.concatenate([x, bins.reshape(x.shape[0], -1)], axis=1)
+    return xp.concatenate([xp.clip(x, -FARTHEST, FARTHEST), bins.reshape(x.shape[0], -1)], axis=1)
 
 
 def _edges(values: NDArray[np.float64], n_bins: int) -> NDArray[np.float64]:
