@@ -77,12 +77,12 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         -------
         self
         """
-        before = dict(vars(self))
+        before = dict(self.__dict__)
         try:
             self._fit(self._training_table(X, y, sample_weight))
         except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
+            self.__dict__.clear()
+            self.__dict__.update(before)
             raise
         return self
 

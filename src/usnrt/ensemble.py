@@ -284,7 +284,7 @@ def draw_folds(n_rows: int, n_members: int, rng: np.random.Generator) -> NDArray
     n_paired = round(PAIRED * n_rows)
     pairs = list(combinations(range(n_members), 2))
     for place, row_group in enumerate(np.array_split(shuffled[:n_paired], len(pairs))):
-        held_out[np.ix_(pairs[place], row_group)] = True
+        held_out[np.array(pairs[place])[:, None], row_group] = True
     for member, row_group in enumerate(np.array_split(shuffled[n_paired:], n_members)):
         held_out[member, row_group] = True
     return held_out

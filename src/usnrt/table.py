@@ -61,9 +61,7 @@ class Table(Mapping[str, NDArray[Any]]):
 
     def row(self, index: int) -> dict[str, Any]:
         """One row as a dictionary of plain Python values."""
-        return {
-            name: getattr(values[index], "item", lambda v=values[index]: v)() for name, values in self.items()
-        }
+        return {name: getattr(values[index], "item", lambda v=values[index]: v)() for name, values in self.items()}
 
     def rows(self) -> list[dict[str, Any]]:
         """All rows, each a dictionary."""
@@ -94,10 +92,7 @@ class Table(Mapping[str, NDArray[Any]]):
         rows = [["", *self._columns], *([i, *cells] for i, cells in zip(index, shown))]
         widths = [max(len(row[j]) for row in rows) for j in range(len(self) + 1)]
         lines = [
-            "  ".join(
-                cell.rjust(width) if j else cell.ljust(width)
-                for j, (cell, width) in enumerate(zip(row, widths))
-            )
+            "  ".join(cell.rjust(width) if j else cell.ljust(width) for j, (cell, width) in enumerate(zip(row, widths)))
             for row in rows
         ]
         return "\n".join(lines)
@@ -105,8 +100,7 @@ class Table(Mapping[str, NDArray[Any]]):
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{escape(name)}</th>" for name in self._columns)
         body = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
-            for cells in self._cells()
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>" for cells in self._cells()
         )
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 

@@ -67,7 +67,7 @@ def check_share(name: str, value: Any) -> None:
         ...
     ValueError: max_features must be in (0, 1], however: max_features=1.5
     """
-    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < value <= 1:
+    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) <= 1:
         raise ValueError(f"{name} must be in (0, 1], however: {name}={value!r}")
 
 

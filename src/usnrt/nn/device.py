@@ -91,7 +91,7 @@ def use_disk_cache() -> None:
     import jax
 
     place = os.environ.get("USNRT_CACHE", "")
-    if place == "off" or jax.config.jax_compilation_cache_dir:
+    if place == "off" or jax.config.values.get("jax_compilation_cache_dir"):
         return
     root = Path(place) if place else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "usnrt"
     try:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 # One (weights, bias) pair a layer.
-Params = tuple[tuple[Any, Any], ...]
+Params = tuple[Any, ...]
 
 # Keeps a variance away from 0, where its logarithm and its inverse explode.
 MIN_VARIANCE = 1e-8

@@ -228,7 +228,7 @@ def _work_off(work_on: Any, children: Any, root: Node, n_threads: int, progress:
 def _assemble(nodes: dict[Path, Node], table: TrainingTable, n_categories: NDArray[np.int64]) -> GrownTree:
     """Put the nodes into flat arrays, in the order of the tree."""
     builder = TreeBuilder(table.raw.shape[1], n_categories)
-    handles = {(): builder.add_root(float(table.weight.sum()))}
+    handles: dict[Path, int] = {(): builder.add_root(float(table.weight.sum()))}
     for path in sorted(nodes, key=lambda path: (len(path), path)):
         node = nodes[path]
         if node.split is not None:

@@ -55,10 +55,12 @@ class FromScratch:
     def finish(self, node: Node, rng: np.random.Generator) -> None:
         """Train the leaf's mean and variance network in turns."""
         table, rows = self.table, node.rows
-        drawn = node.state if node.residuals is not None else draw_validation(rows, self.validation_fraction, rng)
+        if node.residuals is None:
+            node.state = draw_validation(rows, self.validation_fraction, rng)
+        train_rows, valid_rows = node.state
         pair = train_alternately(
             (self.mean_network, self.variance_network), self.device_table, table.inputs, table.y, table.weight,
-            *drawn, self.training, rng, n_alternations=self.n_alternations,
+            train_rows, valid_rows, self.training, rng, n_alternations=self.n_alternations,
             on_epoch=lambda network, *state: self.progress.reporter(node.name, len(rows), network)(*state),
         )  # fmt: skip
         node.mean, node.variance = pair.mean, [pair.variance]
