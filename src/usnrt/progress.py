@@ -70,6 +70,10 @@ class Progress:
         self._width = 0
         self._last_shown = 0.0
 
+    def __reduce__(self) -> tuple[type["Progress"], tuple[Any, ...]]:
+        # On a worker of a cluster it starts anew: locks and terminals stay where they are.
+        return Progress, (self.verbose, self.callbacks, self.n_rows)
+
     def epoch(self, event: FitEvent) -> None:
         """Tell of an epoch; raises `FitStopped` if the fit is to end."""
         if self.stop.is_set():
