@@ -9,7 +9,7 @@ PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 --dist worksteal
 PATHS := src tests benchmarks examples
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types test-fast test-slow test-real test-browser format bench clean
+.PHONY: help setup demo test lint types test-fast test-slow test-real test-browser test-examples format bench clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -45,6 +45,10 @@ test-real: setup  ## studies on the real data sets; USNRT_DATA names their folde
 test-browser: setup  ## the report in headless Chromium, which must be installed (Debian: apt-get install chromium-driver)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
 	USNRT_NEED_BROWSER=1 $(PYTEST) tests/report
+
+test-examples: setup  ## the examples with all the packages that they are about
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[examples]'
+	$(PYTEST) tests/examples
 
 format: setup  ## let ruff put the code in order
 	$(BIN)/ruff check --fix $(PATHS)

@@ -21,9 +21,11 @@ def told(tmp_path_factory):
     return printed.getvalue().splitlines(), path
 
 
-def test_the_picture_is_written_and_named_last(told):
+def test_picture_and_report_are_written_and_named_last(told):
     lines, path = told
-    assert lines[-1] == f"wrote {path}"
+    assert lines[-2] == f"wrote {path}"
+    assert lines[-1] == f"wrote {path.with_name('report.html')}"
+    assert "Where is it unsure?" in path.with_name("report.html").read_text()
     assert path.name == "usnrt-demo.png"
     assert path.read_bytes().startswith(b"\x89PNG")
     assert 20_000 < path.stat().st_size < 200_000

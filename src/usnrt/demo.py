@@ -1,7 +1,7 @@
 """A demonstration on data whose noise is known: ``python -m usnrt.demo``.
 
 Three regions have noise of their own and the mean jumps at one of the boundaries. The model is told none of it; what
-it finds is put beside the truth, as a table and as a picture.
+it finds is put beside the truth, as a table and as a picture, and a report says what it would say of real data.
 """
 
 import argparse
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from usnrt import USNRTRegressor
 from usnrt.datasets import Truth, make_heteroscedastic
+from usnrt.report import write_report
 from usnrt.table import Table
 
 N_TRAIN, N_TEST = 10_000, 20_000
@@ -116,7 +117,7 @@ def compare_cuts(model: USNRTRegressor, truth: Truth) -> Table:
 
 
 def run(output_dir: str | Path = "demo-output", *, n_train: int = N_TRAIN, n_test: int = N_TEST, **params: Any) -> Path:
-    """Fit, print what was found beside the truth, and draw it.
+    """Fit, print what was found beside the truth, draw it, and write a report of the model.
 
     Parameters
     ----------
@@ -128,7 +129,7 @@ def run(output_dir: str | Path = "demo-output", *, n_train: int = N_TRAIN, n_tes
     Returns
     -------
     Path
-        The picture that was written.
+        The picture that was written; ``report.html`` is beside it.
     """
     print(f"Fitting {n_train:,} generated rows; their noise is known to us, not to the model.\n", flush=True)
     found = find(n_train, n_test, **params)
@@ -139,6 +140,9 @@ def run(output_dir: str | Path = "demo-output", *, n_train: int = N_TRAIN, n_tes
     print()
     path = draw(found, Path(output_dir) / "usnrt-demo.png")
     print(f"wrote {path}")
+    fresh = make_heteroscedastic("piecewise", n_test, random_state=1)
+    page = Path(output_dir) / "report.html"
+    print(f"wrote {write_report(found.model, fresh.data, fresh.target, page, source='fresh generated data')}")
     return path
 
 
