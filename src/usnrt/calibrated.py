@@ -1,7 +1,7 @@
 """What the tree and the ensemble share: regions, and answers calibrated in them."""
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +14,9 @@ from usnrt.distributions import Distribution
 from usnrt.table import Table
 from usnrt.tree.rules import rules_table
 from usnrt.tree.structure import Tree
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
 
 
 class CalibratedRegressor(DistributionalRegressor):
@@ -159,3 +162,29 @@ class CalibratedRegressor(DistributionalRegressor):
         """
         check_is_fitted(self)
         return rules_table(self.tree_, self.columns_)
+
+    def to_onnx(self, path: Any = None, *, levels: Sequence[float] = (0.05, 0.5, 0.95)) -> "ModelProto":
+        """The model as one ONNX graph for other languages: rows as they are go in, answers come out.
+
+        Inputs: if all columns hold numbers, one matrix ``X`` of shape (n, n_features), float64. Else an input of shape
+        (n,) for each column, under its name: numbers as float64, text as strings, dates as int64 microseconds of wall
+        time since 1970. A missing value is NaN, the empty string or the smallest int64; `usnrt.onnx.feeds` makes all
+        of them from a table. An input has an underscore after its name if an output is called so.
+
+        Outputs: ``mean`` and ``std`` of shape (n,), ``leaf`` of shape (n,) as from `apply`, and ``quantiles`` of shape
+        (n, k) as from `predict_quantiles`.
+
+        Parameters
+        ----------
+        path : path-like, optional
+            The file to write, by custom ending in ``.onnx``; None for none.
+        levels : sequence of k floats, default=(0.05, 0.5, 0.95)
+            Of the quantiles, each in (0, 1).
+
+        Returns
+        -------
+        onnx.ModelProto
+        """
+        from usnrt.onnx import to_onnx
+
+        return to_onnx(self, path, levels=levels)

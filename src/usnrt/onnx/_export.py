@@ -1,0 +1,122 @@
+"""From a fitted model to an ONNX model: the steps one after the other, and what readers should know."""
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from usnrt.distributions.base import check_levels
+from usnrt.onnx._answers import joined, located, mixed
+from usnrt.onnx._columns import input_names, read_columns
+from usnrt.onnx._graph import IR_VERSION, ML_DOMAIN, ML_OPSET, OPSET, Graph
+from usnrt.onnx._networks import moments, network_inputs
+from usnrt.onnx._routing import find_leaves
+from usnrt.tree.model import TreeModel
+from usnrt.whole_file import whole_file
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+# Protocol buffers end at 2 GiB; the rest of a graph is far below 16 MiB.
+MAX_WEIGHTS = 2**31 - 2**24
+
+
+def to_onnx(model: Any, path: Any = None, *, levels: Sequence[float] = (0.05, 0.5, 0.95)) -> "ModelProto":
+    """Write a tree or an ensemble as one ONNX graph; see `USNRTRegressor.to_onnx`.
+
+    Parameters
+    ----------
+    model : USNRTRegressor or USNRTEnsemble
+        Fitted.
+    path : path-like, optional
+        The file to write, by custom ending in ``.onnx``; None for none.
+    levels : sequence of k floats, default=(0.05, 0.5, 0.95)
+        Of the quantiles, each in (0, 1).
+
+    Returns
+    -------
+    onnx.ModelProto
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt import USNRTRegressor
+    >>> from usnrt.onnx import to_onnx
+    >>> X = np.random.default_rng(0).uniform(size=(60, 2))
+    >>> model = USNRTRegressor(max_epochs=1, random_state=0).fit(X, X[:, 0])
+    >>> [output.name for output in to_onnx(model).graph.output]
+    ['mean', 'std', 'leaf', 'quantiles']
+    """
+    try:
+        from onnx import helper
+    except ImportError as error:
+        raise ImportError("to_onnx needs onnx: pip install 'usnrt[onnx]'") from error
+    check_is_fitted(model)
+    asked = np.atleast_1d(check_levels(levels, "levels"))
+    if asked.size == 0:
+        raise ValueError(f"levels must hold at least one level, however: levels={levels!r}")
+    members: list[TreeModel] = model.members_ if hasattr(model, "members_") else [model.model_]
+    _check_size(members)
+    graph = _write(model, members, asked)
+    opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(ML_DOMAIN, ML_OPSET)]
+    made = helper.make_model(graph.make(), opset_imports=opsets, ir_version=IR_VERSION)
+    _describe(made, model, asked)
+    if path is not None:
+        with whole_file(path) as file:
+            file.write(made.SerializeToString())
+    return made
+
+
+def _write(model: Any, members: list[TreeModel], levels: NDArray[np.float64]) -> Graph:
+    """The whole graph, step by step."""
+    graph = Graph("usnrt")
+    columns = read_columns(graph, model.encoder_)
+    leaves = find_leaves(graph, columns, [member.tree for member in members], model.encoder_.n_categories_)
+    means, variances = moments(graph, members, network_inputs(graph, columns, model.inputs_), leaves)
+    leaf = graph.op("Gather", leaves, np.int64(0), axis=1)  # regions are those of the first member
+    if len(members) == 1:
+        mean, variance = (graph.op("Gather", value, np.int64(0), axis=1) for value in (means, variances))
+        answers = located(graph, model, mean, variance, leaf, levels)
+    elif model.calibration_ is not None:
+        answers = located(graph, model, *joined(graph, model, means, variances, leaf), leaf, levels)
+    else:
+        answers = mixed(graph, model, means, variances, levels)
+    node = graph.op("Gather", members[0].tree.leaves, leaf, axis=0)
+    mean, std, quantiles = answers
+    graph.output("mean", mean, np.float64, ["n"], "mean")
+    graph.output("std", std, np.float64, ["n"], "standard deviation")
+    graph.output("leaf", node, np.int64, ["n"], "node number of the region")
+    about = f"quantiles at the levels {', '.join(f'{level:g}' for level in levels)}"
+    graph.output("quantiles", quantiles, np.float64, ["n", len(levels)], about)
+    return graph
+
+
+def _check_size(members: list[TreeModel]) -> None:
+    networks = [m.mean_params for m in members] + [params for m in members for params in m.variance_params]
+    size = sum(np.asarray(array).nbytes for leaves in networks for net in leaves for layer in net for array in layer)
+    if size > MAX_WEIGHTS:
+        raise ValueError(f"an ONNX file must be smaller than 2 GB, however: the networks have {size / 1e9:.1f} GB")
+
+
+def _describe(made: Any, model: Any, levels: NDArray[np.float64]) -> None:
+    """What a reader of the file should know, in the places that ONNX has for it."""
+    from onnx import helper
+
+    from usnrt import __version__
+
+    made.producer_name, made.producer_version = "usnrt", __version__
+    made.doc_string = (
+        f"A {type(model).__name__} of usnrt: rows of a table as they are go in, mean, std, leaf (the region's node "
+        "number) and quantiles come out. Every input says how a missing value is written."
+    )
+    encoder = model.encoder_
+    facts = {
+        "levels": levels.tolist(),
+        "features": encoder.source_names_,
+        "types": encoder.source_types_,
+        "inputs": input_names(encoder),
+    }
+    helper.set_model_props(made, {name: json.dumps(value) for name, value in facts.items()})
