@@ -25,7 +25,7 @@ __all__ = ["__version__", *sorted(_HOME)]
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
-    if name in ("baselines", "bench", "datasets", "distributions", "metrics", "plotting"):
+    if name in ("baselines", "bench", "datasets", "distributions", "metrics", "plotting", "report"):
         return import_module(f"usnrt.{name}")
     raise AttributeError(f"module 'usnrt' has no attribute {name!r}")
 

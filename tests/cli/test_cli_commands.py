@@ -107,6 +107,19 @@ def test_text_that_looks_like_numbers_stays_text(tmp_path, inside, houses):
     assert (run.returncode, len(run.stdout.splitlines())) == (0, 3)
 
 
+def test_an_ensemble_and_codes_of_categories(tmp_path, inside, houses):
+    table = houses(60, 0).select(["area", "price"]).append_column("code", pa.array([10, 2, 7] * 20))
+    pa_csv.write_csv(table, tmp_path / "train.csv")
+    arguments = ["--members", "2", "--categorical", "code", "--set", "max_epochs=2", "--set", "max_depth=0"]
+    run = inside("fit", "train.csv", "-t", "price", "--json", "-q", *arguments, cwd=tmp_path)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert json.loads(run.stdout)["columns"][0] == "categories: code (3)"
+    model = load(tmp_path / "train.usnrt")
+    assert type(model).__name__ == "USNRTEnsemble"
+    assert (model.n_members, model.estimator.max_depth, model.random_state) == (2, 0, 0)
+    assert inside("report", "train.usnrt", "train.csv", "-q", cwd=tmp_path).stdout == "wrote report.html\n"
+
+
 def test_evaluate(fitted, usnrt, inside):
     folder, _ = fitted
     result = json.loads(usnrt("evaluate", "model.usnrt", "test.csv", "--json", cwd=folder).stdout)

@@ -60,6 +60,9 @@ def fit(
     holdout: Annotated[
         float, typer.Option(help="Share of the rows that is kept aside to evaluate the model on.")
     ] = 0.0,
+    members: Annotated[
+        int, typer.Option(help="Trees in an ensemble: better, and slower by as many times. 1 for one tree.", min=1)
+    ] = 1,
     paper: Annotated[bool, typer.Option("--paper", help="The recipe of the paper instead of ours.")] = False,
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="A parameter of the model as name=value; may be repeated.")
@@ -84,7 +87,7 @@ def fit(
     from usnrt.persistence import save
 
     kept, aside = split_rows(len(y), holdout, seed)
-    model = make_model(paper, set_ or [], categorical or [], seed, verbose=0 if quiet else 1)
+    model = make_model(paper, members, set_ or [], categorical or [], seed, verbose=0 if quiet else 1)
     model.fit(X.take(kept), y[kept])
     model.set_params(verbose=0)  # how loud the fit was is no part of the model
     model.target_name_ = target

@@ -12,9 +12,15 @@ from usnrt.cli._errors import UserError
 from usnrt.regions import region_rows
 
 
-def make_model(paper: bool, settings: Sequence[str], categorical: Sequence[str], seed: int, verbose: int) -> Any:
-    """An unfitted model with the parameters of the command line."""
-    from usnrt import USNRTRegressor
+# parameters that an ensemble has itself and its trees need not have
+WHOLE = ("categorical_features", "random_state", "n_jobs", "verbose")
+
+
+def make_model(
+    paper: bool, members: int, settings: Sequence[str], categorical: Sequence[str], seed: int, verbose: int
+) -> Any:
+    """An unfitted model with the parameters of the command line; ``settings`` are those of one tree."""
+    from usnrt import USNRTEnsemble, USNRTRegressor
 
     model = USNRTRegressor.paper() if paper else USNRTRegressor()
     known = model.get_params(deep=False)
@@ -27,7 +33,10 @@ def make_model(paper: bool, settings: Sequence[str], categorical: Sequence[str],
             names = ", ".join(sorted(known))
             raise UserError(f"--set must be name=value with a parameter's name, however: {setting!r}; names: {names}")
         changes[name] = _value(value)
-    return model.set_params(**changes)
+    if members == 1:
+        return model.set_params(**changes)
+    whole = {name: changes.pop(name) for name in WHOLE if name in changes}
+    return USNRTEnsemble(model.set_params(**changes), n_members=members, **whole)
 
 
 def _value(text: str) -> Any:
