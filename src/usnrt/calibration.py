@@ -88,7 +88,7 @@ class Calibration:
     def distribution(
         self, mean: NDArray[np.float64], std: NDArray[np.float64], leaf: NDArray[np.int64]
     ) -> Distribution:
-        """Predictive distributions with the shape of each row's group.
+        """Predictive distributions with the shape of each row's group; their mean is that of the mean network.
 
         Parameters
         ----------
@@ -100,7 +100,7 @@ class Calibration:
         -------
         GroupedShape
         """
-        return GroupedShape(mean, std, self.group_of_leaf[leaf], self.shapes)
+        return GroupedShape(mean, std, self.group_of_leaf[leaf], self.shapes, mean=mean)
 
     def interval(
         self, mean: NDArray[np.float64], std: NDArray[np.float64], leaf: NDArray[np.int64], coverage: float

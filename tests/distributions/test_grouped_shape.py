@@ -68,3 +68,14 @@ def test_no_rows_and_unused_shapes():
 def test_bad_input(args, message):
     with pytest.raises(ValueError, match=message):
         GroupedShape(*args, SHAPES)
+
+
+def test_a_mean_that_is_known_stays_through_slices_and_scaling():
+    shape = Shape.from_residuals(np.random.default_rng(0).exponential(size=200))
+    dist = GroupedShape(np.zeros(3), np.ones(3), np.zeros(3, dtype=int), [shape], mean=[1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(dist.mean(), [1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(dist[1:].scaled(10.0, 2.0).mean(), [14.0, 16.0])
+    # Only the mean is told; probabilities are those of the shape.
+    plain = GroupedShape(np.zeros(3), np.ones(3), np.zeros(3, dtype=int), [shape])
+    np.testing.assert_array_equal(dist.ppf(0.9), plain.ppf(0.9))
+    assert plain.mean()[0] == pytest.approx(shape.mean)

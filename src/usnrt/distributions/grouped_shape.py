@@ -21,6 +21,9 @@ class GroupedShape(Distribution):
     group : array-like of int of shape (n,)
         Which of the shapes each row has.
     shapes : sequence of Shape
+    mean : array-like of shape (n,), default=None
+        The means, where they are known better than from the shapes: the mean of a shape hangs on its tails, and those
+        on few residuals. By default ``loc + scale * E[shape]``.
 
     Examples
     --------
@@ -34,7 +37,14 @@ class GroupedShape(Distribution):
            [-11.,  13.]])
     """
 
-    def __init__(self, loc: ArrayLike, scale: ArrayLike, group: ArrayLike, shapes: Sequence[Shape]) -> None:
+    def __init__(
+        self,
+        loc: ArrayLike,
+        scale: ArrayLike,
+        group: ArrayLike,
+        shapes: Sequence[Shape],
+        mean: ArrayLike | None = None,
+    ) -> None:
         self.group = np.asarray(group)
         if self.group.ndim != 1 or self.group.dtype.kind not in "iu":
             raise ValueError(
@@ -43,6 +53,7 @@ class GroupedShape(Distribution):
         rows = np.zeros(self.group.shape)
         self.loc, self.scale, _ = broadcast_rows({"loc": loc, "scale": scale, "group": rows})
         self.shapes = list(shapes)
+        self.known_mean = None if mean is None else broadcast_rows({"mean": mean, "group": rows})[0]
         if (self.scale < 0).any():
             raise ValueError(f"scale must be 0 or more, however: its smallest value is {self.scale.min()}")
         if self.group.size and not (self.group.min() >= 0 and self.group.max() < len(self.shapes)):
@@ -56,6 +67,8 @@ class GroupedShape(Distribution):
 
     def mean(self) -> Floats:
         """Mean of each row, shape ``(n,)``."""
+        if self.known_mean is not None:
+            return self.known_mean
         return self.loc + self.scale * np.array([shape.mean for shape in self.shapes])[self.group]
 
     def std(self) -> Floats:
@@ -110,7 +123,9 @@ class GroupedShape(Distribution):
         return self.loc[:, None] + self.scale[:, None] * self._by_group("ppf", uniform)
 
     def _take(self, index: Any) -> "GroupedShape":
-        return GroupedShape(self.loc[index], self.scale[index], self.group[index], self.shapes)
+        mean = None if self.known_mean is None else self.known_mean[index]
+        return GroupedShape(self.loc[index], self.scale[index], self.group[index], self.shapes, mean)
 
     def _scaled(self, shift: Floats, factor: Floats) -> "GroupedShape":
-        return GroupedShape(factor * self.loc + shift, factor * self.scale, self.group, self.shapes)
+        mean = None if self.known_mean is None else factor * self.known_mean + shift
+        return GroupedShape(factor * self.loc + shift, factor * self.scale, self.group, self.shapes, mean)

@@ -16,7 +16,7 @@ from usnrt.base import TrainingTable
 from usnrt.nn.device import Table
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import predict
-from usnrt.nn.losses import squared_error, variance_nll
+from usnrt.nn.losses import SCALE_DF, robust_scale_nll, squared_error
 from usnrt.nn.mlp import MLP, Params
 from usnrt.nn.train import Training, train
 from usnrt.progress import Progress
@@ -156,7 +156,7 @@ class Inheriting:
         squared[seen] = (table.y[seen] - self._mean(node.mean, seen)) ** 2
         squared[held] = node.residuals[1] ** 2
         params, node.history["variance"] = train(
-            self.variance_network, variance_nll, self.variance_network.init(rng), self.device_table, squared,
+            self.variance_network, robust_scale_nll, self.variance_network.init(rng), self.device_table, squared,
             table.weight, seen, held, schedule.fitted(schedule.variance, schedule.variance_steps, len(seen)), rng,
             self.progress.reporter(node.name, len(node.rows), "variance"),
         )  # fmt: skip
@@ -188,17 +188,21 @@ class Inheriting:
                 )  # fmt: skip
                 name = f"variance {'AB'[which]}"
                 params, node.history[name] = train(
-                    self.variance_network, variance_nll, params, self.device_table, squared, table.weight, own, other,
+                    self.variance_network, robust_scale_nll, params, self.device_table, squared, table.weight, own, other,
                     how, rng, self.progress.reporter(node.name, len(node.rows), name), judge_start=True,
                 )  # fmt: skip
             tuned.append(params)
         return tuned[0], tuned[1]
 
     def _rescaled(self, params: Params, rows: NDArray[np.intp], squared: NDArray[np.float64]) -> Params:
-        """The variance network times the factor that makes standardised residuals average 1 over some rows."""
-        ratio = np.average(squared[rows] / self._variance(params, rows), weights=self.table.weight[rows])
+        """The variance network times the factor that fits the residuals of some rows best."""
+        ratio = squared[rows] / self._variance(params, rows)
+        factor = float(np.average(ratio, weights=self.table.weight[rows]))
+        for _ in range(20):  # the scale of a Student-t, by its fixed point
+            pull = (SCALE_DF + 1) / (SCALE_DF + ratio / max(factor, 1e-12))
+            factor = float(np.average(pull * ratio, weights=self.table.weight[rows]))
         *hidden, (weights, bias) = params
-        return (*hidden, (weights, (bias + np.log(max(ratio, 1e-12))).astype(np.float32)))
+        return (*hidden, (weights, (bias + np.log(max(factor, 1e-12))).astype(np.float32)))
 
     def _mean(self, params: Params, rows: NDArray[np.intp]) -> NDArray[np.float64]:
         return predict(self.mean_network, params, self.table.inputs, rows, encoding=self.encoding)
