@@ -168,8 +168,10 @@ class CalibratedRegressor(DistributionalRegressor):
 
         Inputs: if all columns hold numbers, one matrix ``X`` of shape (n, n_features), float64. Else an input of shape
         (n,) for each column, under its name: numbers as float64, text as strings, dates as int64 microseconds of wall
-        time since 1970. A missing value is NaN, the empty string or the smallest int64; `usnrt.onnx.feeds` makes all
-        of them from a table. An input has an underscore after its name if an output is called so.
+        time since 1970. A missing value is NaN, the empty string or the smallest int64 (every input tells so in its
+        description); `usnrt.onnx.feeds` makes all inputs from a table. An input has an underscore after its name if an
+        output is called so. Categories that training did not see and values beyond all thresholds are handled as in
+        the library; a number that is infinite is not refused but taken as a very large one.
 
         Outputs: ``mean`` and ``std`` of shape (n,), ``leaf`` of shape (n,) as from `apply`, and ``quantiles`` of shape
         (n, k) as from `predict_quantiles`.

@@ -39,13 +39,14 @@ def located(graph: Graph, model: Any, mean: str, variance: str, leaf: str, level
     list of str
         Names of mean, std and quantiles, shapes (n,), (n,) and (n, k), in units of the target.
     """
-    calibration = model.calibration_
-    if calibration is None:
-        shape = np.concatenate([[0.0, 1.0], ndtri(levels)])
-        stretched: Value = shape[None] * model.target_std_
+    stretched: Value
+    if model.calibration_ is None:
+        stretched = np.array([[0.0, 1.0, *ndtri(levels)]]) * model.target_std_
     else:
-        shapes = np.array([[shape.mean, shape.std, *shape.ppf(levels)] for shape in calibration.shapes])
-        stretched = graph.op("Gather", shapes[calibration.group_of_leaf] * model.target_std_, leaf, axis=0)
+        n_leaves = model.tree_.n_leaves
+        unit = model.calibration_.distribution(np.zeros(n_leaves), np.ones(n_leaves), np.arange(n_leaves))
+        shapes = np.column_stack([unit.mean(), unit.std(), unit.ppf(levels)])
+        stretched = graph.op("Gather", shapes * model.target_std_, leaf, axis=0)
     around = graph.op("Mul", _column(graph, graph.op("Sqrt", variance)), stretched)
     # The standard deviation, in the second place, does not move with the location.
     moves = np.array([[1.0, 0.0] + [1.0] * len(levels)])
@@ -107,7 +108,7 @@ def _mixture_quantiles(graph: Graph, means: str, stds: str, levels: NDArray[np.f
     body = Graph(f"{graph.prefix}/cut")
     body.input(f"{body.prefix}/round", np.int64, [])
     go_on = body.input(f"{body.prefix}/condition", np.bool_, [])
-    shape = ["n", len(levels), 1]
+    shape: list[int | str] = ["n", len(levels), 1]
     start, length = (body.input(f"{body.prefix}/{name}", np.float64, shape) for name in ("low", "width"))
     part = body.op("Mul", length, np.float64(1 / PARTS))
     cuts = body.op("Add", start, body.op("Mul", part, np.arange(1.0, PARTS)))  # (n, k, PARTS - 1)

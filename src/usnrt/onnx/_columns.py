@@ -19,7 +19,6 @@ MICROSECONDS_A_MINUTE = 60_000_000
 ABOUT = {
     "number": "a number; NaN if it is missing",
     "empty": "a number; it is not looked at, as training had no value here",
-    "text": "text; the empty string if it is missing",
     "date": "microseconds of wall time since 1970-01-01; the smallest int64 if it is missing",
 }
 
@@ -64,6 +63,15 @@ def input_names(encoder: TableEncoder) -> list[str]:
     return names
 
 
+def missing_text(encoder: TableEncoder, index: int) -> str:
+    """How missing text is written in a column: as nothing, unless that is a category in itself."""
+    known = {label for column in encoder.columns_ if column.source_index == index for label in column.categories}
+    text = "" if "" not in known else "(missing)"
+    while text in known:
+        text += "_"
+    return text
+
+
 def feeds(model: Any, X: Any) -> dict[str, NDArray[Any]]:
     """A table as the inputs of the graph that `to_onnx` makes, for onnxruntime's ``session.run(None, feeds)``.
 
@@ -78,7 +86,7 @@ def feeds(model: Any, X: Any) -> dict[str, NDArray[Any]]:
     -------
     dict of str to ndarray
         ``X`` of shape (n_samples, n_features) if all columns hold numbers, else an array of shape (n_samples,) a
-        column: float64 for numbers, text with "" for missing, microseconds since 1970 as int64 for dates.
+        column: float64 for numbers, text with "" where it is missing, microseconds since 1970 as int64 for dates.
 
     Examples
     --------
@@ -96,10 +104,12 @@ def feeds(model: Any, X: Any) -> dict[str, NDArray[Any]]:
     if takes_matrix(encoder):
         return {"X": np.stack([column.values for column in columns], axis=1)}
     fed: dict[str, NDArray[Any]] = {}
-    for name, kind, column in zip(input_names(encoder), encoder.source_types_, columns):
+    for index, (name, kind, column) in enumerate(zip(input_names(encoder), encoder.source_types_, columns)):
         values = column.values
         if kind == "text":
-            fed[name] = np.array(["" if value is None or value != value else value for value in values], dtype=object)
+            missing = missing_text(encoder, index)
+            present = (value if isinstance(value, str) else missing for value in values)
+            fed[name] = np.array(list(present), dtype=object)
         elif kind == "date":
             dates = values if column.type == "date" else np.full(len(values), np.datetime64("NaT", "us"))
             fed[name] = dates.astype("datetime64[us]").astype(np.int64)
@@ -124,13 +134,14 @@ def read_columns(graph: Graph, encoder: TableEncoder) -> EncodedColumns:
     else:
         kinds = {"text": str, "date": np.int64}
         for index, (name, kind) in enumerate(zip(names, encoder.source_types_)):
-            sources[index] = graph.input(name, kinds.get(kind, np.float64), ["n"], ABOUT[kind])
+            about = ABOUT.get(kind) or f"text; {missing_text(encoder, index)!r} if it is missing"
+            sources[index] = graph.input(name, kinds.get(kind, np.float64), ["n"], about)
         numbers = _side_by_side(graph, [_number(graph, sources, columns[position]) for position in numeric])
     empty = np.array([encoder.source_types_[columns[position].source_index] == "empty" for position in numeric])
     if empty.any():
         numbers = graph.op("Add", numbers, np.where(empty, np.nan, 0.0))
     places = {
-        position: _place(graph, sources[column.source_index], column)
+        position: _place(graph, sources[column.source_index], column, missing_text(encoder, column.source_index))
         for position, column in enumerate(columns)
         if column.is_categorical
     }
@@ -149,16 +160,13 @@ def _number(graph: Graph, sources: dict[int, str], column: Column) -> str:
     return _calendar_part(graph, source, column.part) if column.part else source
 
 
-def _place(graph: Graph, values: str, column: Column) -> str:
+def _place(graph: Graph, values: str, column: Column, missing: str) -> str:
     """Places of one column's categories, from text or from numbers that are codes."""
     n = column.n_categories
     if not column.codes:
-        # Where training knew the empty string as a category, it is that one.
-        labels = list(column.categories) + ([] if "" in column.categories else [""])
-        places = [*range(n), n + 1][: len(labels)]
-        return graph.op(
-            "LabelEncoder", values, domain=ML_DOMAIN, keys_strings=labels, values_int64s=places, default_int64=n
-        )
+        places = {**{label: code for code, label in enumerate(column.categories)}, missing: n + 1}
+        attributes = {"keys_strings": list(places), "values_int64s": list(places.values()), "default_int64": n}
+        return graph.op("LabelEncoder", values, domain=ML_DOMAIN, **attributes)
     found = graph.op("Equal", graph.op("Unsqueeze", values, whole(1)), np.array(column.codes))
     # The smallest of: the place where the code is found, n where it is not.
     candidates = graph.op("Where", found, np.arange(n), np.int64(n))

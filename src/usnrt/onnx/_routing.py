@@ -7,6 +7,7 @@ one argmax instead of a walk.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,7 +85,7 @@ def _paths(trees: Sequence[Tree], order: list[Split]) -> tuple[NDArray[np.float3
     for t, tree in enumerate(trees):
         for place, leaf in enumerate(tree.leaves):
             way = tree.path(leaf)
-            left_of = [tree.left[above] == below for above, below in zip(way, way[1:])]
+            left_of = [tree.left[above] == below for above, below in pairwise(way)]
             for above, left in zip(way, left_of):
                 paths[column_of[t, above], t, place] = 1.0 if left else -1.0
             less[t, place] = -sum(left_of)
