@@ -197,7 +197,7 @@ def state_of(value: Any) -> dict[str, Any]:
 
 def make_object(kind: type, state: dict[str, Any]) -> Any:
     """An object of a class with these attributes, without calling its ``__init__``."""
-    known = {field.name for field in dataclasses.fields(kind)} if _has_only_fields(kind) else None
+    known = [field.name for field in dataclasses.fields(kind)] if _has_only_fields(kind) else None
     for name in state:
         if not name.isidentifier() or name.startswith("__") or (known is None and _is_part_of(kind, name)):
             raise ModelFileError(f"class {kind.__name__} has no stored attribute {name[:40]!r}")
