@@ -10,8 +10,8 @@ from usnrt.onnx._graph import Graph, Value, whole
 
 # Quantiles of mixtures: every round cuts the bracket into so many parts. 17^7 is 4e8.
 PARTS, ROUNDS = 17, 7
-# The normal cdf for z <= 0 is exp(-z^2 / 2) times a quotient of polynomials in |z|, to 15 digits where it is at least
-# 1e-12 (Hart et al., Computer Approximations, 1968, number 5666). ONNX has erf, but runtimes know it in float32 only.
+# The normal cdf for z <= 0 is exp(-z^2 / 2) times a quotient of polynomials in |z|, with an error below 1e-15 (Hart et
+# al., Computer Approximations, 1968, number 5666). ONNX has erf, but runtimes know it in float32 only.
 NUMERATOR = (
     3.52624965998911e-2, 0.700383064443688, 6.37396220353165, 33.912866078383, 112.079291497871, 221.213596169931,
     220.206867912376,
@@ -20,7 +20,7 @@ DENOMINATOR = (
     8.83883476483184e-2, 1.75566716318264, 16.064177579207, 86.7807322029461, 296.564248779674, 637.333633378831,
     793.826512519948, 440.413735824752,
 )  # fmt: skip
-FARTHEST_Z = 7.07
+FARTHEST_Z = 7.07  # a tail of 1e-12: further out the quotient is not good, and nothing depends on it
 
 
 def located(graph: Graph, model: Any, mean: str, variance: str, leaf: str, levels: NDArray[np.float64]) -> list[str]:
@@ -57,7 +57,7 @@ def located(graph: Graph, model: Any, mean: str, variance: str, leaf: str, level
 
 
 def joined(graph: Graph, model: Any, means: str, variances: str, leaf: str) -> tuple[str, str]:
-    """Mean and variance of a calibrated ensemble: κ v + s² / M, see `USNRTEnsemble`.
+    """Mean and variance of a calibrated ensemble: κ v + c s² / M, see `USNRTEnsemble`.
 
     Parameters
     ----------
@@ -76,7 +76,8 @@ def joined(graph: Graph, model: Any, means: str, variances: str, leaf: str) -> t
     n_members = len(model.members_)
     mean = graph.op("ReduceMean", means, axes=[1], keepdims=0)
     squares = graph.op("ReduceSumSquare", graph.op("Sub", means, _column(graph, mean)), axes=[1], keepdims=0)
-    epistemic = graph.op("Mul", squares, np.float64(1 / (n_members * (n_members - 1))))
+    own_factor = getattr(model, "own_factor_", 1.0)  # c; models of older files have none
+    epistemic = graph.op("Mul", squares, np.float64(own_factor / (n_members * (n_members - 1))))
     noise = graph.op("ReduceMean", variances, axes=[1], keepdims=0)
     aleatoric = graph.op("Mul", graph.op("Gather", model.shared_, leaf, axis=0), noise)
     return mean, graph.op("Add", aleatoric, epistemic)

@@ -1,0 +1,446 @@
+"""The ONNX graph answers like the library: every step of it alone, and whole models of every kind."""
+
+import copy
+import datetime
+import json
+import sys
+
+import numpy as np
+import onnx
+import onnxruntime
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import ndtr
+from sklearn.exceptions import NotFittedError
+
+import usnrt
+from usnrt import USNRTEnsemble, USNRTRegressor
+from usnrt.cli._run import run as run_command
+from usnrt.distributions import Mixture, Normal
+from usnrt.encode._encoder import CALENDAR_PARTS, calendar_part
+from usnrt.nn.forward import forward
+from usnrt.nn.mlp import MLP
+from usnrt.onnx import _answers, _columns, _export, _networks, _routing, feeds
+from usnrt.onnx._graph import IR_VERSION, ML_DOMAIN, ML_OPSET, OPSET, Graph
+from usnrt.tree.split import Split
+from usnrt.tree.structure import TreeBuilder
+
+LEVELS = (0.05, 0.5, 0.95)
+SMALL = {"mean_hidden": (16, 8), "variance_hidden": (8,), "max_epochs": 5, "min_samples_leaf": 100, "n_jobs": 1}
+PAPER = {"min_samples_leaf": 100, "max_epochs": 3, "n_jobs": 1}
+
+
+def session_of(model):
+    """A session with a valid model."""
+    onnx.checker.check_model(model, full_check=True)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(model.SerializeToString(), options)
+
+
+def run_graph(graph, fed):
+    """All outputs of a graph that a test has written."""
+    opsets = [onnx.helper.make_opsetid("", OPSET), onnx.helper.make_opsetid(ML_DOMAIN, ML_OPSET)]
+    model = onnx.helper.make_model(graph.make(), opset_imports=opsets, ir_version=IR_VERSION)
+    return session_of(model).run(None, fed)
+
+
+def assert_same_answers(model, X, levels=LEVELS, session=None):
+    """Leaf exactly, all else within 1e-5 of the target's spread."""
+    session = session or session_of(model.to_onnx(levels=levels))
+    mean, std, leaf, quantiles = session.run(["mean", "std", "leaf", "quantiles"], feeds(model, X))
+    np.testing.assert_array_equal(leaf, model.apply(X))
+    assert quantiles.shape == (len(leaf), len(levels))
+    expected = (*model.predict(X, return_std=True), model.predict_quantiles(X, levels))
+    for found, wanted in zip((mean, std, quantiles), expected):
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5 * model.target_std_)
+
+
+# -- whole models ---------------------------------------------------------------------------------------------------
+
+
+def make_table(n, seed, strange=False):
+    """Every kind of column; `strange` rows have categories, gaps and dates that the others do not have."""
+    rng = np.random.default_rng(seed)
+    more = ["Ω new"] if strange else []
+    size = rng.normal(size=n).round(1)
+    age = rng.uniform(0, 100, n)
+    city = rng.choice(["Oslo", "Rome", "Bonn", "Nice", *more], n).astype(object)
+    size[rng.random(n) < 0.1] = np.nan
+    city[rng.random(n) < 0.1] = None
+    kind = rng.choice(["s", "m", *more], n).astype(object)
+    start = np.datetime64("1890-01-01T00:00" if strange else "2019-11-20T10:30")
+    sold = start + rng.integers(0, 200 * 365 * 1440 if strange else 1000 * 1440, n).astype("timedelta64[m]")
+    sold = sold.astype("datetime64[us]")
+    if strange:
+        age[rng.random(n) < 0.2] = np.nan
+        kind[rng.random(n) < 0.2] = None
+        sold[rng.random(n) < 0.2] = "NaT"
+    columns = {"size": size, "city": city.tolist(), "mean": age, "kind": kind.tolist(), "sold": sold}
+    columns["garden"] = rng.random(n) < 0.5
+    return pl.DataFrame({**columns, "nothing": pl.Series([None] * n, dtype=pl.Float64)}, nan_to_null=True)
+
+
+def make_target(table, seed):
+    rng = np.random.default_rng(seed)
+    noisy = table["city"].is_in(["Oslo", "Rome"]).fill_null(False).to_numpy()
+    large = (table["size"] > 0).fill_null(False).to_numpy()
+    std = np.where(noisy, 3.0, 0.3) * np.where(large, 3.0, 0.3)
+    return 1000.0 + 0.02 * table["mean"].to_numpy() + std * rng.normal(size=len(table))
+
+
+@pytest.fixture(scope="module")
+def table():
+    return make_table(900, 0)
+
+
+@pytest.fixture(scope="module")
+def fitted(table):
+    """Small models of both recipes, alone and in ensembles."""
+    ours, paper = USNRTRegressor(**SMALL, random_state=0), USNRTRegressor.paper(**PAPER, random_state=0)
+    models = {
+        "tree": ours,
+        "paper tree": paper,
+        "ensemble": USNRTEnsemble(ours, n_members=3, random_state=0, n_jobs=1),
+        "paper ensemble": USNRTEnsemble(paper, n_members=3, random_state=0, n_jobs=1),
+    }
+    y = make_target(table, 1)
+    return {name: model.fit(table, y) for name, model in models.items()}
+
+
+@pytest.fixture(
+    scope="module",
+    params=["tree", "tree, normal", "paper tree", "ensemble", "paper ensemble", "paper ensemble, calibrated"],
+)
+def model(request, fitted):
+    """Every kind of model."""
+    name, _, change = request.param.partition(", ")
+    made = copy.copy(fitted[name])
+    if change == "normal":
+        made.calibration_ = None
+    elif change == "calibrated":
+        fresh = make_table(300, 2)
+        made.calibrate(fresh, make_target(fresh, 3), by="global")
+    assert made.n_leaves_ > 1
+    return made
+
+
+@pytest.fixture(scope="module")
+def session(model):
+    return session_of(model.to_onnx())
+
+
+def test_many_rows(model, session, table):
+    assert_same_answers(model, table, session=session)
+
+
+def test_missing_values_and_categories_and_dates_that_training_did_not_see(model, session):
+    strange = make_table(400, 4, strange=True)
+    assert len(set(model.apply(strange))) > 1
+    assert_same_answers(model, strange, session=session)
+
+
+def test_one_row_at_a_time(model, session):
+    strange = make_table(12, 5, strange=True)
+    for row in range(len(strange)):
+        assert_same_answers(model, strange[row : row + 1], session=session)
+
+
+def test_no_row_at_all(model, session, table):
+    mean, std, leaf, quantiles = session.run(None, {name: v[:0] for name, v in feeds(model, table).items()})
+    assert mean.shape == std.shape == leaf.shape == (0,)
+    assert quantiles.shape == (0, 3)
+
+
+def test_other_levels_in_any_order(model, table):
+    assert_same_answers(model, table[:50], levels=[0.999, 0.5, 0.001, 0.2])
+
+
+def test_a_loaded_model_gives_the_same_file(model, tmp_path):
+    model.save(tmp_path / "model.usnrt")
+    again = usnrt.load(tmp_path / "model.usnrt")
+    assert again.to_onnx().SerializeToString() == model.to_onnx().SerializeToString()
+
+
+@pytest.fixture(scope="module")
+def numeric():
+    """A model of nothing but numbers."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 3))
+    X[rng.random(800) < 0.05, 0] = np.nan
+    y = X[:, 2] + np.where(X[:, 0] > 0.3, 3.0, 0.3) * np.where(X[:, 1] > 0, 3.0, 0.3) * rng.normal(size=800)
+    return USNRTRegressor(**SMALL, random_state=0).fit(X, y)
+
+
+def test_a_table_of_numbers_is_one_matrix(numeric):
+    (only,) = numeric.to_onnx().graph.input
+    assert only.name == "X"
+    assert only.type.tensor_type.elem_type == onnx.TensorProto.DOUBLE
+    assert [d.dim_value or d.dim_param for d in only.type.tensor_type.shape.dim] == ["n", 3]
+
+
+def test_rows_on_thresholds_and_next_to_them(numeric):
+    tree = numeric.tree_
+    inner = np.flatnonzero(np.isfinite(tree.threshold))
+    assert len(inner) >= 2
+    for node in inner:
+        limit = tree.threshold[node]
+        rows = np.random.default_rng(1).normal(size=(40, 3))
+        for place, value in enumerate((limit, np.nextafter(limit, np.inf), np.nextafter(limit, -np.inf), np.nan)):
+            rows[place::4, tree.feature[node]] = value
+        assert_same_answers(numeric, rows)
+
+
+def test_numbers_far_outside_of_training(numeric):
+    rows = np.array([[1e300, -1e300, 0.0], [-1e9, 1e9, 1e9], [0.0, 0.0, -1e300], [np.nan, np.nan, np.nan]])
+    assert_same_answers(numeric, rows)
+
+
+def test_a_target_that_hardly_varies(numeric):
+    still = copy.copy(numeric)
+    still.target_mean_, still.target_std_ = 7.0, 1e-100
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    mean, std, _, quantiles = session_of(still.to_onnx()).run(None, {"X": X})
+    assert (mean == 7.0).all()
+    assert (quantiles == 7.0).all()
+    np.testing.assert_allclose(std, still.predict(X, return_std=True)[1], rtol=1e-5)
+
+
+def test_integer_codes_that_are_categories_and_a_column_without_values():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.choice([1.5, -2.0, 7.0], 700), np.full(700, np.nan), rng.integers(0, 150, 700)])
+    X[rng.random(700) < 0.1, 0] = np.nan
+    y = np.where(X[:, 0] == 7.0, 5.0, 0.2) * rng.normal(size=700)
+    model = USNRTRegressor(**SMALL, categorical_features=[0, 2], random_state=0).fit(X, y)
+    assert model.tree_.category_row.max() >= 0
+    session = session_of(model.to_onnx())
+    assert [graph_input.name for graph_input in session.get_inputs()] == ["X"]
+    asked = np.vstack([X, [[8.0, 0.0, 3.0], [1.5, 5.0, 1e6], [np.nan, np.nan, np.nan], [-2.0, 1.0, 0.5]]])
+    assert_same_answers(model, asked, session=session)
+    # what stands in a column that training had nothing in does not count
+    mean = session.run(["mean"], {"X": np.array([[7.0, np.nan, 3.0], [7.0, 1.0, 3.0]])})[0]
+    assert mean[0] == mean[1]
+
+
+def test_nothing_but_text_and_no_split():
+    X = np.array([["a", ""], ["b", "x"], ["a", "(missing)"]] * 20, dtype=object)
+    model = USNRTRegressor(**SMALL, random_state=0).fit(X, np.random.default_rng(0).normal(size=60))
+    assert model.n_leaves_ == 1
+    asked = np.array([["a", ""], ["c", "x"], [None, None], ["b", "(missing)"]], dtype=object)
+    # the empty string is a category of the second column, and so is the next thing to call a missing one
+    assert feeds(model, asked)["x1"].tolist() == ["", "x", "(missing)_", "(missing)"]
+    assert feeds(model, asked)["x0"].tolist() == ["a", "c", "", "b"]
+    assert_same_answers(model, asked)
+
+
+# -- the file -------------------------------------------------------------------------------------------------------
+
+
+def test_inputs_are_named_like_columns_and_say_how_to_write_what_is_missing(model):
+    inputs = {value.name: value for value in model.to_onnx().graph.input}
+    assert list(inputs) == ["size", "city", "mean_", "kind", "sold", "garden", "nothing"]
+    types = [value.type.tensor_type.elem_type for value in inputs.values()]
+    number, text, whole = onnx.TensorProto.DOUBLE, onnx.TensorProto.STRING, onnx.TensorProto.INT64
+    assert types == [number, text, number, text, whole, number, number]
+    assert inputs["size"].doc_string == "a number; NaN if it is missing"
+    assert inputs["city"].doc_string == "text; '' if it is missing"
+    assert inputs["sold"].doc_string.endswith("since 1970-01-01; the smallest int64 if it is missing")
+
+
+def test_what_the_file_says_about_itself(numeric):
+    made = numeric.to_onnx(levels=[0.1, 0.9])
+    assert (made.producer_name, made.producer_version) == ("usnrt", usnrt.__version__)
+    assert made.doc_string.startswith("A USNRTRegressor of usnrt: rows of a table as they are go in")
+    facts = {prop.key: json.loads(prop.value) for prop in made.metadata_props}
+    assert facts["levels"] == [0.1, 0.9]
+    assert facts["features"] == ["x0", "x1", "x2"]
+    assert facts["types"] == ["number"] * 3
+    assert facts["inputs"] == ["X"]
+    described = {output.name: output.doc_string for output in made.graph.output}
+    assert list(described) == ["mean", "std", "leaf", "quantiles"]
+    assert described["quantiles"] == "quantiles at the levels 0.1, 0.9"
+
+
+def test_written_file(numeric, tmp_path):
+    path = tmp_path / "model.onnx"
+    made = numeric.to_onnx(path)
+    assert path.read_bytes() == made.SerializeToString()
+    assert [p.name for p in tmp_path.iterdir()] == ["model.onnx"]
+
+
+def test_the_command(numeric, tmp_path, capsys):
+    numeric.save(tmp_path / "model.usnrt")
+    arguments = ["export", str(tmp_path / "model.usnrt"), "--onnx", str(tmp_path / "model.onnx")]
+    assert run_command(arguments) == 0
+    assert capsys.readouterr().out == f"wrote {tmp_path / 'model.onnx'}\n"
+    assert (tmp_path / "model.onnx").read_bytes() == numeric.to_onnx().SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("levels", "message"),
+    [
+        ([0.5, 1.5], "levels must be in (0, 1), however: levels=1.5"),
+        ([], "levels must hold at least one level, however: levels=[]"),
+        ([[0.5]], "levels must be a number or a list, however: levels.shape=(1, 1)"),
+    ],
+)
+def test_bad_levels(numeric, levels, message, tmp_path):
+    with pytest.raises(ValueError) as caught:
+        numeric.to_onnx(tmp_path / "model.onnx", levels=levels)
+    assert str(caught.value) == message
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_must_be_fitted():
+    with pytest.raises(NotFittedError, match="This USNRTRegressor instance is not fitted yet"):
+        USNRTRegressor().to_onnx()
+
+
+def test_without_onnx(numeric, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(ImportError) as caught:
+        numeric.to_onnx()
+    assert str(caught.value) == "to_onnx needs onnx: pip install 'usnrt[onnx]'"
+
+
+def test_networks_that_no_file_can_hold(numeric, monkeypatch):
+    monkeypatch.setattr(_export, "MAX_WEIGHTS", 1000)
+    with pytest.raises(ValueError, match=r"^an ONNX file must be smaller than 2 GB, however: the networks have 0.0 GB"):
+        numeric.to_onnx()
+
+
+def test_feeds_checks_the_table(numeric, model):
+    with pytest.raises(ValueError, match="X has 2 features, but USNRTRegressor is expecting 3 features as input"):
+        feeds(numeric, np.zeros((1, 2)))
+    wrong = make_table(3, 0).with_columns(city=1.0)
+    with pytest.raises(ValueError, match=r"^column 'city' must hold text as in fit, however: it holds numbers$"):
+        feeds(model, wrong)
+
+
+def test_feeds_of_columns_without_a_value(model):
+    fed = feeds(model, make_table(2, 0).with_columns(pl.lit(None).alias("city"), pl.lit(None).alias("sold")))
+    assert fed["city"].tolist() == ["", ""]
+    assert fed["sold"].tolist() == [np.iinfo(np.int64).min] * 2
+
+
+# -- one step alone -------------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 2**32 - 1))
+def test_random_trees_route_like_the_library(seed):
+    rng = np.random.default_rng(seed)
+    n_categories = np.array([0, 3, 0, 5])
+    trees = [random_tree(rng, n_categories) for _ in range(rng.integers(1, 4))]
+    X = rng.integers(-3, 4, (60, 4)).astype(float)  # often exactly on a threshold
+    X[:, n_categories > 0] = rng.integers(-1, 5, (60, 2))
+    X[:, 1] = np.where(X[:, 1] >= 3, -1.0, X[:, 1])  # codes end below the number of categories
+    X[rng.random(X.shape) < 0.2] = np.nan
+
+    graph = Graph("test")
+    numbers = graph.input("numbers", np.float64, ["n", 2])
+    places = {position: graph.input(f"places{position}", np.int64, ["n"]) for position in (1, 3)}
+    columns = _columns.EncodedColumns("numbers", numbers, [0, 2], places)
+    graph.output("leaf", _routing.find_leaves(graph, columns, trees, n_categories), np.int64, ["n", len(trees)])
+    fed = {"numbers": X[:, [0, 2]]}
+    for position in (1, 3):
+        codes, n = X[:, position], n_categories[position]
+        fed[f"places{position}"] = np.where(np.isnan(codes), n + 1, np.where(codes < 0, n, codes)).astype(np.int64)
+    (found,) = run_graph(graph, fed)
+    np.testing.assert_array_equal(found, np.stack([tree.leaf_of(X) for tree in trees], axis=1))
+
+
+def random_tree(rng, n_categories):
+    """A tree of any shape, with thresholds on whole numbers, at infinity, and sets of categories."""
+    builder = TreeBuilder(len(n_categories), n_categories)
+    open_nodes = [builder.add_root(100.0)]
+    for _ in range(rng.integers(0, 8)):
+        node = open_nodes.pop(rng.integers(len(open_nodes)))
+        feature = int(rng.integers(len(n_categories)))
+        n_left = float(rng.integers(1, 99))
+        left, threshold = None, float(rng.choice([-2, -1, 0, 1, 2, np.inf]))
+        if n_categories[feature]:
+            left = tuple(int(code) for code in np.flatnonzero(rng.random(n_categories[feature]) < 0.5))
+            threshold = np.nan
+        split = Split(feature, threshold, left, bool(rng.random() < 0.5), 1.0, -2.0, n_left, 100 - n_left, 1)
+        open_nodes += builder.add_children(node, split)
+    return builder.build()[0]
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.lists(st.integers(-(2**62), 2**62), min_size=1, max_size=30))
+def test_calendar_parts_like_the_library(microseconds):
+    # besides any moment: ends of years and centuries, leap days and no date at all
+    dates = ["1969-12-31T23:59:59.999999", "2000-02-29", "1900-03-01", "2100-02-28T23:59", "0000-01-01", "NaT"]
+    moments = np.concatenate([np.array(microseconds, "datetime64[us]"), np.array(dates, "datetime64[us]")])
+    (found,) = run_graph(calendar_graph(), {"moments": moments.astype(np.int64)})
+    np.testing.assert_array_equal(found, np.stack([calendar_part(moments, part) for part in CALENDAR_PARTS], axis=1))
+
+
+def test_every_day_of_eight_hundred_years():
+    days = np.arange(np.datetime64("1599-12-01"), np.datetime64("2400-03-02"))
+    moments = days.astype("datetime64[us]")
+    (found,) = run_graph(calendar_graph(), {"moments": moments.astype(np.int64)})
+    np.testing.assert_array_equal(found, np.stack([calendar_part(moments, part) for part in CALENDAR_PARTS], axis=1))
+    last = datetime.date(2400, 3, 1)
+    assert found[-1].tolist() == [last.year, last.month, last.day, last.weekday(), 0, 0]
+
+
+def calendar_graph():
+    graph = Graph("test")
+    moments = graph.input("moments", np.int64, ["n"])
+    parts = [_columns._calendar_part(graph, moments, part) for part in CALENDAR_PARTS]
+    graph.output("parts", _columns._side_by_side(graph, parts), np.float64, ["n", len(parts)])
+    return graph
+
+
+def test_the_normal_cdf():
+    graph = Graph("test")
+    z = graph.input("z", np.float64, ["n"])
+    graph.output("cdf", _answers._normal_cdf(graph, z), np.float64, ["n"])
+    values = np.linspace(-7, 7, 5000)
+    (found,) = run_graph(graph, {"z": values})
+    np.testing.assert_allclose(found, ndtr(values), rtol=1e-8, atol=0)
+    np.testing.assert_allclose(found, ndtr(values), rtol=0, atol=1e-15)
+    beyond = np.array([-np.inf, -1e3, -8.0, 8.0, 1e3, np.inf])
+    np.testing.assert_allclose(run_graph(graph, {"z": beyond})[0], ndtr(beyond), rtol=0, atol=1e-12)
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0.1, 1.0, 30.0]))
+def test_mixture_quantiles_like_the_library(seed, apart):
+    rng = np.random.default_rng(seed)
+    levels = np.array([0.001, 0.3, 0.5, 0.95, 0.9999])
+    means, stds = apart * rng.normal(size=(20, 4)), np.exp(rng.normal(size=(20, 4)))
+    means[0], stds[0] = means[0, 0], stds[0, 0]  # members that agree leave no bracket to cut
+    graph = Graph("test")
+    inputs = [graph.input(name, np.float64, ["n", 4]) for name in ("means", "stds")]
+    quantiles = _answers._mixture_quantiles(graph, *inputs, levels)
+    graph.output("quantiles", quantiles, np.float64, ["n", 5])
+    (found,) = run_graph(graph, {"means": means, "stds": stds})
+    mixture = Mixture([Normal(mean, std) for mean, std in zip(means.T, stds.T)])
+    # Between two modes that are far apart hardly any probability lies: there only the probability is determined.
+    near = np.isclose(found, mixture.ppf(levels), rtol=0, atol=1e-6 * max(apart, 1.0))
+    exact = np.isclose(mixture.cdf(found), levels, rtol=0, atol=1e-12)
+    assert (near | exact).all()
+    assert near.mean() > 0.7
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh", "silu"])
+@pytest.mark.parametrize("output", ["linear", "softplus", "exp"])
+def test_networks_like_the_library(activation, output):
+    network = MLP((5, 7, 3, 1), activation, output)
+    rng = np.random.default_rng(0)
+    leaves = [[network.init(rng) for _ in range(2)] for _ in range(3)]
+    x = (3 * rng.normal(size=(40, 5))).astype(np.float32)
+    x[0] *= 1000
+    graph = Graph("test")
+    answer = _networks._answer(
+        graph, network, leaves, graph.input("x", np.float32, ["n", 5]), graph.input("leaf", np.int64, [])
+    )
+    graph.output("answer", answer, np.float32, [2, "n", 1])
+    (found,) = run_graph(graph, {"x": x, "leaf": np.array(1)})
+    expected = np.stack([forward(network, params, x) for params in leaves[1]])
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-6)
