@@ -7,7 +7,7 @@ from sklearn.base import clone
 from usnrt import USNRTEnsemble, USNRTRegressor
 from usnrt.datasets import make_heteroscedastic
 from usnrt.distributions import Mixture
-from usnrt.ensemble import Pairs, _joint_stretch, _shared_error, draw_folds
+from usnrt.ensemble import Pairs, _apart, _own_error, draw_folds
 
 TINY = USNRTRegressor(mean_hidden=(16,), variance_hidden=(8,), max_epochs=15, min_samples_leaf=300)
 
@@ -65,35 +65,34 @@ def test_parts_add_up_and_the_epistemic_part_grows_away_from_the_data(model, dat
     assert np.median(far["epistemic"]) > 5 * np.median(parts["epistemic"])
 
 
-def test_shared_error_is_found_where_it_is_known():
-    """Members that err by common noise of variance 0.7 and own noise of 0.3: they share 0.7 of their error."""
-    rng = np.random.default_rng(0)
-    n = 4000
-    means = np.sqrt(0.3) * rng.normal(size=(2, n))
-    pairs = Pairs(np.arange(n), means, np.ones((2, n)))
-    leaf = rng.integers(0, 2, n)
-    shared = _shared_error(pairs, leaf, np.ones(n), 2)
-    assert shared == pytest.approx(0.7, abs=4 * 0.3 * np.sqrt(2 / 2000))
+def known_members(n=20_000, shared=0.7, seed=0):
+    """Two members that err by common noise and by noise of their own, and state their variance of 1 rightly."""
+    rng = np.random.default_rng(seed)
+    common, own = np.sqrt(shared) * rng.normal(size=n), np.sqrt(1 - shared) * rng.normal(size=(2, n))
 
-
-def test_joint_stretch_is_one_for_members_that_state_their_variance_right():
-    rng = np.random.default_rng(0)
-    n = 20_000
-    common, own = np.sqrt(0.7) * rng.normal(size=n), np.sqrt(0.3) * rng.normal(size=(2, n))
-
-    class Truth:
+    class Rows:
         y, weight = common, np.ones(n)
 
-    pairs = Pairs(np.arange(n), -own, np.ones((2, n)))
-    scores = common + own[0]
-    stretch = _joint_stretch(pairs, np.zeros(n, dtype=int), Truth, np.array([0.7]), scores)
-    assert stretch == pytest.approx(1.0, abs=4 * 0.6 / np.sqrt(n))
+    return Pairs(np.arange(n), -own, np.ones((2, n))), Rows, common + own[0]
 
 
-def test_no_rows_held_out_twice():
-    empty = Pairs(np.zeros(0, dtype=int), np.zeros((2, 0)), np.zeros((2, 0)))
-    assert _shared_error(empty, np.zeros(3, dtype=int), np.ones(3), 2).tolist() == [1.0, 1.0]
-    assert _joint_stretch(empty, np.zeros(3, dtype=int), None, np.ones(2), np.ones(3)) == 1.0
+@pytest.mark.parametrize("shared", [0.2, 0.7, 1.0])
+def test_the_members_own_error_is_found_where_it_is_known(shared):
+    pairs, rows, scores = known_members(shared=shared)
+    assert _own_error(pairs, rows, scores) == pytest.approx(1 - shared, abs=0.04)
+    # the bound of 4 on a row takes a little off where members differ most
+    assert np.mean(pairs.apart) == pytest.approx(1 - shared, abs=0.05)
+
+
+def test_regions_say_how_far_members_are_apart():
+    rng = np.random.default_rng(0)
+    n = 8000
+    leaf = rng.integers(0, 2, n)
+    means = np.where(leaf == 0, 0.1, 0.5) ** 0.5 * rng.normal(size=(2, n))
+    apart = _apart(Pairs(np.arange(n), means, np.ones((2, n))), leaf, np.ones(n), 2)
+    # half a 'prior' of 200 rows at the average of both
+    expected = (4000 * np.array([0.1, 0.5]) + 200 * 0.3) / 4200
+    np.testing.assert_allclose(apart, expected, atol=0.05)
 
 
 def test_the_papers_ensemble_is_a_mixture_of_normals(data):

@@ -30,14 +30,15 @@ class USNRTEnsemble(CalibratedRegressor):
     r"""An ensemble of trees, each with its own seed and its own held-out rows.
 
     Every row is held out by one member at least, so every row trains and every row has an error that its member did
-    not learn from: those errors calibrate the ensemble as a whole. The mean of the members errs less than one of them
-    does. With v the members' variance (noise and their own error), s² the variance between members, and κ the share of
-    the error that members have in common, the variance of the ensemble is
+    not learn from: those errors calibrate the ensemble as a whole. The mean of M members errs less than one of them
+    does, because a part of each member's error is its own. With v the variance that members state (noise and their
+    own error) and s² the variance between their means, the variance of the ensemble is
 
-    .. math:: κ v + s² / M
+    .. math:: κ v + c s² / M
 
-    where κ = 1 - E[s²] / E[v] is measured, region by region, on rows that two members hold out. The first part is
-    ``aleatoric`` (more members would not take it away), the second ``epistemic``, which grows away from the data.
+    where c and, region by region, κ are measured on rows that two members hold out: how far two members are apart
+    there, and how much less their mean errs than one. The first part is ``aleatoric`` (more members would not take it
+    away), the second ``epistemic``, which grows away from the data.
 
     Parameters
     ----------
@@ -60,7 +61,9 @@ class USNRTEnsemble(CalibratedRegressor):
     tree_ : Tree
         The regions: those of the first member.
     shared_ : ndarray of shape (n_leaves,)
-        κ of each region.
+        κ of each region: the share of a member's variance that all members have in common.
+    own_factor_ : float
+        c, what the variance between members' means is multiplied by.
     calibration_ : Calibration or None
 
     Examples
@@ -129,7 +132,7 @@ class USNRTEnsemble(CalibratedRegressor):
         )  # fmt: skip
         self.members_ = [member.model for member in fitted]
         self.calibration_ = None
-        self.shared_ = np.ones(self.tree_.n_leaves)
+        self.shared_, self.own_factor_ = np.ones(self.tree_.n_leaves), 1.0
         self.tree_.residual_mean *= self.target_std_
         self.tree_.residual_std *= self.target_std_
         if recipe.calibration is not None and held_out.any():
@@ -145,9 +148,12 @@ class USNRTEnsemble(CalibratedRegressor):
         known = np.flatnonzero(np.isfinite(scores))
         leaf = self.tree_.leaf_of(table.raw)
         pairs = self._pairs(table, held_out)
-        self.shared_ = _shared_error(pairs, leaf, table.weight, self.tree_.n_leaves)
-        scores = scores[known] * _joint_stretch(pairs, leaf, table, self.shared_, scores)
-        self.calibration_ = Calibration.from_scores(scores, leaf[known], table.weight[known], self.tree_, by)
+        if len(pairs.rows):
+            apart = _apart(pairs, leaf, table.weight, self.tree_.n_leaves)
+            own = _own_error(pairs, table, scores)
+            self.own_factor_ = own / max(float(np.average(pairs.apart, weights=table.weight[pairs.rows])), 1e-12)
+            self.shared_ = np.clip(1.0 - self.own_factor_ * apart, 0.05, 1.0)
+        self.calibration_ = Calibration.from_scores(scores[known], leaf[known], table.weight[known], self.tree_, by)
 
     def _pairs(self, table: TrainingTable, held_out: NDArray[np.bool_]) -> "Pairs":
         """Means and variances of the two members that both do not know a row."""
@@ -183,7 +189,7 @@ class USNRTEnsemble(CalibratedRegressor):
         """Leaf, mean, aleatoric and epistemic variance."""
         leaf = self.tree_.leaf_of(raw)
         means, variances = self._members_moments(raw)
-        epistemic = means.var(axis=1, ddof=1) / self.n_members
+        epistemic = self.own_factor_ * means.var(axis=1, ddof=1) / self.n_members
         return leaf, means.mean(axis=1), self.shared_[leaf] * variances.mean(axis=1), epistemic
 
     def _moments(self, raw: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
@@ -216,45 +222,38 @@ class Pairs:
     variances: NDArray[np.float64]
 
     @property
-    def between(self) -> NDArray[np.float64]:
-        """Variance between members, on average: half the squared difference of two."""
-        return (self.means[0] - self.means[1]) ** 2 / 2
+    def apart(self) -> NDArray[np.float64]:
+        """Variance between members (half the squared difference of two) as a share of a member's variance.
+
+        No row may speak for many: noise-free corners must not drown the rest.
+        """
+        between = (self.means[0] - self.means[1]) ** 2 / 2
+        return np.minimum(between / self.variances.mean(axis=0), 4.0)
 
 
-def _shared_error(
-    pairs: Pairs, leaf: NDArray[np.int64], weight: NDArray[np.float64], n_leaves: int
-) -> NDArray[np.float64]:
-    """The share of their error that members have in common, by region."""
-    if len(pairs.rows) == 0:
-        return np.ones(n_leaves)
-    # A ratio a row, and no row may speak for many: noise-free corners must not drown the rest.
-    ratio = np.minimum(pairs.between / pairs.variances.mean(axis=0), 4.0)
+def _apart(pairs: Pairs, leaf: NDArray[np.int64], weight: NDArray[np.float64], n_leaves: int) -> NDArray[np.float64]:
+    """How far members are apart in each region; regions with few rows lean on the whole table."""
     weight, leaf = weight[pairs.rows], leaf[pairs.rows]
-    everywhere = np.average(ratio, weights=weight)
+    everywhere = np.average(pairs.apart, weights=weight)
     here = np.bincount(leaf, weights=weight, minlength=n_leaves)
-    sums = np.bincount(leaf, weights=weight * ratio, minlength=n_leaves)
-    return np.clip(1.0 - (sums + PRIOR_ROWS * everywhere) / (here + PRIOR_ROWS), 0.05, 1.0)
+    sums = np.bincount(leaf, weights=weight * pairs.apart, minlength=n_leaves)
+    return (sums + PRIOR_ROWS * everywhere) / (here + PRIOR_ROWS)
 
 
-def _joint_stretch(
-    pairs: Pairs,
-    leaf: NDArray[np.int64],
-    table: TrainingTable,
-    shared: NDArray[np.float64],
-    scores: NDArray[np.float64],
-) -> float:
-    """How much wider or narrower the scores of two members together are than those of one.
+def _own_error(pairs: Pairs, table: TrainingTable, scores: NDArray[np.float64]) -> float:
+    """The share of a member's squared error that is its own, and that the mean of many members would not have.
 
-    Variances of several members, averaged, are better than those of one; the scores of single rows know nothing of
-    it, the rows that two members hold out do.
+    If it is rho, the mean of two members errs 1 - rho / 2 times as much as one; the rows that two members hold out
+    show by how much. Large errors are left out of the comparison: they are common to all members, and few.
     """
-    if len(pairs.rows) == 0:
-        return 1.0
-    variance = shared[leaf[pairs.rows]] * pairs.variances.mean(axis=0) + pairs.between / 2
-    joint = np.abs(table.y[pairs.rows] - pairs.means.mean(axis=0)) / np.sqrt(variance)
-    weight = table.weight[pairs.rows]
-    single = np.average(np.abs(scores[pairs.rows]), weights=weight)
-    return float(np.average(joint, weights=weight) / single) if single > 0 else 1.0
+    joint = np.abs(table.y[pairs.rows] - pairs.means.mean(axis=0)) / np.sqrt(pairs.variances.mean(axis=0))
+    single = np.abs(scores[pairs.rows])
+
+    def core(values: NDArray[np.float64]) -> float:
+        return float(values[values <= np.quantile(values, 0.9)].mean())
+
+    ratio = core(joint) / max(core(single), 1e-12)
+    return float(np.clip(2.0 * (1.0 - ratio**2), 0.0, 0.95))
 
 
 def draw_folds(n_rows: int, n_members: int, rng: np.random.Generator) -> NDArray[np.bool_]:
