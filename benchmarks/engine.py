@@ -10,8 +10,8 @@ os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
 import time
 
 import numpy as np
-from peer_torch import make_network, squared_error, torch
 
+from peer_torch import make_network, squared_error, torch
 from usnrt.nn import losses
 from usnrt.nn.device import Table
 from usnrt.nn.mlp import MLP
@@ -76,7 +76,9 @@ def main():
         y = np.sin(x[:, 0]) + x[:, 1] * x[:, 2]
         mine, peer = ours(x, y, d), theirs(x, y, d)
         flop = 6 * BATCH * (d * 8 * d + 8 * d * 4 * d + 4 * d)
-        print(f"d = {d}: PyTorch eager {peer * 1e6:.0f} us a step, ours {mine * 1e6:.0f} us ({flop / mine / 1e9:.0f} GFLOP/s, {flop / mine / 1e9 / peak:.0%} of the large product)")
+        print(
+            f"d = {d}: PyTorch eager {peer * 1e6:.0f} us a step, ours {mine * 1e6:.0f} us ({flop / mine / 1e9:.0f} GFLOP/s, {flop / mine / 1e9 / peak:.0%} of the large product)"
+        )
         ratios.append(f"{peer / mine:.1f}x at d = {d} (goal {goal}x)")
     print("ratio: " + ", ".join(ratios))
 

@@ -4,6 +4,7 @@ PyTorch is no dependency of usnrt; install it for these benchmarks with ``pip in
 """
 
 import copy
+import itertools
 import sys
 
 import numpy as np
@@ -17,7 +18,7 @@ except ImportError:
 def make_network(sizes, activation=torch.nn.ReLU, softplus=False):
     """A multilayer perceptron with Xavier weights."""
     layers = []
-    for n_in, n_out in zip(sizes[:-1], sizes[1:]):
+    for n_in, n_out in itertools.pairwise(sizes):
         layer = torch.nn.Linear(n_in, n_out)
         torch.nn.init.xavier_normal_(layer.weight)
         torch.nn.init.zeros_(layer.bias)

@@ -188,8 +188,8 @@ class Inheriting:
                 )  # fmt: skip
                 name = f"variance {'AB'[which]}"
                 params, node.history[name] = train(
-                    self.variance_network, robust_scale_nll, params, self.device_table, squared, table.weight, own, other,
-                    how, rng, self.progress.reporter(node.name, len(node.rows), name), judge_start=True,
+                    self.variance_network, robust_scale_nll, params, self.device_table, squared, table.weight,
+                    own, other, how, rng, self.progress.reporter(node.name, len(node.rows), name), judge_start=True,
                 )  # fmt: skip
             tuned.append(params)
         return tuned[0], tuned[1]
