@@ -76,8 +76,10 @@ def main():
         y = np.sin(x[:, 0]) + x[:, 1] * x[:, 2]
         mine, peer = ours(x, y, d), theirs(x, y, d)
         flop = 6 * BATCH * (d * 8 * d + 8 * d * 4 * d + 4 * d)
+        speed = flop / mine / 1e9
         print(
-            f"d = {d}: PyTorch eager {peer * 1e6:.0f} us a step, ours {mine * 1e6:.0f} us ({flop / mine / 1e9:.0f} GFLOP/s, {flop / mine / 1e9 / peak:.0%} of the large product)"
+            f"d = {d}: PyTorch eager {peer * 1e6:.0f} us a step, ours {mine * 1e6:.0f} us "
+            f"({speed:.0f} GFLOP/s, {speed / peak:.0%} of the large product)"
         )
         ratios.append(f"{peer / mine:.1f}x at d = {d} (goal {goal}x)")
     print("ratio: " + ", ".join(ratios))
