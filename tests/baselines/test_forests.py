@@ -47,7 +47,7 @@ def test_std_equals_a_loop_over_the_trees(sklearn_forest, min_variance, data):
 @pytest.mark.parametrize(("ours", "native"), BOTH)
 def test_the_model_answers_what_sklearns_forest_answers(ours, native, data):
     x, y = data
-    model = ours(n_estimators=10, random_state=0).fit(x, y)
+    model = ours(n_estimators=10, calibrate=False, random_state=0).fit(x, y)
     mean, std = model.predict(x, return_std=True)
     table = model._training_table(x, y, None)
     seed = int(np.random.RandomState(0).randint(2**31 - 1))
@@ -122,7 +122,33 @@ def test_the_papers_recipe():
         "max_features": (0.3, 0.5, 0.7, 0.9),
     }
     model = RandomForestVarianceRegressor.paper(n_jobs=1)
-    assert (model.search, model.min_variance, model.min_samples_leaf, model.n_jobs) == (True, 0.0, 1, 1)
+    assert (model.search, model.calibrate, model.min_variance) == (True, False, 0.0)
+    assert (model.min_samples_leaf, model.n_jobs) == (1, 1)
+
+
+@pytest.mark.parametrize("ours", [ours for ours, _ in BOTH])
+def test_calibration_stretches_to_the_likelihood_of_held_out_rows(ours):
+    train, fresh = (make_heteroscedastic("smooth", 2000, 3, random_state=seed) for seed in (0, 1))
+    plain, calibrated = (
+        ours(n_estimators=50, calibrate=on, random_state=0).fit(train.data, train.target) for on in (False, True)
+    )
+    before, after = (model.predict_dist(fresh.data) for model in (plain, calibrated))
+    assert plain.spread_ == 1.0
+    np.testing.assert_allclose(after.mean(), before.mean(), rtol=1e-9)
+    np.testing.assert_allclose(after.std(), before.std() * calibrated.spread_, rtol=1e-9)
+    assert after.logpdf(fresh.target).mean() > before.logpdf(fresh.target).mean()
+
+
+def test_infinite_likelihoods_are_no_sign_of_a_good_forest(monkeypatch):
+    # Leaves that hold one value only have no variance, and are infinitely sure of it.
+    X = np.random.default_rng(0).uniform(size=(400, 1))
+    y = np.where(np.argsort(np.argsort(X[:, 0])) < 200, -1.0, 1.0)
+    monkeypatch.setattr(
+        "usnrt.baselines.forests.SEARCH_GRID", {"n_estimators": (5,), "max_depth": (3, 12), "max_features": (1.0,)}
+    )
+    model = RandomForestVarianceRegressor.paper(random_state=0).fit(X, y)
+    np.testing.assert_array_equal(model.search_["nll"], np.inf)
+    assert model.chosen_["max_depth"] == 3
 
 
 @pytest.mark.parametrize("ours", [ours for ours, _ in BOTH])
@@ -134,11 +160,11 @@ def test_the_number_of_threads_changes_no_bit(ours, data):
 
 def test_no_variance_is_zero_by_default(data):
     # Leaves of equal targets have no variance of their own.
-    x = data[0]
-    model = RandomForestVarianceRegressor(n_estimators=5, random_state=0).fit(x, (x[:, 0] > 0.5).astype(float))
+    x, y = data[0], (data[0][:, 0] > 0.5).astype(float)
+    model = RandomForestVarianceRegressor(n_estimators=5, calibrate=False, random_state=0).fit(x, y)
     assert (model.predict(x, return_std=True)[1] >= 1e-3 * 0.49).all()
-    bare = RandomForestVarianceRegressor(n_estimators=5, min_variance=0.0, random_state=0)
-    assert bare.fit(x, (x[:, 0] > 0.5).astype(float)).predict(x, return_std=True)[1].min() < 1e-9
+    bare = RandomForestVarianceRegressor(n_estimators=5, min_variance=0.0, calibrate=False, random_state=0)
+    assert bare.fit(x, y).predict(x, return_std=True)[1].min() < 1e-9
 
 
 @pytest.mark.parametrize(

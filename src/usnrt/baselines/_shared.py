@@ -23,7 +23,9 @@ from usnrt.base import DistributionalRegressor, TrainingTable
 from usnrt.checks import check_choice, check_flag, check_number, check_running, check_whole
 from usnrt.distributions import Distribution
 from usnrt.nn.device import MARGIN, Table
-from usnrt.nn.mlp import Params, hidden_sizes
+from usnrt.nn.encoding import PiecewiseLinear
+from usnrt.nn.forward import predict
+from usnrt.nn.mlp import MLP, Params, hidden_sizes
 from usnrt.nn.train import History, Training, train
 from usnrt.progress import FitStopped, Progress
 from usnrt.recipe import batch_size_for
@@ -40,6 +42,7 @@ PAPER_TRAINING: dict[str, Any] = {
     "patience": None,
     "schedule": "constant",
     "weight_decay": 0.0,
+    "encoding": None,
     "validation_fraction": 0.2,
     "calibrate": False,
 }
@@ -56,6 +59,10 @@ learning_rate : float, default={model.learning_rate}
         Whether the step size stays or falls to 0 over ``max_epochs``.
     weight_decay : float, default={model.weight_decay}
         Share of each weight, times the step size, that every step takes away (AdamW).
+    encoding : {{"piecewise", None}}, default="piecewise"
+        Whether networks see numbers in quantile bins too, or only as they are.
+    n_bins : int, default={model.n_bins}
+        Number of bins of the encoding.
     validation_fraction : float, default={model.validation_fraction}
         Share of the rows that is held out, for early stopping and for ``calibrate``.
     calibrate : bool, default=True
@@ -117,12 +124,15 @@ class NetworkRegressor(DistributionalRegressor):
     {shared}
     """
 
+    hidden: Sequence[int | str] = (128, 64)
     learning_rate: float = 0.003
     batch_size: int | str = "auto"
     max_epochs: int = 100
     patience: int | None = 20
     schedule: str = "cosine"
-    weight_decay: float = 0.03
+    weight_decay: float = 0.1
+    encoding: str | None = "piecewise"
+    n_bins: int = 16
     validation_fraction: float = 0.2
     calibrate: bool = True
     categorical_features: Any = None
@@ -160,7 +170,6 @@ class NetworkRegressor(DistributionalRegressor):
 
     def _fit(self, table: TrainingTable) -> None:
         how = self._training(table.n_rows)
-        self._check(table)
         self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
         names = self._members()
         # Members share the held-out rows if these calibrate the whole; else each has its own and the whole sees more.
@@ -168,8 +177,12 @@ class NetworkRegressor(DistributionalRegressor):
             draw_validation(np.arange(table.n_rows), self.validation_fraction, self._rng(0, 0 if self.calibrate else i))
             for i in range(len(names))
         ]
+        self.encoding_ = None
+        if self.encoding is not None:
+            self.encoding_ = PiecewiseLinear.fit(table.inputs[splits[0][0]], self.inputs_.numeric_, self.n_bins)
+        self._check(table)
         progress = MemberProgress(self.verbose, self.callbacks, table.n_rows * len(names))
-        inputs = Table(table.inputs)
+        inputs = Table(table.inputs, self.encoding_)
         lessons = [
             Lesson(table, inputs, *rows, how, self._rng(1, i), functools.partial(progress.reporter, name, table.n_rows))
             for i, (name, rows) in enumerate(zip(names, splits))
@@ -211,6 +224,9 @@ class NetworkRegressor(DistributionalRegressor):
         check_whole("patience", self.patience, 1, optional=True)
         check_choice("schedule", self.schedule, ("constant", "cosine"))
         check_number("weight_decay", self.weight_decay, 0, np.inf, include_low=True)
+        if self.encoding is not None:
+            check_choice("encoding", self.encoding, ("piecewise",))
+        check_whole("n_bins", self.n_bins, 1)
         check_number("validation_fraction", self.validation_fraction, 0, 1)
         check_flag("calibrate", self.calibrate)
         check_running(self.n_jobs, self.verbose, self.callbacks)
@@ -224,7 +240,17 @@ class NetworkRegressor(DistributionalRegressor):
             weight_decay=self.weight_decay,
         )
 
+    def _sizes(self, table: TrainingTable, n_outputs: int) -> tuple[int, ...]:
+        """Sizes of all layers of a network, with ``"8d"`` as eight times the number of features."""
+        n_inputs = table.inputs.shape[1] if self.encoding_ is None else self.encoding_.n_outputs
+        return (n_inputs, *hidden_sizes(self.hidden, table.raw.shape[1]), n_outputs)
+
     # -- answers ------------------------------------------------------------------------------------------------
+
+    def _outputs(self, network: MLP, params: Params, inputs: NDArray[np.float32]) -> NDArray[np.float64]:
+        """What a network of the model answers for network inputs."""
+        n_threads = effective_n_jobs(self.n_jobs)
+        return predict(network, params, inputs, n_threads=n_threads, encoding=self.encoding_)
 
     def _distribution(self, raw: NDArray[np.float64]) -> Distribution:
         return stretched(self._of_inputs(self.inputs_.transform(raw)), self.spread_)
@@ -262,13 +288,6 @@ def in_threads(work: Callable[[int], Any], n: int, n_threads: int, progress: Pro
     if causes:
         raise causes[0]
     return results
-
-
-def network_sizes(
-    table: TrainingTable, hidden: Sequence[int | str], n_outputs: int, name: str = "hidden"
-) -> tuple[int, ...]:
-    """Sizes of all layers of a network for a table, with ``"8d"`` as eight times its number of features."""
-    return (table.inputs.shape[1], *hidden_sizes(hidden, table.raw.shape[1], name), n_outputs)
 
 
 def likeliest_spread(dist: Distribution, y: NDArray[np.float64], weight: NDArray[np.float64]) -> float:

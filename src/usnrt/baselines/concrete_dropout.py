@@ -1,6 +1,5 @@
 """Concrete Dropout: MC Dropout that learns its rates, and the noise of each row (Gal, Hron and Kendall 2017)."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -9,7 +8,7 @@ from numpy.typing import NDArray
 
 from usnrt.base import TrainingTable
 from usnrt.baselines._passes import PassesRegressor
-from usnrt.baselines._shared import Lesson, network_sizes
+from usnrt.baselines._shared import Lesson
 from usnrt.checks import check_number, check_whole
 from usnrt.distributions import Normal
 from usnrt.nn.dropout import ConcreteDropoutMLP, ConcretePenalty, heteroscedastic_nll, rate_of
@@ -63,7 +62,6 @@ class ConcreteDropoutRegressor(PassesRegressor):
     (3,)
     """
 
-    hidden: Sequence[int | str] = (128, 64)
     length_scale: float = 1e-4
     weight_decay: float = 0.0  # its prior is one already
 
@@ -72,7 +70,7 @@ class ConcreteDropoutRegressor(PassesRegressor):
     def _check(self, table: TrainingTable) -> None:
         check_number("length_scale", self.length_scale, 0, np.inf)
         check_whole("n_passes", self.n_passes, 2)
-        self.network_ = ConcreteDropoutMLP(network_sizes(table, self.hidden, n_outputs=2))
+        self.network_ = ConcreteDropoutMLP(self._sizes(table, n_outputs=2))
 
     def _learn(self, lesson: Lesson) -> Any:
         return lesson.train(self.network_, heteroscedastic_nll, ConcretePenalty(self.length_scale))

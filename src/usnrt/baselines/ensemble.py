@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.base import TrainingTable
 from usnrt.baselines.hnn import HNNRegressor
 from usnrt.checks import check_whole
 from usnrt.distributions import Distribution, Mixture
@@ -61,11 +60,8 @@ class DeepEnsembleRegressor(HNNRegressor):
 
     _PAPER: ClassVar[dict[str, Any]] = {**HNNRegressor._PAPER, "n_members": 5}
 
-    def _check(self, table: TrainingTable) -> None:
-        check_whole("n_members", self.n_members, 1)
-        super()._check(table)
-
     def _members(self) -> list[str]:
+        check_whole("n_members", self.n_members, 1)
         return [f"member {index + 1}" for index in range(self.n_members)]
 
     def _keep(self, learnt: list[Any]) -> None:

@@ -1,19 +1,16 @@
 """Deep evidential regression: one pass of one network gives noise and ignorance (Amini et al. 2020)."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from usnrt.base import TrainingTable
-from usnrt.baselines._shared import Lesson, NetworkRegressor, network_sizes
+from usnrt.baselines._shared import Lesson, NetworkRegressor
 from usnrt.checks import check_number
 from usnrt.distributions import StudentT
 from usnrt.nn.evidential import EvidentialLoss, nig_parameters, softplus
-from usnrt.nn.forward import predict
 from usnrt.nn.mlp import MLP, Params
 
 
@@ -62,20 +59,19 @@ class EvidentialRegressor(NetworkRegressor):
     ['aleatoric', 'epistemic', 'total']
     """
 
-    hidden: Sequence[int | str] = (128, 64)
     lam: float = 0.01
 
     _PAPER: ClassVar[dict[str, Any]] = {"hidden": ("8d", "4d"), "lam": 0.01}
 
     def _check(self, table: TrainingTable) -> None:
         check_number("lam", self.lam, 0, np.inf, include_low=True)
-        self.network_ = MLP(network_sizes(table, self.hidden, n_outputs=4), "relu", "linear")
+        self.network_ = MLP(self._sizes(table, n_outputs=4), "relu", "linear")
 
     def _learn(self, lesson: Lesson) -> Params:
         return lesson.train(self.network_, EvidentialLoss(self.lam))
 
     def _of_inputs(self, inputs: NDArray[np.float32]) -> StudentT:
-        outputs = predict(self.network_, self.params_, inputs, n_threads=effective_n_jobs(self.n_jobs))
+        outputs = self._outputs(self.network_, self.params_, inputs)
         gamma, nu, alpha, beta = nig_parameters(outputs, softplus)
         scale = np.sqrt(beta * (1.0 + nu) / (nu * alpha))
         noise = beta / (alpha - 1.0)

@@ -13,9 +13,10 @@ from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 from sklearn.utils import check_random_state
 
 from usnrt.base import DistributionalRegressor, TrainingTable
-from usnrt.baselines._trees import FlatForest
+from usnrt.baselines._shared import MIN_ROWS_TO_CALIBRATE, likeliest_spread, stretched
+from usnrt.baselines._trees import NO_LIMIT, FlatForest
 from usnrt.checks import check_flag, check_number, check_running, check_whole
-from usnrt.distributions import Normal
+from usnrt.distributions import Distribution, Normal
 from usnrt.progress import Progress
 from usnrt.rows import draw_validation
 from usnrt.table import Table
@@ -44,8 +45,11 @@ n_estimators : int, default=200
         of held-out rows, and then to fit to all rows with them. Of the 80 combinations only 4 forests are grown:
         the first 50 trees of a forest of 200 are a forest of 50, and trees cut off at depth 4 are distributed like
         trees grown to depth 4, because a split is drawn without looking at what is below.
+    calibrate : bool, default=True
+        Whether to stretch all distributions about their means by the one factor that makes held-out rows most likely
+        under a forest grown on the others.
     validation_fraction : float, default=0.2
-        Share of the rows that ``search`` holds out.
+        Share of the rows that ``search`` and ``calibrate`` hold out; the forest is then grown on all rows.
     categorical_features : list of names or positions, or bool mask, default=None
         Columns of whole numbers that are codes of categories. Text and category columns are found by themselves.
     random_state : int, RandomState or None, default=None
@@ -78,9 +82,10 @@ class ForestRegressor(DistributionalRegressor):
     n_estimators: int = 200
     max_depth: int | None = None
     max_features: float = 0.5
-    min_samples_leaf: int = 5
+    min_samples_leaf: int = 2
     min_variance: float = 1e-6
     search: bool = False
+    calibrate: bool = True
     validation_fraction: float = 0.2
     categorical_features: Any = None
     random_state: Any = None
@@ -96,7 +101,7 @@ class ForestRegressor(DistributionalRegressor):
     @classmethod
     def paper(cls, **changes: Any) -> Self:
         """The recipe of the USNRT paper: a search over its grid; ``changes`` are parameters to set otherwise."""
-        return cls(**{"search": True, "min_samples_leaf": 1, "min_variance": 0.0, **changes})
+        return cls(**{"search": True, "min_samples_leaf": 1, "min_variance": 0.0, "calibrate": False, **changes})
 
     def _fit(self, table: TrainingTable) -> None:
         check_whole("n_estimators", self.n_estimators, 1)
@@ -105,15 +110,18 @@ class ForestRegressor(DistributionalRegressor):
         check_whole("min_samples_leaf", self.min_samples_leaf, 1)
         check_number("min_variance", self.min_variance, 0, np.inf, include_low=True)
         check_flag("search", self.search)
+        check_flag("calibrate", self.calibrate)
         check_number("validation_fraction", self.validation_fraction, 0, 1)
         check_running(self.n_jobs, self.verbose, None)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         progress = Progress(self.verbose)
         self.chosen_ = {name: getattr(self, name) for name in SEARCH_GRID}
+        self.spread_ = 1.0
         if self.search:
-            self.search_ = self._search(table, seed, progress)
-            best = int(np.argmin(self.search_["nll"]))
-            self.chosen_ = {name: self.search_[name][best].item() for name in SEARCH_GRID}
+            self.chosen_, self.spread_, self.search_ = self._judge(table, SEARCH_GRID, seed, progress)
+        elif self.calibrate:
+            only = {name: (value,) for name, value in self.chosen_.items()}
+            self.spread_ = self._judge(table, only, seed, progress)[1]
         start = time.monotonic()
         self.forest_ = FlatForest.of(self._grow(table, np.arange(table.n_rows), seed, **self.chosen_))
         progress.node_done("forest", table.n_rows, f"grown in {time.monotonic() - start:.1f} s", is_leaf=False)
@@ -125,31 +133,47 @@ class ForestRegressor(DistributionalRegressor):
         forest.fit(table.inputs[rows], table.y[rows], sample_weight=table.weight[rows])
         return forest.estimators_
 
-    def _search(self, table: TrainingTable, seed: int, progress: Progress) -> Table:
-        """Negative log-likelihood of held-out rows for every combination of the grid, one row each."""
+    def _judge(
+        self, table: TrainingTable, grid: dict[str, tuple[Any, ...]], seed: int, progress: Progress
+    ) -> tuple[dict[str, Any], float, Table]:
+        """Grow forests on some rows and judge all combinations of a grid by the likelihood of the others.
+
+        Returns the best combination, the spread that suits it, and the negative log-likelihood of each.
+        """
         rows, held_out = draw_validation(np.arange(table.n_rows), self.validation_fraction, np.random.default_rng(seed))
         held_out = held_out if len(held_out) else rows
-        counts, depths = SEARCH_GRID["n_estimators"], SEARCH_GRID["max_depth"]
-        found: list[tuple[int, int, float, float]] = []
-        for share in SEARCH_GRID["max_features"]:
+        y, weight = table.y[held_out], table.weight[held_out]
+        counts, depths = grid["n_estimators"], grid["max_depth"]
+        found: list[dict[str, Any]] = []
+        for share in grid["max_features"]:
             trees = self._grow(table, rows, seed, n_estimators=counts[-1], max_depth=depths[-1], max_features=share)
-            moments = FlatForest.of(trees).moments(
-                table.inputs[held_out], self.min_variance, depths, counts, effective_n_jobs(self.n_jobs)
-            )
+            forest, limits = FlatForest.of(trees), [NO_LIMIT if depth is None else depth for depth in depths]
+            moments = forest.moments(table.inputs[held_out], self.min_variance, limits, counts, self._n_threads)
             for (i, depth), (j, count) in itertools.product(enumerate(depths), enumerate(counts)):
-                mean, within, between = moments[i, j]
-                log_density = Normal(mean, np.sqrt(within + between)).logpdf(table.y[held_out])
-                found.append((count, depth, share, -float(np.average(log_density, weights=table.weight[held_out]))))
-            outcome = f"best NLL so far {min(entry[3] for entry in found):.4f}"
-            progress.node_done(f"max_features={share}", len(rows), outcome, is_leaf=False)
-        return Table({name: [f[i] for f in found] for i, name in enumerate([*SEARCH_GRID, "nll"])})
+                dist = _normal(*moments[i, j])
+                nll = -float(np.average(dist.logpdf(y), weights=weight))
+                tried = {"n_estimators": count, "max_depth": depth, "max_features": share}
+                # A variance of 0 makes the likelihood infinite or nothing: no sign of a good forest.
+                found.append({**tried, "nll": nll if np.isfinite(nll) else np.inf, "dist": dist})
+            best = min(found, key=lambda entry: entry["nll"])
+            progress.node_done(f"max_features={share}", len(rows), f"best NLL so far {best['nll']:.4f}", is_leaf=False)
+        enough = self.calibrate and len(held_out) >= MIN_ROWS_TO_CALIBRATE
+        spread = likeliest_spread(best["dist"], y, weight) if enough else 1.0
+        table_of_all = Table({name: [entry[name] for entry in found] for name in [*grid, "nll"]})
+        return {name: best[name] for name in grid}, spread, table_of_all
 
-    def _distribution(self, raw: NDArray[np.float64]) -> Normal:
-        inputs = self.inputs_.transform(raw)
-        mean, within, between = self.forest_.moments(
-            inputs, self.min_variance, n_threads=effective_n_jobs(self.n_jobs)
-        )[0, 0]
-        return Normal(mean, np.sqrt(within + between)).with_parts(within, between)
+    @property
+    def _n_threads(self) -> int:
+        return int(effective_n_jobs(self.n_jobs))
+
+    def _distribution(self, raw: NDArray[np.float64]) -> Distribution:
+        moments = self.forest_.moments(self.inputs_.transform(raw), self.min_variance, n_threads=self._n_threads)
+        return stretched(_normal(*moments[0, 0]), self.spread_)
+
+
+def _normal(mean: NDArray[np.float64], within: NDArray[np.float64], between: NDArray[np.float64]) -> Normal:
+    """The law of total variance: what the leaves hold and what the trees disagree on."""
+    return Normal(mean, np.sqrt(within + between)).with_parts(within, between)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -171,6 +195,8 @@ class RandomForestVarianceRegressor(ForestRegressor):
         The trees in flat arrays.
     chosen_ : dict
         ``n_estimators``, ``max_depth`` and ``max_features`` of the forest.
+    spread_ : float
+        What calibration multiplies standard deviations by.
     search_ : Table
         With ``search=True``, the held-out negative log-likelihood ``nll`` of every combination.
 
@@ -211,6 +237,8 @@ class ExtraTreesVarianceRegressor(ForestRegressor):
         The trees in flat arrays.
     chosen_ : dict
         ``n_estimators``, ``max_depth`` and ``max_features`` of the forest.
+    spread_ : float
+        What calibration multiplies standard deviations by.
     search_ : Table
         With ``search=True``, the held-out negative log-likelihood ``nll`` of every combination.
 
@@ -227,5 +255,7 @@ class ExtraTreesVarianceRegressor(ForestRegressor):
     >>> model.predict_quantiles(data.data, [0.1, 0.9]).shape
     (500, 2)
     """
+
+    max_features: float = 1.0  # the thresholds are random enough
 
     _FOREST: ClassVar[type] = ExtraTreesRegressor

@@ -1,20 +1,19 @@
 """HNN: a mean network and a variance network, trained in turns (Skafte et al. 2019; the USNRT paper's HNN)."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from usnrt.base import TrainingTable
-from usnrt.baselines._shared import Lesson, NetworkRegressor, network_sizes
+from usnrt.baselines._shared import MIN_ROWS_TO_CALIBRATE, Lesson, NetworkRegressor
 from usnrt.checks import check_whole
 from usnrt.distributions import Normal
-from usnrt.nn.alternate import train_alternately
-from usnrt.nn.forward import predict
+from usnrt.nn.alternate import MeanAndVariance, train_alternately
+from usnrt.nn.losses import variance_nll
 from usnrt.nn.mlp import MLP, Params
+from usnrt.nn.train import train
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -25,6 +24,7 @@ class HNNRegressor(NetworkRegressor):
 
     The mean network learns by least squares, the variance network from its residuals by likelihood; then each once
     more with the other held fixed. The variance is noise only: the model does not know how unsure it is of itself.
+    With ``calibrate`` the variance network also learns from held-out rows, where residuals have their true size.
 
     Parameters
     ----------
@@ -58,32 +58,46 @@ class HNNRegressor(NetworkRegressor):
     (3, 2)
     """
 
-    hidden: Sequence[int | str] = (128, 64)
     n_alternations: int = 2
 
     _PAPER: ClassVar[dict[str, Any]] = {"hidden": ("8d", "4d"), "n_alternations": 2}
 
     def _check(self, table: TrainingTable) -> None:
         check_whole("n_alternations", self.n_alternations, 1)
-        sizes = network_sizes(table, self.hidden, n_outputs=1)
+        sizes = self._sizes(table, n_outputs=1)
         self.networks_ = (MLP(sizes, "relu", "linear"), MLP(sizes, "tanh", "softplus"))
 
     def _learn(self, lesson: Lesson) -> tuple[Params, Params]:
         pair = train_alternately(
             self.networks_, lesson.inputs, lesson.table.inputs, lesson.table.y, lesson.table.weight,
             lesson.train_rows, lesson.valid_rows, lesson.how, lesson.rng,
-            n_alternations=self.n_alternations,
+            n_alternations=self.n_alternations, encoding=self.encoding_,
             on_epoch=lambda name, *state: lesson.report(name)(*state),
         )  # fmt: skip
         lesson.history |= pair.history
-        return pair.mean, pair.variance
+        return pair.mean, self._corrected(pair, lesson) if self.calibrate else pair.variance
+
+    def _corrected(self, pair: MeanAndVariance, lesson: Lesson) -> Params:
+        """The variance network trained on with residuals of held-out rows, which the mean network does not remember.
+
+        Half of these rows train, the others judge; where they see no gain the network stays as it was.
+        """
+        table, rows = lesson.table, lesson.rng.permutation(lesson.valid_rows)
+        if len(rows) < MIN_ROWS_TO_CALIBRATE:
+            return pair.variance
+        squared_residual = np.zeros(table.n_rows)
+        squared_residual[rows] = (table.y[rows] - self._outputs(self.networks_[0], pair.mean, table.inputs[rows])) ** 2
+        how = replace(lesson.how, learning_rate=lesson.how.learning_rate / 3.0)
+        name, half = "variance held-out", len(rows) // 2
+        params, lesson.history[name] = train(
+            self.networks_[1], variance_nll, pair.variance, lesson.inputs, squared_residual, table.weight,
+            np.sort(rows[half:]), np.sort(rows[:half]), how, lesson.rng, lesson.report(name), judge_start=True,
+        )  # fmt: skip
+        return params
 
     def _of_inputs(self, inputs: NDArray[np.float32]) -> Normal:
         return self._normal(self.params_, inputs)
 
     def _normal(self, params: tuple[Params, Params], inputs: NDArray[np.float32]) -> Normal:
-        n_threads = effective_n_jobs(self.n_jobs)
-        mean, variance = (
-            predict(network, weights, inputs, n_threads=n_threads) for network, weights in zip(self.networks_, params)
-        )
+        mean, variance = (self._outputs(network, each, inputs) for network, each in zip(self.networks_, params))
         return Normal(mean, np.sqrt(variance)).with_parts(variance, None)

@@ -1,6 +1,5 @@
 """MC Dropout: a network with dropout left on is a draw from a posterior (Gal and Ghahramani 2016)."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,7 +9,7 @@ from scipy.optimize import minimize_scalar
 
 from usnrt.base import TrainingTable
 from usnrt.baselines._passes import PassesRegressor
-from usnrt.baselines._shared import Lesson, network_sizes
+from usnrt.baselines._shared import Lesson
 from usnrt.checks import check_flag, check_number, check_whole
 from usnrt.distributions import Normal
 from usnrt.nn.dropout import DropoutMLP
@@ -29,9 +28,9 @@ class MCDropoutRegressor(PassesRegressor):
 
     Parameters
     ----------
-    hidden : sequence of int or str, default=(128, 256, 64)
+    hidden : sequence of int or str, default=(128, 64)
         Hidden layers (ReLU); ``"8d"`` is eight times the number of features. The paper has ("8d", "16d", "4d").
-    rate : float, default=0.1
+    rate : float, default=0.05
         Probability to drop a hidden unit. The paper has 0.5.
     n_passes : int, default=1000
         Passes behind each answer.
@@ -65,8 +64,7 @@ class MCDropoutRegressor(PassesRegressor):
     (True, 1)
     """
 
-    hidden: Sequence[int | str] = (128, 256, 64)
-    rate: float = 0.1
+    rate: float = 0.05
     observation_noise: bool = True
 
     _PAPER: ClassVar[dict[str, Any]] = {
@@ -80,7 +78,7 @@ class MCDropoutRegressor(PassesRegressor):
         check_number("rate", self.rate, 0, 1)
         check_whole("n_passes", self.n_passes, 2)
         check_flag("observation_noise", self.observation_noise)
-        self.network_ = DropoutMLP(network_sizes(table, self.hidden, n_outputs=1), self.rate)
+        self.network_ = DropoutMLP(self._sizes(table, n_outputs=1), self.rate)
 
     def _learn(self, lesson: Lesson) -> Params:
         return lesson.train(self.network_, squared_error)

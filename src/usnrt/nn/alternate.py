@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.nn.device import Table
+from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import predict
 from usnrt.nn.losses import squared_error, variance_nll
 from usnrt.nn.mlp import MLP, Params
@@ -46,6 +47,7 @@ def train_alternately(
     *,
     n_alternations: int = 2,
     start: tuple[Params | None, Params | None] = (None, None),
+    encoding: PiecewiseLinear | None = None,
     on_epoch: Callable[[str, int, float, float], None] | None = None,
 ) -> MeanAndVariance:
     r"""Train a mean network by least squares, a variance network by likelihood, and each again with the other fixed.
@@ -67,6 +69,8 @@ def train_alternately(
         How often each network is trained.
     start : pair of Params or None
         Weights to start from; drawn anew where None.
+    encoding : PiecewiseLinear, default=None
+        The one of the table, if it has one.
     on_epoch : callable, default=None
         Called with the name of the training, epoch, training loss and validation loss.
 
@@ -90,15 +94,19 @@ def train_alternately(
     squared_residual = np.zeros_like(y)
     for turn in range(1, n_alternations + 1):
         pair.mean = run(f"mean {turn}", networks[0], squared_error, pair.mean, y, row_weight)
-        squared_residual[rows] = (y[rows] - predict(networks[0], pair.mean, inputs, rows)) ** 2
+        squared_residual[rows] = (y[rows] - predict(networks[0], pair.mean, inputs, rows, encoding=encoding)) ** 2
         pair.variance = run(f"variance {turn}", networks[1], variance_nll, pair.variance, squared_residual, weight)
         if turn < n_alternations:
-            row_weight = weight * inverse_variance(networks[1], pair.variance, inputs, rows)
+            row_weight = weight * inverse_variance(networks[1], pair.variance, inputs, rows, encoding)
     return pair
 
 
 def inverse_variance(
-    network: MLP, params: Params, inputs: NDArray[np.float32], rows: NDArray[np.intp]
+    network: MLP,
+    params: Params,
+    inputs: NDArray[np.float32],
+    rows: NDArray[np.intp],
+    encoding: PiecewiseLinear | None = None,
 ) -> NDArray[np.float64]:
     """Weights 1 / variance of some rows, averaging 1 over them; 0 for all other rows of the table.
 
@@ -109,12 +117,13 @@ def inverse_variance(
     params : Params
     inputs : ndarray of shape (n_table, n_inputs)
     rows : ndarray of int
+    encoding : PiecewiseLinear, default=None
 
     Returns
     -------
     ndarray of shape (n_table,)
     """
-    variance = predict(network, params, inputs, rows)
+    variance = predict(network, params, inputs, rows, encoding=encoding)
     inverse = 1.0 / np.maximum(variance, MIN_RELATIVE_VARIANCE * np.median(variance))
     weights = np.zeros(len(inputs))
     weights[rows] = inverse / inverse.mean()

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.nn.dropout import LOG_VARIANCE_BOUNDS
+from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import ONE_BLAS_THREAD
 from usnrt.tree._jit import kernel
 
@@ -25,6 +26,7 @@ def predict_passes(
     masks: Sequence[NDArray[np.float32]],
     x: NDArray[np.float32],
     n_threads: int = 1,
+    encoding: PiecewiseLinear | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Mean and variance over all passes, and the mean of the noise that the passes predict.
 
@@ -36,6 +38,8 @@ def predict_passes(
         For each layer the factors of the units that enter it; 0 drops a unit.
     x : ndarray of shape (n, n_inputs), float32
     n_threads : int
+    encoding : PiecewiseLinear, default=None
+        What turns ``x`` into what the network sees.
 
     Returns
     -------
@@ -60,8 +64,9 @@ def predict_passes(
 
     def answer(start: int) -> None:
         stop = min(start + CHUNK, len(x))
-        chunk = np.zeros((x.shape[1], CHUNK), dtype=np.float32)
-        chunk[:, : stop - start] = x[start:stop].T
+        seen = x[start:stop] if encoding is None else encoding(x[start:stop])
+        chunk = np.zeros((seen.shape[1], CHUNK), dtype=np.float32)
+        chunk[:, : stop - start] = seen.T
         moments[:, start:stop] = _moments(weights, biases, masks, chunk, *LOG_VARIANCE_BOUNDS)[:, : stop - start]
 
     with ONE_BLAS_THREAD, ThreadPoolExecutor(n_threads) as pool:

@@ -1,0 +1,266 @@
+"""What the network models promise: accuracy where the truth is known, seeds, threads, warnings, recipes."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from usnrt import baselines
+from usnrt.baselines._shared import PAPER_TRAINING, likeliest_spread, stretched
+from usnrt.baselines.mc_dropout import likeliest_noise
+from usnrt.datasets import make_heteroscedastic
+from usnrt.distributions import Mixture, Normal, StudentT
+
+NETWORKS = {
+    "hnn": baselines.HNNRegressor,
+    "ensemble": baselines.DeepEnsembleRegressor,
+    "mc dropout": baselines.MCDropoutRegressor,
+    "concrete dropout": baselines.ConcreteDropoutRegressor,
+    "evidential": baselines.EvidentialRegressor,
+}
+SMALL = {"hidden": (32, 16), "max_epochs": 60, "learning_rate": 0.01, "random_state": 0}
+FEWER = {"ensemble": {"n_members": 3}, "mc dropout": {"n_passes": 100}, "concrete dropout": {"n_passes": 100}}
+
+
+def small(name, **changes):
+    return NETWORKS[name](**{**SMALL, **FEWER.get(name, {}), **changes})
+
+
+@pytest.fixture(scope="module")
+def smooth():
+    return make_heteroscedastic("smooth", 3000, 3, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def fitted(smooth):
+    models = {}
+
+    def fit(name):
+        if name not in models:
+            models[name] = small(name).fit(smooth.data, smooth.target)
+        return models[name]
+
+    return fit
+
+
+# Error of the mean in units of the noise; error of the logarithm of the std. MC dropout knows one noise for all rows.
+@pytest.mark.parametrize(
+    ("name", "mean_error", "log_std_error"),
+    [
+        ("hnn", 0.35, 0.25),
+        ("ensemble", 0.25, 0.25),
+        ("mc dropout", 0.7, 1.0),
+        ("concrete dropout", 0.35, 0.25),
+        ("evidential", 0.35, 0.3),
+    ],
+)
+def test_mean_and_std_of_a_known_truth_are_learnt(name, mean_error, log_std_error, fitted):
+    fresh = make_heteroscedastic("smooth", 2000, 3, random_state=1)
+    mean, std = fitted(name).predict(fresh.data, return_std=True)
+    true_mean, true_std = fresh.truth.mean(fresh.data), fresh.truth.std(fresh.data)
+    assert np.sqrt(np.mean(((mean - true_mean) / true_std) ** 2)) < mean_error
+    assert np.sqrt(np.mean(np.log(std / true_std) ** 2)) < log_std_error
+    covered = fitted(name).predict_interval(fresh.data, 0.9)
+    inside = (covered[:, 0] <= fresh.target) & (fresh.target <= covered[:, 1])
+    assert inside.mean() == pytest.approx(0.9, abs=0.03)
+
+
+def test_epistemic_variance_grows_away_from_the_data():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (1000, 1))
+    model = small("ensemble").fit(X, np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=1000))
+    near, far, farther = (model.predict_variance([[x], [-x]])["epistemic"].mean() for x in (0.5, 1.6, 2.6))
+    assert far > 2 * near
+    assert farther > far
+
+
+def test_more_rows_mean_smaller_rates_and_less_doubt():
+    few, many = (make_heteroscedastic("smooth", n, 3, random_state=0) for n in (100, 3000))
+    models = [small("concrete dropout", calibrate=False).fit(data.data, data.target) for data in (few, many)]
+    assert models[1].rates_.mean() < models[0].rates_.mean()
+    doubt = [model.predict_variance(many.data)["epistemic"].mean() for model in models]
+    assert doubt[1] < doubt[0]
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_parts_of_the_variance(name, fitted, smooth):
+    parts = fitted(name).predict_variance(smooth.data[:50])
+    if name == "hnn":
+        assert np.isnan(parts["epistemic"]).all()
+        np.testing.assert_allclose(parts["aleatoric"], parts["total"], rtol=1e-12)
+    else:
+        np.testing.assert_allclose(parts["aleatoric"] + parts["epistemic"], parts["total"], rtol=1e-9)
+        assert (parts["epistemic"] > 0).all()
+
+
+def test_families_of_the_answers(fitted, smooth):
+    kinds = {name: type(fitted(name).predict_dist(smooth.data[:2])) for name in NETWORKS}
+    assert kinds == {
+        "hnn": Normal, "ensemble": Mixture, "mc dropout": Normal, "concrete dropout": Normal, "evidential": StudentT,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_seed_fixes_every_bit_whatever_the_number_of_threads(name, smooth):
+    data = smooth.data[:200], smooth.target[:200]
+    answers = [
+        small(name, max_epochs=3, n_jobs=n_jobs, random_state=seed).fit(*data).predict_dist(smooth.data[:600])
+        for n_jobs, seed in ((1, 0), (2, 0), (1, 1))
+    ]
+    np.testing.assert_array_equal(answers[0].mean(), answers[1].mean())
+    np.testing.assert_array_equal(answers[0].std(), answers[1].std())
+    assert (answers[0].mean() != answers[2].mean()).any()
+
+
+@pytest.mark.parametrize("name", ["mc dropout", "concrete dropout"])
+def test_a_rows_answer_does_not_depend_on_its_company(name, fitted, smooth):
+    together = fitted(name).predict(smooth.data[:300], return_std=True)
+    alone = fitted(name).predict(smooth.data[280:281], return_std=True)
+    assert (alone[0][0], alone[1][0]) == (together[0][280], together[1][280])
+
+
+@pytest.mark.parametrize("name", ["concrete dropout", "evidential"])
+@pytest.mark.parametrize("scale", [1e-200, 1e-6, 1e6, 1e120])
+def test_answers_are_finite_whatever_the_scale_of_the_target(name, scale, smooth):
+    data = smooth.data[:300], smooth.target[:300] * scale
+    model = small(name, max_epochs=5).fit(*data)
+    far = np.vstack([smooth.data[:50], 1e300 * np.ones((1, 3)), -1e300 * np.ones((1, 3))])
+    mean, std = model.predict(far, return_std=True)
+    assert np.isfinite(mean).all()
+    assert np.isfinite(std).all()
+    assert (std > 0).all()
+    assert np.corrcoef(mean[:50] / scale, smooth.truth.mean(smooth.data[:50]))[0, 1] > 0.7
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_run_that_diverges_keeps_good_weights_and_warns_once(name, smooth):
+    model = small(name, learning_rate=1e30, schedule="constant", max_epochs=5)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(smooth.data[:300], smooth.target[:300])
+    messages = [str(w.message) for w in caught if issubclass(w.category, ConvergenceWarning)]
+    assert len(messages) == 1
+    assert messages[0].startswith(f"{type(model).__name__}: the loss became NaN or infinite in ")
+    assert messages[0].endswith("A smaller learning_rate may help, it was: learning_rate=1e+30")
+    mean, std = model.predict(smooth.data, return_std=True)
+    assert np.isfinite(mean).all()
+    assert np.isfinite(std).all()
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_callbacks_see_every_epoch_and_may_stop_the_fit(name, smooth):
+    seen = []
+    data = smooth.data[:200], smooth.target[:200]
+    model = small(name, max_epochs=2, callbacks=[seen.append]).fit(*data)
+    epochs = sum(len(course.train_loss) for trainings in model.history_.values() for course in trainings.values())
+    assert len(seen) == epochs > 0
+    assert {event.node for event in seen} == set(model.history_)
+
+    def refuse(event):
+        raise RuntimeError(f"enough at {event.epoch}")
+
+    before = model.predict(smooth.data[:5])
+    with pytest.raises(RuntimeError, match="^enough at 0$"):
+        model.set_params(callbacks=[refuse], n_jobs=2).fit(*data)
+    np.testing.assert_array_equal(model.predict(smooth.data[:5]), before)
+
+
+def test_verbose_tells_of_every_member(smooth, capsys):
+    small("ensemble", max_epochs=1, verbose=1, n_jobs=1).fit(smooth.data[:100], smooth.target[:100])
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:3] == [f"member {i} (100 rows): trained" for i in (1, 2, 3)]
+    assert lines[3].startswith("fitted in ")
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        ("hnn", {"hidden": ("8d", "4d"), "n_alternations": 2}),
+        ("ensemble", {"hidden": ("8d", "4d"), "n_alternations": 2, "n_members": 5}),
+        ("mc dropout", {"hidden": ("8d", "16d", "4d"), "rate": 0.5, "n_passes": 1000, "observation_noise": False}),
+        ("concrete dropout", {"hidden": ("8d", "4d"), "n_passes": 1000}),
+        ("evidential", {"hidden": ("8d", "4d"), "lam": 0.01}),
+    ],
+)
+def test_the_papers_recipes(name, own):
+    model = NETWORKS[name].paper(random_state=42)
+    expected = {**PAPER_TRAINING, **own, "random_state": 42}
+    assert {key: model.get_params()[key] for key in expected} == expected
+    assert (model.learning_rate, model.batch_size, model.max_epochs, model.patience) == (0.01, 64, 1000, None)
+    assert NETWORKS[name].paper(learning_rate=0.5).learning_rate == 0.5
+
+
+def test_members_of_the_papers_ensemble_hold_out_rows_of_their_own(smooth):
+    # With one epoch of a learning rate next to 0 only the first weights and the held-out rows make losses differ.
+    quick = {"n_members": 2, "max_epochs": 1, "n_alternations": 1}
+    data = smooth.data[:200], smooth.target[:200]
+    shared, own = (small("ensemble", calibrate=calibrate, **quick).fit(*data) for calibrate in (True, False))
+    first, second = ([m["mean 1"].valid_loss[0] for m in model.history_.values()] for model in (shared, own))
+    assert first[0] == second[0]
+    assert first[1] != second[1]
+
+
+def test_calibration_makes_held_out_rows_most_likely(smooth):
+    dist = Normal(smooth.truth.mean(smooth.data), smooth.truth.std(smooth.data) * 3.0)
+    factor = likeliest_spread(dist, smooth.target, np.ones(3000))
+    assert factor == pytest.approx(1 / 3, rel=0.03)
+    narrow = stretched(dist, factor)
+    np.testing.assert_allclose(narrow.mean(), dist.mean(), rtol=1e-12)
+    np.testing.assert_allclose(narrow.std(), dist.std() * factor, rtol=1e-12)
+
+
+def test_noise_of_mc_dropout_is_the_likeliest():
+    rng = np.random.default_rng(0)
+    variance = rng.uniform(0.1, 2.0, 20_000)
+    residual = rng.normal(size=20_000) * np.sqrt(variance + 0.7)
+    assert likeliest_noise(residual**2, variance, np.ones(20_000)) == pytest.approx(0.7, rel=0.05)
+
+
+def test_mc_dropout_of_the_paper_counts_the_passes_only(smooth):
+    model = NETWORKS["mc dropout"].paper(hidden=(16,), max_epochs=2, n_passes=20, random_state=0)
+    parts = model.fit(smooth.data[:200], smooth.target[:200]).predict_variance(smooth.data[:10])
+    np.testing.assert_array_equal(parts["aleatoric"], 0.0)
+    np.testing.assert_allclose(parts["epistemic"], parts["total"], rtol=1e-12)
+
+
+def test_few_rows_are_enough():
+    X = np.arange(6.0)[:, None]
+    for name in NETWORKS:
+        mean = small(name, max_epochs=2).fit(X, X[:, 0]).predict(X)
+        assert np.isfinite(mean).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        ("hnn", {"n_alternations": 0}, "n_alternations must be a whole number from 1 on, however: n_alternations=0"),
+        ("hnn", {"hidden": ("x",)}, "hidden must hold whole numbers from 1 on or multiples like '8d', however: "
+         "hidden=('x',)"),
+        ("hnn", {"schedule": "linear"}, "schedule must be one of 'constant', 'cosine', however: schedule='linear'"),
+        ("hnn", {"weight_decay": -1}, "weight_decay must be in [0, inf), however: weight_decay=-1"),
+        ("hnn", {"calibrate": None}, "calibrate must be True or False, however: calibrate=None"),
+        ("hnn", {"batch_size": 0}, "batch_size must be a whole number from 1 to 4096, however: batch_size=0"),
+        ("ensemble", {"n_members": 0}, "n_members must be a whole number from 1 on, however: n_members=0"),
+        ("mc dropout", {"rate": 1.0}, "rate must be in (0, 1), however: rate=1.0"),
+        ("mc dropout", {"n_passes": 1}, "n_passes must be a whole number from 2 on, however: n_passes=1"),
+        ("mc dropout", {"observation_noise": 0.1}, "observation_noise must be True or False, however: "
+         "observation_noise=0.1"),
+        ("concrete dropout", {"length_scale": 0}, "length_scale must be in (0, inf), however: length_scale=0"),
+        ("evidential", {"lam": -0.1}, "lam must be in [0, inf), however: lam=-0.1"),
+    ],
+)  # fmt: skip
+def test_bad_parameters_are_one_sentence(name, changes, message, smooth):
+    with pytest.raises(ValueError) as error:
+        small(name, **changes).fit(smooth.data[:50], smooth.target[:50])
+    assert str(error.value) == message
+
+
+def test_documentation_names_every_parameter_with_its_default():
+    for model in NETWORKS.values():
+        assert "{shared}" not in model.__doc__
+        for name, value in model().get_params().items():
+            shown = f'"{value}"' if isinstance(value, str) else value
+            assert f"    {name} : " in model.__doc__, name
+            line = next(line for line in model.__doc__.splitlines() if line.startswith(f"    {name} : "))
+            assert line.endswith(f"default={shown}"), line
