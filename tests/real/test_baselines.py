@@ -47,13 +47,8 @@ def scores(model, name, seed):
 
 
 def paper_row(name, column):
-    row = {}
-    for metric in METRICS:
-        try:
-            row[metric] = paper_value(metric, name, column)
-        except (KeyError, ValueError):
-            row[metric] = np.nan
-    return row
+    values = {metric: paper_value(metric, name, column) for metric in METRICS}
+    return {metric: np.nan if value is None else value for metric, value in values.items()}
 
 
 @pytest.mark.parametrize("name", ["electrical", "power", "physicochemical"])
