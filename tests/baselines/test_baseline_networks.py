@@ -7,7 +7,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from usnrt import baselines
-from usnrt.baselines._shared import PAPER_TRAINING, likeliest_spread, stretched
+from usnrt.baselines._shared import PAPER_TRAINING
+from usnrt.baselines._spread import likeliest_spread, stretched
 from usnrt.baselines.mc_dropout import likeliest_noise
 from usnrt.datasets import make_heteroscedastic
 from usnrt.distributions import Mixture, Normal, StudentT

@@ -1,25 +1,25 @@
-"""What the network models of this folder share: parameters, recipes, held-out rows, progress, spread.
+"""What the network models of this folder share: parameters, recipes, held-out rows, the course of a fit.
 
 The models are dataclasses: scikit-learn reads parameters from the signature of ``__init__``, which a dataclass writes
 from its fields, so that a parameter of all models stands here once.
 """
 
 import functools
-import time
 import warnings
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from usnrt.base import DistributionalRegressor, TrainingTable
+from usnrt.baselines._docs import SharedDocs
+from usnrt.baselines._members import MemberProgress, in_threads
+from usnrt.baselines._spread import MIN_ROWS_TO_CALIBRATE, likeliest_spread, stretched
 from usnrt.checks import check_choice, check_flag, check_number, check_running, check_whole
 from usnrt.distributions import Distribution
 from usnrt.nn.device import MARGIN, Table
@@ -27,12 +27,8 @@ from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import predict
 from usnrt.nn.mlp import MLP, Params, hidden_sizes
 from usnrt.nn.train import History, Training, train
-from usnrt.progress import FitStopped, Progress
 from usnrt.recipe import batch_size_for
 from usnrt.rows import draw_validation
-
-# With fewer held-out rows than this their spread says too little to correct a model by it.
-MIN_ROWS_TO_CALIBRATE = 30
 
 # How the paper trains every network.
 PAPER_TRAINING: dict[str, Any] = {
@@ -116,7 +112,7 @@ class Lesson:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class NetworkRegressor(DistributionalRegressor):
+class NetworkRegressor(SharedDocs, DistributionalRegressor):
     """Base of the network models: a model writes ``_learn(lesson)`` and ``_of_inputs(inputs)``.
 
     Parameters
@@ -141,12 +137,9 @@ class NetworkRegressor(DistributionalRegressor):
     verbose: int = 0
     callbacks: Any = None
 
+    _SHARED: ClassVar[str] = _SHARED_PARAMETERS
     # What the paper's recipe sets beside its training.
     _PAPER: ClassVar[dict[str, Any]] = {}
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        cls.__doc__ = (cls.__doc__ or "").replace("{shared}", _SHARED_PARAMETERS.format(model=cls))
 
     @classmethod
     def paper(cls, **changes: Any) -> Self:
@@ -254,69 +247,6 @@ class NetworkRegressor(DistributionalRegressor):
 
     def _distribution(self, raw: NDArray[np.float64]) -> Distribution:
         return stretched(self._of_inputs(self.inputs_.transform(raw)), self.spread_)
-
-
-class MemberProgress(Progress):
-    """Progress of a model that is one or several networks instead of a tree."""
-
-    def finish(self) -> None:
-        """Remove the bar and say how long it took."""
-        if self.verbose:
-            self._line(f"fitted in {time.monotonic() - self._start:.1f} s")
-
-
-def in_threads(work: Callable[[int], Any], n: int, n_threads: int, progress: Progress) -> list[Any]:
-    """The results of ``work(0) .. work(n - 1)``; an error in one, Ctrl-C included, ends all before it is raised."""
-    causes: list[BaseException] = []
-
-    def guarded(index: int) -> Any:
-        try:
-            return work(index)
-        except FitStopped:  # the cause is the error of another thread
-            return None
-        except BaseException as error:
-            causes.append(error)
-            progress.stop.set()
-            return None
-
-    with ThreadPoolExecutor(min(n_threads, n)) as pool:
-        try:
-            results = list(pool.map(guarded, range(n)))
-        except BaseException:
-            progress.stop.set()
-            raise
-    if causes:
-        raise causes[0]
-    return results
-
-
-def likeliest_spread(dist: Distribution, y: NDArray[np.float64], weight: NDArray[np.float64]) -> float:
-    """The factor that makes ``y`` most likely if every distribution is stretched about its mean by it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from usnrt.baselines._shared import likeliest_spread
-    >>> from usnrt.distributions import Normal
-    >>> y = np.array([-2.0, 2.0])
-    >>> round(likeliest_spread(Normal(np.zeros(2), 1.0), y, np.ones(2)), 3)
-    2.0
-    """
-    # Stretching by c about the mean m: density at y is that of the old one at m + (y - m) / c, divided by c.
-    middle = dist.mean()
-    distance = y - middle
-
-    def nll(log_factor: float) -> float:
-        values = dist.logpdf(middle + distance / np.exp(log_factor)) - log_factor
-        return -float(np.average(values, weights=weight))
-
-    best = minimize_scalar(nll, bounds=(-np.log(20.0), np.log(20.0)), method="bounded", options={"xatol": 1e-6})
-    return float(np.exp(best.x)) if np.isfinite(best.fun) else 1.0
-
-
-def stretched(dist: Distribution, factor: float) -> Distribution:
-    """Distributions stretched about their means."""
-    return dist if factor == 1.0 else dist.scaled(dist.mean() * (1.0 - factor), factor)
 
 
 def warn_if_diverged(model: Any, history: dict[str, dict[str, History]]) -> None:

@@ -13,7 +13,8 @@ from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 from sklearn.utils import check_random_state
 
 from usnrt.base import DistributionalRegressor, TrainingTable
-from usnrt.baselines._shared import MIN_ROWS_TO_CALIBRATE, likeliest_spread, stretched
+from usnrt.baselines._docs import SharedDocs
+from usnrt.baselines._spread import MIN_ROWS_TO_CALIBRATE, likeliest_spread, stretched
 from usnrt.baselines._trees import NO_LIMIT, FlatForest
 from usnrt.checks import check_flag, check_number, check_running, check_whole
 from usnrt.distributions import Distribution, Normal
@@ -28,8 +29,10 @@ SEARCH_GRID: dict[str, tuple[Any, ...]] = {
     "max_features": (0.3, 0.5, 0.7, 0.9),
 }
 
-_SHARED_PARAMETERS = """\
-n_estimators : int, default=200
+_SHARED_DOCS = """\
+Parameters
+    ----------
+    n_estimators : int, default=200
         Number of trees.
     max_depth : int, default=None
         The longest way from a root to a leaf; None for no limit.
@@ -57,7 +60,18 @@ n_estimators : int, default=200
     n_jobs : int, default=-1
         Threads; -1 for all cores.
     verbose : int, default=0
-        1 or more says in a log how far the fit is."""
+        1 or more says in a log how far the fit is.
+
+    Attributes
+    ----------
+    forest_ : FlatForest
+        The trees in flat arrays.
+    chosen_ : dict
+        ``n_estimators``, ``max_depth`` and ``max_features`` of the forest.
+    spread_ : float
+        What calibration multiplies standard deviations by.
+    search_ : Table
+        With ``search=True``, the held-out negative log-likelihood ``nll`` of every combination."""
 
 
 def check_share(name: str, value: Any) -> None:
@@ -76,7 +90,7 @@ def check_share(name: str, value: Any) -> None:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ForestRegressor(DistributionalRegressor):
+class ForestRegressor(SharedDocs, DistributionalRegressor):
     """Base of the forests: scikit-learn's trees, kept as flat arrays."""
 
     n_estimators: int = 200
@@ -92,11 +106,8 @@ class ForestRegressor(DistributionalRegressor):
     n_jobs: int | None = -1
     verbose: int = 0
 
+    _SHARED: ClassVar[str] = _SHARED_DOCS
     _FOREST: ClassVar[type] = RandomForestRegressor
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        cls.__doc__ = (cls.__doc__ or "").replace("{shared}", _SHARED_PARAMETERS.format(model=cls))
 
     @classmethod
     def paper(cls, **changes: Any) -> Self:
@@ -185,20 +196,7 @@ class RandomForestVarianceRegressor(ForestRegressor):
     with the mean and the variance of the training rows in the leaf of each tree: what scikit-optimize's forests
     answer with ``return_std=True``. The first part is called aleatoric here, the second epistemic.
 
-    Parameters
-    ----------
     {shared}
-
-    Attributes
-    ----------
-    forest_ : FlatForest
-        The trees in flat arrays.
-    chosen_ : dict
-        ``n_estimators``, ``max_depth`` and ``max_features`` of the forest.
-    spread_ : float
-        What calibration multiplies standard deviations by.
-    search_ : Table
-        With ``search=True``, the held-out negative log-likelihood ``nll`` of every combination.
 
     References
     ----------
@@ -227,20 +225,7 @@ class ExtraTreesVarianceRegressor(ForestRegressor):
     Thresholds are drawn at random and every tree sees all rows, so that the trees differ more and the variance is
     smoother than a Random Forest's. The first part is called aleatoric here, the second epistemic.
 
-    Parameters
-    ----------
     {shared}
-
-    Attributes
-    ----------
-    forest_ : FlatForest
-        The trees in flat arrays.
-    chosen_ : dict
-        ``n_estimators``, ``max_depth`` and ``max_features`` of the forest.
-    spread_ : float
-        What calibration multiplies standard deviations by.
-    search_ : Table
-        With ``search=True``, the held-out negative log-likelihood ``nll`` of every combination.
 
     References
     ----------

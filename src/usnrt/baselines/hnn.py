@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.base import TrainingTable
-from usnrt.baselines._shared import MIN_ROWS_TO_CALIBRATE, Lesson, NetworkRegressor
+from usnrt.baselines._shared import Lesson, NetworkRegressor
+from usnrt.baselines._spread import MIN_ROWS_TO_CALIBRATE
 from usnrt.checks import check_whole
 from usnrt.distributions import Normal
 from usnrt.nn.alternate import MeanAndVariance, train_alternately

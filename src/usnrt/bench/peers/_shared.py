@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from usnrt.base import DistributionalRegressor, TrainingTable
+from usnrt.baselines._docs import SharedDocs
 from usnrt.checks import check_number, check_running, check_whole
 from usnrt.distributions import Distribution, Normal
 from usnrt.rows import draw_validation
@@ -31,7 +32,7 @@ validation_fraction : float, default=0.2
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class BoostingPeer(DistributionalRegressor):
+class BoostingPeer(SharedDocs, DistributionalRegressor):
     """Base of the adapters to boosting libraries."""
 
     n_estimators: int = 2000
@@ -43,9 +44,7 @@ class BoostingPeer(DistributionalRegressor):
     n_jobs: int | None = -1
     verbose: int = 0
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        cls.__doc__ = (cls.__doc__ or "").replace("{shared}", _SHARED_PARAMETERS)
+    _SHARED: ClassVar[str] = _SHARED_PARAMETERS
 
     # -- hooks --------------------------------------------------------------------------------------------------
 
