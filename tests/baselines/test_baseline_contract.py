@@ -1,9 +1,12 @@
 """Every competing model keeps the scikit-learn contract and the promises of the shared base."""
 
+import ast
+
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from usnrt import baselines
+from usnrt.bench import peers
 
 # Small and short: the checks fit hundreds of tiny tables and look at the interface, not at how good the fit is.
 QUICK = {"max_epochs": 20, "hidden": (16,), "learning_rate": 0.03, "random_state": 0, "n_jobs": 1}
@@ -17,8 +20,20 @@ MODELS = [
     baselines.ExtraTreesVarianceRegressor(n_estimators=5, random_state=0, n_jobs=1),
 ]
 
+PEERS = [getattr(peers, name) for name in peers.__all__ if name.endswith("Regressor")]
+
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks(MODELS)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("model", [*(type(model) for model in MODELS), *PEERS])
+def test_documentation_names_every_parameter_with_its_default(model):
+    assert "{shared}" not in model.__doc__
+    assert "{model" not in model.__doc__
+    for parameter, value in model().get_params().items():
+        line = next(line for line in model.__doc__.splitlines() if line.startswith(f"    {parameter} : "))
+        stated = line.partition("default=")[2]
+        assert "..." in stated or ast.literal_eval(stated) == value, line

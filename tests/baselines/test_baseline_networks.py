@@ -255,13 +255,3 @@ def test_bad_parameters_are_one_sentence(name, changes, message, smooth):
     with pytest.raises(ValueError) as error:
         small(name, **changes).fit(smooth.data[:50], smooth.target[:50])
     assert str(error.value) == message
-
-
-def test_documentation_names_every_parameter_with_its_default():
-    for model in NETWORKS.values():
-        assert "{shared}" not in model.__doc__
-        for name, value in model().get_params().items():
-            shown = f'"{value}"' if isinstance(value, str) else value
-            assert f"    {name} : " in model.__doc__, name
-            line = next(line for line in model.__doc__.splitlines() if line.startswith(f"    {name} : "))
-            assert line.endswith(f"default={shown}"), line

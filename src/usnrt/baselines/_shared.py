@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from usnrt.base import DistributionalRegressor, TrainingTable
-from usnrt.baselines._docs import SharedDocs
+from usnrt.baselines._docs import EVERY_MODEL, SharedDocs
 from usnrt.baselines._members import MemberProgress, in_threads
 from usnrt.baselines._spread import MIN_ROWS_TO_CALIBRATE, likeliest_spread, stretched
 from usnrt.checks import check_choice, check_flag, check_number, check_running, check_whole
@@ -43,7 +43,8 @@ PAPER_TRAINING: dict[str, Any] = {
     "calibrate": False,
 }
 
-_SHARED_PARAMETERS = """\
+_SHARED_PARAMETERS = (
+    """\
 learning_rate : float, default={model.learning_rate}
         Adam's step size, at the start if the schedule lowers it.
     batch_size : int or "auto", default="auto"
@@ -63,17 +64,14 @@ learning_rate : float, default={model.learning_rate}
         Share of the rows that is held out, for early stopping and for ``calibrate``.
     calibrate : bool, default=True
         Whether to stretch all distributions about their means by the one factor that makes the held-out rows most
-        likely.
-    categorical_features : list of names or positions, or bool mask, default=None
-        Columns of whole numbers that are codes of categories. Text and category columns are found by themselves.
-    random_state : int, RandomState or None, default=None
-        The same whole number gives the same model, bit for bit, whatever ``n_jobs`` is.
-    n_jobs : int, default=-1
-        Threads; -1 for all cores.
+        likely."""
+    + EVERY_MODEL
+    + """
     verbose : int, default=0
         1 shows a progress bar, 2 says more in a log.
     callbacks : list of callables, default=None
         Each is called with a `usnrt.progress.FitEvent` after every epoch."""
+)
 
 
 @dataclass

@@ -13,7 +13,7 @@ from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 from sklearn.utils import check_random_state
 
 from usnrt.base import DistributionalRegressor, TrainingTable
-from usnrt.baselines._docs import SharedDocs
+from usnrt.baselines._docs import EVERY_MODEL, SharedDocs
 from usnrt.baselines._spread import MIN_ROWS_TO_CALIBRATE, likeliest_spread, stretched
 from usnrt.baselines._trees import NO_LIMIT, FlatForest
 from usnrt.checks import check_flag, check_number, check_running, check_whole
@@ -29,7 +29,8 @@ SEARCH_GRID: dict[str, tuple[Any, ...]] = {
     "max_features": (0.3, 0.5, 0.7, 0.9),
 }
 
-_SHARED_DOCS = """\
+_SHARED_DOCS = (
+    """\
 Parameters
     ----------
     n_estimators : int, default=200
@@ -52,13 +53,9 @@ Parameters
         Whether to stretch all distributions about their means by the one factor that makes held-out rows most likely
         under a forest grown on the others.
     validation_fraction : float, default=0.2
-        Share of the rows that ``search`` and ``calibrate`` hold out; the forest is then grown on all rows.
-    categorical_features : list of names or positions, or bool mask, default=None
-        Columns of whole numbers that are codes of categories. Text and category columns are found by themselves.
-    random_state : int, RandomState or None, default=None
-        The same whole number gives the same model, bit for bit, whatever ``n_jobs`` is.
-    n_jobs : int, default=-1
-        Threads; -1 for all cores.
+        Share of the rows that ``search`` and ``calibrate`` hold out; the forest is then grown on all rows."""
+    + EVERY_MODEL
+    + """
     verbose : int, default=0
         1 or more says in a log how far the fit is.
 
@@ -72,6 +69,7 @@ Parameters
         What calibration multiplies standard deviations by.
     search_ : Table
         With ``search=True``, the held-out negative log-likelihood ``nll`` of every combination."""
+)
 
 
 def check_share(name: str, value: Any) -> None:

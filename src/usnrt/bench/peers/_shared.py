@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from usnrt.base import DistributionalRegressor, TrainingTable
-from usnrt.baselines._docs import SharedDocs
+from usnrt.baselines._docs import EVERY_MODEL, SharedDocs
 from usnrt.checks import check_number, check_running, check_whole
 from usnrt.distributions import Distribution, Normal
 from usnrt.rows import draw_validation
@@ -17,18 +17,17 @@ from usnrt.rows import draw_validation
 # Of the scaled target: quantiles closer than this are drawn apart, standard deviations below it raised to it.
 TINY = 1e-6
 
-_SHARED_PARAMETERS = """\
+_SHARED_PARAMETERS = (
+    """\
 validation_fraction : float, default=0.2
         Share of the rows that early stopping looks at. The model is not fitted again with them.
     early_stopping_rounds : int, default=50
-        Rounds without a better validation loss after which boosting stops.
-    categorical_features : list of names or positions, or bool mask, default=None
-        Columns of whole numbers that are codes of categories. Text and category columns are found by themselves.
-    random_state : int, RandomState or None, default=None
-    n_jobs : int, default=-1
-        Threads; -1 for all cores.
+        Rounds without a better validation loss after which boosting stops."""
+    + EVERY_MODEL
+    + """
     verbose : int, default=0
         1 lets the library report its rounds."""
+)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
