@@ -2,9 +2,12 @@
 
 import ast
 
+import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import usnrt
 from usnrt import baselines
 from usnrt.bench import peers
 
@@ -37,3 +40,17 @@ def test_documentation_names_every_parameter_with_its_default(model):
         line = next(line for line in model.__doc__.splitlines() if line.startswith(f"    {parameter} : "))
         stated = line.partition("default=")[2]
         assert "..." in stated or ast.literal_eval(stated) == value, line
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+def test_a_saved_model_answers_with_the_same_bits(model, tmp_path):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(80, 2)).astype(object), rng.choice(["a", "b"], 80)])
+    fitted = clone(model).fit(X, X[:, 0].astype(float))
+    fitted.save(tmp_path / "model.usnrt")
+    loaded = usnrt.load(tmp_path / "model.usnrt")
+    assert type(loaded) is type(model)
+    assert loaded.get_params() == fitted.get_params()
+    before, after = fitted.predict_dist(X), loaded.predict_dist(X)
+    np.testing.assert_array_equal(after.mean(), before.mean())
+    np.testing.assert_array_equal(after.std(), before.std())
