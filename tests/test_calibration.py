@@ -179,3 +179,19 @@ def test_calibrating_a_model_of_the_papers_recipe():
     for k, coverage in enumerate((0.5, 0.9)):
         inside = np.mean((interval[:, 0, k] < y_test) & (y_test <= interval[:, 1, k]))
         assert inside == pytest.approx(coverage, abs=4 * np.sqrt(coverage * (1 - coverage) * (1 / 2000 + 1 / 4000)))
+
+
+def test_without_calibration_the_stated_variance_is_that_of_the_residuals():
+    """Heavy tails: a spread learnt for calibration is narrower than the variance; one that stands alone is not."""
+    data = make_heteroscedastic("heavy_tails", n_samples=3000, random_state=0)
+    parameters = {**TINY, "max_epochs": 60, "max_leaves": 1}
+    fresh = make_heteroscedastic("heavy_tails", n_samples=4000, random_state=1)
+    alone = USNRTRegressor(**parameters, calibration=None).fit(data.data, data.target)
+    calibrated = USNRTRegressor(**parameters).fit(data.data, data.target)
+    spread = {}
+    for name, model in (("alone", alone), ("calibrated", calibrated)):
+        _, mean, variance = model._moments(model._encode(fresh.data))
+        spread[name] = np.median(variance)
+    assert spread["calibrated"] < 0.8 * spread["alone"]
+    mean, std = alone.predict(fresh.data, return_std=True)
+    assert np.mean(((fresh.target - mean) / std) ** 2) == pytest.approx(1.0, abs=0.35)

@@ -172,8 +172,9 @@ def fit_tree(
         training = _training(model, batch_size_for(int((~held_out).sum())), "cosine")
         schedule = Schedule(mean=training, variance=training, max_epochs=model.max_epochs)
         strategy = Inheriting(
-            table, device_table, encoding, mean_network, variance_network, schedule, held_out, model.inherit, progress
-        )
+            table, device_table, encoding, mean_network, variance_network, schedule, held_out, model.inherit,
+            model.calibration is not None, progress,
+        )  # fmt: skip
     grown = grow(table, n_categories, how, strategy, seed, n_threads, progress)
     leaves = grown.leaves
     fitted = TreeModel(

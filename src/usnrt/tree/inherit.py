@@ -7,7 +7,9 @@ half has its own variance network; a held-out row is judged by the network of th
 its standardised residual is that of a row never seen.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +18,7 @@ from usnrt.base import TrainingTable
 from usnrt.nn.device import Table
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import predict
-from usnrt.nn.losses import SCALE_DF, robust_scale_nll, squared_error
+from usnrt.nn.losses import SCALE_DF, robust_scale_nll, squared_error, variance_nll
 from usnrt.nn.mlp import MLP, Params
 from usnrt.nn.train import Training, train
 from usnrt.progress import Progress
@@ -88,6 +90,9 @@ class Inheriting:
         The rows that are held out.
     inherit : bool
         Whether children start from their parent's mean network; otherwise every node starts anew.
+    robust : bool
+        Whether spreads are learnt by the likelihood of a Student-t, so that outliers do not rule them; calibration must
+        follow then. Otherwise they are variances, by that of a normal.
     progress : Progress
     """
 
@@ -99,7 +104,12 @@ class Inheriting:
     schedule: Schedule
     held_out: NDArray[np.bool_]
     inherit: bool
+    robust: bool
     progress: Progress
+
+    @property
+    def _spread_loss(self) -> Callable[[Any, Any], Any]:
+        return robust_scale_nll if self.robust else variance_nll
 
     def study(self, node: Node, rng: np.random.Generator) -> None:
         """Train the mean network, at the root the variance networks too; held-out residuals are tested."""
@@ -156,7 +166,7 @@ class Inheriting:
         squared[seen] = (table.y[seen] - self._mean(node.mean, seen)) ** 2
         squared[held] = node.residuals[1] ** 2
         params, node.history["variance"] = train(
-            self.variance_network, robust_scale_nll, self.variance_network.init(rng), self.device_table, squared,
+            self.variance_network, self._spread_loss, self.variance_network.init(rng), self.device_table, squared,
             table.weight, seen, held, schedule.fitted(schedule.variance, schedule.variance_steps, len(seen)), rng,
             self.progress.reporter(node.name, len(node.rows), "variance"),
         )  # fmt: skip
@@ -188,7 +198,7 @@ class Inheriting:
                 )  # fmt: skip
                 name = f"variance {'AB'[which]}"
                 params, node.history[name] = train(
-                    self.variance_network, robust_scale_nll, params, self.device_table, squared, table.weight,
+                    self.variance_network, self._spread_loss, params, self.device_table, squared, table.weight,
                     own, other, how, rng, self.progress.reporter(node.name, len(node.rows), name), judge_start=True,
                 )  # fmt: skip
             tuned.append(params)
@@ -198,7 +208,7 @@ class Inheriting:
         """The variance network times the factor that fits the residuals of some rows best."""
         ratio = squared[rows] / self._variance(params, rows)
         factor = float(np.average(ratio, weights=self.table.weight[rows]))
-        for _ in range(20):  # the scale of a Student-t, by its fixed point
+        for _ in range(20 if self.robust else 0):  # the scale of a Student-t, by its fixed point
             pull = (SCALE_DF + 1) / (SCALE_DF + ratio / max(factor, 1e-12))
             factor = float(np.average(pull * ratio, weights=self.table.weight[rows]))
         *hidden, (weights, bias) = params
