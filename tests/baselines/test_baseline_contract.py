@@ -2,6 +2,7 @@
 
 import ast
 
+import jax
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -24,6 +25,14 @@ MODELS = [
 ]
 
 PEERS = [getattr(peers, name) for name in peers.__all__ if name.endswith("Regressor")]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quickly_compiled():
+    """Programs for some dozens of shapes, each run for moments: optimising them takes longer than running them."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")

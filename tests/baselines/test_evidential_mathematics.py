@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from scipy import stats
+from scipy.special import gammaln
 
 from usnrt.baselines import EvidentialRegressor
-from usnrt.nn.evidential import EvidentialLoss, nig_parameters, softplus
+from usnrt.nn.evidential import EvidentialLoss, _log_gamma_ratio, nig_parameters, softplus
 
 outputs_of_a_row = st.tuples(st.floats(-3, 3), st.floats(-6, 8), st.floats(-6, 8), st.floats(-6, 8))
 
@@ -63,6 +64,12 @@ def test_large_evidence_keeps_its_digits():
     gamma, nu, alpha, beta = evidence(outputs)
     expected = -stats.norm.logpdf(0.5, gamma, np.sqrt(beta * (1 + nu) / (nu * alpha)))  # the limit of many degrees
     np.testing.assert_allclose(EvidentialLoss(0.0)(outputs, np.float32([0.5])), expected, rtol=1e-4)
+
+
+def test_the_ratio_of_gamma_functions_is_exact():
+    alpha = np.geomspace(1.01, 1e6, 200).astype(np.float32)
+    expected = gammaln(alpha.astype(np.float64)) - gammaln(alpha.astype(np.float64) + 0.5)
+    np.testing.assert_allclose(_log_gamma_ratio(alpha), expected, rtol=2e-6, atol=2e-6)
 
 
 def test_parts_sum_to_the_variance_of_the_predictive_t():
