@@ -7,6 +7,7 @@ callbacks, early stopping and Ctrl-C are simple.
 """
 
 import functools
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,8 @@ from usnrt.nn.encoding import encode
 from usnrt.nn.mlp import Params, to_numpy
 
 VALID_CHUNK = 512
+# Two threads that ask for the same program at once must get one, not one each.
+_ONE_AT_A_TIME = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,8 @@ def train(
     params : pytree of ndarray
     history : History
     """
-    program = _program(network, loss, penalty, how.batch_size, how.schedule, how.average > 0, table.n_inputs)
+    with _ONE_AT_A_TIME:
+        program = _program(network, loss, penalty, how.batch_size, how.schedule, how.average > 0, table.n_inputs)
     if len(valid_rows) == 0:
         valid_rows = train_rows
     target_on_device = table.column(target)
