@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from usnrt.distributions import Distribution, GroupedShape, Mixture, Normal, Shape, StudentT
+from usnrt.distributions import Distribution, GroupedCurve, GroupedShape, Mixture, Normal, Shape, StudentT
 
 
 def make(family: str, n: int = 7, seed: int = 0) -> Distribution:
@@ -23,7 +23,11 @@ def make(family: str, n: int = 7, seed: int = 0) -> Distribution:
     if family == "t_mixture":
         return Mixture([StudentT(rng.uniform(2.5, 9.0, size=n), loc(), scale()) for _ in range(3)])
     shapes = [Shape.from_residuals(rng.normal(size=200)), Shape.from_residuals(rng.standard_t(4, size=60))]
+    if family == "grouped_curve":
+        positions = np.linspace(-2.0, 2.0, 6)
+        knots = loc()[:, None] + scale()[:, None] * (positions + 0.02 * positions**2)
+        return GroupedCurve(knots, positions, np.arange(n) % 2, shapes)
     return GroupedShape(loc(), scale(), np.arange(n) % 2, shapes)
 
 
-FAMILIES = ["normal", "student_t", "normal_mixture", "t_mixture", "grouped_shape"]
+FAMILIES = ["normal", "student_t", "normal_mixture", "t_mixture", "grouped_shape", "grouped_curve"]

@@ -60,7 +60,8 @@ def test_density_is_the_slope_of_cdf(family):
 def test_moments_and_crps_by_integration(family, row):
     one, y = make(family, n=3)[row], (-2.0, 0.3, 5.0)[row]
     # x = y + sinh(t) reaches 1e11 on both sides with an even grid in t; y itself is the point in the middle
-    t = np.linspace(-26.0, 26.0, 40001)
+    # the density of a curve jumps at its knots, where the error of the sum goes down only with the step itself
+    t = np.linspace(-26.0, 26.0, 1_000_001 if family == "grouped_curve" else 40_001)
     x, dx = y + np.sinh(t), np.cosh(t) * (t[1] - t[0])
     density, below = one.pdf(x[None, :])[0], one.cdf(x[None, :])[0]
     mean = (x * density * dx).sum()

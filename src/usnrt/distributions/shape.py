@@ -50,6 +50,7 @@ class Shape:
     _tail_scale: Floats = field(init=False, repr=False)
     _cdf: Floats = field(init=False, repr=False)
     _survival: Floats = field(init=False, repr=False)
+    _moments: Floats = field(init=False, repr=False)
     _left_square: Floats = field(init=False, repr=False)
     _right_square: Floats = field(init=False, repr=False)
 
@@ -93,20 +94,20 @@ class Shape:
         self._make_squares()
 
     def _make_moments(self) -> None:
+        """Mean and standard deviation, and the moments about the mean of what is below each knot."""
         x, d = self.knots, self.density
         width, rise = np.diff(x), np.diff(d)
-        left, right = self._tail_scale
-        i, j = self.tail_index
         zeroth = width * (d[:-1] + rise / 2)
         first = width**2 * (d[:-1] / 2 + rise / 3)
         second = width**3 * (d[:-1] / 3 + rise / 4)
-        tails = self.tail_mass * np.array([x[0] - left / (1 - i), x[-1] + right / (1 - j)])
+        left, right = self._tail_scale / (1 - self.tail_index)
+        tails = self.tail_mass * np.array([x[0] - left, x[-1] + right])
         self.mean = float(tails.sum() + (x[:-1] * zeroth + first).sum())
-        c = x - self.mean
-        body = (c[:-1] ** 2 * zeroth + 2 * c[:-1] * first + second).sum()
-        below = c[0] ** 2 - 2 * c[0] * left / (1 - i) + 2 * left**2 / ((1 - i) * (1 - 2 * i))
-        above = c[-1] ** 2 + 2 * c[-1] * right / (1 - j) + 2 * right**2 / ((1 - j) * (1 - 2 * j))
-        self.std = float(np.sqrt(body + self.tail_mass[0] * below + self.tail_mass[1] * above))
+        c = x[:-1] - self.mean
+        body = np.array([zeroth, c * zeroth + first, c**2 * zeroth + 2 * c * first + second])
+        below, above = self._outside_moments(x[0], 0), self._outside_moments(x[-1], 1)
+        self._moments = below[:, None] + np.pad(np.cumsum(body, axis=1), ((0, 0), (1, 0)))
+        self.std = float(np.sqrt(body[2].sum() + below[2] + above[2]))
 
     def _make_squares(self) -> None:
         """Integrals of F^2 up to each knot and of (1 - F)^2 from each knot on, for the CRPS."""
@@ -172,19 +173,51 @@ class Shape:
         low, high = self.knots[0] - far[0], self.knots[-1] + far[1]
         return np.where(p[0] < 1.0, low, np.where(p[1] < 1.0, high, inside))
 
+    def moments_below(self, z: Floats) -> Floats:
+        """Integrals of 1, ``t - mean`` and ``(t - mean)^2`` against the density up to ``z``, finite, any shape.
+
+        Returns
+        -------
+        ndarray of shape (3, *z.shape)
+        """
+        cell, t = self._locate(z)
+        width = t * (self.knots[cell + 1] - self.knots[cell])
+        start, rise = self.density[cell], t * (self.density[cell + 1] - self.density[cell])
+        zeroth = width * (start + rise / 2)
+        first = width**2 * (start / 2 + rise / 3)
+        second = width**3 * (start / 3 + rise / 4)
+        c = self.knots[cell] - self.mean
+        part = np.array([zeroth, c * zeroth + first, c**2 * zeroth + 2 * c * first + second])
+        total = np.array([1.0, 0.0, self.std**2]).reshape(3, *np.ones(z.ndim, dtype=int))
+        low, high = self._outside_moments(z, 0), total - self._outside_moments(z, 1)
+        return np.where(z < self.knots[0], low, np.where(z > self.knots[-1], high, self._moments[:, cell] + part))
+
+    def _outside_moments(self, z: Floats, side: int) -> Floats:
+        """Integrals of 1, ``t - mean`` and ``(t - mean)^2`` over the part of one tail farther out than ``z``."""
+        index, log_v = self.tail_index[side], self._beyond(z, side)
+        with np.errstate(under="ignore"):
+            mass = self.tail_mass[side] * np.exp(-log_v / index)
+        # What is beyond a point of a Pareto tail is such a tail again: the same index, the scale grown by v.
+        scale = self._tail_scale[side] * np.exp(log_v)
+        first, second = scale / (1 - index), 2 * scale**2 / ((1 - index) * (1 - 2 * index))
+        c, sign = z - self.mean, -1.0 if side == 0 else 1.0
+        return np.array([mass, mass * (c + sign * first), mass * (c**2 + sign * 2 * c * first + second)])
+
     def crps(self, z: Floats) -> Floats:
         """Continuous ranked probability score of the outcome ``z``, any shape."""
+        below, above = self.squares(z)
+        return below + above
+
+    def squares(self, z: Floats) -> tuple[Floats, Floats]:
+        """The two parts of the CRPS: the integral of F^2 up to ``z`` and of (1 - F)^2 from ``z`` on, any shape."""
         cell, t = self._locate(z)
         below = self._left_square[cell] + self._cell_square(cell, t, self._cdf[cell], 1.0)
         above = self._right_square[cell] - self._cell_square(cell, t, self._survival[cell], -1.0)
-        return np.where(
-            z < self.knots[0],
-            self._outside_crps(z, 0) + self._right_square[0],
-            np.where(z > self.knots[-1], self._outside_crps(z, 1) + self._left_square[-1], below + above),
-        )
+        (low, over_low), (high, over_high) = self._outside_squares(z, 0), self._outside_squares(z, 1)
+        return np.where(z < self.knots[0], low, below + over_high), np.where(z > self.knots[-1], high, above + over_low)
 
-    def _outside_crps(self, z: Floats, side: int) -> Floats:
-        """Integral of (F - step)^2 over one tail, for an outcome in that tail."""
+    def _outside_squares(self, z: Floats, side: int) -> tuple[Floats, Floats]:
+        """Over one tail: the integral of P(beyond)^2 farther out than ``z``, of (1 - P(beyond))^2 up to ``z``."""
         mass, scale, index = self.tail_mass[side], self._tail_scale[side], self.tail_index[side]
         log_v = self._beyond(z, side)
         distance = np.maximum(self.knots[0] - z if side == 0 else z - self.knots[-1], 0.0)
@@ -192,4 +225,4 @@ class Shape:
             outer = mass**2 * scale / (2 - index) * np.exp((1 - 2 / index) * log_v)
             once = mass * scale / (1 - index) * -np.expm1((1 - 1 / index) * log_v)
             twice = mass**2 * scale / (2 - index) * -np.expm1((1 - 2 / index) * log_v)
-        return outer + distance - 2 * once + twice
+        return outer, distance - 2 * once + twice

@@ -1,0 +1,216 @@
+"""GroupedCurve: the shape of the group, bent by the curve of the row."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from usnrt.distributions import GroupedCurve, GroupedShape, Shape
+from usnrt.distributions.curve import position_of, value_at
+
+RNG = np.random.default_rng(0)
+SHAPES = [
+    Shape.from_residuals(RNG.normal(size=300)),
+    Shape.from_residuals(RNG.exponential(size=300) - 1.0),
+    Shape.from_residuals([0.1, -0.5, 2.0]),
+]
+GROUP = np.array([2, 0, 0, 1, 2, 0])
+POSITIONS = np.array([-2.0, -1.1, -0.4, 0.0, 0.3, 1.0, 2.5])
+LEVELS = np.array([1e-9, 0.001, 0.05, 0.3, 0.5, 0.8, 0.99, 0.99999])
+
+
+def make_bent(positions=POSITIONS, seed=1):
+    steps = np.random.default_rng(seed).uniform(0.1, 3.0, size=(6, positions.size))
+    return GroupedCurve(np.cumsum(steps, axis=1) - 4.0, positions, GROUP, SHAPES)
+
+
+@pytest.mark.parametrize("positions", [POSITIONS, [-1.0, 2.0], [0.0, 0.5, 30.0], [-50.0, -40.0, -39.0]])
+@settings(deadline=None, max_examples=15)
+@given(loc=st.floats(-1e3, 1e3), scale=st.floats(1e-2, 1e3), known=st.booleans())
+def test_a_straight_curve_is_a_location_and_a_scale(positions, loc, scale, known):
+    loc, scale = loc + np.arange(6.0), scale * np.linspace(1, 2, 6)
+    mean = np.arange(6.0) if known else None
+    knots = loc[:, None] + scale[:, None] * np.asarray(positions)
+    curve = GroupedCurve(knots, positions, GROUP, SHAPES, mean)
+    straight = GroupedShape(loc, scale, GROUP, SHAPES, mean)
+    # knots far out know the scale less well than the scale itself does
+    unit = 1e-11 * (np.abs(loc) + scale)[:, None] * 10
+    y = straight.ppf(LEVELS)
+    np.testing.assert_array_less(np.abs(curve.ppf(LEVELS) - y), unit + 1e-9 * np.abs(y))
+    np.testing.assert_allclose(curve.cdf(y), straight.cdf(y), rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(curve.cdf_left(y), straight.cdf_left(y), rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(curve.logpdf(y), straight.logpdf(y), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(curve.mean(), straight.mean(), rtol=1e-9, atol=unit.max())
+    np.testing.assert_allclose(curve.std(), straight.std(), rtol=1e-8)
+    for column in y.T:
+        np.testing.assert_allclose(curve.crps(column), straight.crps(column), rtol=1e-8, atol=unit.max())
+    np.testing.assert_allclose(curve.rvs(3, 0), straight.rvs(3, 0), rtol=1e-8, atol=unit.max())
+    np.testing.assert_allclose(curve.aleatoric, straight.aleatoric, rtol=1e-8)
+    np.testing.assert_allclose(curve.score(y), (y - loc[:, None]) / scale[:, None], rtol=1e-8, atol=1e-7)
+
+
+@settings(deadline=None, max_examples=30)
+@given(data=st.data(), pieces=st.integers(1, 12))
+def test_position_is_the_inverse_of_value(data, pieces):
+    steps = st.lists(st.floats(1e-3, 1e3), min_size=pieces, max_size=pieces)
+    positions = np.cumsum([data.draw(st.floats(-10, 10)), *data.draw(steps)])
+    knots = np.cumsum([data.draw(st.floats(-10, 10)), *data.draw(steps)])[None]
+    z = np.array([positions[0] - 5.0, *positions, *(0.3 * positions[1:] + 0.7 * positions[:-1]), positions[-1] + 5.0])
+    y = value_at(knots, positions, z)
+    np.testing.assert_allclose(value_at(knots, positions, z[None]), y)
+    np.testing.assert_allclose(y[0, 1:-1][: pieces + 1], knots[0], rtol=1e-12, atol=1e-9)
+    for side in ("right", "left"):
+        back, log_slope = position_of(knots, positions, y, side)
+        slopes = np.diff(positions) / np.diff(knots[0])
+        np.testing.assert_allclose(back[0], z, atol=1e-9 * (1 + slopes.max()) * (1 + np.abs(z).max()))
+        assert np.isclose(np.exp(log_slope[0])[:, None], slopes).any(axis=1).all()
+
+
+@pytest.mark.parametrize("positions", [POSITIONS, np.array([-1.0, 2.0]), np.linspace(-3, 3, 11)])
+def test_cdf_ppf_and_score_belong_together(positions):
+    dist = make_bent(positions)
+    quantiles = dist.ppf(LEVELS)
+    assert (np.diff(quantiles, axis=1) > 0).all()
+    np.testing.assert_allclose(dist.cdf(quantiles), np.tile(LEVELS, (6, 1)), rtol=1e-7, atol=1e-12)
+    scores = dist.score(quantiles[:, 3])
+    assert scores.shape == (6,)
+    np.testing.assert_allclose(scores, [SHAPES[g].ppf(LEVELS[3]) for g in GROUP], atol=1e-10)
+
+
+def test_density_integrates_to_the_cdf():
+    dist = make_bent()
+    for row in range(6):
+        # The density jumps at the knots of the curve and bends at those of the shape: the panels meet there.
+        shape_knots = value_at(dist.knots[row : row + 1], POSITIONS, SHAPES[GROUP[row]].knots)[0]
+        edges = np.unique(np.concatenate([dist.knots[row], shape_knots]))
+        middle = 0.5 * (edges[1:] + edges[:-1])
+        mass = dist[row].pdf(middle[None])[0] * np.diff(edges)
+        np.testing.assert_allclose(mass, np.diff(dist[row].cdf(edges[None])[0]), rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize("row", range(6))
+def test_moments_and_crps_against_integration(row):
+    dist = make_bent()[row]
+    # On the scale of the shape nothing jumps: E[h(Y)] is the integral of h(T(z)) g(z).
+    t = np.linspace(-30.0, 30.0, 200001)
+    z, dz = np.sinh(t), np.cosh(t) * (t[1] - t[0])
+    y, g = value_at(dist.knots, POSITIONS, z)[0], np.exp(SHAPES[GROUP[row]].logpdf(z))
+    mean = (y * g * dz).sum()
+    np.testing.assert_allclose(dist.mean()[0], mean, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(dist.var()[0], ((y - mean) ** 2 * g * dz).sum(), rtol=1e-5)
+    below = SHAPES[GROUP[row]].cdf(z)
+    for seen in np.concatenate([dist.knots[0], [-60.0, 0.123, 70.0]]):
+        wide = np.gradient(y)
+        miss = np.where(y >= seen, (1 - below) ** 2, below**2)
+        np.testing.assert_allclose(dist.crps(seen)[0], (miss * wide).sum(), rtol=2e-3)
+
+
+def test_moments_and_crps_against_many_quantiles():
+    dist, y = make_bent(), np.linspace(-5.0, 9.0, 6)
+    n = 200000
+    sample = dist.ppf((np.arange(n) + 0.5) / n)
+    np.testing.assert_allclose(dist.mean(), sample.mean(axis=1), rtol=1e-3)
+    # The farthest quantiles are not far enough out for the heavy tails.
+    np.testing.assert_allclose(dist.std(), sample.std(axis=1), rtol=0.01)
+    spread = sample @ ((2 * np.arange(1, n + 1) - n - 1) / n**2)
+    np.testing.assert_allclose(dist.crps(y), np.abs(sample - y[:, None]).mean(axis=1) - spread, rtol=1e-3)
+
+
+def test_partial_moments_of_a_shape_against_integration():
+    for shape in SHAPES:
+        for z in (shape.knots[0] - 7.0, shape.knots[0], 0.21, shape.knots[-1], shape.knots[-1] + 40.0):
+            # z is an end of the grid, so that no cell is cut.
+            t = np.linspace(0.0, 30.0, 300001)
+            x, weight = z - np.sinh(t), np.cosh(t) * (t[1] - t[0]) * np.where(t == 0, 0.5, 1.0)
+            c, mass = x - shape.mean, np.exp(shape.logpdf(x)) * weight
+            expected = [mass.sum(), (c * mass).sum(), (c**2 * mass).sum()]
+            np.testing.assert_allclose(shape.moments_below(np.array(z)), expected, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(shape.moments_below(shape.knots)[0], shape.cdf(shape.knots), rtol=1e-12)
+
+
+@settings(deadline=None, max_examples=20)
+@given(shift=st.floats(-1e3, 1e3), factor=st.floats(1e-3, 1e3))
+def test_scaling_and_choosing_rows(shift, factor):
+    dist, rows = make_bent(), [4, 1, 1]
+    moved, y = dist.scaled(shift, factor)[rows], dist.ppf(0.7)
+    unit = 1e-11 * (factor + abs(shift))
+    np.testing.assert_allclose(moved.knots, (factor * dist.knots + shift)[rows], atol=unit)
+    np.testing.assert_allclose(moved.mean(), (factor * dist.mean() + shift)[rows], rtol=1e-10, atol=unit)
+    np.testing.assert_allclose(moved.std(), factor * dist.std()[rows], rtol=1e-8)
+    np.testing.assert_allclose(
+        moved.crps((factor * y + shift)[rows]), factor * dist.crps(y)[rows], rtol=1e-8, atol=unit
+    )
+
+
+def test_a_mean_that_is_known_stays_through_slices_and_scaling():
+    plain = make_bent()
+    dist = GroupedCurve(plain.knots, POSITIONS, GROUP, SHAPES, mean=np.arange(6.0))
+    np.testing.assert_array_equal(dist.mean(), np.arange(6.0))
+    np.testing.assert_array_equal(dist[1:3].scaled(10.0, 2.0).mean(), [12.0, 14.0])
+    np.testing.assert_array_equal(dist.std(), plain.std())
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    steps=st.lists(st.sampled_from([0.0, 0.0, 5e-324, 1e-300, 1.0, 1e12]), min_size=6, max_size=6),
+    start=st.sampled_from([0.0, -3.0, 1e9]),
+    far=st.sampled_from([1e-320, 0.5, 1e200]),
+)
+def test_flat_pieces_give_neither_warnings_nor_nan(steps, start, far):
+    knots = start + np.concatenate([[0.0], np.cumsum(steps)])
+    y = np.concatenate([knots, [knots[0] - far, knots[-1] + far]])
+    dist = GroupedCurve(np.tile(knots, (y.size, 1)), POSITIONS, np.arange(y.size) % 3, SHAPES)
+    for values in (dist.mean(), dist.std(), dist.cdf(y), dist.cdf_left(y), dist.crps(y), dist.ppf(LEVELS), dist.rvs(2)):
+        assert np.isfinite(values).all()
+    assert not np.isnan(dist.logpdf(y)).any()
+    assert not np.isnan(dist.score(y)).any()
+    assert (dist.cdf_left(y) <= dist.cdf(y)).all()
+    assert (dist.crps(y) >= -1e-12 * np.abs(y)).all()
+    assert (dist.std() >= 0).all()
+
+
+def test_flat_pieces_are_point_masses():
+    dist = GroupedCurve([[1.0, 1.0, 1.0], [0.0, 0.0, 2.0], [0.0, 2.0, 2.0]], [-1.0, 0.0, 1.0], [0, 0, 0], SHAPES)
+    half = SHAPES[0].cdf(np.array(0.0))
+    at, off = np.array([1.0, 0.0, 2.0]), np.array([0.5, -0.1, 2.1])
+    np.testing.assert_allclose(dist.cdf(at), [1.0, half, 1.0])
+    np.testing.assert_allclose(dist.cdf_left(at), [0.0, 0.0, half])
+    np.testing.assert_array_equal(dist.cdf(off), [0.0, 0.0, 1.0])
+    np.testing.assert_array_equal(dist.logpdf(at), np.full(3, np.inf))
+    assert (dist.logpdf(off) < -100).all()
+    np.testing.assert_allclose(dist.crps(off)[0], 0.5)
+    np.testing.assert_allclose(dist.std()[0], 0.0, atol=1e-300)
+    # Where the curve is flat the score grows by the whole distance.
+    np.testing.assert_allclose(dist.crps(np.array([0.0, -5.0, 7.0])) - dist.crps(at), [1.0, 5.0, 5.0])
+
+
+def test_extreme_knots_stay_finite():
+    dist = GroupedCurve([[-1e-300, 1e-300], [-1e300, 1e300]], [-1.0, 1.0], [0, 1], SHAPES)
+    np.testing.assert_allclose(dist.crps([1e200, 1.0])[0], 1e200)
+    assert np.isfinite(dist.crps([1e200, 1.0])).all()
+    assert np.isfinite(dist.logpdf([1e-300, 1.0])).all()
+    np.testing.assert_allclose(dist.std(), np.array([1e-300, 1e300]) * [SHAPES[0].std, SHAPES[1].std])
+
+
+def test_no_rows():
+    empty = make_bent()[[]]
+    assert len(empty) == 0
+    assert empty.ppf([0.1, 0.9]).shape == (0, 2)
+    assert empty.cdf(0.0).shape == empty.crps(0.0).shape == empty.mean().shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (([[0.0, 1.0]], [0.0, 1.0], [3]), r"group must be in \[0, 3\), the number of shapes, however: it goes from 3"),
+        (([[0.0, 1.0]], [0.0, 1.0], [0.5]), r"group must be integers of shape \(n,\), however: float64 of shape"),
+        (([[0.0]], [0.0], [0]), r"positions must have shape \(J,\) with J >= 2, however: positions.shape=\(1,\)"),
+        (([[0.0, 1.0]], [0.0, 0.0], [0]), "positions must be finite and increasing, however: they are not"),
+        (([0.0, 1.0], [0.0, 1.0], [0]), r"knots must have shape \(1, 2\), however: knots.shape=\(2,\)"),
+        (([[0.0, np.nan]], [0.0, 1.0], [0]), "knots must be finite, however: they contain NaN or infinity"),
+        (([[1.0, 0.0]], [0.0, 1.0], [0]), r"knots must be non-decreasing in each row, however: knots\[0\]=\[1. 0.\]"),
+    ],
+)
+def test_bad_input(args, message):
+    with pytest.raises(ValueError, match=message):
+        GroupedCurve(*args, SHAPES)
