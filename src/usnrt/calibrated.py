@@ -1,5 +1,6 @@
 """What the tree and the ensemble share: regions, and answers calibrated in them."""
 
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
@@ -8,9 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from usnrt.base import DistributionalRegressor, read_target
-from usnrt.calibration import Calibration
+from usnrt.calibration import Calibration, scores_of
 from usnrt.checks import check_choice, check_number
-from usnrt.distributions import Distribution
+from usnrt.distributions import Distribution, GroupedCurve, Shape
+from usnrt.nn.quantiles import POSITIONS
 from usnrt.table import Table
 from usnrt.tree.rules import rules_table
 from usnrt.tree.structure import Tree
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 class CalibratedRegressor(DistributionalRegressor):
     """A model that knows regions, and may be calibrated in them.
 
-    It sets ``tree_`` and ``calibration_`` in fit, and answers ``_moments(raw)`` with leaf, mean and variance of encoded
+    It sets ``tree_`` and ``calibration_`` in fit, and answers ``_curves(raw)`` with leaf, mean and quantiles of encoded
     rows in units of the scaled target.
     """
 
@@ -33,20 +35,21 @@ class CalibratedRegressor(DistributionalRegressor):
         """The tree of regions in flat arrays."""
         raise NotImplementedError(f"{type(self).__name__} must define tree_")
 
-    def _moments(self, raw: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-        raise NotImplementedError(f"{type(self).__name__} must define _moments")
+    def _curves(self, raw: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+        raise NotImplementedError(f"{type(self).__name__} must define _curves")
 
     def _distribution(self, raw: NDArray[np.float64]) -> Distribution:
-        leaf, mean, variance = self._moments(raw)
-        assert self.calibration_ is not None
-        return self.calibration_.distribution(mean, np.sqrt(variance), leaf)
+        leaf, mean, curve = self._curves(raw)
+        if self.calibration_ is None:
+            return GroupedCurve(curve, POSITIONS, np.zeros_like(leaf), [standard_normal()], mean=mean)
+        return self.calibration_.distribution(mean, curve, leaf)
 
     def _scores(
         self, raw: NDArray[np.float64], target: NDArray[np.float64]
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Leaf, and residual over predicted standard deviation, of encoded rows and targets in the user's units."""
-        leaf, mean, variance = self._moments(raw)
-        return leaf, ((target - self.target_mean_) / self.target_std_ - mean) / np.sqrt(variance)
+        """Leaf, and place among the quantiles, of encoded rows and targets in the user's units."""
+        leaf, _, curve = self._curves(raw)
+        return leaf, scores_of(curve, (target - self.target_mean_) / self.target_std_)
 
     def calibrate(self, X: Any, y: ArrayLike, by: str = "leaf") -> Self:
         """Learn the spread and shape of the errors anew from fresh rows, and nothing else.
@@ -95,9 +98,9 @@ class CalibratedRegressor(DistributionalRegressor):
             return super().predict_interval(X, coverage)
         for level in np.atleast_1d(coverage):
             check_number("coverage", float(level), 0, 1)
-        leaf, mean, variance = self._moments(self._encode(X))
-        mean, std = self.target_mean_ + self.target_std_ * mean, self.target_std_ * np.sqrt(variance)
-        bounds = [self.calibration_.interval(mean, std, leaf, float(level)) for level in np.atleast_1d(coverage)]
+        leaf, _, curve = self._curves(self._encode(X))
+        curve = self.target_mean_ + self.target_std_ * curve
+        bounds = [self.calibration_.interval(curve, leaf, float(level)) for level in np.atleast_1d(coverage)]
         return bounds[0] if np.ndim(coverage) == 0 else np.stack(bounds, axis=2)
 
     # -- reading the regions -----------------------------------------------------------------------------------
@@ -190,3 +193,10 @@ class CalibratedRegressor(DistributionalRegressor):
         from usnrt.onnx import to_onnx
 
         return to_onnx(self, path, levels=levels)
+
+
+@functools.cache
+def standard_normal() -> Shape:
+    """The shape of a standard normal, for quantiles that are taken as the networks say them."""
+    knots = np.linspace(-6.0, 6.0, 241)
+    return Shape(knots, np.exp(-(knots**2) / 2.0), np.full(2, 2.5e-9), np.full(2, 1e-3))

@@ -1,8 +1,9 @@
 """Calibration: what held-out rows say about the spread and shape of errors, region by region.
 
-The residuals of held-out rows, divided by the predicted standard deviation, are scores. In each region (Mondrian
-category) they give two things: a smooth *shape*, which makes the predictive distribution, and *order statistics*,
-which make intervals with a guarantee.
+The networks say where a row's quantiles lie. Where the target of a held-out row lies among them, on the scale of a
+standard normal, is its score; if the networks say a variance, that is the residual over the standard deviation. In each
+region (Mondrian category) scores give two things: a smooth *shape*, which makes the predictive distribution, and *order
+statistics*, which make intervals with a guarantee.
 
 The guarantee. If the scores of a region and that of a new row in it are exchangeable, the new score falls between the
 l-th and the u-th smallest of n scores with probability at least (u - l) / (n + 1), for any n. So with
@@ -19,7 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.distributions import Distribution, GroupedShape, Shape
+from usnrt.distributions import GroupedCurve, Shape
+from usnrt.distributions.curve import position_of, value_at
+from usnrt.nn.quantiles import POSITIONS
 from usnrt.tree.structure import Tree
 
 # A region with fewer scores borrows its shape's missing rows from the regions around it.
@@ -58,7 +61,7 @@ class Calibration:
         Parameters
         ----------
         scores : ndarray of shape (n,)
-            Residuals over predicted standard deviations.
+            Where their targets lie among their quantiles.
         leaf : ndarray of int of shape (n,)
             The leaf of each row, counted from 0.
         weight : ndarray of shape (n,)
@@ -86,30 +89,30 @@ class Calibration:
         return cls(np.arange(tree.n_leaves), shapes, ordered)
 
     def distribution(
-        self, mean: NDArray[np.float64], std: NDArray[np.float64], leaf: NDArray[np.int64]
-    ) -> Distribution:
-        """Predictive distributions with the shape of each row's group; their mean is that of the mean network.
+        self, mean: NDArray[np.float64], curve: NDArray[np.float64], leaf: NDArray[np.int64]
+    ) -> GroupedCurve:
+        """Predictive distributions: the quantiles of a row, put right by the shape of its group's scores.
 
         Parameters
         ----------
-        mean, std : ndarray of shape (n,)
-            What the networks say.
+        mean : ndarray of shape (n,)
+            What the mean network says; the mean of a shape hangs on its tails, and those on few scores.
+        curve : ndarray of shape (n, n_positions)
+            Quantiles at `usnrt.nn.quantiles.POSITIONS`.
         leaf : ndarray of int of shape (n,)
 
         Returns
         -------
-        GroupedShape
+        GroupedCurve
         """
-        return GroupedShape(mean, std, self.group_of_leaf[leaf], self.shapes, mean=mean)
+        return GroupedCurve(curve, POSITIONS, self.group_of_leaf[leaf], self.shapes, mean=mean)
 
-    def interval(
-        self, mean: NDArray[np.float64], std: NDArray[np.float64], leaf: NDArray[np.int64], coverage: float
-    ) -> NDArray[np.float64]:
+    def interval(self, curve: NDArray[np.float64], leaf: NDArray[np.int64], coverage: float) -> NDArray[np.float64]:
         """Intervals with finite-sample coverage in each group; infinite where there are too few scores.
 
         Parameters
         ----------
-        mean, std : ndarray of shape (n,)
+        curve : ndarray of shape (n, n_positions)
         leaf : ndarray of int of shape (n,)
         coverage : float
 
@@ -118,8 +121,32 @@ class Calibration:
         ndarray of shape (n, 2)
         """
         bounds = np.array([conformal_bounds(scores, coverage) for scores in self.scores])[self.group_of_leaf[leaf]]
-        with np.errstate(invalid="ignore"):
-            return np.where(np.isfinite(bounds), mean[:, None] + std[:, None] * bounds, bounds)
+        finite = np.isfinite(bounds)
+        return np.where(finite, value_at(curve, POSITIONS, np.where(finite, bounds, 0.0)), bounds)
+
+
+def scores_of(curve: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Where targets lie among their rows' quantiles, on the scale of a standard normal.
+
+    Parameters
+    ----------
+    curve : ndarray of shape (n, n_positions)
+        Quantiles at `usnrt.nn.quantiles.POSITIONS`.
+    y : ndarray of shape (n,)
+
+    Returns
+    -------
+    ndarray of shape (n,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.calibration import scores_of
+    >>> from usnrt.nn.quantiles import POSITIONS
+    >>> scores_of(5.0 + 2.0 * POSITIONS[None, :], np.array([9.0]))
+    array([2.])
+    """
+    return position_of(curve, POSITIONS, y[:, None])[0][:, 0]
 
 
 def conformal_bounds(scores: NDArray[np.float64], coverage: float) -> tuple[float, float]:

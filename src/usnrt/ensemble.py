@@ -12,9 +12,11 @@ from sklearn.utils import check_random_state
 
 from usnrt.base import TrainingTable
 from usnrt.calibrated import CalibratedRegressor
-from usnrt.calibration import Calibration
+from usnrt.calibration import Calibration, scores_of
 from usnrt.checks import check_whole
 from usnrt.distributions import Distribution, Mixture, Normal
+from usnrt.distributions.curve import value_at
+from usnrt.nn.quantiles import POSITIONS, curve_means
 from usnrt.progress import Progress
 from usnrt.recipe import FittedTree, check_parameters, fit_tree
 from usnrt.regressor import USNRTRegressor
@@ -29,16 +31,16 @@ PRIOR_ROWS = 200.0
 class USNRTEnsemble(CalibratedRegressor):
     r"""An ensemble of trees, each with its own seed and its own held-out rows.
 
-    Every row is held out by one member at least, so every row trains and every row has an error that its member did
-    not learn from: those errors calibrate the ensemble as a whole. The mean of M members errs less than one of them
-    does, because a part of each member's error is its own. With v the variance that members state (noise and their
-    own error) and s² the variance between their means, the variance of the ensemble is
+    Every row is held out by one member at least, so every row trains and every row has a score that its member did
+    not learn from: those scores calibrate the ensemble as a whole. The quantiles of the ensemble are the means of its
+    members' quantiles. They err less than a member's do, because a part of each member's error is its own: with v the
+    variance that members state and s² the variance between their centres, scores shrink by the square root of
 
-    .. math:: κ v + c s² / M
+    .. math:: κ + c s² / (M v)
 
     where c and, region by region, κ are measured on rows that two members hold out: how far two members are apart
-    there, and how much less their mean errs than one. The first part is ``aleatoric`` (more members would not take it
-    away), the second ``epistemic``, which grows away from the data.
+    there, and how much less their mean errs than one. The first part of the variance is ``aleatoric`` (more members
+    would not take it away), the second ``epistemic``, which grows away from the data.
 
     Parameters
     ----------
@@ -143,7 +145,7 @@ class USNRTEnsemble(CalibratedRegressor):
     ) -> None:
         """Learn from the errors of rows that a member, or two, did not learn from."""
         scores = np.full(table.n_rows, np.nan)
-        for member in reversed(fitted):  # where two members know an error, that of the first is taken
+        for member in reversed(fitted):  # where two members know a score, that of the first is taken
             scores[member.held_rows] = member.scores
         known = np.flatnonzero(np.isfinite(scores))
         leaf = self.tree_.leaf_of(table.raw)
@@ -156,18 +158,16 @@ class USNRTEnsemble(CalibratedRegressor):
         self.calibration_ = Calibration.from_scores(scores[known], leaf[known], table.weight[known], self.tree_, by)
 
     def _pairs(self, table: TrainingTable, held_out: NDArray[np.bool_]) -> "Pairs":
-        """Means and variances of the two members that both do not know a row."""
-        found: list[tuple[NDArray[np.intp], Any, Any]] = []
+        """Quantiles of the two members that both do not know a row."""
+        found: list[tuple[NDArray[np.intp], Any]] = []
         twice = held_out.sum(axis=0) == 2
         for first, second in combinations(range(self.n_members), 2):
             rows = np.flatnonzero(twice & held_out[first] & held_out[second])
             raw, inputs = table.raw[rows], table.inputs[rows]
-            answers = [self.members_[member].moments(raw, inputs) for member in (first, second)]
-            found.append((rows, np.stack([a[1] for a in answers]), np.stack([a[2] for a in answers])))
+            found.append((rows, np.stack([self.members_[m].curves(raw, inputs)[2] for m in (first, second)])))
         return Pairs(
-            np.concatenate([rows for rows, _, _ in found]),
-            np.concatenate([means for _, means, _ in found], axis=1),
-            np.concatenate([variances for _, _, variances in found], axis=1),
+            np.concatenate([rows for rows, _ in found]),
+            np.concatenate([curves for _, curves in found], axis=1),
         )
 
     # -- answers -----------------------------------------------------------------------------------------------
@@ -177,34 +177,30 @@ class USNRTEnsemble(CalibratedRegressor):
         """The regions of the first member."""
         return self.members_[0].tree
 
-    def _members_moments(self, raw: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Means and variances of all members, each of shape (n, n_members)."""
-        inputs, n_threads = self.inputs_.transform(raw), effective_n_jobs(self.n_jobs)
-        answers = [member.moments(raw, inputs, n_threads) for member in self.members_]
-        return np.stack([mean for _, mean, _ in answers], axis=1), np.stack([v for _, _, v in answers], axis=1)
-
     def _parts(
         self, raw: NDArray[np.float64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """Leaf, mean, aleatoric and epistemic variance."""
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Leaf, mean, quantiles of the ensemble, and what remains of a member's variance: shared, and own."""
+        inputs, n_threads = self.inputs_.transform(raw), effective_n_jobs(self.n_jobs)
+        answers = [member.curves(raw, inputs, n_threads) for member in self.members_]
+        curves = np.stack([curve for _, _, curve in answers])
         leaf = self.tree_.leaf_of(raw)
-        means, variances = self._members_moments(raw)
-        epistemic = self.own_factor_ * means.var(axis=1, ddof=1) / self.n_members
-        return leaf, means.mean(axis=1), self.shared_[leaf] * variances.mean(axis=1), epistemic
+        own = self.own_factor_ * _apart_of(curves) / self.n_members
+        return leaf, np.mean([mean for _, mean, _ in answers], axis=0), curves.mean(axis=0), self.shared_[leaf], own
 
-    def _moments(self, raw: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-        leaf, mean, aleatoric, epistemic = self._parts(raw)
-        return leaf, mean, aleatoric + epistemic
+    def _curves(self, raw: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+        leaf, mean, curve, shared, own = self._parts(raw)
+        return leaf, mean, value_at(curve, POSITIONS, np.sqrt(shared + own)[:, None] * POSITIONS)
 
     def _distribution(self, raw: NDArray[np.float64]) -> Distribution:
-        if self.calibration_ is None:
-            means, variances = self._members_moments(raw)
-            return Mixture([Normal(mean, np.sqrt(variance)) for mean, variance in zip(means.T, variances.T)])
-        leaf, mean, aleatoric, epistemic = self._parts(raw)
-        dist = self.calibration_.distribution(mean, np.sqrt(aleatoric + epistemic), leaf)
+        if self.calibration_ is None and not self.members_[0].says_quantiles:
+            inputs, n_threads = self.inputs_.transform(raw), effective_n_jobs(self.n_jobs)
+            answers = [member.moments(raw, inputs, n_threads) for member in self.members_]
+            return Mixture([Normal(mean, np.sqrt(variance)) for _, mean, variance in answers])
+        dist = super()._distribution(raw)
+        _, _, _, shared, own = self._parts(raw)
         # The shape of a region may be wider or narrower than the networks said; both parts are stretched alike.
-        stretch = dist.var() / (aleatoric + epistemic)
-        return dist.with_parts(aleatoric * stretch, epistemic * stretch)
+        return dist.with_parts(dist.var() * shared / (shared + own), dist.var() * own / (shared + own))
 
 
 @dataclass(frozen=True)
@@ -214,21 +210,29 @@ class Pairs:
     Attributes
     ----------
     rows : ndarray of int of shape (n,)
-    means, variances : ndarray of shape (2, n)
+    curves : ndarray of shape (2, n, n_positions)
     """
 
     rows: NDArray[np.intp]
-    means: NDArray[np.float64]
-    variances: NDArray[np.float64]
+    curves: NDArray[np.float64]
 
     @property
     def apart(self) -> NDArray[np.float64]:
-        """Variance between members (half the squared difference of two) as a share of a member's variance.
+        """Variance between members as a share of a member's variance.
 
         No row may speak for many: noise-free corners must not drown the rest.
         """
-        between = (self.means[0] - self.means[1]) ** 2 / 2
-        return np.minimum(between / self.variances.mean(axis=0), 4.0)
+        return np.minimum(_apart_of(self.curves), 4.0)
+
+
+def _apart_of(curves: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Variance between the centres of members, shape (n,), in units of the mean variance that they state.
+
+    The variance of a member is read from its quantiles one standard deviation either way.
+    """
+    high, low = (curves[:, :, int(np.argmin(np.abs(POSITIONS - z)))] for z in (1.0, -1.0))
+    stated = ((high - low) ** 2 / 4.0).mean(axis=0)
+    return np.stack([curve_means(curve) for curve in curves]).var(axis=0, ddof=1) / np.maximum(stated, 1e-30)
 
 
 def _apart(pairs: Pairs, leaf: NDArray[np.int64], weight: NDArray[np.float64], n_leaves: int) -> NDArray[np.float64]:
@@ -246,7 +250,7 @@ def _own_error(pairs: Pairs, table: TrainingTable, scores: NDArray[np.float64]) 
     If it is rho, the mean of two members errs 1 - rho / 2 times as much as one; the rows that two members hold out
     show by how much. Large errors are left out of the comparison: they are common to all members, and few.
     """
-    joint = np.abs(table.y[pairs.rows] - pairs.means.mean(axis=0)) / np.sqrt(pairs.variances.mean(axis=0))
+    joint = np.abs(scores_of(pairs.curves.mean(axis=0), table.y[pairs.rows]))
     single = np.abs(scores[pairs.rows])
 
     def core(values: NDArray[np.float64]) -> float:

@@ -12,13 +12,16 @@ from usnrt.checks import check_choice, check_flag, check_number, check_running, 
 from usnrt.nn.device import MARGIN, Table
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.mlp import MLP, hidden_sizes
+from usnrt.nn.quantiles import N_OUTPUTS, curve_means
 from usnrt.nn.train import History, Training
 from usnrt.progress import Progress
 from usnrt.tree.criteria import CRITERIA
 from usnrt.tree.grow import Growth, grow
-from usnrt.tree.inherit import Inheriting, Schedule
+from usnrt.tree.inherit import Inheriting
 from usnrt.tree.model import TreeModel
+from usnrt.tree.schedule import Schedule
 from usnrt.tree.scratch import FromScratch
+from usnrt.tree.spread import QuantileSpread, Spread, VarianceSpread, Workshop
 
 # The paper's recipe to the letter.
 PAPER: dict[str, Any] = {
@@ -30,6 +33,7 @@ PAPER: dict[str, Any] = {
     "criterion": "levene",
     "holdout": "node",
     "inherit": False,
+    "spread": "variance",
     "encoding": None,
     "split_hidden": ("8d", "4d"),
     "mean_hidden": ("4d", "2d"),
@@ -77,6 +81,7 @@ def check_parameters(model: Any) -> None:
     check_choice("criterion", model.criterion, CRITERIA)
     check_choice("holdout", model.holdout, ("tree", "node"))
     check_flag("inherit", model.inherit)
+    check_choice("spread", model.spread, ("quantiles", "variance"))
     if model.encoding is not None:
         check_choice("encoding", model.encoding, ("piecewise",))
     check_whole("n_bins", model.n_bins, 1)
@@ -92,10 +97,11 @@ def check_parameters(model: Any) -> None:
     if model.calibration is not None:
         check_choice("calibration", model.calibration, ("leaf", "global"))
     check_running(model.n_jobs, model.verbose, model.callbacks)
-    if model.holdout == "node" and (model.inherit or model.encoding is not None):
+    if model.holdout == "node" and (model.inherit or model.encoding is not None or model.spread != "variance"):
         raise ValueError(
-            "holdout='node' trains every node from nothing on plain numbers: inherit must be False and encoding None, "
-            f"however: inherit={model.inherit!r}, encoding={model.encoding!r}"
+            "holdout='node' trains every node from nothing on plain numbers: inherit must be False, encoding None and "
+            f"spread 'variance', however: inherit={model.inherit!r}, encoding={model.encoding!r}, "
+            f"spread={model.spread!r}"
         )
     if model.holdout == "node" and model.calibration is not None and model.calibration_fraction == 0:
         raise ValueError(
@@ -153,8 +159,8 @@ def fit_tree(
     n_inputs = table.inputs.shape[1] if encoding is None else encoding.n_outputs
     d = table.raw.shape[1]
 
-    def sizes(hidden: Sequence[int | str], name: str) -> tuple[int, ...]:
-        return (n_inputs, *hidden_sizes(hidden, d, name), 1)
+    def sizes(hidden: Sequence[int | str], name: str, n_outputs: int = 1) -> tuple[int, ...]:
+        return (n_inputs, *hidden_sizes(hidden, d, name), n_outputs)
 
     mean_network = MLP(sizes(model.mean_hidden, "mean_hidden"))
     device_table = Table(table.inputs, encoding)
@@ -168,13 +174,17 @@ def fit_tree(
             model.n_alternations, progress,
         )  # fmt: skip
     else:
-        variance_network = MLP(sizes(model.variance_hidden, "variance_hidden"), "relu", "exp")
         training = _training(model, batch_size_for(int((~held_out).sum())), "cosine")
         schedule = Schedule(mean=training, variance=training, max_epochs=model.max_epochs)
-        strategy = Inheriting(
-            table, device_table, encoding, mean_network, variance_network, schedule, held_out, model.inherit,
-            model.calibration is not None, progress,
-        )  # fmt: skip
+        shop = Workshop(table, device_table, encoding, schedule, progress)
+        spread: Spread
+        if model.spread == "quantiles":
+            variance_network = MLP(sizes(model.variance_hidden, "variance_hidden", N_OUTPUTS))
+            spread = QuantileSpread(shop, variance_network, model.inherit)
+        else:
+            variance_network = MLP(sizes(model.variance_hidden, "variance_hidden"), "relu", "exp")
+            spread = VarianceSpread(shop, variance_network, mean_network, model.calibration is not None)
+        strategy = Inheriting(shop, mean_network, spread, held_out, model.inherit)
     grown = grow(table, n_categories, how, strategy, seed, n_threads, progress)
     leaves = grown.leaves
     fitted = TreeModel(
@@ -188,7 +198,22 @@ def fit_tree(
     scored = [leaf.scores for leaf in leaves if leaf.scores is not None]
     rows = np.concatenate([pair[0] for pair in scored]) if scored else np.zeros(0, dtype=np.intp)
     scores = np.concatenate([pair[1] for pair in scored]) if scored else np.zeros(0)
+    if fitted.says_quantiles:
+        fitted.blend = _blend(fitted, table, rows)
     return FittedTree(fitted, rows, scores, [node.history for node in grown.nodes])
+
+
+def _blend(model: TreeModel, table: TrainingTable, held: NDArray[np.intp]) -> float:
+    """The share of the quantiles' mean in the mean that makes the squared error of held-out rows smallest.
+
+    Two networks err differently, so their mean errs less than either; but quantiles know little of far tails.
+    """
+    _, mean, curve = model.curves(table.raw[held], table.inputs[held])
+    other, weight = curve_means(curve) - mean, table.weight[held]
+    share = np.average(other * (table.y[held] - mean), weights=weight) / max(
+        np.average(other**2, weights=weight), 1e-12
+    )
+    return float(np.clip(share, 0.0, 1.0))
 
 
 def batch_size_for(n_rows: int) -> int:

@@ -48,7 +48,10 @@ class USNRTRegressor(CalibratedRegressor):
         ``"tree"`` holds the same rows out in all nodes; ``"node"`` is the paper's way: every network of every node
         is trained from nothing and draws validation rows of its own.
     inherit : bool, default=True
-        Whether a child's mean network starts from its parent's and is fine-tuned.
+        Whether a child's networks start from its parent's and are fine-tuned.
+    spread : {"quantiles", "variance"}, default="quantiles"
+        What the second network of a leaf says: eleven quantiles of the target, so that the distribution may be skewed
+        or have two peaks where the data say so; or a variance, as in the paper.
     encoding : {"piecewise", None}, default="piecewise"
         Whether networks see numbers in quantile bins too, or only as they are.
     n_bins : int, default=16
@@ -58,8 +61,8 @@ class USNRTRegressor(CalibratedRegressor):
         number of features.
     mean_hidden : sequence of int or str, default=(256, 128)
         Hidden layers of the mean networks.
-    variance_hidden : sequence of int or str, default=(128, 64)
-        Hidden layers of the variance networks.
+    variance_hidden : sequence of int or str, default=(256, 128, 64)
+        Hidden layers of the second networks.
     n_alternations : int, default=2
         How often the mean and the variance network of a leaf are trained in turns, with ``holdout="node"``.
     learning_rate : float, default=0.003
@@ -136,11 +139,12 @@ class USNRTRegressor(CalibratedRegressor):
         criterion: str = "levene",
         holdout: str = "tree",
         inherit: bool = True,
+        spread: str = "quantiles",
         encoding: str | None = "piecewise",
         n_bins: int = 16,
         split_hidden: Sequence[int | str] = ("8d", "4d"),
         mean_hidden: Sequence[int | str] = (256, 128),
-        variance_hidden: Sequence[int | str] = (128, 64),
+        variance_hidden: Sequence[int | str] = (256, 128, 64),
         n_alternations: int = 2,
         learning_rate: float = 0.003,
         weight_decay: float = 0.1,
@@ -164,6 +168,7 @@ class USNRTRegressor(CalibratedRegressor):
         self.criterion = criterion
         self.holdout = holdout
         self.inherit = inherit
+        self.spread = spread
         self.encoding = encoding
         self.n_bins = n_bins
         self.split_hidden = split_hidden
@@ -239,13 +244,13 @@ class USNRTRegressor(CalibratedRegressor):
 
     # -- answers -----------------------------------------------------------------------------------------------
 
-    def _moments(self, raw: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-        """Leaf, mean and variance of encoded rows, in units of the scaled target."""
-        return self.model_.moments(raw, self.inputs_.transform(raw), effective_n_jobs(self.n_jobs))
+    def _curves(self, raw: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+        """Leaf, mean and quantiles of encoded rows, in units of the scaled target."""
+        return self.model_.curves(raw, self.inputs_.transform(raw), effective_n_jobs(self.n_jobs))
 
     def _distribution(self, raw: NDArray[np.float64]) -> Distribution:
-        if self.calibration_ is None:
-            _, mean, variance = self._moments(raw)
+        if self.calibration_ is None and not self.model_.says_quantiles:
+            _, mean, variance = self.model_.moments(raw, self.inputs_.transform(raw), effective_n_jobs(self.n_jobs))
             return Normal(mean, np.sqrt(variance)).with_parts(variance, None)
         return super()._distribution(raw)
 

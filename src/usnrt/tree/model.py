@@ -1,4 +1,4 @@
-"""A grown tree with the networks of its leaves: plain arrays that answer with a mean and a variance."""
+"""A grown tree with the networks of its leaves: plain arrays that answer with a mean and a curve of quantiles."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,24 +10,27 @@ from numpy.typing import NDArray
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import predict_grouped
 from usnrt.nn.mlp import MLP
+from usnrt.nn.quantiles import POSITIONS, curve_means, quantiles
 from usnrt.tree.structure import Tree
 
 
 @dataclass
 class TreeModel:
-    """A tree, and a mean and one or more variance networks in each leaf.
+    """A tree, and in each leaf a mean network and one or more networks of the spread.
 
     Attributes
     ----------
     tree : Tree
     mean_network, variance_network : MLP
-        The architectures, the same in all leaves.
+        The architectures, the same in all leaves; the second says a variance, or quantiles if it has many outputs.
     mean_params : list of Params
         One a leaf.
     variance_params : list of list of Params
-        For each of the variance networks of a leaf, one a leaf; the answer is their geometric mean.
+        For each of the second networks of a leaf, one a leaf; the answer is their mean, of variances the geometric.
     encoding : PiecewiseLinear or None
         What turns the inputs into what the networks see.
+    blend : float
+        Share that the mean of the quantiles has in the mean; the rest is the mean network's.
     """
 
     tree: Tree
@@ -36,11 +39,17 @@ class TreeModel:
     mean_params: Sequence[Any]
     variance_params: Sequence[Sequence[Any]]
     encoding: PiecewiseLinear | None = None
+    blend: float = 0.0
+
+    @property
+    def says_quantiles(self) -> bool:
+        """Whether the second networks say quantiles, not a variance."""
+        return self.variance_network.sizes[-1] > 1
 
     def moments(
         self, raw: NDArray[np.float64], inputs: NDArray[np.float32], n_threads: int = 1
     ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-        """Leaf, mean and variance of each row.
+        """Leaf, mean and variance of each row, of networks that say variances.
 
         Parameters
         ----------
@@ -57,9 +66,42 @@ class TreeModel:
         mean, variance : ndarray of shape (n,)
         """
         leaf = self.tree.leaf_of(raw)
-        mean = predict_grouped(self.mean_network, self.mean_params, inputs, leaf, None, n_threads, self.encoding)
-        log_variance = [
-            np.log(predict_grouped(self.variance_network, params, inputs, leaf, None, n_threads, self.encoding))
+        log_variance = [np.log(answer) for answer in self._second_answers(inputs, leaf, n_threads)]
+        return leaf, self._means(inputs, leaf, n_threads), np.exp(np.mean(log_variance, axis=0))
+
+    def curves(
+        self, raw: NDArray[np.float64], inputs: NDArray[np.float32], n_threads: int = 1
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+        """Leaf, mean and quantiles of each row; a variance says those of a normal distribution.
+
+        Parameters
+        ----------
+        raw, inputs, n_threads
+            As for `moments`.
+
+        Returns
+        -------
+        leaf : ndarray of int of shape (n,)
+        mean : ndarray of shape (n,)
+        curve : ndarray of shape (n, n_positions)
+            At `usnrt.nn.quantiles.POSITIONS`.
+        """
+        if not self.says_quantiles:
+            leaf, mean, variance = self.moments(raw, inputs, n_threads)
+            return leaf, mean, mean[:, None] + np.sqrt(variance)[:, None] * POSITIONS
+        leaf = self.tree.leaf_of(raw)
+        answers = self._second_answers(inputs, leaf, n_threads)
+        curve = np.mean([quantiles(answer) for answer in answers], axis=0)
+        mean = self._means(inputs, leaf, n_threads)
+        return leaf, mean + self.blend * (curve_means(curve) - mean), curve
+
+    def _means(self, inputs: NDArray[np.float32], leaf: NDArray[np.int64], n_threads: int) -> NDArray[np.float64]:
+        return predict_grouped(self.mean_network, self.mean_params, inputs, leaf, None, n_threads, self.encoding)
+
+    def _second_answers(
+        self, inputs: NDArray[np.float32], leaf: NDArray[np.int64], n_threads: int
+    ) -> list[NDArray[np.float64]]:
+        return [
+            predict_grouped(self.variance_network, params, inputs, leaf, None, n_threads, self.encoding)
             for params in self.variance_params
         ]
-        return leaf, mean, np.exp(np.mean(log_variance, axis=0))

@@ -1,0 +1,121 @@
+"""A network that says a whole distribution: quantiles of the target at fixed positions of the normal scale.
+
+The first output moves the median, the second is the logarithm of a scale, and each of the others stretches the way
+from one quantile to the next, so that quantiles never cross.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from usnrt.nn.mlp import MLP, Params
+
+# Where on the scale of a standard normal the quantiles lie; the middle one is the median.
+POSITIONS: NDArray[np.float64] = np.array([-2.5, -1.5, -1.0, -0.6, -0.3, 0.0, 0.3, 0.6, 1.0, 1.5, 2.5])
+LEVELS: NDArray[np.float64] = ndtr(POSITIONS)
+# What each quantile counts in the loss: as much as the levels it stands for.
+SHARES: NDArray[np.float64] = np.gradient(LEVELS)
+MEDIAN = len(POSITIONS) // 2
+N_OUTPUTS = len(POSITIONS) + 1
+# Of the logarithms of the scale and of the stretches: quantiles stay apart, and float32 finite.
+SCALE_LIMIT, STRETCH_LIMIT = 12.0, 5.0
+
+
+def quantiles(outputs: Any, xp: Any = np) -> Any:
+    """Quantiles at the levels of ``POSITIONS``, rising along each row.
+
+    Parameters
+    ----------
+    outputs : array of shape (n, N_OUTPUTS)
+        Of the network.
+    xp : module
+        numpy or jax.numpy.
+
+    Returns
+    -------
+    array of shape (n, n_positions)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.nn.quantiles import N_OUTPUTS, quantiles
+    >>> quantiles(np.zeros((1, N_OUTPUTS)))  # a standard normal
+    array([[-2.5, -1.5, -1. , -0.6, -0.3,  0. ,  0.3,  0.6,  1. ,  1.5,  2.5]])
+    """
+    gaps = np.diff(POSITIONS).astype(outputs.dtype)
+    scale = xp.exp(xp.clip(outputs[:, 1:2], -SCALE_LIMIT, SCALE_LIMIT))
+    median = scale * outputs[:, :1]
+    steps = scale * gaps * xp.exp(xp.clip(outputs[:, 2:], -STRETCH_LIMIT, STRETCH_LIMIT))
+    above = median + xp.cumsum(steps[:, MEDIAN:], axis=1)
+    below = median - xp.cumsum(steps[:, :MEDIAN][:, ::-1], axis=1)[:, ::-1]
+    return xp.concatenate([below, median, above], axis=1)
+
+
+def pinball(outputs: Any, target: Any) -> Any:
+    r"""Sum of the pinball losses of all quantiles, nearly half the continuous ranked probability score.
+
+    .. math:: \sum_j w_j \max(p_j (y - q_j), (p_j - 1)(y - q_j))
+    """
+    import jax.numpy as jnp
+
+    levels, shares = LEVELS.astype(np.float32), SHARES.astype(np.float32)
+    distance = target[:, None] - quantiles(outputs, jnp)
+    return jnp.sum(shares * jnp.maximum(levels * distance, (levels - 1.0) * distance), axis=1)
+
+
+def curve_means(curves: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean of a standard normal sent through straight lines between the quantiles, and beyond them.
+
+    Parameters
+    ----------
+    curves : ndarray of shape (n, n_positions)
+
+    Returns
+    -------
+    ndarray of shape (n,)
+
+    Examples
+    --------
+    >>> from usnrt.nn.quantiles import POSITIONS, curve_means
+    >>> curve_means(3.0 + 2.0 * POSITIONS[None, :]).round(12)
+    array([3.])
+    """
+    return curves @ _MEAN_WEIGHTS
+
+
+def _mean_weights() -> NDArray[np.float64]:
+    """What each quantile counts in the mean."""
+    ends = np.concatenate([[-np.inf], POSITIONS[1:-1], [np.inf]])
+    mass = np.diff(ndtr(ends))
+    first_moment = -np.diff(np.exp(-(ends**2) / 2.0) / np.sqrt(2.0 * np.pi))
+    low, high = POSITIONS[:-1], POSITIONS[1:]
+    weights = np.zeros(len(POSITIONS))
+    weights[:-1] += (high * mass - first_moment) / (high - low)
+    weights[1:] += (first_moment - low * mass) / (high - low)
+    return weights
+
+
+_MEAN_WEIGHTS = _mean_weights()
+
+
+def start_at(network: MLP, rng: np.random.Generator, centre: float, spread: float) -> Params:
+    """New weights that say nearly the same normal distribution for all rows.
+
+    Parameters
+    ----------
+    network : MLP
+        With ``N_OUTPUTS`` linear outputs.
+    rng : numpy.random.Generator
+    centre, spread : float
+        Mean and standard deviation of that distribution; a spread of 0 is taken as a small one.
+
+    Returns
+    -------
+    Params
+    """
+    spread = max(spread, 1e-4)
+    *hidden, (weights, bias) = network.init(rng)
+    bias[:2] = centre / spread, np.log(spread)
+    return (*hidden, ((0.1 * weights).astype(np.float32), bias))

@@ -1,0 +1,261 @@
+"""What the second network of a leaf says, and how it is trained: quantiles of the target, or a variance.
+
+Networks large enough to predict well remember the rows they were trained on; so rows that are held out for the whole
+tree stop their training early, and give the scores that calibration starts from. The score of a row is where its
+target lies on the normal scale, by the networks; for a variance it is the residual over the standard deviation.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usnrt.base import TrainingTable
+from usnrt.calibration import scores_of
+from usnrt.nn.device import Table
+from usnrt.nn.encoding import PiecewiseLinear
+from usnrt.nn.forward import predict
+from usnrt.nn.losses import SCALE_DF, robust_scale_nll, variance_nll
+from usnrt.nn.mlp import MLP, Params
+from usnrt.nn.quantiles import pinball, quantiles, start_at
+from usnrt.nn.train import Training, train
+from usnrt.progress import Progress
+from usnrt.tree.grow import Node
+from usnrt.tree.schedule import Schedule
+
+# A half of a leaf's held-out rows below this tells too little to tune a variance network by.
+MIN_ROWS_TO_TUNE = 20
+
+# A training whose best epoch comes after this share of it has not come to its end.
+LATE = 0.9
+
+Rows = NDArray[np.intp]
+
+
+class Spread(Protocol):
+    """How the second networks come about."""
+
+    def root(self, node: Node, seen: Rows, held: Rows, rng: np.random.Generator) -> tuple[Params, ...]:
+        """Networks for all rows."""
+
+    def leaf(
+        self, node: Node, networks: tuple[Params, ...], seen: Rows, held: Rows, rng: np.random.Generator
+    ) -> tuple[Params, ...]:
+        """Networks of a leaf, from those of the root."""
+
+    def scores(self, node: Node, networks: Sequence[Params], held: Rows) -> NDArray[np.float64]:
+        """Where the held-out rows lie, by networks that did not learn from them."""
+
+
+@dataclass
+class Workshop:
+    """What every training of a tree needs.
+
+    Attributes
+    ----------
+    table : TrainingTable
+    device_table : Table
+    encoding : PiecewiseLinear or None
+    schedule : Schedule
+    progress : Progress
+    """
+
+    table: TrainingTable
+    device_table: Table
+    encoding: PiecewiseLinear | None
+    schedule: Schedule
+    progress: Progress
+
+    def train(
+        self,
+        node: Node,
+        name: str,
+        network: MLP,
+        loss: Callable[[Any, Any], Any],
+        params: Params,
+        target: NDArray[np.float64],
+        seen: Rows,
+        held: Rows,
+        how: Training,
+        rng: np.random.Generator,
+        *,
+        fresh: bool = True,
+    ) -> Params:
+        """Train one network of a node; one that is not fresh is kept as it was if training does not help."""
+        params, node.history[name] = train(
+            network, loss, params, self.device_table, target, self.table.weight, seen, held, how, rng,
+            self.progress.reporter(node.name, len(node.rows), name), judge_start=not fresh,
+        )  # fmt: skip
+        return params
+
+    def train_long(
+        self,
+        node: Node,
+        name: str,
+        network: MLP,
+        loss: Callable[[Any, Any], Any],
+        params: Params,
+        target: NDArray[np.float64],
+        seen: Rows,
+        held: Rows,
+        how: Training,
+        rng: np.random.Generator,
+    ) -> Params:
+        """Train a fresh network, and again from where it came to as long as held-out rows gain a lot by it.
+
+        A table without noise can be learnt ever better, while one that is mostly noise is best left early.
+        """
+        params = self.train(node, name, network, loss, params, target, seen, held, how, rng)
+        for again in range(2, self.schedule.max_rounds + 1):
+            course = node.history[name if again == 2 else f"{name} {again - 1}"]
+            before = min(course.valid_loss, default=0.0)
+            if course.best_epoch < LATE * len(course.valid_loss):
+                break
+            longer = f"{name} {again}"
+            params = self.train(node, longer, network, loss, params, target, seen, held, how, rng, fresh=False)
+            if min(node.history[longer].valid_loss, default=np.inf) > (1.0 - self.schedule.worth_a_round) * before:
+                break
+        return params
+
+    def answer(self, network: MLP, params: Params, rows: Rows) -> NDArray[np.float64]:
+        """What a network says of some rows."""
+        return predict(network, params, self.table.inputs, rows, encoding=self.encoding)
+
+
+@dataclass
+class QuantileSpread:
+    """One network that says quantiles of the target; leaves tune that of the root on their rows.
+
+    Parameters
+    ----------
+    workshop : Workshop
+    network : MLP
+    inherit : bool
+        Whether leaves start from the root's network, or anew.
+    """
+
+    workshop: Workshop
+    network: MLP
+    inherit: bool
+
+    def root(self, node: Node, seen: Rows, held: Rows, rng: np.random.Generator) -> tuple[Params, ...]:
+        """A network for all rows."""
+        y, schedule = self.workshop.table.y, self.workshop.schedule
+        start = start_at(self.network, rng, float(y[seen].mean()), float(y[seen].std()))
+        how = schedule.fitted(schedule.variance, schedule.quantile_steps, len(seen))
+        return (self.workshop.train_long(node, "quantiles", self.network, pinball, start, y, seen, held, how, rng),)
+
+    def leaf(
+        self, node: Node, networks: tuple[Params, ...], seen: Rows, held: Rows, rng: np.random.Generator
+    ) -> tuple[Params, ...]:
+        """The root's network, tuned on the rows of a leaf if that helps."""
+        if not self.inherit:
+            return self.root(node, seen, held, rng)
+        shop, schedule = self.workshop, self.workshop.schedule
+        rate = schedule.child_rate * schedule.variance.learning_rate
+        how = schedule.fitted(schedule.variance, schedule.child_steps, len(seen), learning_rate=rate)
+        return (
+            shop.train(
+                node, "quantiles", self.network, pinball, networks[0], shop.table.y, seen, held, how, rng, fresh=False
+            ),
+        )
+
+    def scores(self, node: Node, networks: Sequence[Params], held: Rows) -> NDArray[np.float64]:
+        """Positions of the held-out targets on the normal scale."""
+        curve = quantiles(self.workshop.answer(self.network, networks[0], held))
+        return scores_of(curve, self.workshop.table.y[held])
+
+
+@dataclass
+class VarianceSpread:
+    """Variance networks: one from the training rows, then one from each half of the held-out rows.
+
+    A held-out row is judged by the network of the other half, so that the spread of its standardised residual is that
+    of a row never seen.
+
+    Parameters
+    ----------
+    workshop : Workshop
+    network, mean_network : MLP
+    robust : bool
+        Whether spreads are learnt by the likelihood of a Student-t, so that outliers do not rule them; calibration must
+        follow then. Otherwise they are variances, by that of a normal.
+    """
+
+    workshop: Workshop
+    network: MLP
+    mean_network: MLP
+    robust: bool
+
+    @property
+    def _loss(self) -> Callable[[Any, Any], Any]:
+        return robust_scale_nll if self.robust else variance_nll
+
+    def root(self, node: Node, seen: Rows, held: Rows, rng: np.random.Generator) -> tuple[Params, ...]:
+        """A variance network from the training rows, then one from each half of the held-out rows."""
+        assert node.residuals is not None
+        shop, schedule = self.workshop, self.workshop.schedule
+        squared = np.zeros(shop.table.n_rows)
+        squared[seen] = (shop.table.y[seen] - shop.answer(self.mean_network, node.mean, seen)) ** 2
+        squared[held] = node.residuals[1] ** 2
+        how = schedule.fitted(schedule.variance, schedule.variance_steps, len(seen))
+        start = self.network.init(rng)
+        params = shop.train(node, "variance", self.network, self._loss, start, squared, seen, held, how, rng)
+        return self._tune(node, (params, params), held, schedule.tune_steps, rng)
+
+    def leaf(
+        self, node: Node, networks: tuple[Params, ...], seen: Rows, held: Rows, rng: np.random.Generator
+    ) -> tuple[Params, ...]:
+        """The root's two networks, tuned on the held-out rows of a leaf."""
+        return self._tune(node, networks, held, self.workshop.schedule.leaf_tune_steps, rng)
+
+    def scores(self, node: Node, networks: Sequence[Params], held: Rows) -> NDArray[np.float64]:
+        """Residuals over standard deviations, by the network of the other half."""
+        assert node.residuals is not None
+        first, second = (self._variance(params, held) for params in networks)
+        return node.residuals[1] / np.sqrt(np.where(_first_half(held), second, first))
+
+    def _tune(
+        self, node: Node, networks: tuple[Params, ...], held: Rows, n_steps: int, rng: np.random.Generator
+    ) -> tuple[Params, ...]:
+        """Tune the network of each half on that half, early stopping on the other."""
+        assert node.residuals is not None
+        shop, schedule = self.workshop, self.workshop.schedule
+        squared = np.zeros(shop.table.n_rows)
+        squared[held] = node.residuals[1] ** 2
+        first = _first_half(held)
+        halves = held[first], held[~first]
+        tuned = []
+        for which, params in enumerate(networks):
+            own, other = halves[which], halves[1 - which]
+            params = self._rescaled(params, own if len(own) else held, squared)
+            if min(len(own), len(other)) >= MIN_ROWS_TO_TUNE:
+                rate = schedule.variance.learning_rate / 4
+                how = schedule.fitted(schedule.variance, n_steps, len(own), batch_size=64, learning_rate=rate)
+                name = f"variance {'AB'[which]}"
+                params = shop.train(
+                    node, name, self.network, self._loss, params, squared, own, other, how, rng, fresh=False
+                )
+            tuned.append(params)
+        return tuple(tuned)
+
+    def _rescaled(self, params: Params, rows: Rows, squared: NDArray[np.float64]) -> Params:
+        """The variance network times the factor that fits the residuals of some rows best."""
+        weight = self.workshop.table.weight[rows]
+        ratio = squared[rows] / self._variance(params, rows)
+        factor = float(np.average(ratio, weights=weight))
+        for _ in range(20 if self.robust else 0):  # the scale of a Student-t, by its fixed point
+            pull = (SCALE_DF + 1) / (SCALE_DF + ratio / max(factor, 1e-12))
+            factor = float(np.average(pull * ratio, weights=weight))
+        *hidden, (weights, bias) = params
+        return (*hidden, (weights, (bias + np.log(max(factor, 1e-12))).astype(np.float32)))
+
+    def _variance(self, params: Params, rows: Rows) -> NDArray[np.float64]:
+        return self.workshop.answer(self.network, params, rows)
+
+
+def _first_half(rows: Rows) -> NDArray[np.bool_]:
+    """Which held-out rows belong to the first half: every other one of the table."""
+    return rows % 2 == 0
