@@ -105,8 +105,8 @@ def test_parameters_that_do_not_go_together():
     for changes, sentence in (
         (
             {"inherit": True},
-            "holdout='node' trains every node from nothing on plain numbers: inherit must be False and encoding None, "
-            "however: inherit=True, encoding=None",
+            "holdout='node' trains every node from nothing on plain numbers: inherit must be False, encoding None and "
+            "spread 'variance', however: inherit=True, encoding=None, spread='variance'",
         ),
         (
             {"calibration": "leaf"},

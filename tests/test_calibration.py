@@ -7,6 +7,7 @@ from scipy import stats
 from usnrt import USNRTRegressor
 from usnrt.calibration import ENOUGH_SCORES, Calibration, conformal_bounds
 from usnrt.datasets import make_heteroscedastic
+from usnrt.nn.quantiles import POSITIONS
 
 TINY = {"mean_hidden": (8,), "variance_hidden": (4,), "max_epochs": 4, "n_jobs": 1, "random_state": 0}
 
@@ -99,7 +100,7 @@ def test_scores_of_known_shape_give_calibrated_distributions(model):
     calibration = Calibration.from_scores(scores, leaf, np.ones(6000), tree, "leaf")
     y = stats.t(3).rvs(20_000, random_state=2)
     new_leaf = rng.integers(0, tree.n_leaves, len(y))
-    dist = calibration.distribution(np.zeros(len(y)), np.ones(len(y)), new_leaf)
+    dist = calibration.distribution(np.zeros(len(y)), np.tile(POSITIONS, (len(y), 1)), new_leaf)
     levels = np.arange(0.05, 1, 0.05)
     error = [abs(np.mean(dist.cdf(y) < level) - level) for level in levels]
     assert np.mean(error) < 0.313 * np.sqrt(1 / 6000 + 1 / 20_000) * 3
@@ -184,14 +185,14 @@ def test_calibrating_a_model_of_the_papers_recipe():
 def test_without_calibration_the_stated_variance_is_that_of_the_residuals():
     """Heavy tails: a spread learnt for calibration is narrower than the variance; one that stands alone is not."""
     data = make_heteroscedastic("heavy_tails", n_samples=3000, random_state=0)
-    parameters = {**TINY, "max_epochs": 60, "max_leaves": 1}
+    parameters = {**TINY, "max_epochs": 60, "max_leaves": 1, "spread": "variance"}
     fresh = make_heteroscedastic("heavy_tails", n_samples=4000, random_state=1)
     alone = USNRTRegressor(**parameters, calibration=None).fit(data.data, data.target)
     calibrated = USNRTRegressor(**parameters).fit(data.data, data.target)
     spread = {}
     for name, model in (("alone", alone), ("calibrated", calibrated)):
-        _, mean, variance = model._moments(model._encode(fresh.data))
-        spread[name] = np.median(variance)
+        raw = model._encode(fresh.data)
+        spread[name] = np.median(model.model_.moments(raw, model.inputs_.transform(raw))[2])
     assert spread["calibrated"] < 0.8 * spread["alone"]
     mean, std = alone.predict(fresh.data, return_std=True)
     assert np.mean(((fresh.target - mean) / std) ** 2) == pytest.approx(1.0, abs=0.35)

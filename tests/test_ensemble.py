@@ -8,6 +8,7 @@ from usnrt import USNRTEnsemble, USNRTRegressor
 from usnrt.datasets import make_heteroscedastic
 from usnrt.distributions import Mixture
 from usnrt.ensemble import Pairs, _apart, _own_error, draw_folds
+from usnrt.nn.quantiles import POSITIONS
 
 TINY = USNRTRegressor(mean_hidden=(16,), variance_hidden=(8,), max_epochs=15, min_samples_leaf=300)
 
@@ -44,15 +45,18 @@ def test_same_seed_gives_the_same_bits_whatever_n_jobs(model, data):
         np.testing.assert_array_equal(again.predict_interval(data.data), model.predict_interval(data.data))
 
 
+def members_means(model, X):
+    raw = model._encode(X)
+    return np.column_stack([member.curves(raw, model.inputs_.transform(raw))[1] for member in model.members_])
+
+
 def test_members_differ(model, data):
-    means, _ = model._members_moments(model._encode(data.data))
-    assert (means.std(axis=1) > 0).all()
+    assert (members_means(model, data.data).std(axis=1) > 0).all()
 
 
 def test_the_mean_is_better_than_a_members(data, model):
     fresh = make_heteroscedastic("piecewise", n_samples=4000, random_state=1)
-    means, _ = model._members_moments(model._encode(fresh.data))
-    members = model.target_mean_ + model.target_std_ * means
+    members = model.target_mean_ + model.target_std_ * members_means(model, fresh.data)
     truth = fresh.truth.mean(fresh.data)
     together = np.mean((members.mean(axis=1) - truth) ** 2)
     assert together < np.mean((members - truth[:, None]) ** 2)
@@ -73,7 +77,7 @@ def known_members(n=20_000, shared=0.7, seed=0):
     class Rows:
         y, weight = common, np.ones(n)
 
-    return Pairs(np.arange(n), -own, np.ones((2, n))), Rows, common + own[0]
+    return Pairs(np.arange(n), POSITIONS - own[:, :, None]), Rows, common + own[0]
 
 
 @pytest.mark.parametrize("shared", [0.2, 0.7, 1.0])
@@ -89,7 +93,7 @@ def test_regions_say_how_far_members_are_apart():
     n = 8000
     leaf = rng.integers(0, 2, n)
     means = np.where(leaf == 0, 0.1, 0.5) ** 0.5 * rng.normal(size=(2, n))
-    apart = _apart(Pairs(np.arange(n), means, np.ones((2, n))), leaf, np.ones(n), 2)
+    apart = _apart(Pairs(np.arange(n), POSITIONS + means[:, :, None]), leaf, np.ones(n), 2)
     # half a 'prior' of 200 rows at the average of both
     expected = (4000 * np.array([0.1, 0.5]) + 200 * 0.3) / 4200
     np.testing.assert_allclose(apart, expected, atol=0.05)
@@ -101,7 +105,9 @@ def test_the_papers_ensemble_is_a_mixture_of_normals(data):
     model.fit(data.data, data.target)
     dist = model.predict_dist(data.data[:10])
     assert isinstance(dist, Mixture)
-    means, variances = model._members_moments(model._encode(data.data[:10]))
+    raw = model._encode(data.data[:10])
+    answers = [member.moments(raw, model.inputs_.transform(raw)) for member in model.members_]
+    means, variances = (np.column_stack([answer[k] for answer in answers]) for k in (1, 2))
     scale = model.target_std_
     np.testing.assert_allclose(dist.mean(), model.target_mean_ + scale * means.mean(axis=1))
     np.testing.assert_allclose(dist.var(), scale**2 * (variances.mean(axis=1) + means.var(axis=1)))

@@ -169,14 +169,16 @@ def _scaling(values: NDArray[np.float64], weight: NDArray[np.float64]) -> tuple[
     total = weight.sum()
     if total <= 0 or values.size == 0:
         return 0.0, 0.0
-    # Halving first keeps sums of numbers near the largest float finite.
+    if np.abs(values).max() > 1e300:  # differences of numbers near the largest float would overflow
+        mean, factor = _scaling(values * 1e-10, weight)
+        return mean * 1e10, factor * 1e-10
     middle = values.min() / 2 + values.max() / 2
     mean = middle + float(np.sum((values - middle) * (weight / total)))
     spread = np.abs(values - mean).max()
     if spread <= 4 * np.finfo(np.float64).eps * np.abs(values).max():
         return float(mean), 0.0
     std = spread * float(np.sqrt(np.sum(((values - mean) / spread) ** 2 * (weight / total))))
-    return float(mean), 1 / std if std > 0 else 0.0
+    return float(mean), 1 / std if std > 1e-307 else 0.0
 
 
 def _levels(
