@@ -4,6 +4,7 @@ import copy
 import datetime
 import json
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -17,11 +18,15 @@ from sklearn.exceptions import NotFittedError
 
 import usnrt
 from usnrt import USNRTEnsemble, USNRTRegressor
+from usnrt.calibrated import standard_normal
+from usnrt.calibration import Calibration
 from usnrt.cli._run import run as run_command
-from usnrt.distributions import Mixture, Normal
+from usnrt.distributions import GroupedCurve, Mixture, Normal, Shape
+from usnrt.distributions.curve import value_at
 from usnrt.encode._encoder import CALENDAR_PARTS, calendar_part
 from usnrt.nn.forward import forward
 from usnrt.nn.mlp import MLP
+from usnrt.nn.quantiles import N_OUTPUTS, POSITIONS, curve_means, quantiles
 from usnrt.onnx import _answers, _columns, _export, _networks, _routing, feeds
 from usnrt.onnx._graph import IR_VERSION, ML_DOMAIN, ML_OPSET, OPSET, Graph
 from usnrt.tree.split import Split
@@ -98,29 +103,34 @@ def table():
 
 @pytest.fixture(scope="module")
 def fitted(table):
-    """Small models of both recipes, alone and in ensembles."""
-    ours, paper = USNRTRegressor(**SMALL, random_state=0), USNRTRegressor.paper(**PAPER, random_state=0)
-    models = {
-        "tree": ours,
-        "paper tree": paper,
-        "ensemble": USNRTEnsemble(ours, n_members=3, random_state=0, n_jobs=1),
-        "paper ensemble": USNRTEnsemble(paper, n_members=3, random_state=0, n_jobs=1),
+    """Small models of both recipes and both kinds of spread, alone and in ensembles."""
+    trees = {
+        "": USNRTRegressor(**SMALL, random_state=0),
+        "variance ": USNRTRegressor(**SMALL, spread="variance", random_state=0),
+        "paper ": USNRTRegressor.paper(**PAPER, random_state=0),
     }
+    models = {f"{name}tree": tree for name, tree in trees.items()}
+    for name, tree in trees.items():
+        models[f"{name}ensemble"] = USNRTEnsemble(tree, n_members=3, random_state=0, n_jobs=1)
     y = make_target(table, 1)
     return {name: model.fit(table, y) for name, model in models.items()}
 
 
 @pytest.fixture(
     scope="module",
-    params=["tree", "tree, normal", "paper tree", "ensemble", "paper ensemble", "paper ensemble, calibrated"],
-)
+    params=[
+        "tree", "tree, uncalibrated", "tree, global", "variance tree", "variance tree, uncalibrated",
+        "variance tree, global", "paper tree", "ensemble", "ensemble, uncalibrated", "ensemble, global",
+        "variance ensemble", "variance ensemble, uncalibrated", "paper ensemble", "paper ensemble, global",
+    ],
+)  # fmt: skip
 def model(request, fitted):
     """Every kind of model."""
     name, _, change = request.param.partition(", ")
     made = copy.copy(fitted[name])
-    if change == "normal":
+    if change == "uncalibrated":
         made.calibration_ = None
-    elif change == "calibrated":
+    elif change == "global":
         fresh = make_table(300, 2)
         made.calibrate(fresh, make_target(fresh, 3), by="global")
     assert made.n_leaves_ > 1
@@ -205,7 +215,8 @@ def test_a_target_that_hardly_varies(numeric):
     mean, std, _, quantiles = session_of(still.to_onnx()).run(None, {"X": X})
     assert (mean == 7.0).all()
     assert (quantiles == 7.0).all()
-    np.testing.assert_allclose(std, still.predict(X, return_std=True)[1], rtol=1e-5)
+    # before the mean is added, which swallows all of it
+    np.testing.assert_allclose(std, 1e-100 * still._distribution(still._encode(X)).std(), rtol=1e-5)
 
 
 def test_integer_codes_that_are_categories_and_a_column_without_values():
@@ -426,6 +437,77 @@ def test_mixture_quantiles_like_the_library(seed, apart):
     exact = np.isclose(mixture.cdf(found), levels, rtol=0, atol=1e-12)
     assert (near | exact).all()
     assert near.mean() > 0.7
+
+
+def random_curves(rng, n):
+    """Curves of every skewness; some have pieces that are flat, or a hundred times as steep as others."""
+    outputs = rng.normal(size=(n, N_OUTPUTS)) * np.array([1.0, 2.0] + [1.5] * (N_OUTPUTS - 2))
+    made = quantiles(outputs)
+    made[0, 3:7] = made[0, 3]
+    made[1] = made[1, 0]
+    return made
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.integers(0, 2**32 - 1), st.sampled_from(["none", "one", "many"]))
+def test_curves_and_shapes_like_the_library(seed, groups):
+    rng = np.random.default_rng(seed)
+    draws = [rng.normal(size=50), rng.standard_exponential(size=200) - 3.0, rng.standard_t(2, size=80) + 4.0]
+    shapes = [Shape.from_residuals(draw) for draw in draws]
+    calibration = {
+        "none": None,
+        "one": Calibration(np.zeros(4, dtype=np.int64), shapes[1:2], []),
+        "many": Calibration(np.array([1, 0, 2, 0]), shapes, []),
+    }[groups]
+    model = SimpleNamespace(calibration_=calibration, target_mean_=5.0, target_std_=2.0)
+    levels = np.array([0.999, 1e-4, 0.05, 0.5])
+    curve, mean, leaf = random_curves(rng, 20), rng.normal(size=20), rng.integers(0, 4, 20)
+    graph = Graph("test")
+    inputs = [graph.input("mean", np.float64, ["n"]), graph.input("curve", np.float64, ["n", len(POSITIONS)])]
+    answers = _answers.curved(graph, model, *inputs, graph.input("leaf", np.int64, ["n"]), levels)
+    for name, answer, shape in zip(("m", "s", "q"), answers, (["n"], ["n"], ["n", 4])):
+        graph.output(name, answer, np.float64, shape)
+    found = run_graph(graph, {"mean": mean, "curve": curve, "leaf": leaf})
+    if calibration is None:
+        expected = GroupedCurve(curve, POSITIONS, np.zeros_like(leaf), [standard_normal()], mean)
+    else:
+        expected = calibration.distribution(mean, curve, leaf)
+    expected = expected.scaled(5.0, 2.0)
+    spread = np.ptp(curve, axis=1)[:, None] + np.abs(curve).max(axis=1, keepdims=True)
+    np.testing.assert_allclose(found[0], expected.mean(), rtol=1e-12)
+    np.testing.assert_allclose(found[1] / spread[:, 0], expected.std() / spread[:, 0], rtol=1e-9, atol=1e-7)
+    np.testing.assert_allclose(found[2] / spread, expected.ppf(levels) / spread, rtol=1e-9, atol=1e-9)
+
+
+def test_curves_that_shrink_or_grow_like_the_library():
+    rng = np.random.default_rng(0)
+    curve, factor = random_curves(rng, 50), rng.uniform(0.05, 3.0, 50)
+    factor[:2] = 1.0, 1.5 / 2.5
+    graph = Graph("test")
+    inputs = [graph.input("curve", np.float64, ["n", len(POSITIONS)]), graph.input("factor", np.float64, ["n"])]
+    graph.output("shrunk", _answers._shrunk(graph, *inputs), np.float64, ["n", len(POSITIONS)])
+    (found,) = run_graph(graph, {"curve": curve, "factor": factor})
+    expected = value_at(curve, POSITIONS, factor[:, None] * POSITIONS)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * np.abs(curve).max())
+
+
+@pytest.mark.parametrize("blends", [[0.0, 0.0], [0.3, 1.0]])
+@pytest.mark.parametrize("n_networks", [1, 2])
+def test_means_and_quantiles_like_the_library(blends, n_networks):
+    rng = np.random.default_rng(0)
+    first, second = rng.normal(size=(30, 2)), 2.0 * rng.normal(size=(30, 2, n_networks, N_OUTPUTS))
+    second[0] *= 100.0  # where limits hold
+    members = [SimpleNamespace(blend=blend, variance_params=[None] * n_networks) for blend in blends]
+    graph = Graph("test")
+    said = [graph.input("first", np.float64, ["n", 2]), graph.input("second", np.float64, ["m", N_OUTPUTS])]
+    means, curves = _networks.curves(graph, members, *said)
+    graph.output("means", means, np.float64, ["n", 2])
+    graph.output("curves", curves, np.float64, ["n", 2, len(POSITIONS)])
+    found = run_graph(graph, {"first": first, "second": second.reshape(-1, N_OUTPUTS)})
+    curve = quantiles(second.reshape(-1, N_OUTPUTS)).reshape(30, 2, n_networks, -1).mean(axis=2)
+    centres = curve_means(curve.reshape(60, -1)).reshape(30, 2)
+    np.testing.assert_allclose(found[0], first + np.array(blends) * (centres - first), rtol=1e-9)
+    np.testing.assert_allclose(found[1], curve, rtol=1e-9, atol=1e-9 * np.abs(curve).max())
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh", "silu"])

@@ -1,12 +1,17 @@
-"""The last step of the graph: calibration, or a mixture, and the units of the target."""
+"""The last step of the graph: members join, then calibration, or a mixture, and the units of the target."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from usnrt.calibrated import standard_normal
+from usnrt.distributions import Shape
+from usnrt.nn.quantiles import POSITIONS
 from usnrt.onnx._graph import Graph, Value, whole
+from usnrt.onnx._networks import MEAN_WEIGHTS, weighted
 
 # Quantiles of mixtures: every round cuts the bracket into so many parts. 17^7 is 4e8.
 PARTS, ROUNDS = 17, 7
@@ -23,14 +28,14 @@ DENOMINATOR = (
 FARTHEST_Z = 7.07  # a tail of 1e-12: further out the quotient is not good, and nothing depends on it
 
 
-def located(graph: Graph, model: Any, mean: str, variance: str, leaf: str, levels: NDArray[np.float64]) -> list[str]:
-    """Answers of a location-scale distribution with the shape of the row's leaf; normal without calibration.
+def located(graph: Graph, model: Any, mean: str, scale: str, leaf: str, levels: NDArray[np.float64]) -> list[str]:
+    """Answers where variances are said: location and scale, and the shape of the row's leaf; normal without one.
 
     Parameters
     ----------
     graph : Graph
     model : USNRTRegressor or USNRTEnsemble
-    mean, variance, leaf : str
+    mean, scale, leaf : str
         Names, shape (n,); in units of the scaled target.
     levels : ndarray of shape (k,)
 
@@ -39,25 +44,88 @@ def located(graph: Graph, model: Any, mean: str, variance: str, leaf: str, level
     list of str
         Names of mean, std and quantiles, shapes (n,), (n,) and (n, k), in units of the target.
     """
-    stretched: Value
     if model.calibration_ is None:
-        stretched = np.array([[0.0, 1.0, *ndtri(levels)]]) * model.target_std_
+        shapes = np.array([[1.0, *ndtri(levels)]])
     else:
-        n_leaves = model.tree_.n_leaves
-        unit = model.calibration_.distribution(np.zeros(n_leaves), np.ones(n_leaves), np.arange(n_leaves))
-        shapes = np.column_stack([unit.mean(), unit.std(), unit.ppf(levels)])
-        stretched = graph.op("Gather", shapes * model.target_std_, leaf, axis=0)
-    around = graph.op("Mul", _column(graph, graph.op("Sqrt", variance)), stretched)
-    # The standard deviation, in the second place, does not move with the location.
-    moves = np.array([[1.0, 0.0] + [1.0] * len(levels)])
-    at = graph.op("Mul", _column(graph, mean), moves * model.target_std_)
-    everything = graph.op("Add", graph.op("Add", at, around), moves * model.target_mean_)
-    mean, std, quantiles = graph.ops("Split", 3, everything, whole(1, 1, len(levels)), axis=1)
-    return [graph.op("Squeeze", mean, whole(1)), graph.op("Squeeze", std, whole(1)), quantiles]
+        shapes = np.array([[shape.std, *shape.ppf(levels)] for shape in model.calibration_.shapes])
+    around = graph.op("Mul", _column(graph, scale), _of_group(graph, model, leaf, shapes))
+    std, distances = graph.ops("Split", 2, around, whole(1, len(levels)), axis=1)
+    quantiles = graph.op("Add", _column(graph, mean), distances)
+    return _in_units(graph, model, mean, graph.op("Squeeze", std, whole(1)), quantiles)
+
+
+def curved(graph: Graph, model: Any, mean: str, curve: str, leaf: str, levels: NDArray[np.float64]) -> list[str]:
+    """Answers where quantiles are said: a row's curve, put right by the shape of its leaf, see `GroupedCurve`.
+
+    Parameters
+    ----------
+    graph, model, mean, leaf, levels
+        As for `located`.
+    curve : str
+        Name, shape (n, J).
+
+    Returns
+    -------
+    list of str
+        As from `located`.
+    """
+    shapes = [standard_normal()] if model.calibration_ is None else model.calibration_.shapes
+    weights, squares, products = (_of_group(graph, model, leaf, table) for table in _squares(shapes))
+    centre = graph.op("ReduceSum", graph.op("Mul", curve, weights), whole(1), keepdims=1)
+    # About the mean itself, so that no two large numbers are subtracted.
+    off = graph.op("Sub", curve, centre)
+    next_off = graph.op("Gather", off, np.append(np.arange(1, len(POSITIONS)), 0), axis=1)
+    forms = graph.op("Add", graph.op("Mul", squares, off), graph.op("Mul", products, next_off))
+    variance = graph.op("ReduceSum", graph.op("Mul", off, forms), whole(1), keepdims=0)
+    std = graph.op("Sqrt", graph.op("Max", variance, np.float64(0)))
+
+    z = np.array([shape.ppf(levels) for shape in shapes])
+    piece = np.searchsorted(POSITIONS[1:-1], z, side="right")
+    part = (z - POSITIONS[piece]) / np.diff(POSITIONS)[piece]
+    if len(shapes) == 1:
+        low, high = (graph.op("Gather", curve, places[0], axis=1) for places in (piece, piece + 1))
+    else:
+        places = (_of_group(graph, model, leaf, table) for table in (piece, piece + 1))
+        low, high = (graph.op("GatherElements", curve, place, axis=1) for place in places)
+    climbed = graph.op("Mul", graph.op("Sub", high, low), _of_group(graph, model, leaf, part))
+    return _in_units(graph, model, mean, std, graph.op("Add", low, climbed))
+
+
+def _squares(shapes: Sequence[Shape]) -> NDArray[np.float64]:
+    """Mean and variance of a curve of straight pieces, as a linear and a quadratic form of its knots.
+
+    With E of a shape, the curve is the sum of its knots times tent functions of E: the mean of the curve is
+    ``sum_j weights_j knot_j``, its mean square ``sum_j knot_j (squares_j knot_j + products_j knot_(j + 1))``.
+
+    Parameters
+    ----------
+    shapes : sequence of G shapes
+
+    Returns
+    -------
+    ndarray of shape (3, G, J)
+        Weights, squares and products; the last of the products is 0.
+    """
+    tables = np.zeros((3, len(shapes), len(POSITIONS)))
+    for (weights, squares, products), shape in zip(tables.swapaxes(0, 1), shapes):
+        below = np.zeros((3, len(POSITIONS)))
+        below[:, 1:-1] = shape.moments_below(POSITIONS[1:-1])
+        below[:, -1] = 1.0, 0.0, shape.std**2
+        mass, first, second = np.diff(below, axis=1)
+        # From moments about the shape's mean to those of the part of a piece's way, 0 at its left end, 1 at its right.
+        width, shift = np.diff(POSITIONS), shape.mean - POSITIONS[:-1]
+        first, second = first + shift * mass, second + 2.0 * shift * first + shift**2 * mass
+        first, second = first / width, second / width**2
+        weights[:-1] += mass - first
+        weights[1:] += first
+        squares[:-1] += mass - 2.0 * first + second
+        squares[1:] += second
+        products[:-1] = 2.0 * (first - second)
+    return tables
 
 
 def joined(graph: Graph, model: Any, means: str, variances: str, leaf: str) -> tuple[str, str]:
-    """Mean and variance of a calibrated ensemble: κ v + c s² / M, see `USNRTEnsemble`.
+    """Location and scale of a calibrated ensemble whose members say variances.
 
     Parameters
     ----------
@@ -70,32 +138,76 @@ def joined(graph: Graph, model: Any, means: str, variances: str, leaf: str) -> t
 
     Returns
     -------
-    mean, variance : str
+    mean, scale : str
         Names, shape (n,).
     """
+    stated = graph.op("ReduceMean", graph.op("Sqrt", variances), axes=[1], keepdims=0)
+    scale = graph.op("Mul", _shrinkage(graph, model, means, variances, leaf), stated)
+    return graph.op("ReduceMean", means, axes=[1], keepdims=0), scale
+
+
+def joined_curves(graph: Graph, model: Any, means: str, curves: str, leaf: str) -> tuple[str, str]:
+    """Mean and quantiles of an ensemble whose members say quantiles.
+
+    Parameters
+    ----------
+    graph : Graph
+    model : USNRTEnsemble
+    means : str
+        Name, shape (n, M).
+    curves : str
+        Name, shape (n, M, J).
+    leaf : str
+        Name, shape (n,).
+
+    Returns
+    -------
+    mean, curve : str
+        Names, shapes (n,) and (n, J).
+    """
+    half_width = np.zeros(len(POSITIONS))  # between the quantiles one standard deviation either way
+    half_width[[int(np.argmin(np.abs(POSITIONS - z))) for z in (1.0, -1.0)]] = 0.5, -0.5
+    centres, stds = (weighted(graph, curves, weights) for weights in (MEAN_WEIGHTS, half_width))
+    shrinkage = _shrinkage(graph, model, centres, graph.op("Mul", stds, stds), leaf)
+    curve = graph.op("ReduceMean", curves, axes=[1], keepdims=0)
+    return graph.op("ReduceMean", means, axes=[1], keepdims=0), _shrunk(graph, curve, shrinkage)
+
+
+def _shrinkage(graph: Graph, model: Any, centres: str, variances: str, leaf: str) -> str:
+    """What scores of an ensemble shrink by, the root of κ + c s² / (M v), see `USNRTEnsemble`; name, shape (n,)."""
     n_members = len(model.members_)
-    mean = graph.op("ReduceMean", means, axes=[1], keepdims=0)
-    squares = graph.op("ReduceSumSquare", graph.op("Sub", means, _column(graph, mean)), axes=[1], keepdims=0)
-    own_factor = getattr(model, "own_factor_", 1.0)  # c; models of older files have none
-    epistemic = graph.op("Mul", squares, np.float64(own_factor / (n_members * (n_members - 1))))
-    noise = graph.op("ReduceMean", variances, axes=[1], keepdims=0)
-    aleatoric = graph.op("Mul", graph.op("Gather", model.shared_, leaf, axis=0), noise)
-    return mean, graph.op("Add", aleatoric, epistemic)
+    mean = graph.op("ReduceMean", centres, axes=[1], keepdims=1)
+    squares = graph.op("ReduceSumSquare", graph.op("Sub", centres, mean), axes=[1], keepdims=0)
+    stated = graph.op("Max", graph.op("ReduceMean", variances, axes=[1], keepdims=0), np.float64(1e-30))
+    own = graph.op("Mul", squares, np.float64(model.own_factor_ / (n_members * (n_members - 1))))
+    shared = graph.op("Gather", model.shared_, leaf, axis=0)
+    return graph.op("Sqrt", graph.op("Add", shared, graph.op("Div", own, stated)))
+
+
+def _shrunk(graph: Graph, curve: str, shrinkage: str) -> str:
+    """Heights of curves, shape (n, J), at the positions times the row's own positive factor, shape (n,).
+
+    A curve climbs on each of its pieces for the part of the way that is on it, so no piece need be looked for.
+    """
+    width, n_pieces = np.diff(POSITIONS), len(POSITIONS) - 1
+    z = graph.op("Mul", graph.op("Unsqueeze", shrinkage, whole(1, 2)), POSITIONS[:, None])
+    low, high = np.zeros(n_pieces), width.copy()
+    low[0], high[-1] = -np.inf, np.inf  # the outer pieces go on
+    ways = graph.op("Min", graph.op("Max", graph.op("Sub", z, POSITIONS[:-1]), low), high)  # (n, J, J - 1)
+    steepness = (np.eye(n_pieces, n_pieces + 1, 1) - np.eye(n_pieces, n_pieces + 1)).T / width
+    slopes = graph.op("Unsqueeze", graph.op("MatMul", curve, steepness), whole(1))
+    climbed = graph.op("ReduceSum", graph.op("Mul", ways, slopes), whole(2), keepdims=0)
+    return graph.op("Add", graph.op("Gather", curve, whole(0), axis=1), climbed)
 
 
 def mixed(graph: Graph, model: Any, means: str, variances: str, levels: NDArray[np.float64]) -> list[str]:
-    """Answers of an equal mixture of the members' normal distributions; the arguments are as in the other two."""
+    """Answers of an equal mixture of the members' normal distributions; the arguments are as above."""
     mean = graph.op("ReduceMean", means, axes=[1], keepdims=0)
     distance = graph.op("Sub", means, _column(graph, mean))
     squares = graph.op("Add", variances, graph.op("Mul", distance, distance))
     std = graph.op("Sqrt", graph.op("ReduceMean", squares, axes=[1], keepdims=0))
     quantiles = _mixture_quantiles(graph, means, graph.op("Sqrt", variances), levels)
-    scale, shift = np.float64(model.target_std_), np.float64(model.target_mean_)
-    return [
-        graph.op("Add", graph.op("Mul", mean, scale), shift),
-        graph.op("Mul", std, scale),
-        graph.op("Add", graph.op("Mul", quantiles, scale), shift),
-    ]
+    return _in_units(graph, model, mean, std, quantiles)
 
 
 def _mixture_quantiles(graph: Graph, means: str, stds: str, levels: NDArray[np.float64]) -> str:
@@ -138,6 +250,23 @@ def _polynomial(graph: Graph, x: str, coefficients: tuple[float, ...]) -> str:
         value = graph.op("Add", graph.op("Mul", x, value), np.float64(coefficient))
     assert isinstance(value, str)
     return value
+
+
+def _in_units(graph: Graph, model: Any, mean: str, std: str, quantiles: str) -> list[str]:
+    """Answers in units of the target, from those in units of the scaled one."""
+    scale, shift = np.float64(model.target_std_), np.float64(model.target_mean_)
+    return [
+        graph.op("Add", graph.op("Mul", mean, scale), shift),
+        graph.op("Mul", std, scale),
+        graph.op("Add", graph.op("Mul", quantiles, scale), shift),
+    ]
+
+
+def _of_group(graph: Graph, model: Any, leaf: str, table: NDArray[Any]) -> Value:
+    """The line of each row's group, or the only one there is, which fits all rows."""
+    if len(table) == 1:
+        return table
+    return graph.op("Gather", table[model.calibration_.group_of_leaf], leaf, axis=0)
 
 
 def _column(graph: Graph, values: str) -> str:

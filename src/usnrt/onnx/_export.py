@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from usnrt.distributions.base import check_levels
-from usnrt.onnx._answers import joined, located, mixed
+from usnrt.onnx._answers import curved, joined, joined_curves, located, mixed
 from usnrt.onnx._columns import input_names, read_columns
-from usnrt.onnx._graph import IR_VERSION, ML_DOMAIN, ML_OPSET, OPSET, Graph
-from usnrt.onnx._networks import moments, network_inputs
+from usnrt.onnx._graph import IR_VERSION, ML_DOMAIN, ML_OPSET, OPSET, Graph, whole
+from usnrt.onnx._networks import answers, curves, network_inputs, variances
 from usnrt.onnx._routing import find_leaves
 from usnrt.tree.model import TreeModel
 from usnrt.whole_file import whole_file
@@ -75,23 +75,42 @@ def _write(model: Any, members: list[TreeModel], levels: NDArray[np.float64]) ->
     graph = Graph("usnrt")
     columns = read_columns(graph, model.encoder_)
     leaves = find_leaves(graph, columns, [member.tree for member in members], model.encoder_.n_categories_)
-    means, variances = moments(graph, members, network_inputs(graph, columns, model.inputs_), leaves)
+    said = answers(graph, members, network_inputs(graph, columns, model.inputs_), leaves)
     leaf = graph.op("Gather", leaves, np.int64(0), axis=1)  # regions are those of the first member
-    if len(members) == 1:
-        mean, variance = (graph.op("Gather", value, np.int64(0), axis=1) for value in (means, variances))
-        answers = located(graph, model, mean, variance, leaf, levels)
-    elif model.calibration_ is not None:
-        answers = located(graph, model, *joined(graph, model, means, variances, leaf), leaf, levels)
-    else:
-        answers = mixed(graph, model, means, variances, levels)
+    mean, std, quantiles = _distribution(graph, model, members, said, leaf, levels)
     node = graph.op("Gather", members[0].tree.leaves, leaf, axis=0)
-    mean, std, quantiles = answers
     graph.output("mean", mean, np.float64, ["n"], "mean")
     graph.output("std", std, np.float64, ["n"], "standard deviation")
     graph.output("leaf", node, np.int64, ["n"], "node number of the region")
     about = f"quantiles at the levels {', '.join(f'{level:g}' for level in levels)}"
     graph.output("quantiles", quantiles, np.float64, ["n", len(levels)], about)
     return graph
+
+
+def _distribution(
+    graph: Graph,
+    model: Any,
+    members: list[TreeModel],
+    said: tuple[str, str],
+    leaf: str,
+    levels: NDArray[np.float64],
+) -> list[str]:
+    """Names of mean, std and quantiles, by the kind of distribution that the library answers with."""
+    alone = len(members) == 1
+    if members[0].says_quantiles:
+        each = curves(graph, members, *said)
+        mean, curve = _only(graph, *each) if alone else joined_curves(graph, model, *each, leaf)
+        return curved(graph, model, mean, curve, leaf, levels)
+    means, stated = said[0], variances(graph, members, said[1])
+    if not alone and model.calibration_ is None:
+        return mixed(graph, model, means, stated, levels)
+    mean, scale = _only(graph, means, graph.op("Sqrt", stated)) if alone else joined(graph, model, means, stated, leaf)
+    return located(graph, model, mean, scale, leaf, levels)
+
+
+def _only(graph: Graph, first: str, second: str) -> tuple[str, str]:
+    """Answers of the only member."""
+    return graph.op("Squeeze", first, whole(1)), graph.op("Squeeze", second, whole(1))
 
 
 def _check_size(members: list[TreeModel]) -> None:

@@ -13,9 +13,13 @@ from numpy.typing import NDArray
 from usnrt.encode._inputs import MAX_SCALED, NetworkInputs
 from usnrt.nn.encoding import FARTHEST
 from usnrt.nn.mlp import LOG_LIMIT, MIN_VARIANCE, MLP
+from usnrt.nn.quantiles import MEDIAN, POSITIONS, SCALE_LIMIT, STRETCH_LIMIT, curve_means
 from usnrt.onnx._columns import EncodedColumns
 from usnrt.onnx._graph import Graph, whole
 from usnrt.tree.model import TreeModel
+
+# What each quantile counts in the mean of a curve.
+MEAN_WEIGHTS: NDArray[np.float64] = curve_means(np.eye(len(POSITIONS)))
 
 
 def network_inputs(graph: Graph, columns: EncodedColumns, inputs: NetworkInputs) -> str:
@@ -54,8 +58,8 @@ def _one_hot(level: NDArray[np.int64], marked: bool) -> NDArray[np.float32]:
     return table
 
 
-def moments(graph: Graph, members: Sequence[TreeModel], inputs: str, leaves: str) -> tuple[str, str]:
-    """Mean and variance that each member states, in units of the scaled target.
+def answers(graph: Graph, members: Sequence[TreeModel], inputs: str, leaves: str) -> tuple[str, str]:
+    """What the networks of each member say, in units of the scaled target.
 
     Parameters
     ----------
@@ -69,38 +73,103 @@ def moments(graph: Graph, members: Sequence[TreeModel], inputs: str, leaves: str
 
     Returns
     -------
-    mean, variance : str
-        Names, shape (n, n_members), float64.
+    first : str
+        Name of the mean networks' answers, shape (n, n_members), float64.
+    second : str
+        Name of the outputs of the second networks, shape (n * n_members * n_networks, n_outputs), float64.
     """
     n_members = len(members)
-    first = np.cumsum([0] + [member.tree.n_leaves for member in members])
+    mean_network, second_network = members[0].mean_network, members[0].variance_network
+    n_networks, n_outputs = len(members[0].variance_params), second_network.sizes[-1]
+    width = 1 + n_networks * n_outputs
+    first_leaf = np.cumsum([0] + [member.tree.n_leaves for member in members])
     # Leaves of all members are numbered through; a question is a row and a member.
-    leaf = graph.op("Reshape", graph.op("Add", leaves, first[:-1]), whole(-1))
+    leaf = graph.op("Reshape", graph.op("Add", leaves, first_leaf[:-1]), whole(-1))
     asked = graph.op("Unique", leaf, sorted=1)
-    nothing = graph.cast(graph.op("Mul", leaf, np.int64(0)), np.float64)
+    # Zeros in float32, which the answers are: half the memory, and nothing is lost.
+    nothing = graph.op("ConstantOfShape", graph.op("Concat", graph.op("Shape", leaf), whole(width), axis=0))
     body = Graph(f"{graph.prefix}/leaf")
     round_ = body.input(f"{body.prefix}/round", np.int64, [])
     go_on = body.input(f"{body.prefix}/condition", np.bool_, [])
-    state = [body.input(f"{body.prefix}/{name}", np.float64, ["questions"]) for name in ("means", "variances")]
+    known = body.input(f"{body.prefix}/known", np.float32, ["questions", width])
 
     this = body.op("Gather", asked, round_, axis=0)
     questions = body.op("Squeeze", body.op("NonZero", body.op("Equal", leaf, this)), whole(0))
     rows = questions if n_members == 1 else body.op("Div", questions, np.int64(n_members))
-    x = _encoded(body, members, body.op("Gather", inputs, rows, axis=0), this, first)
-    stacked_means = [[params] for member in members for params in member.mean_params]
-    stacked_variances = [list(params) for member in members for params in zip(*member.variance_params)]
-    mean = body.cast(_answer(body, members[0].mean_network, stacked_means, x, this), np.float64)
-    variance = body.cast(_answer(body, members[0].variance_network, stacked_variances, x, this), np.float64)
-    if len(stacked_variances[0]) > 1:  # their geometric mean
-        variance = body.op("Exp", body.op("ReduceMean", body.op("Log", variance), axes=[0], keepdims=0))
-
+    x = _encoded(body, members, body.op("Gather", inputs, rows, axis=0), this, first_leaf)
+    stacked_firsts = [[params] for member in members for params in member.mean_params]
+    stacked_seconds = [list(params) for member in members for params in zip(*member.variance_params)]
+    mean = body.op("Squeeze", _answer(body, mean_network, stacked_firsts, x, this), whole(0))
+    second = _answer(body, second_network, stacked_seconds, x, this)
+    if n_networks > 1:
+        second = body.op("Transpose", second, perm=[1, 0, 2])
+    both = body.op("Concat", mean, body.op("Reshape", second, whole(-1, width - 1)), axis=1)
     body.output(f"{body.prefix}/go on", go_on, np.bool_, [])
-    for name, old, new in zip(("means", "variances"), state, (mean, variance)):
-        known = body.op("ScatterElements", old, questions, body.op("Reshape", new, whole(-1)), axis=0)
-        body.output(f"{body.prefix}/new {name}", known, np.float64, ["questions"])
-    found = graph.loop(graph.op("Size", asked), body, nothing, nothing)
-    mean, variance = (graph.op("Reshape", name, whole(-1, n_members)) for name in found)
-    return mean, variance
+    more = body.op("ScatterND", known, body.op("Unsqueeze", questions, whole(1)), both)
+    body.output(f"{body.prefix}/more known", more, np.float32, ["questions", width])
+
+    (found,) = graph.loop(graph.op("Size", asked), body, nothing)
+    said = graph.ops("Split", 2, graph.cast(found, np.float64), whole(1, width - 1), axis=1)
+    shapes = whole(-1, n_members), whole(-1, n_outputs)
+    first, second = (graph.op("Reshape", name, shape) for name, shape in zip(said, shapes))
+    return first, second
+
+
+def variances(graph: Graph, members: Sequence[TreeModel], second: str) -> str:
+    """The geometric mean of the variances that the second networks state; name, shape (n, n_members)."""
+    n_networks = len(members[0].variance_params)
+    if n_networks == 1:
+        return graph.op("Reshape", second, whole(-1, len(members)))
+    logs = graph.op("Reshape", graph.op("Log", second), whole(-1, len(members), n_networks))
+    return graph.op("Exp", graph.op("ReduceMean", logs, axes=[2], keepdims=0))
+
+
+def curves(graph: Graph, members: Sequence[TreeModel], first: str, second: str) -> tuple[str, str]:
+    """Means and quantiles of networks that say quantiles, see `usnrt.nn.quantiles.quantiles`.
+
+    Parameters
+    ----------
+    graph : Graph
+    members : sequence of TreeModel
+    first, second : str
+        What the networks say, from `answers`.
+
+    Returns
+    -------
+    means, curves : str
+        Names, shapes (n, n_members) and (n, n_members, J), where J is the number of positions.
+    """
+    outputs = graph.ops("Split", 3, second, whole(1, 1, len(POSITIONS) - 1), axis=1)
+    limits = np.float64(SCALE_LIMIT), np.float64(STRETCH_LIMIT)
+    bounded = [graph.op("Clip", name, -limit, limit) for name, limit in zip(outputs[1:], limits)]
+    scale, stretches = (graph.op("Exp", name) for name in bounded)
+    ways = graph.op("MatMul", stretches, _ways_from_median())
+    each = graph.op("Mul", graph.op("Add", outputs[0], ways), scale)
+    n_networks = len(members[0].variance_params)
+    if n_networks == 1:
+        joint = graph.op("Reshape", each, whole(-1, len(members), len(POSITIONS)))
+    else:
+        each = graph.op("Reshape", each, whole(-1, len(members), n_networks, len(POSITIONS)))
+        joint = graph.op("ReduceMean", each, axes=[2], keepdims=0)
+    blend = np.array([member.blend for member in members])
+    if not blend.any():
+        return first, joint
+    others = graph.op("Mul", weighted(graph, joint, MEAN_WEIGHTS), blend)
+    return graph.op("Add", graph.op("Mul", first, 1.0 - blend), others), joint
+
+
+def weighted(graph: Graph, curves: str, weights: NDArray[np.float64]) -> str:
+    """Sums of the quantiles of each curve, shape (n, n_members, J), times weights; name, shape (n, n_members)."""
+    # Not MatMul with a vector, nor -1 for the axis: onnxruntime fails at both when there is no row at all.
+    return graph.op("ReduceSum", graph.op("Mul", curves, weights), whole(2), keepdims=0)
+
+
+def _ways_from_median() -> NDArray[np.float64]:
+    """What turns stretches of the pieces into ways from the median to all quantiles, shape (J - 1, J)."""
+    piece, knot = np.arange(len(POSITIONS) - 1)[:, None], np.arange(len(POSITIONS))
+    above, below = (piece >= MEDIAN) & (piece < knot), (knot <= piece) & (piece < MEDIAN)
+    ways: NDArray[np.float64] = np.diff(POSITIONS)[:, None] * (above.astype(np.float64) - below)
+    return ways
 
 
 def _encoded(body: Graph, members: Sequence[TreeModel], x: str, leaf: str, first: NDArray[np.int64]) -> str:
@@ -125,7 +194,7 @@ def _encoded(body: Graph, members: Sequence[TreeModel], x: str, leaf: str, first
 
 
 def _answer(body: Graph, network: MLP, params: Sequence[Sequence[Any]], x: str, leaf: str) -> str:
-    """What the networks of one leaf say, shape (n_networks, rows, 1); ``params`` has theirs for each leaf."""
+    """What the networks of one leaf say, shape (n_networks, rows, n_outputs); ``params`` has theirs for each leaf."""
     n_layers = len(network.sizes) - 1
     for layer in range(n_layers):
         weights = np.stack([[np.asarray(one[layer][0]) for one in networks] for networks in params])
