@@ -99,8 +99,10 @@ class CalibratedRegressor(DistributionalRegressor):
         for level in np.atleast_1d(coverage):
             check_number("coverage", float(level), 0, 1)
         leaf, _, curve = self._curves(self._encode(X))
-        curve = self.target_mean_ + self.target_std_ * curve
-        bounds = [self.calibration_.interval(curve, leaf, float(level)) for level in np.atleast_1d(coverage)]
+        bounds = [
+            self.target_mean_ + self.target_std_ * self.calibration_.interval(curve, leaf, float(level))
+            for level in np.atleast_1d(coverage)
+        ]
         return bounds[0] if np.ndim(coverage) == 0 else np.stack(bounds, axis=2)
 
     # -- reading the regions -----------------------------------------------------------------------------------

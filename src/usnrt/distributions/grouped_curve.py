@@ -13,7 +13,7 @@ from usnrt.distributions.shape import Shape
 
 
 class GroupedCurve(Distribution):
-    """``Y = T(E)``, where ``E`` has the shape of the row's group and ``T`` is the row's increasing curve.
+    """``Y = loc + T(E)``, where ``E`` has the shape of the row's group and ``T`` is the row's increasing curve.
 
     The curve is straight between its knots, and its outer pieces go on to both infinities; so moments and the CRPS
     are sums over pieces, in closed form. With ``knots = loc + scale * positions`` it is ``GroupedShape(loc, scale)``.
@@ -30,6 +30,8 @@ class GroupedCurve(Distribution):
     mean : array-like of shape (n,), default=None
         The means, where they are known better than from the shapes; see `GroupedShape`. The standard deviation is
         that of the distribution itself in any case.
+    loc : float or array-like of shape (n,), default=0
+        Added to all; apart from the knots, so that a small spread around a large number keeps its digits.
 
     Examples
     --------
@@ -50,6 +52,7 @@ class GroupedCurve(Distribution):
         group: ArrayLike,
         shapes: Sequence[Shape],
         mean: ArrayLike | None = None,
+        loc: ArrayLike = 0.0,
     ) -> None:
         self.knots, self.positions = np.asarray(knots, dtype=np.float64), np.asarray(positions, dtype=np.float64)
         # The distribution of E itself: a straight curve. It checks the groups, too.
@@ -69,6 +72,7 @@ class GroupedCurve(Distribution):
         if (self.knots[:, 1:] < self.knots[:, :-1]).any():
             row = int((self.knots[:, 1:] < self.knots[:, :-1]).any(axis=1).argmax())
             raise ValueError(f"knots must be non-decreasing in each row, however: knots[{row}]={self.knots[row]}")
+        self.loc = broadcast_rows({"loc": loc, "group": self._standard.loc})[0]
         self.known_mean = None if mean is None else broadcast_rows({"mean": mean, "group": self._standard.loc})[0]
 
     def __len__(self) -> int:
@@ -76,7 +80,7 @@ class GroupedCurve(Distribution):
 
     def mean(self) -> Floats:
         """Mean of each row, shape ``(n,)``."""
-        return self._moments()[0] if self.known_mean is None else self.known_mean
+        return self.loc + self._moments()[0] if self.known_mean is None else self.known_mean
 
     def std(self) -> Floats:
         """Standard deviation of each row, shape ``(n,)``."""
@@ -89,10 +93,13 @@ class GroupedCurve(Distribution):
 
     def score(self, y: ArrayLike) -> Floats:
         """Where ``y`` is on the scale of the shape, ``T^-1(y)``: a number or of shape ``(n,)`` or ``(n, k)``."""
-        return self._on_rows(lambda rows: position_of(self.knots, self.positions, rows)[0], y)
+        return self._on_rows(lambda rows: self._positions(rows)[0], y)
+
+    def _positions(self, y: Floats, side: str = "right") -> tuple[Floats, Floats]:
+        return position_of(self.knots, self.positions, y - self.loc[:, None], side)
 
     def _moments(self) -> tuple[Floats, Floats]:
-        """Mean and standard deviation of the distribution itself."""
+        """Mean of the curve and standard deviation of the distribution itself."""
         # Each piece is the line at_mean + slope * (E - E[E]); in units of the row, so that no square overflows.
         unit, middle = piece_widths(self.knots[:, [0, -1]]), self.knots[:, [self.positions.size // 2]]
         slope = piece_widths(self.knots) / unit / np.diff(self.positions)
@@ -114,30 +121,33 @@ class GroupedCurve(Distribution):
 
     def _flat(self, y: Floats) -> NDArray[np.bool_]:
         """Whether ``y`` is the height of a flat piece."""
-        at = np.zeros(y.shape, dtype=bool)
+        y, at = y - self.loc[:, None], np.zeros(y.shape, dtype=bool)
         for low, high in zip(self.knots.T[:-1, :, None], self.knots.T[1:, :, None]):
             at |= (low == y) & (high == y)
         return at
 
     def _logpdf(self, y: Floats) -> Floats:
-        z, log_slope = position_of(self.knots, self.positions, y)
+        z, log_slope = self._positions(y)
         return np.where(self._flat(y), np.inf, self._standard._logpdf(z) + log_slope)
 
     def _cdf(self, y: Floats) -> Floats:
-        z, _ = position_of(self.knots, self.positions, y)
+        z, _ = self._positions(y)
         # A flat last piece holds all of the upper tail.
+        y = y - self.loc[:, None]
         ends = (y == self.knots[:, -1:]) & (y == self.knots[:, -2:-1])
         return np.where(ends, 1.0, self._standard._cdf(z))
 
     def _cdf_left(self, y: Floats) -> Floats:
-        z, _ = position_of(self.knots, self.positions, y, side="left")
+        z, _ = self._positions(y, side="left")
+        y = y - self.loc[:, None]
         starts = (y == self.knots[:, :1]) & (y == self.knots[:, 1:2])
         return np.where(starts, 0.0, self._standard._cdf(z))
 
     def _ppf(self, q: Floats) -> Floats:
-        return value_at(self.knots, self.positions, self._standard._ppf(q))
+        return self.loc[:, None] + value_at(self.knots, self.positions, self._standard._ppf(q))
 
     def _crps(self, y: Floats) -> Floats:
+        y = y - self.loc
         z = position_of(self.knots, self.positions, y[:, None])[0][:, 0]
         piece = np.searchsorted(self.positions[1:-1], z, side="right")
         # The distance itself stays exact where z overflows; only an outer piece reaches that far.
@@ -166,13 +176,13 @@ class GroupedCurve(Distribution):
         return below, above
 
     def _draw(self, size: int, rng: np.random.Generator) -> Floats:
-        return value_at(self.knots, self.positions, self._standard._draw(size, rng))
+        return self.loc[:, None] + value_at(self.knots, self.positions, self._standard._draw(size, rng))
 
     def _take(self, index: Any) -> "GroupedCurve":
         mean = None if self.known_mean is None else self.known_mean[index]
-        return GroupedCurve(self.knots[index], self.positions, self.group[index], self.shapes, mean)
+        return GroupedCurve(self.knots[index], self.positions, self.group[index], self.shapes, mean, self.loc[index])
 
     def _scaled(self, shift: Floats, factor: Floats) -> "GroupedCurve":
         mean = None if self.known_mean is None else factor * self.known_mean + shift
-        knots = factor[:, None] * self.knots + shift[:, None]
-        return GroupedCurve(knots, self.positions, self.group, self.shapes, mean)
+        knots = factor[:, None] * self.knots
+        return GroupedCurve(knots, self.positions, self.group, self.shapes, mean, factor * self.loc + shift)

@@ -38,7 +38,7 @@ class Schedule:
     variance_steps: int = 1500
     max_rounds: int = 4
     worth_a_round: float = 0.03
-    child_rate: float = 0.2
+    child_rate: float = 0.5
     child_steps: int = 1000
     tune_steps: int = 1000
     leaf_tune_steps: int = 200
