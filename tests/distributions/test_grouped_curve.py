@@ -134,7 +134,7 @@ def test_scaling_and_choosing_rows(shift, factor):
     dist, rows = make_bent(), [4, 1, 1]
     moved, y = dist.scaled(shift, factor)[rows], dist.ppf(0.7)
     unit = 1e-11 * (factor + abs(shift))
-    np.testing.assert_allclose(moved.knots, (factor * dist.knots + shift)[rows], atol=unit)
+    np.testing.assert_allclose(moved.loc[:, None] + moved.knots, (factor * dist.knots + shift)[rows], atol=unit)
     np.testing.assert_allclose(moved.mean(), (factor * dist.mean() + shift)[rows], rtol=1e-10, atol=unit)
     np.testing.assert_allclose(moved.std(), factor * dist.std()[rows], rtol=1e-8)
     np.testing.assert_allclose(

@@ -1,5 +1,6 @@
 """The shape of residuals: a density of straight pieces with Pareto tails, all of it in closed form."""
 
+import functools
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -50,7 +51,6 @@ class Shape:
     _tail_scale: Floats = field(init=False, repr=False)
     _cdf: Floats = field(init=False, repr=False)
     _survival: Floats = field(init=False, repr=False)
-    _moments: Floats = field(init=False, repr=False)
     _left_square: Floats = field(init=False, repr=False)
     _right_square: Floats = field(init=False, repr=False)
 
@@ -94,20 +94,27 @@ class Shape:
         self._make_squares()
 
     def _make_moments(self) -> None:
-        """Mean and standard deviation, and the moments about the mean of what is below each knot."""
+        left, right = self._tail_scale / (1 - self.tail_index)
+        tails = self.tail_mass * np.array([self.knots[0] - left, self.knots[-1] + right])
+        self.mean = float(tails.sum() + self._cell_moments(0.0)[1].sum())
+        below, above = self._outside_moments(self.knots[0], 0), self._outside_moments(self.knots[-1], 1)
+        self.std = float(np.sqrt(self._cell_moments(self.mean)[2].sum() + below[2] + above[2]))
+
+    def _cell_moments(self, centre: float) -> Floats:
+        """Moments of order 0, 1 and 2 about a centre of what lies between two knots, shape (3, K - 1)."""
         x, d = self.knots, self.density
         width, rise = np.diff(x), np.diff(d)
         zeroth = width * (d[:-1] + rise / 2)
         first = width**2 * (d[:-1] / 2 + rise / 3)
         second = width**3 * (d[:-1] / 3 + rise / 4)
-        left, right = self._tail_scale / (1 - self.tail_index)
-        tails = self.tail_mass * np.array([x[0] - left, x[-1] + right])
-        self.mean = float(tails.sum() + (x[:-1] * zeroth + first).sum())
-        c = x[:-1] - self.mean
-        body = np.array([zeroth, c * zeroth + first, c**2 * zeroth + 2 * c * first + second])
-        below, above = self._outside_moments(x[0], 0), self._outside_moments(x[-1], 1)
-        self._moments = below[:, None] + np.pad(np.cumsum(body, axis=1), ((0, 0), (1, 0)))
-        self.std = float(np.sqrt(body[2].sum() + below[2] + above[2]))
+        c = x[:-1] - centre
+        return np.array([zeroth, c * zeroth + first, c**2 * zeroth + 2 * c * first + second])
+
+    @functools.cached_property
+    def _moments(self) -> Floats:
+        """Moments about the mean of what is below each knot, shape (3, K); not stored in files."""
+        body, below = self._cell_moments(self.mean), self._outside_moments(self.knots[0], 0)
+        return below[:, None] + np.pad(np.cumsum(body, axis=1), ((0, 0), (1, 0)))
 
     def _make_squares(self) -> None:
         """Integrals of F^2 up to each knot and of (1 - F)^2 from each knot on, for the CRPS."""
