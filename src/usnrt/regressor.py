@@ -1,4 +1,4 @@
-"""USNRTRegressor: a tree of regions of different noise, with a mean and a variance network in each."""
+"""USNRTRegressor: a tree of regions of different noise, with a network of the mean and one of the spread in each."""
 
 from collections.abc import Sequence
 from typing import Any, Self
@@ -21,7 +21,7 @@ class USNRTRegressor(CalibratedRegressor):
     """Uncertainty-splitting neural regression tree.
 
     A tree cuts the feature space where the residuals of a network differ most in spread, by Levene's test at every
-    possible threshold; every leaf has a mean network and a variance network of its own, and held-out rows make the
+    possible threshold; every leaf has networks of its own for the mean and the quantiles, and held-out rows make the
     stated probabilities true.
 
     The default recipe is ours; `USNRTRegressor.paper` gives that of the paper. docs/recipe.md tells how they differ

@@ -78,7 +78,7 @@ def test_forget(bench, monkeypatch):
         (["run", "-d", "power", "-r", "hmm"], "error: recipe must be one of ['catboost', "),
         (
             ["run", "--preset", "all"],
-            "error: preset must be one of 'paper', 'stability', 'quick', however: preset='all'\n",
+            "error: preset must be one of 'paper', 'stability', 'ablation', 'quick', however: preset='all'\n",
         ),
         (
             ["run", *GRID, "--store", "/dev/null/x"],

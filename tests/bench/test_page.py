@@ -5,6 +5,7 @@ import pytest
 
 from usnrt.bench import Cell, Store
 from usnrt.bench.aggregate import Means
+from usnrt.bench.beyond import beyond, goals_table
 from usnrt.bench.findings import agreement, findings, improvements
 from usnrt.bench.page import cells_csv, page_text, write_page
 from usnrt.bench.recipes import STABILITY
@@ -190,3 +191,34 @@ def test_status(store):
 
 def test_status_of_an_empty_store(tmp_path):
     assert status_text(Store(tmp_path)) == f"no records in {tmp_path} yet"
+
+
+def test_goals_are_bold_where_they_are_reached():
+    records = [
+        record("power", "usnrt", ece=0.9, tce=1.6),
+        record("power", "usnrt-ensemble", ece=1.1, tce=0.4, rmse=70.0, nll=95.0),
+    ]
+    lines = goals_table(Means(records)).render("markdown").splitlines()
+    assert lines[4] == "| Power | **0.90**† | 1.60† | 1.10† | **0.40**† | **70.00**† | 79.67 | 95.00† | 89.82 |"
+
+
+def test_peers_and_parts_are_compared():
+    records = [
+        record("power", "usnrt-ensemble", crps=30.0),
+        record("power", "catboost", crps=35.0),
+        record("traffic", "usnrt-ensemble", crps=54.0),
+        *(record("traffic", peer, crps=55.0) for peer in ("catboost", "ngboost", "lightgbm-quantile")),
+        record("traffic", "quantile-forest", crps=53.5),
+        record("power", "usnrt", crps=31.0, nll=60.0, worst_leaf_gap=2.0),
+        record("power", "usnrt-no-tree", crps=32.0, nll=59.0, worst_leaf_gap=1.0),
+        record("power", "usnrt-global", worst_leaf_gap=5.0),
+    ]
+    assert beyond(Means(records)) == [
+        "**CRPS.** The default ensemble is better than all peers that were run (CatBoost, NGBoost, LightGBM quantiles, "
+        "Quantile forest) on 1 of 2 data sets: Power (1 of 4 peers run). Not on: Traffic (Quantile forest 53.50, the "
+        "ensemble 54.00).",
+        "**The tree, CRPS.** With the tree CRPS is lower than with one leaf on 1 of 1 data sets.",
+        "**The tree, NLL.** With the tree NLL is lower than with one leaf on 0 of 1 data sets (not on Power).",
+        "**Calibration by leaf.** The leaf whose 90 % intervals are furthest off is nearer to 90 % than with one "
+        "calibration for all rows on 1 of 1 data sets.",
+    ]

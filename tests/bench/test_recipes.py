@@ -85,6 +85,6 @@ def test_presets(monkeypatch, tmp_path):
     assert {cell.dataset for cell in quick} == {"electrical", "power"}
     assert len(quick) == 2 * 12 + 18
     with pytest.raises(
-        ValueError, match=r"^preset must be one of 'paper', 'stability', 'quick', however: preset='all'$"
+        ValueError, match=r"^preset must be one of 'paper', 'stability', 'ablation', 'quick', however: preset='all'$"
     ):
         preset("all")

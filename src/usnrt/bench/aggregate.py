@@ -45,6 +45,10 @@ class Means:
         """Recipes with any record."""
         return {recipe for _, recipe in self._records}
 
+    def most_seeds(self, dataset: str) -> int:
+        """Number of splits that the recipe with the most of them was run on."""
+        return max((len(found) for (name, _), found in self._records.items() if name == dataset), default=0)
+
     def metric(self, dataset: str, recipe: str, name: str) -> Mean | None:
         """Mean of a metric, None without records."""
         return self._mean(dataset, recipe, lambda meta: meta["metrics"].get(name))

@@ -31,7 +31,7 @@ def _one_sentence() -> Iterator[None]:
 
 @bench_app.command()
 def run(
-    preset: Annotated[str | None, typer.Option(help="'paper', 'stability' or 'quick'.")] = None,
+    preset: Annotated[str | None, typer.Option(help="'paper', 'stability', 'ablation' or 'quick'.")] = None,
     dataset: Annotated[list[str] | None, typer.Option("--dataset", "-d", help="Data set; may be repeated.")] = None,
     recipe: Annotated[list[str] | None, typer.Option("--recipe", "-r", help="Model; may be repeated.")] = None,
     seed: Annotated[list[int] | None, typer.Option(help="Split seed; by default the paper's.")] = None,

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.bench.recipes import COMPARED, STABILITY, get_recipe
+from usnrt.bench.recipes import ABLATION, COMPARED, STABILITY, get_recipe
 from usnrt.datasets import (
     available_datasets,
     fetch,
@@ -101,7 +101,10 @@ def make_grid(datasets: Iterable[str], recipes: Iterable[str], seeds: Sequence[i
 
 
 def preset(name: str) -> list[Cell]:
-    """A grid by name: ``"paper"`` (everything), ``"stability"`` (its nine panels), ``"quick"`` (a part of both).
+    """A grid by name.
+
+    ``"paper"`` has all models, ``"stability"`` the nine panels of that study, ``"ablation"`` what each part of the default
+    recipe is worth, ``"quick"`` a part of the first two.
 
     Only data sets whose files are found without the internet take part.
     """
@@ -110,11 +113,13 @@ def preset(name: str) -> list[Cell]:
         return make_grid(here, COMPARED)
     if name == "stability":
         return make_grid(here, STABILITY, seeds=[42])
+    if name == "ablation":
+        return make_grid(here, ABLATION, seeds=[42])
     if name == "quick":
         small = [dataset for dataset in here if dataset in QUICK_DATASETS]
         compared = make_grid(small, QUICK_RECIPES, seeds=[42])
         return compared + make_grid(small[:1], STABILITY, seeds=[42])
-    raise ValueError(f"preset must be one of 'paper', 'stability', 'quick', however: preset={name!r}")
+    raise ValueError(f"preset must be one of 'paper', 'stability', 'ablation', 'quick', however: preset={name!r}")
 
 
 def protocol_seeds(dataset: str) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from usnrt.bench.aggregate import Means
+from usnrt.bench.beyond import beyond, goals_table
 from usnrt.bench.figures import FIGURES, draw
 from usnrt.bench.findings import agreement, findings, improvements
 from usnrt.bench.grid import ONE_SEED, n_rows_of
@@ -62,6 +63,8 @@ def page_text(records: list[Record], pictures: dict[str, Path]) -> str:
         "\n".join(f"- {line}" for line in agreement(means)) or "Nothing to compare yet.",
         "## What the default recipes do better",
         *(improvements(means) or ["Nothing to compare yet."]),
+        *beyond(means),
+        goals_table(means).render("markdown").rstrip("\n"),
         "## Tables",
         *(make_table(name, means).render("markdown").rstrip("\n") for name in TABLES),
     ]

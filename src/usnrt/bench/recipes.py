@@ -76,6 +76,16 @@ STRUCTURES = {
 LEAVES = (1, 2, 4, 6, 8, 10, 15, 20)
 ALPHAS = (0.001, 0.002, 0.005, 0.01, 0.02)
 
+# What each part of the default recipe is worth: one part taken away at a time.
+ABLATED: dict[str, dict[str, Any]] = {
+    "no-tree": {"max_leaves": 1},
+    "global": {"calibration": "global"},
+    "uncalibrated": {"calibration": None},
+    "from-scratch": {"inherit": False},
+    "plain-inputs": {"encoding": None},
+    "variance": {"spread": "variance"},
+}
+
 
 def _registry() -> dict[str, Recipe]:
     recipes = []
@@ -90,6 +100,8 @@ def _registry() -> dict[str, Recipe]:
         recipes.append(Recipe(f"usnrt-paper-leaves{leaves}", _FAMILIES["usnrt"], True, {"max_leaves": leaves}))
     for alpha in ALPHAS:
         recipes.append(Recipe(f"usnrt-paper-alpha{alpha}", _FAMILIES["usnrt"], True, {"alpha": alpha}))
+    for name, changes in ABLATED.items():
+        recipes.append(Recipe(f"usnrt-{name}", _FAMILIES["usnrt"], changes=changes))
     recipes += [Recipe(name, home) for name, home in _PEERS.items()]
     recipes.append(Recipe("constant-normal", "usnrt.bench.constant:ConstantNormal"))
     return {recipe.name: recipe for recipe in recipes}
@@ -120,6 +132,7 @@ COMPARED = [
     *(f"evidential-paper-lambda{lam}" for lam in LAMBDAS),
     *_PEERS,
 ]
+ABLATION = ["usnrt", *(f"usnrt-{name}" for name in ABLATED), "usnrt-ensemble"]
 STABILITY = [
     *(f"usnrt-paper-{name}" for name in STRUCTURES),
     *(f"usnrt-paper-leaves{leaves}" for leaves in LEAVES),

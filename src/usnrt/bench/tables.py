@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from usnrt.bench.aggregate import Mean, Means
-from usnrt.bench.grid import protocol_seeds
 from usnrt.bench.layout import Entry, Layout, marks, number, words
 from usnrt.bench.paper import PAPER_SPEARMAN, paper_value
 from usnrt.bench.recipes import COMPARED
@@ -59,6 +58,16 @@ PEERS = (
     Model("LightGBM quantiles", "", "lightgbm-quantile"),
     Model("Quantile forest", "", "quantile-forest"),
 )
+PARTS = (
+    Model("Default", "", "usnrt"),
+    Model("No tree", "", "usnrt-no-tree"),
+    Model("Calibrated as a whole", "", "usnrt-global"),
+    Model("Not calibrated", "", "usnrt-uncalibrated"),
+    Model("Nothing inherited", "", "usnrt-from-scratch"),
+    Model("Numbers as they are", "", "usnrt-plain-inputs"),
+    Model("Variance networks", "", "usnrt-variance"),
+    Model("Ensemble", "", "usnrt-ensemble"),
+)
 
 
 @dataclass(frozen=True)
@@ -85,7 +94,7 @@ class Comparison:
     @property
     def in_paper(self) -> bool:
         """Whether the paper has this table."""
-        return self.models is not PEERS
+        return self.models is not PEERS and self.models[0] is not PARTS[0]
 
     def values(self, means: Means, dataset: str, source: str) -> list[Mean | None]:
         """The line of a data set from one source, one value a model."""
@@ -169,6 +178,17 @@ COMPARISONS = {
         Comparison("peers_crps", "CRPS of default recipes and peers, times 100", "crps", PEERS, "USNRT Ensemble"),
         Comparison("peers_nll", "NLL of default recipes and peers, times 100", "nll", PEERS, "USNRT Ensemble"),
         Comparison("peers_rmse", "RMSE of default recipes and peers, times 100", "rmse", PEERS, "USNRT Ensemble"),
+        Comparison(
+            "parts_crps", "What each part of the default tree is worth: CRPS, times 100", "crps", PARTS, "Default"
+        ),
+        Comparison("parts_nll", "What each part of the default tree is worth: NLL, times 100", "nll", PARTS, "Default"),
+        Comparison(
+            "parts_worst_leaf",
+            "Largest gap of a leaf's coverage from 90 %, in points (with one leaf, that of all rows)",
+            "worst_leaf_gap",
+            PARTS[:4],
+            "Default",
+        ),
         Comparison("peers_ece", "ECE of default recipes and peers, times 100", "ece", PEERS, "USNRT Ensemble"),
     )
 }
@@ -182,11 +202,11 @@ def dataset_table(means: Means) -> Layout:
         spec = get_spec(name)
         found = [paper_value("datasets", name, column) for column in columns]
         here = [spec.n_rows, spec.n_features, len(spec.categorical)]
-        seeds = len(protocol_seeds(name)) if name in means.datasets else 0
+        seeds = means.most_seeds(name)
         counts = [number(v, pattern="{:,.0f}") for pair in zip(found, here) for v in pair]
         rows.append([words(spec.title), words(spec.full_name), *counts, number(seeds, pattern="{:.0f}")])
     header = ["Dataset", "Full Name"]
-    header += [label for column in columns for label in (f"{column} (paper)", f"{column} (here)")] + ["Seeds here"]
+    header += [label for column in columns for label in (f"{column} (paper)", f"{column} (here)")] + ["Splits done"]
     notes = ["Conditional: the paper's code takes the first row of the file for a header and so loses it."]
     return Layout("Data sets", header, rows, notes, n_text_columns=2)
 
