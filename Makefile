@@ -65,7 +65,7 @@ BENCH := $(ONE_THREAD) $(BIN)/python -m usnrt.bench
 
 .PHONY: paper paper-quick
 paper: setup  ## every table and figure of the paper that the data in USNRT_DATA allows (ten to twenty core hours)
-	$(BENCH) run --preset paper --jobs -1; $(BENCH) run --preset stability --jobs -1; $(BENCH) page
+	$(BENCH) run --preset paper --jobs -1; $(BENCH) run --preset ablation --jobs -1; $(BENCH) run --preset stability --jobs -1; $(BENCH) page
 
 paper-quick: setup  ## a part of them in under 15 minutes, into paper-quick/
 	$(BENCH) run --preset quick --jobs -1 --store paper-quick; $(BENCH) page --store paper-quick

@@ -103,8 +103,8 @@ def make_grid(datasets: Iterable[str], recipes: Iterable[str], seeds: Sequence[i
 def preset(name: str) -> list[Cell]:
     """A grid by name.
 
-    ``"paper"`` has all models, ``"stability"`` the nine panels of that study, ``"ablation"`` what each part of the default
-    recipe is worth, ``"quick"`` a part of the first two.
+    ``"paper"`` has all models, ``"stability"`` the nine panels of that study, ``"ablation"`` what each part of the
+    default recipe is worth, ``"quick"`` a part of the first two.
 
     Only data sets whose files are found without the internet take part.
     """
