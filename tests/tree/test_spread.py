@@ -1,0 +1,71 @@
+"""The second networks: two-peaked targets, variances, blending, and rounds that go on only where they pay."""
+
+import numpy as np
+import pytest
+
+from usnrt import USNRTEnsemble, USNRTRegressor
+
+SMALL = {"mean_hidden": (32, 16), "variance_hidden": (32, 16), "random_state": 0}
+
+
+def two_peaks(n, seed):
+    """Where x0 is positive the target is near -1 or near 1, else it is near 0."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, 2))
+    peak = np.where(X[:, 0] > 0, rng.choice([-1.0, 1.0], n), 0.0)
+    return X, peak + 0.1 * rng.normal(size=n)
+
+
+@pytest.fixture(scope="module")
+def models():
+    X, y = two_peaks(4000, 0)
+    return {
+        spread: USNRTRegressor(**SMALL, spread=spread, max_epochs=60, max_leaves=1).fit(X, y)
+        for spread in ("quantiles", "variance")
+    }
+
+
+def test_two_peaks_are_seen_without_a_tree(models):
+    X, y = two_peaks(4000, 1)
+    nll = {spread: -np.mean(model.predict_dist(X).logpdf(y)) for spread, model in models.items()}
+    crps = {spread: np.mean(model.predict_dist(X).crps(y)) for spread, model in models.items()}
+    assert nll["quantiles"] < nll["variance"] - 0.2
+    assert crps["quantiles"] < 0.98 * crps["variance"]
+    between = models["quantiles"].predict_dist(np.array([[0.5, 0.0]]))
+    assert (between.cdf(0.5) - between.cdf(-0.5))[0] < 0.2
+
+
+@pytest.mark.parametrize("spread", ["quantiles", "variance"])
+def test_both_are_calibrated(models, spread):
+    X, y = two_peaks(6000, 2)
+    pit = models[spread].predict_dist(X).cdf(y)
+    for level in (0.05, 0.25, 0.5, 0.75, 0.95):
+        # 800 rows calibrate, 6000 test; and the fit looked at the former
+        assert np.mean(pit <= level) == pytest.approx(level, abs=4 * np.sqrt(level * (1 - level) / 800))
+
+
+def test_without_calibration_quantiles_are_taken_as_they_are():
+    X, y = two_peaks(3000, 0)
+    model = USNRTRegressor(**SMALL, calibration=None, max_leaves=1, max_epochs=40).fit(X, y)
+    assert model.calibration_ is None
+    fresh, truth = two_peaks(4000, 3)
+    assert np.mean(model.predict_dist(fresh).cdf(truth) <= 0.9) == pytest.approx(0.9, abs=0.04)
+    ensemble = USNRTEnsemble(model, n_members=2, random_state=0).fit(X, y)
+    parts = ensemble.predict_variance(fresh[:5])
+    np.testing.assert_allclose(parts["aleatoric"] + parts["epistemic"], parts["total"])
+
+
+def test_the_share_of_the_quantiles_in_the_mean_is_what_held_out_rows_say(models):
+    assert models["variance"].model_.blend == 0.0
+    assert 0.0 <= models["quantiles"].model_.blend <= 1.0
+
+
+def test_rounds_go_on_where_they_pay_only():
+    """A function without noise can be learnt ever better; pure noise is left after the first round."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (2000, 3))
+    quick = {**SMALL, "max_leaves": 1, "max_epochs": 12}
+    smooth = USNRTRegressor(**quick).fit(X, np.sin(3 * X[:, 0]) * X[:, 1])
+    noise = USNRTRegressor(**quick).fit(X, rng.normal(size=2000))
+    assert "mean 2" in smooth.history_[0]
+    assert "mean 3" not in noise.history_[0]
