@@ -54,7 +54,7 @@ class Inheriting:
         if parent is None or not self.inherit:
             how = schedule.fitted(schedule.mean, schedule.mean_steps, len(seen))
             start = self.mean_network.init(rng)
-            node.mean = shop.train_long(*work, start, shop.table.y, seen, held, how, rng)
+            node.mean = shop.train(*work, start, shop.table.y, seen, held, how, rng, rounds=schedule.max_rounds)
         else:
             rate = schedule.child_rate * schedule.mean.learning_rate
             how = schedule.fitted(schedule.mean, schedule.child_steps, len(seen), learning_rate=rate)

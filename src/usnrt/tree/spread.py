@@ -82,41 +82,26 @@ class Workshop:
         rng: np.random.Generator,
         *,
         fresh: bool = True,
+        rounds: int = 1,
     ) -> Params:
-        """Train one network of a node; one that is not fresh is kept as it was if training does not help."""
-        params, node.history[name] = train(
-            network, loss, params, self.device_table, target, self.table.weight, seen, held, how, rng,
-            self.progress.reporter(node.name, len(node.rows), name), judge_start=not fresh,
-        )  # fmt: skip
-        return params
+        """Train one network of a node; one that is not fresh is kept as it was if training does not help.
 
-    def train_long(
-        self,
-        node: Node,
-        name: str,
-        network: MLP,
-        loss: Callable[[Any, Any], Any],
-        params: Params,
-        target: NDArray[np.float64],
-        seen: Rows,
-        held: Rows,
-        how: Training,
-        rng: np.random.Generator,
-    ) -> Params:
-        """Train a fresh network, and again from where it came to as long as held-out rows gain a lot by it.
-
-        A table without noise can be learnt ever better, while one that is mostly noise is best left early.
+        With several rounds it is trained again from where it came to, as long as held-out rows gain a lot by it: a
+        table without noise can be learnt ever better, while one that is mostly noise is best left early.
         """
-        params = self.train(node, name, network, loss, params, target, seen, held, how, rng)
-        for again in range(2, self.schedule.max_rounds + 1):
-            course = node.history[name if again == 2 else f"{name} {again - 1}"]
-            before = min(course.valid_loss, default=0.0)
-            if course.best_epoch < LATE * len(course.valid_loss):
+        loss_before = np.inf
+        for number in range(1, rounds + 1):
+            label = name if number == 1 else f"{name} {number}"
+            params, course = train(
+                network, loss, params, self.device_table, target, self.table.weight, seen, held, how, rng,
+                self.progress.reporter(node.name, len(node.rows), label), judge_start=not fresh or number > 1,
+            )  # fmt: skip
+            node.history[label] = course
+            loss_now = min(course.valid_loss, default=np.inf)
+            gained = loss_now <= (1.0 - self.schedule.worth_a_round) * loss_before
+            if not gained or course.best_epoch < LATE * len(course.valid_loss):
                 break
-            longer = f"{name} {again}"
-            params = self.train(node, longer, network, loss, params, target, seen, held, how, rng, fresh=False)
-            if min(node.history[longer].valid_loss, default=np.inf) > (1.0 - self.schedule.worth_a_round) * before:
-                break
+            loss_before = loss_now
         return params
 
     def answer(self, network: MLP, params: Params, rows: Rows) -> NDArray[np.float64]:
@@ -145,7 +130,11 @@ class QuantileSpread:
         y, schedule = self.workshop.table.y, self.workshop.schedule
         start = start_at(self.network, rng, float(y[seen].mean()), float(y[seen].std()))
         how = schedule.fitted(schedule.variance, schedule.quantile_steps, len(seen))
-        return (self.workshop.train_long(node, "quantiles", self.network, pinball, start, y, seen, held, how, rng),)
+        return (
+            self.workshop.train(
+                node, "quantiles", self.network, pinball, start, y, seen, held, how, rng, rounds=schedule.max_rounds
+            ),
+        )
 
     def leaf(
         self, node: Node, networks: tuple[Params, ...], seen: Rows, held: Rows, rng: np.random.Generator
