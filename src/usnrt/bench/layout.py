@@ -54,6 +54,7 @@ class Layout:
     rows: Sequence[Sequence[Entry]]
     notes: Sequence[str] = field(default_factory=tuple)
     n_text_columns: int = 1
+    best_means: str = "best in its row"
 
     def render(self, style: str) -> str:
         """The table as ``"text"``, ``"markdown"``, ``"latex"`` or ``"csv"``."""
@@ -66,7 +67,7 @@ class Layout:
         entries = [entry for row in self.rows for entry in row]
         said = []
         if any(entry.mark == BEST for entry in entries):
-            said.append(f"{best} best in its row")
+            said.append(f"{best} {self.best_means}")
         if any(entry.mark == SECOND for entry in entries):
             said.append(f"{second} second best")
         if any(entry.partial for entry in entries):
