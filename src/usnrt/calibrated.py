@@ -39,7 +39,12 @@ class CalibratedRegressor(DistributionalRegressor):
         raise NotImplementedError(f"{type(self).__name__} must define _curves")
 
     def _distribution(self, raw: NDArray[np.float64]) -> Distribution:
-        leaf, mean, curve = self._curves(raw)
+        return self._of_curves(*self._curves(raw))
+
+    def _of_curves(
+        self, leaf: NDArray[np.int64], mean: NDArray[np.float64], curve: NDArray[np.float64]
+    ) -> GroupedCurve:
+        """Distributions from what the networks say: calibrated, or as it is."""
         if self.calibration_ is None:
             return GroupedCurve(curve, POSITIONS, np.zeros_like(leaf), [standard_normal()], mean=mean)
         return self.calibration_.distribution(mean, curve, leaf)

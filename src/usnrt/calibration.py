@@ -10,9 +10,9 @@ l-th and the u-th smallest of n scores with probability at least (u - l) / (n + 
 l = floor((n + 1) a / 2) and u = ceil((n + 1) (1 - a / 2)) an interval holds the target with probability at least
 1 - a, whatever the networks are like. Where l < 1 or u > n, no finite bound has that property, and the bound is
 infinite. Exchangeable they are, exactly, if the calibration rows were used for nothing else: with ``calibrate`` on
-fresh rows, or with ``calibration_fraction``. The rows held out in an ordinary fit were also looked at for early
-stopping, for choosing the splits and, by halves, for tuning the variance networks; what they then state is
-approximate, and measured in docs/calibration.md.
+fresh rows, or with ``calibration_fraction``. The rows held out in an ordinary fit
+were also looked at for early stopping and for choosing the splits (and variance networks are tuned on them, by halves);
+what they then state is approximate, and measured in docs/calibration.md.
 """
 
 from dataclasses import dataclass

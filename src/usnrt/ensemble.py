@@ -190,15 +190,15 @@ class USNRTEnsemble(CalibratedRegressor):
 
     def _curves(self, raw: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
         leaf, mean, curve, shared, own = self._parts(raw)
-        return leaf, mean, value_at(curve, POSITIONS, np.sqrt(shared + own)[:, None] * POSITIONS)
+        return leaf, mean, _shrunk(curve, shared + own)
 
     def _distribution(self, raw: NDArray[np.float64]) -> Distribution:
         if self.calibration_ is None and not self.members_[0].says_quantiles:
             inputs, n_threads = self.inputs_.transform(raw), effective_n_jobs(self.n_jobs)
             answers = [member.moments(raw, inputs, n_threads) for member in self.members_]
             return Mixture([Normal(mean, np.sqrt(variance)) for _, mean, variance in answers])
-        dist = super()._distribution(raw)
-        _, _, _, shared, own = self._parts(raw)
+        leaf, mean, curve, shared, own = self._parts(raw)
+        dist = self._of_curves(leaf, mean, _shrunk(curve, shared + own))
         # The shape of a region may be wider or narrower than the networks said; both parts are stretched alike.
         return dist.with_parts(dist.var() * shared / (shared + own), dist.var() * own / (shared + own))
 
@@ -223,6 +223,11 @@ class Pairs:
         No row may speak for many: noise-free corners must not drown the rest.
         """
         return np.minimum(_apart_of(self.curves), 4.0)
+
+
+def _shrunk(curve: NDArray[np.float64], share: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Curves of an ensemble, given the share of a member's variance that remains."""
+    return value_at(curve, POSITIONS, np.sqrt(share)[:, None] * POSITIONS)
 
 
 def _apart_of(curves: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -94,7 +94,7 @@ class Comparison:
     @property
     def in_paper(self) -> bool:
         """Whether the paper has this table."""
-        return self.models is not PEERS and self.models[0] is not PARTS[0]
+        return any(model.paper_recipe for model in self.models)
 
     def values(self, means: Means, dataset: str, source: str) -> list[Mean | None]:
         """The line of a data set from one source, one value a model."""
