@@ -106,6 +106,9 @@ def test_values_round_trip_exactly(value):
         np.array("text"),
         np.datetime64("2024-01-01", "D"),
         "\ud800",
+        np.str_(""),
+        np.str_("\0"),
+        np.str_("a\0"),
     ],
     ids=repr,
 )
@@ -463,6 +466,7 @@ state_values = st.recursive(
                     "$tuple",
                     "$dict",
                     "$scalar",
+                    "$text",
                     "$texts",
                     "shape",
                     "dtype",

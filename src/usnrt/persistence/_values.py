@@ -40,6 +40,8 @@ class Writer:
             return {"$tuple": [self.write(item, f"{where}[{i}]", depth + 1) for i, item in enumerate(value)]}
         if type(value) is dict:
             return self._write_dict(value, where, depth)
+        if type(value) is np.str_:  # joined, since an array, like str(value), would drop NULs at its end
+            return {"$text": "".join(value)}
         if isinstance(value, np.generic):
             return {"$scalar": self._store(np.asarray(value), where), **_type_entry(np.asarray(value))}
         if isinstance(value, np.ndarray) or _is_jax(value):
@@ -134,6 +136,8 @@ class Reader:
             return self._read_array(value)
         if kind == "$scalar":
             return self._typed(_only(value, kind, str), value.get("dtype")).reshape(())[()]
+        if kind == "$text":
+            return np.str_(_only(value, kind, str))
         if kind == "$texts":
             return _read_texts(_only(value, kind, list), _only(value, "shape", list))
         raise ModelFileError(f"a value of unknown kind {kind[:20]!r}")
