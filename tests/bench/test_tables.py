@@ -119,7 +119,7 @@ def test_infinite_numbers_and_peers():
 
 def test_heterogeneity_and_its_correlation():
     records = list(RECORDS)
-    for dataset, measure, usnrt in [("conditional", 0.9, 1.0), ("power", 0.2, 3.9)]:
+    for dataset, measure, usnrt in [("conditional", 0.9, 1.0), ("power", 0.2, 3.9), ("traffic", 0.1, 3.5)]:
         for recipe in ("hnn-paper", "extra-trees-paper", "random-forest-paper"):
             records += all_seeds(dataset, recipe, [4.0] * 5)
         records += all_seeds(dataset, "usnrt-paper", [usnrt] * 5, tree={"heterogeneity": measure})
@@ -129,10 +129,31 @@ def test_heterogeneity_and_its_correlation():
     assert text.splitlines()[1].startswith("Facebook1,1.8,")
     assert make_table("heterogeneity", records).notes == [
         "Spearman's rank correlation of the two, as the paper states it: 0.44.",
-        "Spearman's rank correlation, paper: 0.44 over 17 data sets.",
-        "Spearman's rank correlation, paper's recipe: 1.00 over 3 data sets.",
+        "Spearman's rank correlation, paper: 0.44 over 17 data sets (p = 0.04).",
+        "Spearman's rank correlation, paper's recipe: 0.80 over 4 data sets (p = 0.10).",
     ]
-    assert heterogeneity_correlation(Means(records), "default") == (None, 0)
+    assert heterogeneity_correlation(Means(records), "default") is None
+
+
+def test_what_is_compared_is_compared_on_the_same_splits():
+    # On the one split that all have USNRT is best; its mean over five is not.
+    records = [
+        *all_seeds("power", "usnrt-paper", [2.0, 9.0, 9.0, 9.0, 9.0]),
+        *(record("power", f"{name}-paper", 42, ece=4.0) for name in ("hnn", "extra-trees", "random-forest")),
+    ]
+    table, means = COMPARISONS["ece"], Means(records)
+    assert table.winners(means, "paper's recipe") == {"power": "USNRT"}
+    assert table.percentage(means, "power", "paper's recipe") == 50.0
+    assert table.values(means, "power", "paper's recipe")[-1].value == 7.6
+    assert table.fair_values(means, "power", "paper's recipe", among=("USNRT",)) == {"USNRT": 7.6}
+
+
+def test_recipes_without_a_common_split_are_not_compared():
+    records = [
+        record("power", "usnrt-paper", 142, ece=2.0),
+        *(record("power", f"{name}-paper", 42, ece=4.0) for name in ("hnn", "extra-trees", "random-forest")),
+    ]
+    assert COMPARISONS["ece"].winners(Means(records), "paper's recipe") == {}
 
 
 def test_dataset_table():

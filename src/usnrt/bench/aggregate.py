@@ -49,6 +49,15 @@ class Means:
         """Number of splits that the recipe with the most of them was run on."""
         return max((len(found) for (name, _), found in self._records.items() if name == dataset), default=0)
 
+    def shared(self, dataset: str, recipes: Iterable[str]) -> "Means":
+        """Means over only those splits of a data set that all of some recipes were run on.
+
+        What is compared must be compared on the same rows; a recipe without any record does not count.
+        """
+        found = [records for recipe in recipes if (records := self._records.get((dataset, recipe)))]
+        seeds = set.intersection(*({record.cell.seed for record in records} for records in found)) if found else set()
+        return Means(record for records in found for record in records if record.cell.seed in seeds)
+
     def metric(self, dataset: str, recipe: str, name: str) -> Mean | None:
         """Mean of a metric, None without records."""
         return self._mean(dataset, recipe, lambda meta: meta["metrics"].get(name))

@@ -77,8 +77,8 @@ def _against_peers(means: Means) -> str:
     table = COMPARISONS["peers_crps"]
     better, worse = [], []
     for name in list_datasets():
-        own, peers = _column(table, means, name, "USNRT Ensemble"), [_column(table, means, name, p) for p in PEERS]
-        known = {peer: value for peer, value in zip(PEERS, peers) if value is not None}
+        known = table.fair_values(means, name, "default", among=("USNRT Ensemble", *PEERS))
+        own = known.pop("USNRT Ensemble", None)
         if own is None or not known:
             continue
         best = min(known, key=lambda peer: known[peer])
@@ -123,13 +123,7 @@ def _compared(table: Comparison, means: Means, ours: str, other: str) -> tuple[l
     better: list[str] = []
     worse: list[str] = []
     for name in list_datasets():
-        first, second = _column(table, means, name, ours), _column(table, means, name, other)
-        if first is not None and second is not None:
-            (better if first < second else worse).append(get_spec(name).title)
+        found = table.fair_values(means, name, "default", among=(ours, other))
+        if len(found) == 2:
+            (better if found[ours] < found[other] else worse).append(get_spec(name).title)
     return better, worse
-
-
-def _column(table: Comparison, means: Means, dataset: str, label: str) -> float | None:
-    values = table.values(means, dataset, "default")
-    found = values[[model.label for model in table.models].index(label)]
-    return None if found is None else found.value

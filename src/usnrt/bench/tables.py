@@ -101,28 +101,50 @@ class Comparison:
         if source == "paper":
             found = [paper_value(self.name, dataset, model.label) for model in self.models]
             return [None if value is None else Mean(value, 0, True) for value in found]
-        recipes = [m.paper_recipe if source == "paper's recipe" else m.default_recipe for m in self.models]
-        return [means.metric(dataset, recipe, self.metric) for recipe in recipes]
+        return [means.metric(dataset, recipe, self.metric) for recipe in self._recipes(source)]
+
+    def fair_values(
+        self, means: Means, dataset: str, source: str, among: Sequence[str] | None = None
+    ) -> dict[str, float]:
+        """The known values of models by their labels, over the splits that all of these models were run on.
+
+        Parameters
+        ----------
+        means : Means
+        dataset, source : str
+        among : sequence of str, default=None
+            Labels of the models to be compared; all of the table by default.
+
+        Returns
+        -------
+        dict
+        """
+        chosen = [model.label in among if among is not None else True for model in self.models]
+        recipes = [recipe for recipe, wanted in zip(self._recipes(source), chosen) if wanted]
+        fair = means if source == "paper" else means.shared(dataset, recipes)
+        values = zip(self.models, self.values(fair, dataset, source), chosen)
+        return {model.label: value.value for model, value, wanted in values if value and wanted}
+
+    def _recipes(self, source: str) -> list[str]:
+        return [m.paper_recipe if source == "paper's recipe" else m.default_recipe for m in self.models]
 
     def percentage(self, means: Means, dataset: str, source: str) -> float | None:
         """By how much per cent the proposed model is below the best other one; the paper's own figure for the paper."""
         if source == "paper":
             return paper_value(self.name, dataset, "Percentage Decrease")
-        values = self.values(means, dataset, source)
-        others = [value.value for model, value in zip(self.models, values) if value and model.label != self.ours]
-        own = next(value for model, value in zip(self.models, values) if model.label == self.ours)
-        if own is None or len(others) < len(self.models) - 1 or min(others) == 0:
+        others = self.fair_values(means, dataset, source)
+        own = others.pop(self.ours, None)
+        if own is None or len(others) < len(self.models) - 1 or min(others.values()) == 0:
             return None
-        return 100 * (min(others) - own.value) / min(others)
+        return 100 * (min(others.values()) - own) / min(others.values())
 
     def winners(self, means: Means, source: str) -> dict[str, str]:
         """The best model of every data set for which all models are known."""
         best = {}
         for dataset in list_datasets():
-            values = self.values(means, dataset, source)
-            if all(values):
-                lowest = min(zip(self.models, values), key=lambda pair: pair[1].value if pair[1] else float("inf"))
-                best[dataset] = lowest[0].label
+            values = self.fair_values(means, dataset, source)
+            if len(values) == len(self.models):
+                best[dataset] = min(values, key=lambda label: values[label])
         return best
 
     def layout(self, means: Means) -> Layout:
@@ -226,9 +248,8 @@ def heterogeneity_table(means: Means) -> Layout:
     header = ["Dataset", *(f"Measure ({s})" for s in SOURCES), *(f"Percentage Decrease ({s})" for s in SOURCES)]
     notes = [f"Spearman's rank correlation of the two, as the paper states it: {PAPER_SPEARMAN}."]
     for source in SOURCES:
-        correlation, n_sets = heterogeneity_correlation(means, source)
-        if correlation is not None:
-            notes.append(f"Spearman's rank correlation, {source}: {correlation:.2f} over {n_sets} data sets.")
+        if found := heterogeneity_correlation(means, source):
+            notes.append(f"Spearman's rank correlation, {source}: {found}.")
     return Layout("Uncertainty heterogeneity and the decrease of ECE", header, rows, notes)
 
 
@@ -245,14 +266,34 @@ def heterogeneity_values(means: Means) -> dict[str, dict[str, tuple[float | None
     return found
 
 
-def heterogeneity_correlation(means: Means, source: str) -> tuple[float | None, int]:
-    """Spearman's correlation of measure and decrease, None below three data sets, and their number."""
+@dataclass(frozen=True)
+class RankCorrelation:
+    """Spearman's correlation over some data sets, and the chance of one so high or higher where there is none.
+
+    Examples
+    --------
+    >>> from usnrt.bench.tables import RankCorrelation
+    >>> print(RankCorrelation(0.44, 0.039, 17))
+    0.44 over 17 data sets (p = 0.04)
+    """
+
+    value: float
+    p_value: float
+    n_sets: int
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f} over {self.n_sets} data sets (p = {self.p_value:.2f})"
+
+
+def heterogeneity_correlation(means: Means, source: str) -> RankCorrelation | None:
+    """Spearman's correlation of measure and decrease, None below four data sets, where nothing could be told."""
     from scipy.stats import spearmanr
 
     pairs = [row[source] for row in heterogeneity_values(means).values() if None not in row[source]]
-    if len(pairs) < 3:
-        return None, len(pairs)
-    return float(spearmanr(*zip(*pairs)).statistic), len(pairs)
+    if len(pairs) < 4:
+        return None
+    found = spearmanr(*zip(*pairs), alternative="greater")
+    return RankCorrelation(float(found.statistic), float(found.pvalue), len(pairs))
 
 
 def times_table(means: Means) -> Layout:
