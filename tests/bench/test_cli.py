@@ -42,6 +42,11 @@ def test_run_status_table_figure_page(bench, tmp_path):
     assert (tmp_path / "results" / "README.md").read_text().startswith("# What the paper's experiments gave here\n")
 
 
+def test_rescore(bench):
+    bench("run", *GRID)
+    assert bench("rescore").output == "0 changed, 1 as before, 0 without predictions\n"
+
+
 def test_a_failed_cell_shows_in_the_exit_code(bench):
     words = ["run", "-d", "generated-jump-50", "-r", "constant-normal?delay='soon'", "--seed", 42, "--quiet"]
     result = bench(*words)

@@ -97,6 +97,19 @@ def forget(
 
 
 @bench_app.command()
+def rescore(store: StoreOption = Path("results")) -> None:
+    """Compute the metrics of all records again from their kept predictions, without a refit."""
+    from usnrt.bench import Store
+    from usnrt.bench.rescore import rescore as rescore_store
+
+    with _one_sentence():
+        found = rescore_store(Store(_existing(store)))
+        typer.echo(
+            f"{found.changed} changed, {found.unchanged} as before, {found.without_predictions} without predictions"
+        )
+
+
+@bench_app.command()
 def table(
     name: Annotated[str, typer.Argument(help="A table's name, or 'all'.")] = "all",
     style: Annotated[str, typer.Option("--format", "-f", help="'text', 'markdown', 'latex' or 'csv'.")] = "text",

@@ -122,7 +122,8 @@ def cells_csv(records: list[Record]) -> str:
         if record.status != "done":
             continue
         meta = record.meta
-        values = [f"{float(meta['metrics'][name]):.6g}" for name in METRICS]
+        known = meta["metrics"]  # an older record may lack a newer metric
+        values = [f"{float(known[name]):.6g}" if name in known else "" for name in METRICS]
         leaves = (meta.get("tree") or {}).get("n_leaves", "")
         cell = record.cell
         times = [meta["fit_seconds"], meta["predict_seconds"]]

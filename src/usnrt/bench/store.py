@@ -199,6 +199,19 @@ class Store:
             self._path(cell, ".npz").unlink(missing_ok=True)
         return True
 
+    def amend(self, record: Record, **facts: Any) -> bool:
+        """Change facts of a record and keep its predictions; False when they are so already or it is not there now."""
+        with self._mutex():
+            try:
+                now = self.read(record.cell)
+            except (KeyError, DamagedRecord):
+                return False
+            body = {**now.meta, **_jsonable(facts)}
+            if body == now.meta or self._holder(record.cell):
+                return False
+            self._write_json(record.cell, {**body, "status": now.status})
+        return True
+
     def finish(self, claim: Claim, meta: dict[str, Any], arrays: Arrays) -> bool:
         """Write the record of a done cell; False when the claim was taken over meanwhile, and nothing is written."""
         return self._write(claim, {**meta, "status": "done"}, arrays)
@@ -210,9 +223,7 @@ class Store:
     def _write(self, claim: Claim, body: dict[str, Any], arrays: Arrays) -> bool:
         cell = claim.cell
         npz = _compressed(arrays) if arrays else None
-        body = {**body, "cell": vars(cell), "npz_sha256": _digest(npz) if npz else None}
-        body = _jsonable(body)
-        body["sha256"] = _digest(_canonical(body))
+        body = {**body, "npz_sha256": _digest(npz) if npz else None}
         with self._mutex():
             if not self._owns(claim):
                 return False
@@ -221,9 +232,14 @@ class Store:
             self._path(cell, ".npz").unlink(missing_ok=True)
             if npz is not None:
                 _write_durably(self._path(cell, ".npz"), npz)
-            _write_durably(self._path(cell, ".json"), _canonical(body, indent=1))
+            self._write_json(cell, body)
             self._path(cell, ".claim").unlink(missing_ok=True)
         return True
+
+    def _write_json(self, cell: Cell, body: dict[str, Any]) -> None:
+        body = _jsonable({**body, "cell": vars(cell)})
+        body["sha256"] = _digest(_canonical(body))
+        _write_durably(self._path(cell, ".json"), _canonical(body, indent=1))
 
     # -- claims -------------------------------------------------------------------------------------------------
 

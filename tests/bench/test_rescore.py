@@ -1,0 +1,58 @@
+"""A new metric reaches old records without a refit, and nothing else of them changes."""
+
+import numpy as np
+import pytest
+
+from usnrt.bench import Cell, Store, run_grid
+from usnrt.bench.page import cells_csv
+from usnrt.bench.rescore import Rescored, rescore
+from usnrt.bench.scores import METRICS
+
+CELLS = [Cell("generated-piecewise-200", "constant-normal", seed) for seed in (42, 142)]
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = Store(tmp_path)
+    run_grid(CELLS, store)
+    return store
+
+
+def mean_error(rows):
+    return float(100 * np.mean(rows["y"] - rows["mean"]))
+
+
+def test_metrics_from_kept_predictions_are_those_of_the_run(store):
+    before = [record.meta for record in store.records()]
+    assert rescore(store) == Rescored(changed=0, unchanged=2, without_predictions=0)
+    assert [record.meta for record in store.records()] == before
+
+
+def test_a_new_metric_needs_no_refit(store, monkeypatch):
+    before = {record.cell: record.meta for record in store.records()}
+    monkeypatch.setitem(METRICS, "mean_error", mean_error)
+    assert cells_csv(list(store.records())).splitlines()[1].count(",,") == 1  # not known yet: blank
+    assert rescore(store) == Rescored(changed=2, unchanged=0, without_predictions=0)
+    for cell in CELLS:
+        meta = store.read(cell).meta
+        rows = store.predictions(cell)  # still agree with their checksum
+        assert meta["metrics"].pop("mean_error") == mean_error(rows)
+        assert meta == before[cell]
+
+
+def test_records_without_predictions_and_failed_ones_stay_as_they_are(store):
+    (store.root / "cells" / f"{CELLS[0].path}.npz").unlink()
+    failed = Cell("generated-piecewise-200", "hnn", 42)
+    store.fail(store.claim(failed), "ValueError: no")
+    assert rescore(store) == Rescored(changed=0, unchanged=1, without_predictions=1)
+    assert store.status(failed) == "failed"
+
+
+def test_a_record_that_is_gone_or_in_work_again_is_not_amended(store):
+    first, second = store.records()
+    store.forget(first.cell)
+    assert not store.amend(first, metrics={})
+    assert store.status(first.cell) == "missing"
+    (store.root / "cells" / f"{second.cell.path}.json").write_text("{")
+    assert not store.amend(second, metrics={})
+    assert store.status(second.cell) == "damaged"
