@@ -188,6 +188,19 @@ def fitted(kind="numeric", raw=X):
     )
 
 
+def test_points_of_few_values_stand_side_by_side_near_their_value_and_on_their_side():
+    rng = np.random.default_rng(0)
+    x, other = rng.choice([16.0, 32.0, 64.0, 128.0], 500), rng.choice([0.0, 1.0], 500)
+    display = RootPartitionDisplay.from_predictions(x, other, rng.normal(size=500), threshold=63.0)
+    at = np.asarray(display.points_.get_offsets())
+    assert len(np.unique(at[:, 0])) > 400
+    nearest = {16.0: 16.0, 32.0: 16.0, 64.0: 32.0, 128.0: 64.0}
+    for value, gap in nearest.items():
+        assert np.abs(at[x == value, 0] - value).max() <= 0.3 * gap
+    assert ((at[:, 0] <= 63.0) == (x <= 63.0)).all()
+    assert np.abs(at[:, 1] - other).max() <= 0.3
+
+
 def test_root_split_of_an_estimator():
     display = RootPartitionDisplay.from_estimator(fitted(), X, RESIDUALS + 1.0)
     np.testing.assert_allclose(display.points_.get_offsets(), X[:, [0, 2]])  # w, the next feature of the tree

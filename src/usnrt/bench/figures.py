@@ -116,8 +116,9 @@ def _root_partitions(store: Store) -> Any:
         ax.get_legend().remove()
         spread = f"variance {shown.variance_left_:.2g} | {shown.variance_right_:.2g}"
         ax.set_title(f"{get_spec(name).title}: {spread}", fontsize=10.5)
-        _leave_out_extremes(ax.set_xlim, x)
-        _leave_out_extremes(ax.set_ylim, other)
+        across, up = np.asarray(shown.points_.get_offsets()).T
+        _leave_out_extremes(ax.set_xlim, across)
+        _leave_out_extremes(ax.set_ylim, up)
     bar = figure.colorbar(shown.points_, ax=axes.tolist(), shrink=0.5, aspect=40, pad=0.01)
     bar.set_label("squared residual, by rank")
     return figure
@@ -171,7 +172,7 @@ FIGURES = {
         "Root partitions",
         "Test rows in the plane of the root's feature and another, coloured by the rank of their squared residual; "
         "dashed is the cut at the root (paper's recipe, seed 42); titles give the residuals' variance on either side. "
-        "Axes leave out the outermost per cent of rows.",
+        "Axes leave out the outermost per cent of rows; points of a feature with few values stand side by side.",
         _root_partitions,
     ),
     "leaf_std": Picture(

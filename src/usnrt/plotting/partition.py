@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+# With more values than these a feature is drawn as it is.
+MAX_DISTINCT = 30
+
+
 class RootPartitionDisplay(Display):
     """Rows as points over the split feature and another one, dark where squared residuals are large.
 
@@ -172,12 +176,10 @@ class RootPartitionDisplay(Display):
         rng = np.random.default_rng(0)
         if rows.size > max_rows:
             rows = np.sort(rng.choice(rows, max_rows, replace=False))
-        # Categories would hide each other without a little room to the sides.
-        jitter = rng.uniform(-0.3, 0.3, rows.size) if self.ticks is not None else 0.0
+        x, other = _spread_out(self.x[rows], rng), _spread_out(self.other[rows], rng)
+        x = np.where((x <= self.threshold) == (self.x[rows] <= self.threshold), x, self.x[rows])
         size = float(np.clip(20_000 / rows.size, 4.0, 30.0))
-        self.points_ = ax.scatter(
-            self.x[rows] + jitter, self.other[rows], c=rank[rows], cmap="cividis_r", vmin=0, vmax=1, s=size, lw=0
-        )
+        self.points_ = ax.scatter(x, other, c=rank[rows], cmap="cividis_r", vmin=0, vmax=1, s=size, lw=0)
         self.split_ = ax.axvline(
             self.threshold, color="#D55E00", linewidth=2.0, linestyle="--", label=self._split_text()
         )
@@ -204,6 +206,16 @@ class RootPartitionDisplay(Display):
             return f"split at {self.threshold:.4g}"
         left = self.ticks[: int(self.threshold + 0.5)]
         return f"left: {', '.join(left)}" if len(left) <= 3 else f"left: {left[0]} and {len(left) - 1} more"
+
+
+def _spread_out(values: Floats, rng: np.random.Generator) -> Floats:
+    """Values with room around each where they are few, as of categories: the points would hide each other."""
+    distinct, which = np.unique(values, return_inverse=True)
+    if not 2 <= distinct.size <= MAX_DISTINCT:
+        return values
+    gaps = np.diff(distinct)
+    nearest = np.minimum(np.append(gaps, gaps[-1]), np.insert(gaps, 0, gaps[0]))
+    return values + rng.uniform(-0.3, 0.3, values.size) * nearest[which]
 
 
 def _other_column(other: int | str | None, first: int, splits: NDArray[np.int64], names: list[str]) -> int:
