@@ -181,8 +181,8 @@ FIGURES = {
     ),
     "leaf_std": Picture(
         "Leaf standard deviations",
-        "Standard deviation of the residuals in each leaf, on a logarithmic axis; larger marks for larger leaves (paper's "
-        "recipe, seed 42).",
+        "Standard deviation of the residuals in each leaf, on a logarithmic axis; larger marks for larger leaves "
+        "(paper's recipe, seed 42).",
         _leaf_std,
     ),
 }
