@@ -11,6 +11,7 @@ from usnrt.bench.page import cells_csv, page_text, write_page
 from usnrt.bench.recipes import STABILITY
 from usnrt.bench.status import status_text
 from usnrt.bench.store import Record
+from usnrt.bench.tables import TABLES
 
 NAMES = ("ece", "tce", "sharpness", "rmse", "nll", "crps", "coverage90", "worst_leaf_gap")
 METRICS = dict.fromkeys(NAMES, 50.0)
@@ -222,3 +223,11 @@ def test_peers_and_parts_are_compared():
         "**Calibration by leaf.** The leaf whose 90 % intervals are furthest off is nearer to 90 % than with one "
         "calibration for all rows on 1 of 1 data sets.",
     ]
+
+
+def test_every_table_is_a_section_that_the_page_links_to():
+    text = page_text(RECORDS, {})
+    assert "- [ECE, times 100](#ece-times-100)\n" in text
+    assert "\n\n### ECE, times 100\n\n| Dataset | Source |" in text
+    assert "(#largest-gap-of-a-leafs-coverage-from-90--in-points-with-one-leaf-that-of-all-rows)\n" in text
+    assert text.count("](#") == text.count("\n### ") - 1 == len(TABLES)  # the goals stand in the text above

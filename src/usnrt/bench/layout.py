@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -61,6 +62,15 @@ class Layout:
         if style not in _STYLES:
             raise ValueError(f"format must be one of {list(_STYLES)}, however: format={style!r}")
         return _STYLES[style](self)
+
+    def section(self) -> str:
+        """The table as a section of a Markdown page."""
+        return f"### {self.title}\n\n{_markdown_table(self)}".rstrip("\n")
+
+    @property
+    def anchor(self) -> str:
+        """Where a link to that section goes, by the rule of GitHub and GitLab."""
+        return "#" + re.sub(r"[^\w\- ]", "", self.title.lower()).replace(" ", "-")
 
     def legend(self, best: str, second: str, partial: str) -> list[str]:
         """What the marks in this table mean, given how they look."""
@@ -134,6 +144,10 @@ def _text(layout: Layout) -> str:
 
 
 def _markdown(layout: Layout) -> str:
+    return f"**{layout.title}**\n\n{_markdown_table(layout)}"
+
+
+def _markdown_table(layout: Layout) -> str:
     def shown(entry: Entry) -> str:
         text = f"**{entry.text}**" if entry.mark == BEST else entry.text + (r"\*" if entry.mark == SECOND else "")
         return text.replace("|", r"\|") + ("†" if entry.partial else "")
@@ -142,7 +156,7 @@ def _markdown(layout: Layout) -> str:
     rows = [list(layout.header), alignment, *([shown(entry) for entry in row] for row in layout.rows)]
     table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
     legend = "\n".join(layout.legend("**bold**:", r"\*:", "†:"))
-    return f"**{layout.title}**\n\n{table}\n" + (f"\n{legend}\n" if legend else "")
+    return f"{table}\n" + (f"\n{legend}\n" if legend else "")
 
 
 def _latex(layout: Layout) -> str:

@@ -48,6 +48,7 @@ def write_page(store: Store) -> Path:
 def page_text(records: list[Record], pictures: dict[str, Path]) -> str:
     """The page as Markdown, given the records and where each drawn figure lies."""
     means = Means(records)
+    goals, tables = goals_table(means), [make_table(name, means) for name in TABLES]
     parts = [
         "# What the paper's experiments gave here",
         "This page is written by `usnrt bench page` from the records in `cells/`; nothing on it is typed. One line a "
@@ -65,9 +66,10 @@ def page_text(records: list[Record], pictures: dict[str, Path]) -> str:
         "## What the default recipes do better",
         *(improvements(means) or ["Nothing to compare yet."]),
         *beyond(means),
-        goals_table(means).render("markdown").rstrip("\n"),
+        goals.section(),
         "## Tables",
-        *(make_table(name, means).render("markdown").rstrip("\n") for name in TABLES),
+        "\n".join(f"- [{table.title}]({table.anchor})" for table in tables),
+        *(table.section() for table in tables),
     ]
     if pictures:
         parts.append("## Figures")
