@@ -45,7 +45,7 @@ def test_text():
         "                 default                                                0.75†\n"
         "Conditional      paper            5.91*       15.80          11.49      2.14**              63.7%\n"
     )
-    assert lines_of(text, -7, None) == (
+    assert lines_of(text, -8, None) == (
         "GPU              paper            3.04*        8.17           5.95      2.32**              23.5%\n"
         "                 paper's recipe   3.50\n"
         "Wave             paper           14.72         9.45           5.98*     1.52**              74.6%\n"
@@ -53,6 +53,7 @@ def test_text():
         "best of 1        paper's recipe      0            0              0         1\n"
         "\n"
         "** best in its row, * second best, † mean over fewer seeds than planned, so far\n"
+        "What is best how often, and by how many per cent, is so on the splits that all models of a line have.\n"
     )
 
 
@@ -68,8 +69,9 @@ def test_markdown():
         "|  | default |  |  |  | 0.75† |  |\n"
         "| Conditional | paper | 5.91\\* | 15.80 | 11.49 | **2.14** | 63.7% |\n"
     )
-    assert lines_of(text, -2, None) == (
-        "\n**bold**: best in its row, \\*: second best, †: mean over fewer seeds than planned, so far\n"
+    assert lines_of(text, -4, None) == (
+        "\n**bold**: best in its row, \\*: second best, †: mean over fewer seeds than planned, so far\n\n"
+        "What is best how often, and by how many per cent, is so on the splits that all models of a line have.\n"
     )
 
 
@@ -79,7 +81,8 @@ def test_latex():
         "\\begin{table}[t]\n"
         "\\centering\n"
         "\\caption{\\textbf{ECE, times 100}. bold: best in its row, *: second best, "
-        "+: mean over fewer seeds than planned, so far.}\n"
+        "+: mean over fewer seeds than planned, so far. "
+        "What is best how often, and by how many per cent, is so on the splits that all models of a line have.}\n"
         "\\begin{tabular}{llrrrrr}\n"
         "\\toprule\n"
         "Dataset & Source & HNN & Extra Trees & Random Forest & USNRT & Percentage Decrease \\\\ \\midrule\n"

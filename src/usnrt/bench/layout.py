@@ -155,7 +155,7 @@ def _markdown_table(layout: Layout) -> str:
     alignment = [":--" if j < layout.n_text_columns else "--:" for j in range(len(layout.header))]
     rows = [list(layout.header), alignment, *([shown(entry) for entry in row] for row in layout.rows)]
     table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
-    legend = "\n".join(layout.legend("**bold**:", r"\*:", "†:"))
+    legend = "\n\n".join(layout.legend("**bold**:", r"\*:", "†:"))
     return f"{table}\n" + (f"\n{legend}\n" if legend else "")
 
 
@@ -167,7 +167,7 @@ def _latex(layout: Layout) -> str:
 
     first = layout.n_text_columns
     rows = [" & ".join(shown(entry) for entry in row) + r" \\" for row in layout.rows]
-    legend = " ".join(f"{_latex_text(line)}." for line in layout.legend("bold:", "*:", "+:"))
+    legend = " ".join(f"{_latex_text(line.rstrip('.'))}." for line in layout.legend("bold:", "*:", "+:"))
     return "\n".join(
         [
             r"\begin{table}[t]",

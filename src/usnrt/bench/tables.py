@@ -10,6 +10,7 @@ from usnrt.bench.recipes import COMPARED
 from usnrt.bench.store import Record
 from usnrt.datasets import get_spec, list_datasets
 
+FAIR = "What is best how often, and by how many per cent, is so on the splits that all models of a line have."
 SOURCES = ("paper", "paper's recipe", "default")
 
 
@@ -159,7 +160,9 @@ class Comparison:
                     continue
                 row = [Entry(shown, value=title), *([words(source)] if self.in_paper else []), *_line(values)]
                 if self.decrease:
-                    row.append(number(self.percentage(means, dataset, source), pattern="{:.1f}%"))
+                    percentage = self.percentage(means, dataset, source)
+                    partial = any(value is not None and not value.complete for value in values)
+                    row.append(number(percentage, partial=partial, pattern="{:.1f}%"))
                 rows.append(row)
                 shown = ""  # a data set's name stands on its first line only
         if self.in_paper:
@@ -170,7 +173,9 @@ class Comparison:
             *(model.label for model in self.models),
             *(["Percentage Decrease"] if self.decrease else []),
         ]
-        return Layout(self.title, header, rows, n_text_columns=2 if self.in_paper else 1)
+        uneven = self.in_paper and any(entry.partial for row in rows for entry in row)
+        notes = [FAIR] if uneven else []
+        return Layout(self.title, header, rows, notes, n_text_columns=2 if self.in_paper else 1)
 
     def _wins(self, means: Means, source: str) -> list[Entry]:
         winners = list(self.winners(means, source).values())
