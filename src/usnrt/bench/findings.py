@@ -132,9 +132,22 @@ def _default_against_paper(table: Comparison, means: Means) -> str:
         return ""
     listed = f": {_names(better)}" if better else ""
     rest = f"; not on {_names(worse)}" if worse else ""
-    return (
+    sentence = (
         f"**{table.title.split(',')[0]}.** {table.ours} by default is better than the best of all models in the "
         f"paper's table on {len(better)} of {len(better) + len(worse)} data sets{listed}{rest}."
+    )
+    return f"{sentence} {_best_by_default(table, means)}".rstrip()
+
+
+def _best_by_default(table: Comparison, means: Means) -> str:
+    winners = table.winners(means, "default")
+    if not winners:
+        return ""
+    lost = [name for name, winner in winners.items() if winner != table.ours]
+    rest = f"; not on {_names(lost, winners)}" if lost else ""
+    return (
+        f"Of the default recipes of all models in the table it is best on {len(winners) - len(lost)} of {len(winners)} "
+        f"data sets{rest}."
     )
 
 
