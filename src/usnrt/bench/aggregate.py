@@ -67,8 +67,8 @@ class Means:
         return self._mean(dataset, recipe, lambda meta: (meta.get("tree") or {}).get("heterogeneity"))
 
     def seconds(self, dataset: str, recipe: str) -> Mean | None:
-        """Mean time to fit, in seconds."""
-        return self._mean(dataset, recipe, lambda meta: meta["fit_seconds"])
+        """Mean processor time to fit, in seconds: unlike the clock's it does not know what else the machine did."""
+        return self._mean(dataset, recipe, lambda meta: meta["fit_cpu_seconds"])
 
     def _mean(self, dataset: str, recipe: str, pick: Callable[[dict[str, Any]], Any]) -> Mean | None:
         found = [pick(record.meta) for record in self._records.get((dataset, recipe), [])]

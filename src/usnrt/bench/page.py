@@ -83,14 +83,14 @@ def page_text(records: list[Record], pictures: dict[str, Path]) -> str:
 
 def _what_was_run(records: list[Record], means: Means) -> str:
     states = Counter(record.status for record in records)
-    seconds = sum(float(record.meta["fit_seconds"]) for record in records if record.status == "done")
+    seconds = sum(float(record.meta["fit_cpu_seconds"]) for record in records if record.status == "done")
     names = [name for name in list_datasets() if name in means.datasets]
     large = [get_spec(name).title for name in names if len(seeds_for(n_rows_of(name))) == 1]
     chosen = [get_spec(name).title for name in names if name in ONE_SEED]
     missing = [get_spec(name).title for name in list_datasets() if name not in means.datasets]
     lines = [
         f"- {states['done']} cells done, {states['failed']} failed; {len(names)} data sets, {len(means.recipes)} "
-        f"recipes; {in_words(seconds)} of fitting in all.",
+        f"recipes; {in_words(seconds)} of processor time for fitting.",
         f"- Planned are the splits of the seeds {', '.join(map(str, SEEDS))}.",
     ]
     if large:
@@ -119,7 +119,9 @@ def cells_csv(records: list[Record]) -> str:
     """One line a done cell: data set, recipe, seed, every metric, seconds, leaves."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(["dataset", "recipe", "seed", *METRICS, "fit_seconds", "predict_seconds", "n_leaves"])
+    writer.writerow(
+        ["dataset", "recipe", "seed", *METRICS, "fit_seconds", "fit_cpu_seconds", "predict_seconds", "n_leaves"]
+    )
     for record in records:
         if record.status != "done":
             continue
@@ -128,7 +130,7 @@ def cells_csv(records: list[Record]) -> str:
         values = [f"{float(known[name]):.6g}" if name in known else "" for name in METRICS]
         leaves = (meta.get("tree") or {}).get("n_leaves", "")
         cell = record.cell
-        times = [meta["fit_seconds"], meta["predict_seconds"]]
+        times = [meta[name] for name in ("fit_seconds", "fit_cpu_seconds", "predict_seconds")]
         writer.writerow([cell.dataset, cell.recipe, cell.seed, *values, *times, leaves])
     return buffer.getvalue()
 

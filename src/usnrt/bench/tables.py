@@ -302,14 +302,14 @@ def heterogeneity_correlation(means: Means, source: str) -> RankCorrelation | No
 
 
 def times_table(means: Means) -> Layout:
-    """Mean seconds to fit of every recipe and data set."""
+    """Mean processor seconds to fit of every recipe and data set."""
     datasets = [name for name in list_datasets() if name in means.datasets]
     recipes = [name for name in COMPARED if name in means.recipes]
     rows = []
     for recipe in recipes:
         found = [means.seconds(dataset, recipe) for dataset in datasets]
         rows.append([words(recipe), *(number(mean.value if mean else None, pattern="{:.1f}") for mean in found)])
-    return Layout("Seconds to fit", ["Recipe", *(get_spec(name).title for name in datasets)], rows)
+    return Layout("Processor seconds to fit", ["Recipe", *(get_spec(name).title for name in datasets)], rows)
 
 
 TABLES = ("datasets", *COMPARISONS, "heterogeneity", "times")
