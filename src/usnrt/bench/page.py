@@ -17,6 +17,8 @@ from usnrt.bench.tables import TABLES, make_table
 from usnrt.datasets import SEEDS, get_spec, list_datasets, seeds_for
 from usnrt.whole_file import whole_file
 
+TIMES = ("fit_seconds", "fit_cpu_seconds", "predict_seconds")
+
 
 def write_page(store: Store) -> Path:
     """Write ``README.md``, ``cells.csv``, ``tables/`` and ``figures/`` into the store's folder.
@@ -119,9 +121,7 @@ def cells_csv(records: list[Record]) -> str:
     """One line a done cell: data set, recipe, seed, every metric, seconds, leaves."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(
-        ["dataset", "recipe", "seed", *METRICS, "fit_seconds", "fit_cpu_seconds", "predict_seconds", "n_leaves"]
-    )
+    writer.writerow(["dataset", "recipe", "seed", *METRICS, *TIMES, "n_leaves"])
     for record in records:
         if record.status != "done":
             continue
@@ -130,7 +130,7 @@ def cells_csv(records: list[Record]) -> str:
         values = [f"{float(known[name]):.6g}" if name in known else "" for name in METRICS]
         leaves = (meta.get("tree") or {}).get("n_leaves", "")
         cell = record.cell
-        times = [meta[name] for name in ("fit_seconds", "fit_cpu_seconds", "predict_seconds")]
+        times = [meta[name] for name in TIMES]
         writer.writerow([cell.dataset, cell.recipe, cell.seed, *values, *times, leaves])
     return buffer.getvalue()
 
