@@ -100,6 +100,14 @@ def test_stability_findings():
     assert said[2].startswith("**Stability over the network's structure.**")
 
 
+def test_what_does_not_change_at_all_is_said_so():
+    records = [record("power", recipe, ece=3.0) for recipe in STABILITY]
+    assert findings(Means(records))[1] == (
+        "**Stability over alpha.** The paper finds the metrics stable; here ECE (times 100) is the same at every value "
+        "on all 1 data sets."
+    )
+
+
 def test_nothing_is_claimed_without_records():
     assert findings(Means([])) == []
     assert improvements(Means([])) == []

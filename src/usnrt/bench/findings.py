@@ -100,13 +100,18 @@ def _stability(means: Means) -> list[str]:
     studies = (("alpha", [f"alpha{a}" for a in ALPHAS]), ("the network's structure", list(STRUCTURES)))
     for what, endings in studies:
         if ranges := _ranges(means, [f"usnrt-paper-{ending}" for ending in endings]):
-            middle, widest = np.median(list(ranges.values())), max(ranges, key=lambda name: ranges[name])
             said.append(
-                f"**Stability over {what}.** The paper finds the metrics stable; here ECE (times 100) varies by "
-                f"{middle:.2f} in the median over {len(ranges)} data sets, most on {get_spec(widest).title} "
-                f"({ranges[widest]:.2f})."
+                f"**Stability over {what}.** The paper finds the metrics stable; here ECE (times 100) {_varies(ranges)}."
             )
     return said
+
+
+def _varies(ranges: dict[str, float]) -> str:
+    middle, widest = np.median(list(ranges.values())), max(ranges, key=lambda name: ranges[name])
+    if ranges[widest] < 0.005:
+        return f"is the same at every value on all {len(ranges)} data sets"
+    most = f"most on {get_spec(widest).title} ({ranges[widest]:.2f})"
+    return f"varies by {middle:.2f} in the median over {len(ranges)} data sets, {most}"
 
 
 def _ranges(means: Means, recipes: list[str]) -> dict[str, float]:
