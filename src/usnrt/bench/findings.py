@@ -100,9 +100,8 @@ def _stability(means: Means) -> list[str]:
     studies = (("alpha", [f"alpha{a}" for a in ALPHAS]), ("the network's structure", list(STRUCTURES)))
     for what, endings in studies:
         if ranges := _ranges(means, [f"usnrt-paper-{ending}" for ending in endings]):
-            said.append(
-                f"**Stability over {what}.** The paper finds the metrics stable; here ECE (times 100) {_varies(ranges)}."
-            )
+            title = f"**Stability over {what}.**"
+            said.append(f"{title} The paper finds the metrics stable; here ECE (times 100) {_varies(ranges)}.")
     return said
 
 
