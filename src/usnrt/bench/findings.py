@@ -75,7 +75,7 @@ def _correlation(means: Means) -> str:
     stated, here = (heterogeneity_correlation(means, source) for source in ("paper", "paper's recipe"))
     if here is None:
         return ""
-    verdict = "confirmed" if here.p_value < 0.05 else "not confirmed: chance alone gives as much"
+    verdict = "confirmed" if here.p_value < 0.05 else "not confirmed: chance alone may give as much"
     return (
         "**Heterogeneity.** The paper finds a rank correlation between how much the leaves' noise differs and how much "
         f"USNRT lowers ECE, {stated}; here it is {here}, {verdict}."

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-# With more values than these a feature is drawn as it is.
+# With more values than these a number is drawn as it is.
 MAX_DISTINCT = 30
 
 
@@ -176,7 +176,8 @@ class RootPartitionDisplay(Display):
         rng = np.random.default_rng(0)
         if rows.size > max_rows:
             rows = np.sort(rng.choice(rows, max_rows, replace=False))
-        x, other = _spread_out(self.x[rows], rng), _spread_out(self.other[rows], rng)
+        most = MAX_DISTINCT if self.ticks is None else len(self.ticks)
+        x, other = _spread_out(self.x[rows], rng, most), _spread_out(self.other[rows], rng, MAX_DISTINCT)
         x = np.where((x <= self.threshold) == (self.x[rows] <= self.threshold), x, self.x[rows])
         size = float(np.clip(20_000 / rows.size, 4.0, 30.0))
         self.points_ = ax.scatter(x, other, c=rank[rows], cmap="cividis_r", vmin=0, vmax=1, s=size, lw=0)
@@ -208,10 +209,10 @@ class RootPartitionDisplay(Display):
         return f"left: {', '.join(left)}" if len(left) <= 3 else f"left: {left[0]} and {len(left) - 1} more"
 
 
-def _spread_out(values: Floats, rng: np.random.Generator) -> Floats:
-    """Values with room around each where they are few, as of categories: the points would hide each other."""
+def _spread_out(values: Floats, rng: np.random.Generator, most: int) -> Floats:
+    """Values with room around each where at most so many differ: the points would hide each other."""
     distinct, which = np.unique(values, return_inverse=True)
-    if not 2 <= distinct.size <= MAX_DISTINCT:
+    if not 2 <= distinct.size <= most:
         return values
     gaps = np.diff(distinct)
     nearest = np.minimum(np.append(gaps, gaps[-1]), np.insert(gaps, 0, gaps[0]))
