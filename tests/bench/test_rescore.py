@@ -48,11 +48,21 @@ def test_records_without_predictions_and_failed_ones_stay_as_they_are(store):
     assert store.status(failed) == "failed"
 
 
-def test_a_record_that_is_gone_or_in_work_again_is_not_amended(store):
-    first, second = store.records()
-    store.forget(first.cell)
+def test_a_record_that_is_gone_or_damaged_is_not_amended(store):
+    first, second = CELLS
+    store.forget(first)
     assert not store.amend(first, metrics={})
-    assert store.status(first.cell) == "missing"
-    (store.root / "cells" / f"{second.cell.path}.json").write_text("{")
+    assert store.status(first) == "missing"
+    (store.root / "cells" / f"{second.path}.json").write_text("{")
     assert not store.amend(second, metrics={})
-    assert store.status(second.cell) == "damaged"
+    assert store.status(second) == "damaged"
+
+
+def test_a_record_in_work_again_is_not_amended(store):
+    failed = Cell("generated-piecewise-200", "hnn", 42)
+    store.fail(store.claim(failed), "ValueError: no")
+    claim = store.claim(failed, retry=True)
+    assert not store.amend(failed, error="other")
+    store.release(claim)
+    assert store.amend(failed, error="other")
+    assert store.read(failed).meta["error"] == "other"

@@ -198,6 +198,7 @@ def test_points_of_few_values_stand_side_by_side_near_their_value_and_on_their_s
     for value, gap in nearest.items():
         assert np.abs(at[x == value, 0] - value).max() <= 0.3 * gap
     assert ((at[:, 0] <= 63.0) == (x <= 63.0)).all()
+    assert len(np.unique(at[:, 1])) > 400
     assert np.abs(at[:, 1] - other).max() <= 0.3
 
 

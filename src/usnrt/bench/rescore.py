@@ -47,7 +47,7 @@ def rescore(store: Store) -> Rescored:
         except KeyError:
             without += 1
             continue
-        if store.amend(record, metrics=metrics):
+        if store.amend(record.cell, metrics=metrics):
             changed += 1
         else:
             unchanged += 1

@@ -199,17 +199,17 @@ class Store:
             self._path(cell, ".npz").unlink(missing_ok=True)
         return True
 
-    def amend(self, record: Record, **facts: Any) -> bool:
-        """Change facts of a record and keep its predictions; False when they are so already or it is not there now."""
+    def amend(self, cell: Cell, **facts: Any) -> bool:
+        """Change facts of a record and keep its predictions; False if they are so already or it is in work or gone."""
         with self._mutex():
             try:
-                now = self.read(record.cell)
+                now = self.read(cell)
             except (KeyError, DamagedRecord):
                 return False
             body = {**now.meta, **_jsonable(facts)}
-            if body == now.meta or self._holder(record.cell):
+            if body == now.meta or self._holder(cell):
                 return False
-            self._write_json(record.cell, {**body, "status": now.status})
+            self._write_json(cell, {**body, "status": now.status})
         return True
 
     def finish(self, claim: Claim, meta: dict[str, Any], arrays: Arrays) -> bool:

@@ -120,11 +120,12 @@ class Comparison:
         -------
         dict
         """
-        chosen = [model.label in among if among is not None else True for model in self.models]
-        recipes = [recipe for recipe, wanted in zip(self._recipes(source), chosen) if wanted]
-        fair = means if source == "paper" else means.shared(dataset, recipes)
-        values = zip(self.models, self.values(fair, dataset, source), chosen)
-        return {model.label: value.value for model, value, wanted in values if value and wanted}
+        labels = [model.label for model in self.models]
+        compared = labels if among is None else among
+        if source != "paper":
+            means = means.shared(dataset, [r for label, r in zip(labels, self._recipes(source)) if label in compared])
+        values = zip(labels, self.values(means, dataset, source))
+        return {label: value.value for label, value in values if value and label in compared}
 
     def _recipes(self, source: str) -> list[str]:
         return [m.paper_recipe if source == "paper's recipe" else m.default_recipe for m in self.models]
