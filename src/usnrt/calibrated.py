@@ -2,23 +2,34 @@
 
 import functools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from usnrt.base import DistributionalRegressor, read_target
+from usnrt.base import DistributionalRegressor, TrainingTable, read_target
 from usnrt.calibration import Calibration, scores_of
 from usnrt.checks import check_choice, check_number
 from usnrt.distributions import Distribution, GroupedCurve, Shape
 from usnrt.nn.quantiles import POSITIONS
+from usnrt.rows import merged_rows
 from usnrt.table import Table
 from usnrt.tree.rules import rules_table
 from usnrt.tree.structure import Tree
 
 if TYPE_CHECKING:
     from onnx import ModelProto
+
+
+@dataclass(frozen=True)
+class CalibrationRows:
+    """Rows that are used to calibrate and for nothing else, the target in the user's units."""
+
+    raw: NDArray[np.float64]
+    target: NDArray[np.float64]
+    weight: NDArray[np.float64]
 
 
 class CalibratedRegressor(DistributionalRegressor):
@@ -29,6 +40,8 @@ class CalibratedRegressor(DistributionalRegressor):
     """
 
     calibration_: Calibration | None
+    # Files of format 1 hold models whose mean was not that of their distribution; fit sets True.
+    own_mean_: bool = False
 
     @property
     def tree_(self) -> Tree:
@@ -44,10 +57,11 @@ class CalibratedRegressor(DistributionalRegressor):
     def _of_curves(
         self, leaf: NDArray[np.int64], mean: NDArray[np.float64], curve: NDArray[np.float64]
     ) -> GroupedCurve:
-        """Distributions from what the networks say: calibrated, or as it is."""
+        """Distributions from predicted quantile functions, calibrated if the model is; their mean is the prediction."""
+        told = None if self.own_mean_ else mean
         if self.calibration_ is None:
-            return GroupedCurve(curve, POSITIONS, np.zeros_like(leaf), [standard_normal()], mean=mean)
-        return self.calibration_.distribution(mean, curve, leaf)
+            return GroupedCurve(curve, POSITIONS, np.zeros_like(leaf), [standard_normal()], mean=told)
+        return self.calibration_.distribution(curve, leaf, told)
 
     def _scores(
         self, raw: NDArray[np.float64], target: NDArray[np.float64]
@@ -55,6 +69,23 @@ class CalibratedRegressor(DistributionalRegressor):
         """Leaf, and place among the quantiles, of encoded rows and targets in the user's units."""
         leaf, _, curve = self._curves(raw)
         return leaf, scores_of(curve, (target - self.target_mean_) / self.target_std_)
+
+    def _set_aside(
+        self, table: TrainingTable, fraction: float, rng: np.random.Generator
+    ) -> tuple[TrainingTable, CalibrationRows | None]:
+        """Take calibration rows out of a table; not even the scaling of the others may know of them."""
+        n_set_aside = round(fraction * table.n_rows)
+        if n_set_aside == 0:
+            return table, None
+        aside, rest = np.split(rng.permutation(table.n_rows), [n_set_aside])
+        rest = np.sort(rest)
+        target = self.target_mean_ + self.target_std_ * table.y
+        kept = CalibrationRows(table.raw[aside], target[aside], table.weight[aside])
+        return self._scaled_table(np.asfortranarray(table.raw[rest]), target[rest], table.weight[rest]), kept
+
+    def _calibrate_on(self, rows: CalibrationRows, by: str) -> None:
+        leaf, scores = self._scores(rows.raw, rows.target)
+        self.calibration_ = Calibration.from_scores(scores, leaf, rows.weight, self.tree_, by)
 
     def calibrate(self, X: Any, y: ArrayLike, by: str = "leaf") -> Self:
         """Learn the spread and shape of the errors anew from fresh rows, and nothing else.
@@ -78,8 +109,8 @@ class CalibratedRegressor(DistributionalRegressor):
         raw, target = self._encode(X), read_target(y)
         if len(raw) != len(target):
             raise ValueError(f"X and y must have the same number of rows, however: {len(raw)} and {len(target)}")
-        leaf, scores = self._scores(raw, target)
-        self.calibration_ = Calibration.from_scores(scores, leaf, np.ones(len(scores)), self.tree_, by)
+        rows, weight = merged_rows(raw, target, np.ones(len(target)))
+        self._calibrate_on(CalibrationRows(raw[rows], target[rows], weight), by)
         return self
 
     def predict_interval(self, X: Any, coverage: float | Sequence[float] = 0.9) -> NDArray[np.float64]:

@@ -76,9 +76,8 @@ def _write(model: Any, members: list[TreeModel], levels: NDArray[np.float64]) ->
     columns = read_columns(graph, model.encoder_)
     leaves = find_leaves(graph, columns, [member.tree for member in members], model.encoder_.n_categories_)
     said = answers(graph, members, network_inputs(graph, columns, model.inputs_), leaves)
-    leaf = graph.op("Gather", leaves, np.int64(0), axis=1)  # regions are those of the first member
-    mean, std, quantiles = _distribution(graph, model, members, said, leaf, levels)
-    node = graph.op("Gather", members[0].tree.leaves, leaf, axis=0)
+    mean, std, quantiles = _distribution(graph, model, members, said, leaves, levels)
+    node = graph.op("Gather", members[0].tree.leaves, first_leaf(graph, leaves), axis=0)
     graph.output("mean", mean, np.float64, ["n"], "mean")
     graph.output("std", std, np.float64, ["n"], "standard deviation")
     graph.output("leaf", node, np.int64, ["n"], "node number of the region")
@@ -92,13 +91,14 @@ def _distribution(
     model: Any,
     members: list[TreeModel],
     said: tuple[str, str],
-    leaf: str,
+    leaves: str,
     levels: NDArray[np.float64],
 ) -> list[str]:
     """Names of mean, std and quantiles, by the kind of distribution that the library answers with."""
     alone = len(members) == 1
+    leaf = first_leaf(graph, leaves)
     if members[0].says_quantiles:
-        each = curves(graph, members, *said)
+        each = curves(graph, members, leaves, *said)
         mean, curve = _only(graph, *each) if alone else joined_curves(graph, model, *each, leaf)
         return curved(graph, model, mean, curve, leaf, levels)
     means, stated = said[0], variances(graph, members, said[1])
@@ -106,6 +106,11 @@ def _distribution(
         return mixed(graph, model, means, stated, levels)
     mean, scale = _only(graph, means, graph.op("Sqrt", stated)) if alone else joined(graph, model, means, stated, leaf)
     return located(graph, model, mean, scale, leaf, levels)
+
+
+def first_leaf(graph: Graph, leaves: str) -> str:
+    """Leaf in the tree of the first member, whose regions are the model's; name, shape (n,)."""
+    return graph.op("Gather", leaves, np.int64(0), axis=1)
 
 
 def _only(graph: Graph, first: str, second: str) -> tuple[str, str]:

@@ -18,6 +18,7 @@ CLASSES: dict[str, tuple[str, str]] = {
     "ConcreteDropoutMLP": ("usnrt.nn.dropout", "ConcreteDropoutMLP"),
     "PiecewiseLinear": ("usnrt.nn.encoding", "PiecewiseLinear"),
     "TreeModel": ("usnrt.tree.model", "TreeModel"),
+    "Refinement": ("usnrt.tree.refine", "Refinement"),
     "Calibration": ("usnrt.calibration", "Calibration"),
     "Shape": ("usnrt.distributions.shape", "Shape"),
     "FlatForest": ("usnrt.baselines._trees", "FlatForest"),
