@@ -214,7 +214,7 @@ def _significant_split(
     if split is None or not is_significant(split, how):
         return None
     others = strategy.untested(node) if others is None else others
-    if others is None:
+    if others is None or len(others[0]) == 0:
         return split
     return sharpened(
         split,
