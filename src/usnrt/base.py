@@ -15,6 +15,7 @@ from sklearn.utils.validation import (
 )
 
 from usnrt.encode import Column, NetworkInputs, TableEncoder, read_table
+from usnrt.fingerprint import fingerprint
 from usnrt.rows import counted_weight, ordered_rows
 from usnrt.table import Table
 
@@ -112,6 +113,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         if len(rows) < 2 and sample_weight is not None and len(np.flatnonzero(sample_weight)) < 2:
             raise ValueError(f"{type(self).__name__} needs at least 2 rows, however: n_samples=1 has a weight")
         self.encoder_ = encoder
+        self.fingerprint_ = fingerprint(raw, target)  # of the rows that have a weight
         return self._scaled_table(raw, target, weight)
 
     def _scaled_table(
@@ -237,8 +239,8 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         Returns
         -------
         data frame or Table
-            Columns ``mean``, ``std``, ``lower``, ``upper`` and, for models with regions, ``leaf``; a pandas index is
-            kept.
+            Columns ``mean``, ``std``, ``lower``, ``upper`` and, for models with regions, ``region`` (as from
+            ``apply``); a pandas index is kept.
         """
         from usnrt.predict_table import prediction_table
 

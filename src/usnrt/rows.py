@@ -44,15 +44,40 @@ def ordered_rows(
     ([0, 1, 1], [1.0, 1.0, 1.0])
     """
     rows = np.flatnonzero(weight > 0)
-    hashes = _hash(y[rows], np.zeros(len(rows), dtype=np.uint64))
-    for column in range(raw.shape[1]):
-        hashes = _hash(raw[rows, column], hashes)
+    hashes = row_hashes(raw, y)[rows]
     # The target breaks the tie of two hashes, which comes about once in ten billion tables.
     rows = rows[np.lexsort((y[rows], hashes))]
     kept = weight[rows]
     if np.array_equal(kept, np.floor(kept)) and kept.sum() <= MAX_GROWTH * len(kept):
         return np.repeat(rows, kept.astype(np.int64)), np.ones(int(kept.sum()))
     return rows, kept
+
+
+def row_hashes(raw: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """A hash of each row and its target; equal rows have equal hashes, on every machine.
+
+    Parameters
+    ----------
+    raw : ndarray of shape (n, d)
+        Encoded features; all NaN are equal, and so are 0.0 and -0.0.
+    y : ndarray of shape (n,)
+
+    Returns
+    -------
+    ndarray of uint64 of shape (n,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.rows import row_hashes
+    >>> first, second, third = row_hashes(np.array([[np.nan], [np.nan], [1.0]]), np.array([0.0, -0.0, 0.0]))
+    >>> bool(first == second), bool(first == third)
+    (True, False)
+    """
+    hashes = _hash(y, np.zeros(len(y), dtype=np.uint64))
+    for column in range(raw.shape[1]):
+        hashes = _hash(raw[:, column], hashes)
+    return hashes
 
 
 def counted_weight(sample_weight: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -54,7 +54,8 @@ def test_rows_are_enough_for_every_metric(tree_cell):
     assert score(arrays) == meta["metrics"]
     assert arrays["z_quantiles"].shape == (200, len(QUANTILE_LEVELS))
     np.testing.assert_allclose(arrays["z_quantiles"][0, [0, -1]], [-1.645, 1.645], atol=1e-3)
-    assert arrays["leaf"].shape == (200,)
+    assert arrays["leaf"].shape == arrays["inside90"].shape == (200,)
+    assert arrays["inside90"].dtype == bool
 
 
 def test_the_tree_is_described(tree_cell):
