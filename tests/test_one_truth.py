@@ -204,9 +204,7 @@ def test_the_ratio_of_the_least_to_the_most_certain_region(world, command):
     assert sentence in shown
     assert gather(model, X, y, 0.9).ratio == ratio
     page = usnrt.report(model, X, y, folder / "ratio.html", coverage=0.5).read_text()
-    said = re.search(r"The residuals spread \S+ times as widely", page)
-    assert said is None or said.group() in sentence
-    assert said or "they hold" in page  # a region that is far off is named instead
+    assert sentence in page
 
 
 def test_intervals_that_are_infinite_are_called_so(world, command):
@@ -247,6 +245,7 @@ def test_judging_on_training_rows_warns_everywhere(world, command):
         with pytest.warns(UserWarning, match="^100 % of these rows are training rows") as told:
             page = usnrt.report(judged, features, target, folder / "seen.html").read_text()
         assert len(told) == 1
+        assert told[0].filename == __file__
         assert "can be believed" not in page
         usnrt.evaluate(judged, X, y)  # warnings are errors here
         usnrt.report(judged, X, y, folder / "new.html")

@@ -105,7 +105,7 @@ def test_categorical_roots_have_a_curve_but_no_plane():
 def test_models_without_a_tree_have_none():
     meta, arrays = run_cell(Cell("generated-jump-50", "constant-normal", 42))
     assert meta["tree"] is None
-    assert set(arrays) == {"y", "mean", "std", "pit", "logpdf", "crps", "z_quantiles"}
+    assert set(arrays) == {"y", "mean", "std", "pit", "logpdf", "crps", "z_quantiles", "inside90"}
 
 
 def test_nothing_to_draw_gives_nothing(tmp_path):

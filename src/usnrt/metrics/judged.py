@@ -89,7 +89,7 @@ def is_infinite(ends: Floats) -> NDArray[np.bool_]:
     >>> is_infinite(np.array([[0.0, 1.0], [0.0, np.inf]]))
     array([False,  True])
     """
-    return np.isinf(ends).any(axis=1)
+    return np.asarray(np.isinf(ends).any(axis=1))
 
 
 def infinite_sentence(model: Any, ends: Floats, coverage: float) -> str:

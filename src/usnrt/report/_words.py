@@ -59,7 +59,7 @@ def verdict(facts: Facts) -> dict[str, str]:
     return {
         "kind": kind,
         "head": head,
-        "rest": " ".join([first, _against_baseline(facts), _worst_region(facts)]).strip(),
+        "rest": _joined(first, _against_baseline(facts), _worst_region(facts), ratio_sentence(facts.ratio)),
     }
 
 
@@ -73,13 +73,17 @@ def _infinite_rest(facts: Facts) -> str:
     why = f"They are so {facts.lack}." if facts.lack else ""
     finite = round(c.n * (1 - c.infinite))
     rest = f"Where they are finite, they held the truth in {percent(c.finite_inside)} of {finite:,} rows."
-    parts = [
+    return _joined(
         "An infinite interval holds every value, so that it held the truth says nothing.",
         why,
         rest if finite else "",
         _against_baseline(facts),
-    ]
-    return " ".join(part for part in parts if part)
+        ratio_sentence(facts.ratio),
+    )
+
+
+def _joined(*sentences: str) -> str:
+    return " ".join(sentence for sentence in sentences if sentence)
 
 
 def level_sentence(facts: Facts, place: int) -> str:
@@ -115,7 +119,7 @@ def _worst_region(facts: Facts) -> str:
     if wrong:
         worst = max(wrong, key=lambda r: abs(r.calibration.inside - facts.coverage))
         return f"In region {worst.region} ({worst.rule}) they hold {percent(worst.calibration.inside)}."
-    return ratio_sentence(facts.ratio) if facts.ratio > 1.2 else ""
+    return ""
 
 
 def where_sentence(facts: Facts) -> str:
