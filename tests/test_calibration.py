@@ -10,6 +10,7 @@ from usnrt import USNRTRegressor
 from usnrt.calibration import ENOUGH_SCORES, Calibration, conformal_bounds
 from usnrt.datasets import make_heteroscedastic
 from usnrt.nn.quantiles import POSITIONS
+from usnrt.notices import InfiniteIntervalWarning
 
 TINY = {"mean_hidden": (8,), "variance_hidden": (4,), "max_epochs": 4, "n_jobs": 1, "random_state": 0}
 
@@ -49,7 +50,9 @@ def test_a_leaf_with_too_few_rows_has_infinite_intervals_and_says_so_by_them(mod
     lonely = np.flatnonzero(leaf == 0)
     few = np.concatenate([lonely[:5], np.flatnonzero(leaf != 0)])
     model.calibrate(X[few], y[few])
-    interval = model.predict_interval(X, 0.9)
+    sentence = r"in 1 of \d regions, which has 5 calibration rows; 19 are needed$"
+    with pytest.warns(InfiniteIntervalWarning, match=sentence):
+        interval = model.predict_interval(X, 0.9)
     assert np.isinf(interval[lonely]).all()
     others = leaf != 0
     assert np.isfinite(interval[others]).all()

@@ -56,9 +56,9 @@ def run_graph(graph, fed):
 def assert_same_answers(model, X, levels=LEVELS, session=None):
     """Leaf exactly, all else within 1e-5 of the target's spread."""
     session = session or session_of(model.to_onnx(levels=levels))
-    mean, std, leaf, quantiles = session.run(["mean", "std", "leaf", "quantiles"], feeds(model, X))
-    np.testing.assert_array_equal(leaf, model.apply(X))
-    assert quantiles.shape == (len(leaf), len(levels))
+    mean, std, region, quantiles = session.run(["mean", "std", "region", "quantiles"], feeds(model, X))
+    np.testing.assert_array_equal(region, model.apply(X))
+    assert quantiles.shape == (len(region), len(levels))
     expected = (*model.predict(X, return_std=True), model.predict_quantiles(X, levels))
     for found, wanted in zip((mean, std, quantiles), expected):
         np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5 * model.target_std_)
@@ -160,8 +160,8 @@ def test_one_row_at_a_time(model, session):
 
 
 def test_no_row_at_all(model, session, table):
-    mean, std, leaf, quantiles = session.run(None, {name: v[:0] for name, v in feeds(model, table).items()})
-    assert mean.shape == std.shape == leaf.shape == (0,)
+    mean, std, region, quantiles = session.run(None, {name: v[:0] for name, v in feeds(model, table).items()})
+    assert mean.shape == std.shape == region.shape == (0,)
     assert quantiles.shape == (0, 3)
 
 
@@ -271,7 +271,7 @@ def test_what_the_file_says_about_itself(numeric):
     assert facts["types"] == ["number"] * 3
     assert facts["inputs"] == ["X"]
     described = {output.name: output.doc_string for output in made.graph.output}
-    assert list(described) == ["mean", "std", "leaf", "quantiles"]
+    assert list(described) == ["mean", "std", "region", "quantiles"]
     assert described["quantiles"] == "quantiles at the levels 0.1, 0.9"
 
 

@@ -16,6 +16,7 @@ from sklearn.utils.validation import (
 
 from usnrt.blas import ONE_BLAS_THREAD
 from usnrt.encode import Column, NetworkInputs, TableEncoder, read_table
+from usnrt.fingerprint import fingerprint
 from usnrt.rows import counted_weight, merged_rows
 from usnrt.table import Table
 
@@ -115,6 +116,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         rows, weight = merged_rows(raw, target, counted_weight(weight))
         raw, target = np.asfortranarray(raw[rows]), target[rows]
         self.encoder_ = encoder
+        self.fingerprint_ = fingerprint(raw, target)  # of the rows that have a weight
         return self._scaled_table(raw, target, weight)
 
     def _scaled_table(
@@ -240,8 +242,8 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         Returns
         -------
         data frame or Table
-            Columns ``mean``, ``std``, ``lower``, ``upper`` and, for models with regions, ``leaf``; a pandas index is
-            kept.
+            Columns ``mean``, ``std``, ``lower``, ``upper`` and, for models with regions, ``region`` (as from
+            ``apply``); a pandas index is kept.
         """
         from usnrt.predict_table import prediction_table
 

@@ -1,6 +1,7 @@
 """What the tree and the ensemble share: regions, and answers calibrated in them."""
 
 import functools
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -14,6 +15,8 @@ from usnrt.calibration import Calibration, scores_of
 from usnrt.checks import check_choice, check_number
 from usnrt.distributions import Distribution, GroupedCurve, Shape
 from usnrt.nn.quantiles import POSITIONS
+from usnrt.notices import InfiniteIntervalWarning
+from usnrt.regions import shortage
 from usnrt.rows import merged_rows
 from usnrt.table import Table
 from usnrt.tree.rules import rules_table
@@ -116,8 +119,10 @@ class CalibratedRegressor(DistributionalRegressor):
     def predict_interval(self, X: Any, coverage: float | Sequence[float] = 0.9) -> NDArray[np.float64]:
         """Intervals that hold the target with a stated probability, with equal tails.
 
-        Calibrated models take the order statistics of the held-out errors in the row's leaf (see
-        `usnrt.calibration`): bounds are infinite where the leaf has too few of them for the coverage asked for.
+        Calibrated models take the order statistics of the conformity scores in the row's region (see
+        `usnrt.calibration`). Bounds are infinite where a region has too few calibration rows for the coverage asked
+        for; an `usnrt.notices.InfiniteIntervalWarning` then says how many it has and how many are needed
+        (`usnrt.calibration.rows_needed`).
 
         Parameters
         ----------
@@ -139,6 +144,10 @@ class CalibratedRegressor(DistributionalRegressor):
             self.target_mean_ + self.target_std_ * self.calibration_.interval(curve, leaf, float(level))
             for level in np.atleast_1d(coverage)
         ]
+        infinite = [float(level) for level, ends in zip(np.atleast_1d(coverage), bounds) if not np.isfinite(ends).all()]
+        lack = shortage(self.calibration_, max(infinite)) if infinite else None
+        if lack is not None:
+            warnings.warn(str(lack), InfiniteIntervalWarning, stacklevel=2)
         return bounds[0] if np.ndim(coverage) == 0 else np.stack(bounds, axis=2)
 
     # -- reading the regions -----------------------------------------------------------------------------------
@@ -149,7 +158,10 @@ class CalibratedRegressor(DistributionalRegressor):
         return self.tree_.n_leaves
 
     def apply(self, X: Any) -> NDArray[np.int64]:
-        """The node number of the leaf that each row falls in.
+        """The id of the region that each row falls in.
+
+        The same id is in `rules`, `predict_table`, `export_text`, plots, reports and ONNX graphs. It is the number of
+        the region's node in the tree, so it is also a column of `decision_path`.
 
         Parameters
         ----------
@@ -163,7 +175,7 @@ class CalibratedRegressor(DistributionalRegressor):
         return self.tree_.apply(raw)
 
     def decision_path(self, X: Any) -> Any:
-        """The nodes that each row passes.
+        """The nodes of the tree that each row passes, its region included.
 
         Parameters
         ----------
@@ -172,7 +184,7 @@ class CalibratedRegressor(DistributionalRegressor):
         Returns
         -------
         scipy.sparse.csr_matrix of shape (n_samples, n_nodes)
-            1 where a row passes a node.
+            1 where a row passes a node; the last one is the row's region, ``apply(X)``.
         """
         raw = self._encode(X)
         return self.tree_.decision_path(raw)
@@ -194,12 +206,14 @@ class CalibratedRegressor(DistributionalRegressor):
         return float(np.std(np.log(np.maximum(self.tree_.residual_std[leaves], np.finfo(float).tiny))))
 
     def rules(self) -> Table:
-        """The regions as a table: rule, rows, residual standard deviation in the target's units, splits on the way.
+        """The regions as a table.
 
         Returns
         -------
         Table
-            One row a leaf.
+            One row per region: ``region`` (its id, as from `apply`), ``rule`` (in words), ``rows`` and ``share`` of
+            the training rows, ``residual_std`` in the target's units, and the splits on the way (``statistic``,
+            ``log10_p`` of the last one, ``statistics``, ``log10_ps`` of all).
         """
         check_is_fitted(self)
         return rules_table(self.tree_, self.columns_)
@@ -214,8 +228,8 @@ class CalibratedRegressor(DistributionalRegressor):
         output is called so. Categories that training did not see and values beyond all thresholds are handled as in
         the library; a number that is infinite is not refused but taken as a very large one.
 
-        Outputs: ``mean`` and ``std`` of shape (n,), ``leaf`` of shape (n,) as from `apply`, and ``quantiles`` of shape
-        (n, k) as from `predict_quantiles`.
+        Outputs: ``mean`` and ``std`` of shape (n,), ``region`` of shape (n,) as from `apply`, and ``quantiles`` of
+        shape (n, k) as from `predict_quantiles`.
 
         Parameters
         ----------

@@ -203,6 +203,29 @@ def conformal_bounds(
     )
 
 
+def rows_needed(coverage: float) -> int:
+    """The smallest number of calibration rows for which `conformal_bounds` are finite.
+
+    Parameters
+    ----------
+    coverage : float
+        In (0, 1).
+
+    Returns
+    -------
+    int
+        The smallest n with (n + 1) (1 - coverage) / 2 >= 1.
+
+    Examples
+    --------
+    >>> from usnrt.calibration import rows_needed
+    >>> rows_needed(0.9), rows_needed(0.99), rows_needed(0.999)
+    (19, 199, 1999)
+    """
+    # the same tolerance as in conformal_bounds
+    return int(np.ceil((1.0 - 1e-9) / ((1.0 - coverage) / 2))) - 1
+
+
 def _with_neighbours(
     tree: Tree, node: int, leaf: NDArray[np.int64], weight: NDArray[np.float64]
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:

@@ -42,7 +42,7 @@ def merged_rows(
     [(5.0, 1.0), (6.0, 4.0)]
     """
     rows = np.flatnonzero(weight > 0)
-    hashes = row_hashes(raw, y, rows)
+    hashes = row_hashes(raw, y)[rows]
     # The target breaks the tie of two hashes, which comes about once in ten billion tables; the weight makes the
     # order of a sum, hence its rounding, independent of the order of the copies.
     order = np.lexsort((weight[rows], y[rows], hashes))
@@ -54,36 +54,39 @@ def merged_rows(
     return rows[starts], np.add.reduceat(weight[rows], starts) if len(rows) else weight[rows]
 
 
-def row_hashes(
-    raw: NDArray[np.float64], y: NDArray[np.float64], rows: NDArray[np.intp] | None = None
-) -> NDArray[np.uint64]:
-    """A 64-bit hash of the contents of each row, features and target.
-
-    Parameters
-    ----------
-    raw : ndarray of shape (n, d)
-        All NaNs are one value, and -0.0 is 0.0.
-    y : ndarray of shape (n,)
-    rows : ndarray of int of shape (m,), optional
-        Row numbers; all by default.
-
-    Returns
-    -------
-    ndarray of uint64 of shape (m,)
-    """
-    rows = np.arange(len(y)) if rows is None else rows
-    hashes = _hash(y[rows], np.zeros(len(rows), dtype=np.uint64))
-    for column in range(raw.shape[1]):
-        hashes = _hash(raw[rows, column], hashes)
-    return hashes
-
-
 def _equal(
     raw: NDArray[np.float64], y: NDArray[np.float64], first: NDArray[np.intp], second: NDArray[np.intp]
 ) -> NDArray[np.bool_]:
     """Whether rows are equal in all features and the target, missing values included."""
     a, b = raw[first], raw[second]
     return (y[first] == y[second]) & ((a == b) | (np.isnan(a) & np.isnan(b))).all(axis=1)
+
+
+def row_hashes(raw: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """A hash of each row and its target; equal rows have equal hashes, on every machine.
+
+    Parameters
+    ----------
+    raw : ndarray of shape (n, d)
+        Encoded features; all NaN are equal, and so are 0.0 and -0.0.
+    y : ndarray of shape (n,)
+
+    Returns
+    -------
+    ndarray of uint64 of shape (n,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.rows import row_hashes
+    >>> first, second, third = row_hashes(np.array([[np.nan], [np.nan], [1.0]]), np.array([0.0, -0.0, 0.0]))
+    >>> bool(first == second), bool(first == third)
+    (True, False)
+    """
+    hashes = _hash(y, np.zeros(len(y), dtype=np.uint64))
+    for column in range(raw.shape[1]):
+        hashes = _hash(raw[:, column], hashes)
+    return hashes
 
 
 def counted_weight(sample_weight: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -48,7 +48,7 @@ def to_onnx(model: Any, path: Any = None, *, levels: Sequence[float] = (0.05, 0.
     >>> X = np.random.default_rng(0).uniform(size=(60, 2))
     >>> model = USNRTRegressor(max_epochs=1, random_state=0).fit(X, X[:, 0])
     >>> [output.name for output in to_onnx(model).graph.output]
-    ['mean', 'std', 'leaf', 'quantiles']
+    ['mean', 'std', 'region', 'quantiles']
     """
     try:
         from onnx import helper
@@ -80,7 +80,7 @@ def _write(model: Any, members: list[TreeModel], levels: NDArray[np.float64]) ->
     node = graph.op("Gather", members[0].tree.leaves, first_leaf(graph, leaves), axis=0)
     graph.output("mean", mean, np.float64, ["n"], "mean")
     graph.output("std", std, np.float64, ["n"], "standard deviation")
-    graph.output("leaf", node, np.int64, ["n"], "node number of the region")
+    graph.output("region", node, np.int64, ["n"], "id of the region, as from apply")
     about = f"quantiles at the levels {', '.join(f'{level:g}' for level in levels)}"
     graph.output("quantiles", quantiles, np.float64, ["n", len(levels)], about)
     return graph
@@ -133,8 +133,8 @@ def _describe(made: Any, model: Any, levels: NDArray[np.float64]) -> None:
 
     made.producer_name, made.producer_version = "usnrt", __version__
     made.doc_string = (
-        f"A {type(model).__name__} of usnrt: rows of a table as they are go in, mean, std, leaf (the region's node "
-        "number) and quantiles come out. Every input says how a missing value is written."
+        f"A {type(model).__name__} of usnrt: rows of a table as they are go in, mean, std, region (its id, "
+        "as from apply) and quantiles come out. Every input says how a missing value is written."
     )
     encoder = model.encoder_
     facts = {

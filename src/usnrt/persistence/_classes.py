@@ -14,6 +14,7 @@ CLASSES: dict[str, tuple[str, str]] = {
     "History": ("usnrt.nn.train", "History"),
     "Tree": ("usnrt.tree.structure", "Tree"),
     "Table": ("usnrt.table", "Table"),
+    "Fingerprint": ("usnrt.fingerprint", "Fingerprint"),
     "DropoutMLP": ("usnrt.nn.dropout", "DropoutMLP"),
     "ConcreteDropoutMLP": ("usnrt.nn.dropout", "ConcreteDropoutMLP"),
     "PiecewiseLinear": ("usnrt.nn.encoding", "PiecewiseLinear"),
