@@ -51,6 +51,8 @@ def prediction_table(model: Any, X: Any, coverage: float = 0.9) -> Any:
         leaves = np.asarray(model.apply(X))
         if leaves.ndim == 1:  # an ensemble has a leaf in each of its trees
             columns["leaf"] = leaves
+    if getattr(model, "support_", None) is not None:
+        columns["supported"] = model.predict_support(X)["supported"]
     frame = nw.from_native(X, pass_through=True, eager_only=True)
     if not isinstance(frame, nw.DataFrame):
         return Table(columns)

@@ -37,13 +37,14 @@ CONSTANT_MARGIN = 1e-6  # of the value of a column that is constant in training
 # What exceeds a range is measured in standard deviations, but at least in this share of the range of the whole column
 # (a rare 1 among zeros is many standard deviations out) and in the margin.
 RANGE_UNIT = 0.25
+REACH = 1.0  # units beyond the range up to which the trend of the networks is followed
 MAX_DELTA = 1e3  # sentinels such as 1e300 must not overflow
 MIN_BLANK_VARIANCE = 0.05  # of a column that does not matter inside its range: it may outside
 BLANK_LEVELS = (0.5, 0.8, 0.9, 0.95)
 # Rows that blank variances are measured on, and bounds on rows times columns to predict.
 MIN_BLANK_ROWS, FEW_BLANK_ROWS, MAX_BLANK_ROWS, MAX_BLANK_CELLS = 20, 200, 1000, 50_000
 BLOCK = 4096  # rows measured at once
-_UPPER, _LOWER = (int(np.argmin(np.abs(POSITIONS - z))) for z in (1.0, -1.0))
+UPPER, LOWER = (int(np.argmin(np.abs(POSITIONS - z))) for z in (1.0, -1.0))
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,8 @@ class Support:
         What not knowing a column adds to the variance, in units of the scaled target.
     typical_variance : ndarray of shape (n_leaves + 1,)
         The squared half width, from -1 to 1 on the normal scale, of a typical quantile function of each region.
+    widens : bool
+        Whether distributions are to be widened; the paper's recipe only measures.
 
     Examples
     --------
@@ -123,6 +126,7 @@ class Support:
     landmarks: Landmarks | None
     blank_variance: NDArray[np.float64]
     typical_variance: NDArray[np.float64]
+    widens: bool = True
 
     @classmethod
     def fit(
@@ -187,7 +191,7 @@ class Support:
         outside, unseen, missing = (np.zeros(n, dtype=bool) for _ in range(3))
         blank, walk, distance = (np.zeros(n) for _ in range(3))
         region = np.array(leaf, dtype=np.int64)
-        growth = np.maximum(self.blank_variance, MIN_BLANK_VARIANCE)
+        growth = self.growth
         for start in range(0, n, BLOCK):
             part = slice(start, min(start + BLOCK, n))
             rows = raw[part]
@@ -206,6 +210,11 @@ class Support:
         excess = np.zeros(n) if self.landmarks is None else self.landmarks.excess(raw[:, ~self.categorical])
         distance += excess**2
         return RowSupport(outside, unseen, missing, excess > 0, region, blank, walk, distance)
+
+    @property
+    def growth(self) -> NDArray[np.float64]:
+        """Variance per unit outside the range of each column, shape (d,)."""
+        return np.maximum(self.blank_variance, MIN_BLANK_VARIANCE)
 
     def _delta(self, rows: NDArray[np.float64], region: NDArray[np.int64]) -> NDArray[np.float64]:
         """By how many units numbers are outside their range, shape (n, d); 0 inside and where missing."""
@@ -272,7 +281,7 @@ class Support:
         if len(raw) < MIN_BLANK_ROWS:
             return self
         curve = curve_of(raw)
-        variance = _half_width(curve) ** 2
+        variance = half_width(curve) ** 2
         everywhere = float(np.median(variance))
         typical = [float(np.median(variance[leaf == k])) if (leaf == k).any() else everywhere for k in self.places]
         scores = np.abs(position_of(curve, POSITIONS, y[:, None])[0][:, 0])
@@ -324,7 +333,7 @@ class Support:
         if len(rows) == 0:
             return curve
         result = curve.copy()
-        result[rows] = widened(curve[rows], self.added_variance(_half_width(curve), found)[rows])
+        result[rows] = widened(curve[rows], self.added_variance(half_width(curve), found)[rows])
         return result
 
 
@@ -404,8 +413,9 @@ def needed_variance(curve: NDArray[np.float64], y: NDArray[np.float64], usual: N
     return needed
 
 
-def _half_width(curve: NDArray[np.float64]) -> NDArray[np.float64]:
-    return (curve[:, _UPPER] - curve[:, _LOWER]) / 2.0
+def half_width(curve: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Half the way of quantile functions from -1 to 1 on the normal scale, shape (n,)."""
+    return (curve[:, UPPER] - curve[:, LOWER]) / 2.0
 
 
 def _std_and_unit(values: NDArray[np.float64]) -> tuple[float, float]:

@@ -19,6 +19,8 @@ CLASSES: dict[str, tuple[str, str]] = {
     "PiecewiseLinear": ("usnrt.nn.encoding", "PiecewiseLinear"),
     "TreeModel": ("usnrt.tree.model", "TreeModel"),
     "Calibration": ("usnrt.calibration", "Calibration"),
+    "Support": ("usnrt.support", "Support"),
+    "Landmarks": ("usnrt.landmarks", "Landmarks"),
     "Shape": ("usnrt.distributions.shape", "Shape"),
     "FlatForest": ("usnrt.baselines._trees", "FlatForest"),
     "USNRTRegressor": ("usnrt.regressor", "USNRTRegressor"),
