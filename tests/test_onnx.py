@@ -270,7 +270,7 @@ def test_what_the_file_says_about_itself(numeric):
     assert facts["types"] == ["number"] * 3
     assert facts["inputs"] == ["X"]
     described = {output.name: output.doc_string for output in made.graph.output}
-    assert list(described) == ["mean", "std", "leaf", "quantiles"]
+    assert list(described) == ["mean", "std", "leaf", "quantiles", "supported"]
     assert described["quantiles"] == "quantiles at the levels 0.1, 0.9"
 
 

@@ -1,9 +1,13 @@
 """Support of rows: what counts as outside, unseen, missing and far, and how distributions widen there."""
 
+from copy import copy
+
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import ndtri
 
+from usnrt import USNRTEnsemble, USNRTRegressor, load
 from usnrt.datasets import make_heteroscedastic
 from usnrt.landmarks import Landmarks
 from usnrt.nn.quantiles import MEDIAN, POSITIONS
@@ -296,3 +300,158 @@ def test_blank_variances_find_what_matters():
 def test_too_few_validation_rows_leave_the_blank_variances_at_those_of_the_target(square):
     raw = np.random.default_rng(8).uniform(size=(10, 2))
     assert square.with_blank_variances(linear_model, raw, np.zeros(10, dtype=int), raw[:, 0]) is square
+
+
+# -- models ----------------------------------------------------------------------------------------------------
+
+SMALL = {"mean_hidden": (16,), "variance_hidden": (16,), "max_epochs": 15, "min_samples_leaf": 150}
+
+
+def houses(n, seed):
+    rng = np.random.default_rng(seed)
+    a, b, c = rng.uniform(-1, 1, (3, n))
+    kind = rng.integers(0, 5, n)
+    y = 3.0 * a + np.array([-2.0, -1.0, 0.0, 1.0, 2.0])[kind] + b + np.where(c > 0, 0.5, 0.1) * rng.normal(size=n)
+    return pd.DataFrame({"a": a, "b": b, "c": c, "kind": np.array(list("uvwxy"))[kind]}), y
+
+
+@pytest.fixture(scope="module", params=["tree", "ensemble"])
+def model(request):
+    X, y = houses(900, 0)
+    if request.param == "tree":
+        return USNRTRegressor(**SMALL, random_state=0, n_jobs=1).fit(X, y)
+    return USNRTEnsemble(USNRTRegressor(**SMALL), n_members=3, random_state=0, n_jobs=1).fit(X, y)
+
+
+def without_support(model):
+    plain = copy(model)
+    plain.support_ = None
+    return plain
+
+
+def test_in_support_rows_are_the_same_bit_for_bit(model):
+    X, _ = houses(500, 1)
+    X.loc[7, "a"] = 40.0
+    supported = model.predict_support(X)["supported"]
+    assert supported.mean() > 0.99
+    assert not supported[7]
+    plain = without_support(model)
+    for name, args in (("predict", ()), ("predict_quantiles", ([0.1, 0.9],)), ("predict_interval", ())):
+        ours, theirs = getattr(model, name)(X, *args), getattr(plain, name)(X, *args)
+        np.testing.assert_array_equal(ours[supported], theirs[supported])
+    ours, theirs = model.predict_dist(X), plain.predict_dist(X)
+    np.testing.assert_array_equal(ours.std()[supported], theirs.std()[supported])
+    np.testing.assert_allclose(ours.aleatoric[supported], theirs.aleatoric[supported], rtol=1e-12)
+    assert (ours.std() != theirs.std()).any()
+
+
+def test_predict_support_names_the_cause(model):
+    X, _ = houses(5, 2)
+    X.loc[0, "a"], X.loc[1, "b"], X.loc[2, "kind"] = 9.0, np.nan, "new"
+    X.loc[3, "kind"] = None
+    table = model.predict_support(X)
+    assert table.columns == ["supported", "outside_range", "unseen_category", "unexpected_missing", "far", "widening"]
+    assert table["supported"].tolist() == [False] * 4 + [True]
+    assert table["outside_range"].tolist() == [True] + [False] * 4
+    assert table["unexpected_missing"].tolist() == [False, True, False, True, False]
+    assert table["unseen_category"].tolist() == [False, False, True, False, False]
+    assert (table["widening"][:4] > 1.2).all()
+    assert table["widening"][4] == 1.0
+    assert model.predict_table(X)["supported"].tolist() == table["supported"].tolist()
+
+
+@pytest.mark.parametrize(("column", "blank"), [("a", np.nan), ("kind", "new")])
+def test_intervals_of_rows_with_an_unknown_column_hold_the_target(model, column, blank):
+    X, y = houses(1000, 3)
+    X[column] = blank
+
+    def coverage(of):
+        low, high = of.predict_interval(X, 0.9).T
+        return np.mean((low <= y) & (y <= high))
+
+    assert coverage(without_support(model)) < 0.6
+    assert coverage(model) > 0.85
+
+
+def test_what_lack_of_support_adds_is_not_noise(model):
+    X, _ = houses(2, 4)
+    X.loc[0, "a"] = 9.0
+    parts = model.predict_variance(X)
+    assert parts["aleatoric"][0] < 0.2 * parts["total"][0]
+
+
+def test_the_trend_goes_on_for_a_while_only(model):
+    X = pd.DataFrame({"a": [1.0, 1.3, 30.0, 31.0], "b": 0.0, "c": 0.0, "kind": "w"})
+    mean = model.predict(X)
+    assert mean[1] > mean[0]
+    assert mean[3] == mean[2]
+
+
+def test_support_is_saved_with_the_model(model, tmp_path):
+    model.save(tmp_path / "model.usnrt")
+    X, _ = houses(50, 5)
+    X.loc[:9, "a"] = 7.0
+    again = load(tmp_path / "model.usnrt")
+    for name, column in model.predict_support(X).items():
+        np.testing.assert_array_equal(again.predict_support(X)[name], column)
+    np.testing.assert_array_equal(again.predict_dist(X).std(), model.predict_dist(X).std())
+
+
+def test_models_of_older_files_predict_without_support(model):
+    old = without_support(model)
+    X, _ = houses(3, 6)
+    assert "supported" not in list(old.predict_table(X).columns)
+    with pytest.raises(ValueError, match="needs a model that knows its support"):
+        old.predict_support(X)
+
+
+def test_row_order_and_threads_do_not_matter():
+    X, y = houses(300, 7)
+    order = np.random.default_rng(0).permutation(300)
+    recipe = {**SMALL, "max_epochs": 3}
+    one = USNRTRegressor(**recipe, random_state=0, n_jobs=1).fit(X, y)
+    other = USNRTRegressor(**recipe, random_state=0, n_jobs=2).fit(X.iloc[order].reset_index(drop=True), y[order])
+    for name in ("low", "high", "blank_variance", "typical_variance"):
+        np.testing.assert_array_equal(getattr(one.support_, name), getattr(other.support_, name))
+    np.testing.assert_array_equal(one.support_.landmarks.points, other.support_.landmarks.points)
+
+
+def test_the_paper_is_followed_to_the_letter():
+    X, y = houses(400, 8)
+    model = USNRTRegressor.paper(max_epochs=3, random_state=0, n_jobs=1).fit(X, y)
+    X.loc[:9, "a"] = 7.0
+    table = model.predict_support(X)
+    assert not table["supported"][:10].any()
+    assert (table["widening"] == 1.0).all()
+    np.testing.assert_array_equal(model.predict(X), without_support(model).predict(X))
+    np.testing.assert_array_equal(model.predict_dist(X).std(), without_support(model).predict_dist(X).std())
+
+
+@pytest.mark.parametrize("ensemble", [False, True])
+def test_variance_networks_without_calibration_widen_too(ensemble):
+    X, y = houses(400, 9)
+    recipe = USNRTRegressor(**SMALL, spread="variance", calibration=None, random_state=0, n_jobs=1)
+    model = (USNRTEnsemble(recipe, n_members=2, random_state=0, n_jobs=1) if ensemble else recipe).fit(X, y)
+    X.loc[0, ["a", "b"]] = 50.0
+    ours, theirs = model.predict_dist(X).std(), without_support(model).predict_dist(X).std()
+    np.testing.assert_array_equal(ours[1:], theirs[1:])
+    assert ours[0] > y.std()
+
+
+def test_onnx_measures_and_widens_alike(model):
+    ort = pytest.importorskip("onnxruntime")
+    from usnrt.onnx import feeds
+
+    X, y = houses(200, 10)
+    X.loc[0, "a"], X.loc[1, "b"], X.loc[2, "kind"], X.loc[3, "c"] = 1.6, np.nan, "new", 1e300
+    X.loc[4, ["a", "b", "c"]] = 30.0, -20.0, 5.0
+    X.loc[5, ["a", "kind"]] = -3.0, None
+    session = ort.InferenceSession(model.to_onnx(levels=[0.05, 0.95]).SerializeToString())
+    names = ["mean", "std", "quantiles", "supported"]
+    mean, std, quantiles, supported = session.run(names, feeds(model, X))
+    table = model.predict_table(X)
+    assert (~supported).sum() >= 6
+    np.testing.assert_array_equal(supported, table["supported"])
+    np.testing.assert_allclose(std, table["std"], rtol=1e-4)
+    np.testing.assert_allclose(mean, table["mean"], atol=1e-4 * y.std())
+    np.testing.assert_allclose(quantiles, model.predict_quantiles(X, [0.05, 0.95]), rtol=1e-4, atol=1e-4 * y.std())

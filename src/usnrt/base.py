@@ -237,8 +237,8 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         Returns
         -------
         data frame or Table
-            Columns ``mean``, ``std``, ``lower``, ``upper`` and, for models with regions, ``leaf``; a pandas index is
-            kept.
+            Columns ``mean``, ``std``, ``lower``, ``upper`` and, for models with regions, ``leaf`` and ``supported``
+            (see `predict_support`); a pandas index is kept.
         """
         from usnrt.predict_table import prediction_table
 

@@ -33,7 +33,7 @@ class CalibratedRegressor(SupportedRegressor):
     def _distribution(self, raw: NDArray[np.float64]) -> Distribution:
         predicted = self._predicted(raw)
         dist = self._of_curves(predicted.leaf, predicted.mean, predicted.curve)
-        if predicted.found is None or predicted.found.supported.all():
+        if predicted.found is None:
             return dist
         return dist.with_parts(self._within(dist, predicted), None)
 
@@ -179,8 +179,8 @@ class CalibratedRegressor(SupportedRegressor):
         output is called so. Categories that training did not see and values beyond all thresholds are handled as in
         the library; a number that is infinite is not refused but taken as a very large one.
 
-        Outputs: ``mean`` and ``std`` of shape (n,), ``leaf`` of shape (n,) as from `apply`, and ``quantiles`` of shape
-        (n, k) as from `predict_quantiles`.
+        Outputs: ``mean`` and ``std`` of shape (n,), ``leaf`` of shape (n,) as from `apply`, ``quantiles`` of shape
+        (n, k) as from `predict_quantiles`, and ``supported`` of shape (n,) as from `predict_support`.
 
         Parameters
         ----------

@@ -9,7 +9,7 @@ from usnrt.table import Table
 
 
 def prediction_table(model: Any, X: Any, coverage: float = 0.9) -> Any:
-    """Mean, standard deviation, interval and leaf of every row.
+    """Mean, standard deviation, interval, leaf and support of every row.
 
     Parameters
     ----------
@@ -22,7 +22,8 @@ def prediction_table(model: Any, X: Any, coverage: float = 0.9) -> Any:
     Returns
     -------
     data frame or Table of n_rows rows
-        Columns ``mean``, ``std``, ``lower``, ``upper`` and, for models that have leaves, ``leaf``. A pandas,
+        Columns ``mean``, ``std``, ``lower``, ``upper``, for models that have leaves ``leaf``, and for models that
+        know their support ``supported``: whether a row resembles the training rows. A pandas,
         polars or pyarrow input gives the same kind of frame, with the index of a pandas frame kept; anything
         else gives a `usnrt.table.Table`.
 

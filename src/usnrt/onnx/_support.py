@@ -91,8 +91,9 @@ def measure(
     measured = MeasuredSupport(graph.op("Not", lacking), region, blank, walk, distance, rows)
     near = _clipped(graph, numbers, low, high)
     reach = np.float64(REACH)
-    low, high = graph.op("Sub", low, graph.op("Mul", below, reach)), graph.op("Add", high, graph.op("Mul", above, reach))
-    beyond = graph.op("Gather", _clipped(graph, numbers, low, high), rows, axis=0)
+    lowest = graph.op("Sub", low, graph.op("Mul", below, reach))
+    highest = graph.op("Add", high, graph.op("Mul", above, reach))
+    beyond = graph.op("Gather", _clipped(graph, numbers, lowest, highest), rows, axis=0)
     asked = graph.op("Concat", near, beyond, axis=0)
     places = {
         position: graph.op("Concat", place, graph.op("Gather", place, rows, axis=0), axis=0)
@@ -118,9 +119,9 @@ def widened_curves(graph: Graph, support: Support, found: MeasuredSupport, mean:
         Names, shapes (n,) and (n, J).
     """
     median = _column(graph, curve, MEDIAN)
-    curve, shift = _first(graph, found, curve), _shift(graph, found, median)
+    curve, shift = first_rows(graph, found, curve), _shift(graph, found, median)
     curve = graph.op("Add", curve, graph.op("Unsqueeze", shift, whole(1)))
-    mean = graph.op("Add", _first(graph, found, mean), _shift(graph, found, mean))
+    mean = graph.op("Add", first_rows(graph, found, mean), _shift(graph, found, mean))
     half = graph.op("Mul", graph.op("Sub", _column(graph, curve, UPPER), _column(graph, curve, LOWER)), np.float64(0.5))
     variance = graph.op("Unsqueeze", added_variance(graph, support, found, half), whole(1))
     median = graph.op("Gather", curve, whole(MEDIAN), axis=1)
@@ -128,6 +129,14 @@ def widened_curves(graph: Graph, support: Support, found: MeasuredSupport, mean:
     squares = graph.op("Add", graph.op("Mul", off, off), graph.op("Mul", variance, POSITIONS**2))
     wider = graph.op("Add", median, graph.op("Mul", graph.op("Sqrt", squares), np.sign(POSITIONS)))
     return mean, graph.op("Where", graph.op("Unsqueeze", found.supported, whole(1)), curve, wider)
+
+
+def widened_scale(graph: Graph, support: Support, found: MeasuredSupport, mean: str, scale: str) -> tuple[str, str]:
+    """Location and scale of n rows, shape (n,), widened where support is lacking; the arguments are as above."""
+    mean = graph.op("Add", first_rows(graph, found, mean), _shift(graph, found, mean))
+    scale = first_rows(graph, found, scale)
+    variance = graph.op("Add", graph.op("Mul", scale, scale), added_variance(graph, support, found, scale))
+    return mean, graph.op("Where", found.supported, scale, graph.op("Sqrt", variance))
 
 
 def widened_variances(
@@ -148,8 +157,8 @@ def widened_variances(
     means, variances : str
         Names, shape (n, M).
     """
-    means = graph.op("Add", _first(graph, found, means), _shift(graph, found, means))
-    variances = _first(graph, found, variances)
+    means = graph.op("Add", first_rows(graph, found, means), _shift(graph, found, means))
+    variances = first_rows(graph, found, variances)
     half = graph.op("Sqrt", graph.op("ReduceMean", variances, axes=[1], keepdims=0))
     added = graph.op("Unsqueeze", added_variance(graph, support, found, half), whole(1))
     return means, graph.op("Add", variances, added)
@@ -210,7 +219,7 @@ def _clipped(graph: Graph, numbers: str, low: str, high: str) -> str:
     return graph.op("Where", graph.op("Greater", numbers, high), high, above)
 
 
-def _first(graph: Graph, found: MeasuredSupport, values: str) -> str:
+def first_rows(graph: Graph, found: MeasuredSupport, values: str) -> str:
     """Values of the n rows, without those of the m rows after them."""
     if not found.rows:
         return values
@@ -219,7 +228,7 @@ def _first(graph: Graph, found: MeasuredSupport, values: str) -> str:
 
 def _shift(graph: Graph, found: MeasuredSupport, values: str) -> str:
     """How much values at the m rows after the n rows exceed those at the clamped rows; 0 for all others."""
-    first = _first(graph, found, values)
+    first = first_rows(graph, found, values)
     zeros = graph.op("Mul", first, np.float64(0))
     if not found.rows:
         return zeros

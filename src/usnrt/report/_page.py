@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from usnrt.report._facts import LEVELS, Cells, Facts, Region, gather
 from usnrt.report._numbers import number, percent
-from usnrt.report._words import asked, measure_rows, verdict, where_sentence, why_sentence
+from usnrt.report._words import asked, measure_rows, support_sentence, verdict, where_sentence, why_sentence
 
 N_DRIVERS = 12
 
@@ -96,6 +96,7 @@ def render(model: Any, facts: Facts, title: str | None, source: str | None, comm
         levels=_levels(facts),
         tree=Markup(draw_tree(model, by_leaf)) if facts.regions else None,
         where=where_sentence(facts),
+        support=support_sentence(facts),
         regions=[_region(region, facts) for region in facts.regions],
         rows_table=lambda rows: Markup(_rows_table(rows)),
         why=why_sentence(facts),
