@@ -55,8 +55,10 @@ def run_graph(graph, fed):
 def assert_same_answers(model, X, levels=LEVELS, session=None):
     """Leaf exactly, all else within 1e-5 of the target's spread."""
     session = session or session_of(model.to_onnx(levels=levels))
-    mean, std, leaf, quantiles = session.run(["mean", "std", "leaf", "quantiles"], feeds(model, X))
+    names = ["mean", "std", "leaf", "quantiles", "supported"]
+    mean, std, leaf, quantiles, supported = session.run(names, feeds(model, X))
     np.testing.assert_array_equal(leaf, model.apply(X))
+    np.testing.assert_array_equal(supported, model.predict_support(X)["supported"])
     assert quantiles.shape == (len(leaf), len(levels))
     expected = (*model.predict(X, return_std=True), model.predict_quantiles(X, levels))
     for found, wanted in zip((mean, std, quantiles), expected):
@@ -159,8 +161,8 @@ def test_one_row_at_a_time(model, session):
 
 
 def test_no_row_at_all(model, session, table):
-    mean, std, leaf, quantiles = session.run(None, {name: v[:0] for name, v in feeds(model, table).items()})
-    assert mean.shape == std.shape == leaf.shape == (0,)
+    mean, std, leaf, quantiles, supported = session.run(None, {name: v[:0] for name, v in feeds(model, table).items()})
+    assert mean.shape == std.shape == leaf.shape == supported.shape == (0,)
     assert quantiles.shape == (0, 3)
 
 
@@ -212,7 +214,7 @@ def test_a_target_that_hardly_varies(numeric):
     still = copy.copy(numeric)
     still.target_mean_, still.target_std_ = 7.0, 1e-100
     X = np.random.default_rng(0).normal(size=(20, 3))
-    mean, std, _, quantiles = session_of(still.to_onnx()).run(None, {"X": X})
+    mean, std, _, quantiles, _ = session_of(still.to_onnx()).run(None, {"X": X})
     assert (mean == 7.0).all()
     assert (quantiles == 7.0).all()
     # before the mean is added, which swallows all of it

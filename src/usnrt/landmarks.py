@@ -74,7 +74,7 @@ class Landmarks:
         offset = squashed.mean(axis=0)
         with ONE_BLAS_THREAD:
             values, vectors = np.linalg.eigh((squashed - offset).T @ (squashed - offset) / len(rows))
-            floor = EIGENVALUE_FLOOR * max(float(values.mean()), np.finfo(float).tiny)
+            floor = EIGENVALUE_FLOOR * float(values.mean()) or 1.0  # 1 if all columns are constant
             whitening = (vectors / np.sqrt(np.maximum(values, floor))).astype(np.float32)
         offset = offset.astype(np.float32)
         coordinates = _whitened(rows, centre, scale, offset, whitening)
