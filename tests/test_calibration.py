@@ -2,12 +2,15 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
 from usnrt import USNRTRegressor
 from usnrt.calibration import ENOUGH_SCORES, Calibration, conformal_bounds
 from usnrt.datasets import make_heteroscedastic
 from usnrt.nn.quantiles import POSITIONS
+from usnrt.notices import InfiniteIntervalWarning
 
 TINY = {"mean_hidden": (8,), "variance_hidden": (4,), "max_epochs": 4, "n_jobs": 1, "random_state": 0}
 
@@ -47,7 +50,9 @@ def test_a_leaf_with_too_few_rows_has_infinite_intervals_and_says_so_by_them(mod
     lonely = np.flatnonzero(leaf == 0)
     few = np.concatenate([lonely[:5], np.flatnonzero(leaf != 0)])
     model.calibrate(X[few], y[few])
-    interval = model.predict_interval(X, 0.9)
+    sentence = r"in 1 of \d regions, which has 5 calibration rows; 19 are needed$"
+    with pytest.warns(InfiniteIntervalWarning, match=sentence):
+        interval = model.predict_interval(X, 0.9)
     assert np.isinf(interval[lonely]).all()
     others = leaf != 0
     assert np.isfinite(interval[others]).all()
@@ -100,7 +105,7 @@ def test_scores_of_known_shape_give_calibrated_distributions(model):
     calibration = Calibration.from_scores(scores, leaf, np.ones(6000), tree, "leaf")
     y = stats.t(3).rvs(20_000, random_state=2)
     new_leaf = rng.integers(0, tree.n_leaves, len(y))
-    dist = calibration.distribution(np.zeros(len(y)), np.tile(POSITIONS, (len(y), 1)), new_leaf)
+    dist = calibration.distribution(np.tile(POSITIONS, (len(y), 1)), new_leaf)
     levels = np.arange(0.05, 1, 0.05)
     error = [abs(np.mean(dist.cdf(y) < level) - level) for level in levels]
     assert np.mean(error) < 0.313 * np.sqrt(1 / 6000 + 1 / 20_000) * 3
@@ -129,11 +134,31 @@ def test_small_leaves_borrow_their_shape_but_not_their_guarantee(model):
     assert lonely.shapes[0].std == pytest.approx(1.0, abs=4 / np.sqrt(2 * ENOUGH_SCORES))
 
 
-def test_weights_count_scores(model):
-    tree = model.tree_
-    scores, leaf = np.linspace(-2, 2, 9), np.zeros(9, dtype=int)
-    calibration = Calibration.from_scores(scores, leaf, np.full(9, 3.0), tree, "leaf")
-    np.testing.assert_array_equal(calibration.scores[0], np.repeat(scores, 3))
+def test_equal_weights_change_nothing(model):
+    """A table given three times states what it states given once: copies are no new evidence."""
+    scores, leaf = np.sort(np.random.default_rng(0).normal(size=50)), np.zeros(50, dtype=int)
+    once, thrice = (Calibration.from_scores(scores, leaf, np.full(50, w), model.tree_, "leaf") for w in (1.0, 3.0))
+    curve = np.tile(POSITIONS, (2, 1))
+    for coverage in (0.5, 0.9, 0.95):
+        bounds = once.interval(curve, np.zeros(2, dtype=int), coverage)
+        np.testing.assert_array_equal(thrice.interval(curve, np.zeros(2, dtype=int), coverage), bounds)
+    grid = np.linspace(-3, 3, 50)
+    np.testing.assert_allclose(thrice.shapes[0].cdf(grid), once.shapes[0].cdf(grid), atol=1e-12)
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=60), st.sampled_from([0.5, 0.8, 0.9, 0.95]))
+def test_weighted_bounds_leave_at_most_the_stated_mass_on_either_side(weights, coverage):
+    """The new score weighs as much as one score on average, and may be on the wrong side of a bound itself."""
+    weight, scores = np.array(weights, dtype=float), np.arange(len(weights), dtype=float)
+    low, high = conformal_bounds(scores, coverage, weight)
+    total, tail = weight.sum() + weight.mean(), (1 - coverage) / 2
+    below, above = weight[scores <= low].sum(), weight[scores >= high].sum()
+    assert below <= total * tail + 1e-6
+    assert above <= total * tail + 1e-6
+    # and no bound is wider than it has to be
+    assert below + weight[scores > low][:1].sum() > total * tail or low == scores[-1]
+    assert above + weight[scores < high][-1:].sum() > total * tail or high == scores[0]
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,16 @@
 """The ensemble: folds, calibration as a whole, parts of the variance, bits."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.base import clone
+from threadpoolctl import threadpool_limits
 
 from usnrt import USNRTEnsemble, USNRTRegressor
 from usnrt.datasets import make_heteroscedastic
 from usnrt.distributions import Mixture
-from usnrt.ensemble import Pairs, _apart, _own_error, draw_folds
+from usnrt.ensemble import Pairs, capped_disagreement, draw_folds, level_factors, own_error_share
 from usnrt.nn.quantiles import POSITIONS
 
 TINY = USNRTRegressor(mean_hidden=(16,), variance_hidden=(8,), max_epochs=15, min_samples_leaf=300)
@@ -39,10 +42,14 @@ def test_every_row_has_a_score(model, data):
 
 
 def test_same_seed_gives_the_same_bits_whatever_n_jobs(model, data):
+    """Also where BLAS has threads of its own, which the test command does not allow it otherwise."""
     for n_jobs in (1, 3):
-        again = clone(model).set_params(n_jobs=n_jobs).fit(data.data, data.target)
+        with threadpool_limits(limits=2):
+            again = clone(model).set_params(n_jobs=n_jobs).fit(data.data, data.target)
         np.testing.assert_array_equal(again.predict(data.data), model.predict(data.data))
         np.testing.assert_array_equal(again.predict_interval(data.data), model.predict_interval(data.data))
+        found, wanted = (m.predict_quantiles(data.data, [0.01, 0.5, 0.9]) for m in (again, model))
+        np.testing.assert_array_equal(found, wanted)
 
 
 def members_means(model, X):
@@ -69,34 +76,71 @@ def test_parts_add_up_and_the_epistemic_part_grows_away_from_the_data(model, dat
     assert np.median(far["epistemic"]) > 5 * np.median(parts["epistemic"])
 
 
-def known_members(n=20_000, shared=0.7, seed=0):
-    """Two members that err by common noise and by noise of their own, and state their variance of 1 rightly."""
+def known_members(n=40_000, shared=0.7, n_members=2, seed=0):
+    """Members that err by common noise and by noise of their own, and state their variance of 1 rightly.
+
+    Returns the pairs of the first two, scores of a single member, and scores of the mean of all.
+    """
     rng = np.random.default_rng(seed)
-    common, own = np.sqrt(shared) * rng.normal(size=n), np.sqrt(1 - shared) * rng.normal(size=(2, n))
-
-    class Rows:
-        y, weight = common, np.ones(n)
-
-    return Pairs(np.arange(n), POSITIONS - own[:, :, None]), Rows, common + own[0]
+    common = np.sqrt(shared) * rng.normal(size=n)
+    own = np.sqrt(1 - shared) * rng.normal(size=(n_members, n))
+    pairs = Pairs(
+        np.arange(n), np.ones(n), capped_disagreement(POSITIONS - own[:2, :, None]), common + own[:2],
+        common + own[:2].mean(axis=0),
+    )  # fmt: skip
+    return pairs, common + own[0], common + own.mean(axis=0)
 
 
 @pytest.mark.parametrize("shared", [0.2, 0.7, 1.0])
 def test_the_members_own_error_is_found_where_it_is_known(shared):
-    pairs, rows, scores = known_members(shared=shared)
-    assert _own_error(pairs, rows, scores) == pytest.approx(1 - shared, abs=0.04)
-    # the bound of 4 on a row takes a little off where members differ most
-    assert np.mean(pairs.apart) == pytest.approx(1 - shared, abs=0.05)
+    pairs, *_ = known_members(shared=shared)
+    assert own_error_share(pairs) == pytest.approx(1 - shared, abs=0.03)
+    # the cap takes a little off where members differ most
+    assert np.mean(pairs.disagreement) == pytest.approx(1 - shared, abs=0.05)
 
 
-def test_regions_say_how_far_members_are_apart():
+def test_both_members_of_a_pair_count():
+    """A pair that is compared with its first member only looks better the worse that one happens to be."""
+    pairs, *_ = known_members(shared=0.5)
+    worse = replace(pairs, single=np.stack([1.2 * pairs.single[0], pairs.single[1]]))
+    swapped = replace(worse, single=worse.single[::-1])
+    assert own_error_share(worse) == pytest.approx(own_error_share(swapped))
+
+
+@pytest.mark.parametrize("n_members", [3, 5, 10])
+@pytest.mark.parametrize("shared", [0.3, 0.8, 1.0])
+def test_scores_of_single_members_become_those_of_the_ensemble(n_members, shared):
+    """At every level: narrowed by what is measured on pairs, single scores are distributed as those of the mean."""
+    pairs, single, truth = known_members(shared=shared, n_members=n_members)
+    own = own_error_share(pairs)
+    remaining = 1.0 - own * (1.0 - 1.0 / n_members)  # what quantile functions are narrowed by, in squares
+    expected = single * level_factors(pairs, single, own, n_members) * np.sqrt(remaining)
+    levels = [0.1, 0.3, 0.5, 0.7, 0.9, 0.95]
+    ratio = np.quantile(np.abs(expected), levels) / np.quantile(np.abs(truth), levels)
+    np.testing.assert_allclose(ratio, 1.0, atol=0.06)
+
+
+def test_levels_are_corrected_apart():
+    """Large errors are common to all members, small ones are not: one factor would be wrong for both."""
     rng = np.random.default_rng(0)
-    n = 8000
-    leaf = rng.integers(0, 2, n)
-    means = np.where(leaf == 0, 0.1, 0.5) ** 0.5 * rng.normal(size=(2, n))
-    apart = _apart(Pairs(np.arange(n), POSITIONS + means[:, :, None]), leaf, np.ones(n), 2)
-    # half a 'prior' of 200 rows at the average of both
-    expected = (4000 * np.array([0.1, 0.5]) + 200 * 0.3) / 4200
-    np.testing.assert_allclose(apart, expected, atol=0.05)
+    n, n_members = 60_000, 5
+    common = np.where(rng.random(n) < 0.2, 3.0, 0.3) * rng.normal(size=n)
+    own = 0.7 * rng.normal(size=(n_members, n))
+    pairs = Pairs(np.arange(n), np.ones(n), np.full(n, 0.5), common + own[:2], common + own[:2].mean(axis=0))
+    single, truth, share = common + own[0], common + own.mean(axis=0), own_error_share(pairs)
+    one_factor = np.sqrt(1.0 - share * (1.0 - 1.0 / n_members))
+    levels = [0.3, 0.5, 0.9]
+    wanted = np.quantile(np.abs(truth), levels)
+    factors = level_factors(pairs, single, share, n_members)
+    np.testing.assert_allclose(np.quantile(np.abs(single * factors * one_factor), levels) / wanted, 1.0, atol=0.1)
+    assert np.abs(np.quantile(np.abs(single * one_factor), levels) / wanted - 1.0).max() > 0.15
+
+
+def test_rows_set_aside_calibrate_the_ensemble_and_nothing_else(data):
+    aside = clone(TINY).set_params(calibration_fraction=0.3)
+    model = USNRTEnsemble(aside, n_members=3, random_state=0).fit(data.data, data.target)
+    assert sum(len(scores) for scores in model.calibration_.scores) == round(0.3 * len(data.target))
+    assert model.tree_.n_rows[0] == round(0.7 * len(data.target))
 
 
 def test_the_papers_ensemble_is_a_mixture_of_normals(data):

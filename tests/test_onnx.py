@@ -29,6 +29,7 @@ from usnrt.nn.mlp import MLP
 from usnrt.nn.quantiles import N_OUTPUTS, POSITIONS, curve_means, quantiles
 from usnrt.onnx import _answers, _columns, _export, _networks, _routing, feeds
 from usnrt.onnx._graph import IR_VERSION, ML_DOMAIN, ML_OPSET, OPSET, Graph
+from usnrt.tree.refine import Refinement
 from usnrt.tree.split import Split
 from usnrt.tree.structure import TreeBuilder
 
@@ -55,11 +56,11 @@ def run_graph(graph, fed):
 def assert_same_answers(model, X, levels=LEVELS, session=None):
     """Leaf exactly, all else within 1e-5 of the target's spread."""
     session = session or session_of(model.to_onnx(levels=levels))
-    names = ["mean", "std", "leaf", "quantiles", "supported"]
-    mean, std, leaf, quantiles, supported = session.run(names, feeds(model, X))
-    np.testing.assert_array_equal(leaf, model.apply(X))
+    names = ["mean", "std", "region", "quantiles", "supported"]
+    mean, std, region, quantiles, supported = session.run(names, feeds(model, X))
+    np.testing.assert_array_equal(region, model.apply(X))
     np.testing.assert_array_equal(supported, model.predict_support(X)["supported"])
-    assert quantiles.shape == (len(leaf), len(levels))
+    assert quantiles.shape == (len(region), len(levels))
     expected = (*model.predict(X, return_std=True), model.predict_quantiles(X, levels))
     for found, wanted in zip((mean, std, quantiles), expected):
         np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5 * model.target_std_)
@@ -161,8 +162,9 @@ def test_one_row_at_a_time(model, session):
 
 
 def test_no_row_at_all(model, session, table):
-    mean, std, leaf, quantiles, supported = session.run(None, {name: v[:0] for name, v in feeds(model, table).items()})
-    assert mean.shape == std.shape == leaf.shape == supported.shape == (0,)
+    fed = {name: values[:0] for name, values in feeds(model, table).items()}
+    mean, std, region, quantiles, supported = session.run(None, fed)
+    assert mean.shape == std.shape == region.shape == supported.shape == (0,)
     assert quantiles.shape == (0, 3)
 
 
@@ -272,7 +274,7 @@ def test_what_the_file_says_about_itself(numeric):
     assert facts["types"] == ["number"] * 3
     assert facts["inputs"] == ["X"]
     described = {output.name: output.doc_string for output in made.graph.output}
-    assert list(described) == ["mean", "std", "leaf", "quantiles", "supported"]
+    assert list(described) == ["mean", "std", "region", "quantiles", "supported"]
     assert described["quantiles"] == "quantiles at the levels 0.1, 0.9"
 
 
@@ -451,8 +453,8 @@ def random_curves(rng, n):
 
 
 @settings(deadline=None, max_examples=15)
-@given(st.integers(0, 2**32 - 1), st.sampled_from(["none", "one", "many"]))
-def test_curves_and_shapes_like_the_library(seed, groups):
+@given(st.integers(0, 2**32 - 1), st.sampled_from(["none", "one", "many"]), st.booleans())
+def test_curves_and_shapes_like_the_library(seed, groups, own_mean):
     rng = np.random.default_rng(seed)
     draws = [rng.normal(size=50), rng.standard_exponential(size=200) - 3.0, rng.standard_t(2, size=80) + 4.0]
     shapes = [Shape.from_residuals(draw) for draw in draws]
@@ -461,7 +463,7 @@ def test_curves_and_shapes_like_the_library(seed, groups):
         "one": Calibration(np.zeros(4, dtype=np.int64), shapes[1:2], []),
         "many": Calibration(np.array([1, 0, 2, 0]), shapes, []),
     }[groups]
-    model = SimpleNamespace(calibration_=calibration, target_mean_=5.0, target_std_=2.0)
+    model = SimpleNamespace(calibration_=calibration, target_mean_=5.0, target_std_=2.0, own_mean_=own_mean)
     levels = np.array([0.999, 1e-4, 0.05, 0.5])
     curve, mean, leaf = random_curves(rng, 20), rng.normal(size=20), rng.integers(0, 4, 20)
     graph = Graph("test")
@@ -470,13 +472,14 @@ def test_curves_and_shapes_like_the_library(seed, groups):
     for name, answer, shape in zip(("m", "s", "q"), answers, (["n"], ["n"], ["n", 4])):
         graph.output(name, answer, np.float64, shape)
     found = run_graph(graph, {"mean": mean, "curve": curve, "leaf": leaf})
+    told = None if own_mean else mean
     if calibration is None:
-        expected = GroupedCurve(curve, POSITIONS, np.zeros_like(leaf), [standard_normal()], mean)
+        expected = GroupedCurve(curve, POSITIONS, np.zeros_like(leaf), [standard_normal()], told)
     else:
-        expected = calibration.distribution(mean, curve, leaf)
+        expected = calibration.distribution(curve, leaf, told)
     expected = expected.scaled(5.0, 2.0)
     spread = np.ptp(curve, axis=1)[:, None] + np.abs(curve).max(axis=1, keepdims=True)
-    np.testing.assert_allclose(found[0], expected.mean(), rtol=1e-12)
+    np.testing.assert_allclose(found[0] / spread[:, 0], expected.mean() / spread[:, 0], rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(found[1] / spread[:, 0], expected.std() / spread[:, 0], rtol=1e-9, atol=1e-7)
     np.testing.assert_allclose(found[2] / spread, expected.ppf(levels) / spread, rtol=1e-9, atol=1e-9)
 
@@ -493,22 +496,34 @@ def test_curves_that_shrink_or_grow_like_the_library():
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * np.abs(curve).max())
 
 
+@pytest.mark.parametrize("refined", [False, True])
 @pytest.mark.parametrize("blends", [[0.0, 0.0], [0.3, 1.0]])
 @pytest.mark.parametrize("n_networks", [1, 2])
-def test_means_and_quantiles_like_the_library(blends, n_networks):
+def test_means_and_quantiles_like_the_library(blends, n_networks, refined):
     rng = np.random.default_rng(0)
     first, second = rng.normal(size=(30, 2)), 2.0 * rng.normal(size=(30, 2, n_networks, N_OUTPUTS))
     second[0] *= 100.0  # where limits hold
-    members = [SimpleNamespace(blend=blend, variance_params=[None] * n_networks) for blend in blends]
+    leaves = np.column_stack([rng.integers(0, 3, 30), rng.integers(0, 2, 30)])
+    members = [
+        SimpleNamespace(
+            blend=blend, variance_params=[None] * n_networks, tree=SimpleNamespace(n_leaves=k),
+            refinement=Refinement(rng.uniform(size=k), rng.normal(size=k), rng.uniform(size=k)) if refined else None,
+        )
+        for blend, k in zip(blends, (3, 2))
+    ]  # fmt: skip
     graph = Graph("test")
     said = [graph.input("first", np.float64, ["n", 2]), graph.input("second", np.float64, ["m", N_OUTPUTS])]
-    means, curves = _networks.curves(graph, members, *said)
+    means, curves = _networks.curves(graph, members, graph.input("leaves", np.int64, ["n", 2]), *said)
     graph.output("means", means, np.float64, ["n", 2])
     graph.output("curves", curves, np.float64, ["n", 2, len(POSITIONS)])
-    found = run_graph(graph, {"first": first, "second": second.reshape(-1, N_OUTPUTS)})
+    found = run_graph(graph, {"first": first, "second": second.reshape(-1, N_OUTPUTS), "leaves": leaves})
     curve = quantiles(second.reshape(-1, N_OUTPUTS)).reshape(30, 2, n_networks, -1).mean(axis=2)
     centres = curve_means(curve.reshape(60, -1)).reshape(30, 2)
-    np.testing.assert_allclose(found[0], first + np.array(blends) * (centres - first), rtol=1e-9)
+    mean = first + np.array(blends) * (centres - first)
+    if refined:
+        refine = [member.refinement.apply(leaves[:, m], mean[:, m], curve[:, m]) for m, member in enumerate(members)]
+        curve = np.stack(refine, axis=1)
+    np.testing.assert_allclose(found[0], mean, rtol=1e-9)
     np.testing.assert_allclose(found[1], curve, rtol=1e-9, atol=1e-9 * np.abs(curve).max())
 
 

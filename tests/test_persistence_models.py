@@ -46,7 +46,7 @@ def table(n=150):
 
 def answers(model, X):
     dist = model.predict_dist(X)
-    return [dist.mean(), dist.std(), dist.ppf([0.01, 0.5, 0.99]), dist.logpdf(0.3), model.predict_interval(X, 0.8)]
+    return [dist.mean(), dist.std(), dist.ppf([0.01, 0.5, 0.99]), dist.logpdf(0.3), model.predict_interval(X, 0.5)]
 
 
 def parameters(model):

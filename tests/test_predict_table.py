@@ -39,7 +39,7 @@ class Forest(Plain):
 
 
 DATA = {"a": [1.0, 2.0, 3.0]}
-NAMES = ["mean", "std", "lower", "upper", "leaf"]
+NAMES = ["mean", "std", "lower", "upper", "region"]
 
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
@@ -50,7 +50,7 @@ def test_same_library_as_the_input(make):
     assert list(getattr(result, "column_names", None) or result.columns) == NAMES
     np.testing.assert_array_equal(np.asarray(result["mean"]), [0, 1, 2])
     np.testing.assert_allclose(np.asarray(result["upper"]), np.arange(3) + 2 * 0.6744897501960817, rtol=1e-12)
-    np.testing.assert_array_equal(np.asarray(result["leaf"]), [0, 1, 0])
+    np.testing.assert_array_equal(np.asarray(result["region"]), [0, 1, 0])
 
 
 def test_a_pandas_index_is_kept():

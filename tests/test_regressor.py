@@ -315,26 +315,26 @@ def test_apply_decision_path_and_depth_agree(data, model):
     assert model.get_n_leaves() == model.n_leaves_ == len(tree.leaves) > 2
 
 
-def test_rules_describe_the_leaves(data, model):
+def test_rules_describe_the_regions(data, model):
     X, y = data
     rules = model.rules()
     assert rules.shape[0] == model.n_leaves_
-    leaf = model.tree_.leaf_index[model.apply(X)]
+    region = model.apply(X)
     frame = pd.DataFrame(X, columns=["x0", "x1", "x2"])
     for row in rules.rows():
         # a rule is a condition that pandas understands, up to rounding to 3 decimals
-        inside = frame.eval(row["region"])
-        assert np.mean(inside == (leaf == row["leaf"])) > 0.995
-        assert row["rows"] == np.sum(leaf == row["leaf"])
-        residuals = (y - model.predict(X))[leaf == row["leaf"]]
+        inside = frame.eval(row["rule"])
+        assert np.mean(inside == (region == row["region"])) > 0.995
+        assert row["rows"] == np.sum(region == row["region"])
+        residuals = (y - model.predict(X))[region == row["region"]]
         assert row["residual_std"] == pytest.approx(residuals.std(), rel=1e-4), "in the target's units"
     assert rules["share"].sum() == pytest.approx(1.0)
 
 
-def test_text_names_every_leaf_once(model):
+def test_text_names_every_region_once(model):
     text = export_text(model)
-    for leaf in range(model.n_leaves_):
-        assert text.count(f"leaf {leaf}:") == 1
+    for region in model.tree_.leaves:
+        assert text.count(f"region {region}:") == 1
     assert text.startswith(f"all rows: {N} rows")
 
 

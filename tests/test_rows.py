@@ -1,12 +1,14 @@
-"""Weights as repetitions, and an order that depends on contents only."""
+"""Copies merged into one row of their total weight, in an order that depends on contents only."""
 
 from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from usnrt.rows import MAX_GROWTH, counted_weight, ordered_rows
+import usnrt.rows
+from usnrt.rows import counted_weight, merged_rows
 
 cells = st.sampled_from([0.0, -0.0, 1.0, 2.5, -3.0, 1e300, np.nan])
 tables = st.integers(1, 3).flatmap(
@@ -30,20 +32,20 @@ def key(raw_row, target):
 
 def ordered(raw, y, weight):
     """The result as a list, in its order."""
-    rows, kept = ordered_rows(raw, y, weight)
+    rows, kept = merged_rows(raw, y, weight)
     return [(key(raw[row], y[row]), w) for row, w in zip(rows, kept)]
 
 
 @settings(deadline=None, max_examples=150)
 @given(tables)
-def test_rows_are_repeated_as_their_weights_say(table):
+def test_equal_rows_become_one_of_their_total_weight(table):
     raw, y, weight = as_arrays(table)
     expected = Counter()
     for raw_row, target, w in zip(raw, y, weight):
-        expected[key(raw_row, target)] += int(w)
+        expected[key(raw_row, target)] += w
     found = ordered(raw, y, weight)
-    assert Counter(row for row, _ in found) == +expected
-    assert all(w == 1.0 for _, w in found)
+    assert dict(found) == dict(+expected)
+    assert len(found) == len(+expected)
 
 
 @settings(deadline=None, max_examples=100)
@@ -63,19 +65,18 @@ def test_a_weight_is_a_repetition(table):
         assert ordered(*as_arrays(repeated)) == ordered(*as_arrays(table))
 
 
-def test_equal_rows_stay_two_rows():
-    """A row held out may equal one that trains, as a new row may."""
-    rows, weight = ordered_rows(np.ones((4, 1)), np.ones(4), np.ones(4))
-    assert sorted(rows) == [0, 1, 2, 3]
-    assert weight.tolist() == [1.0] * 4
+def test_weights_that_are_not_whole_are_summed_in_an_order_of_their_own():
+    rng = np.random.default_rng(0)
+    raw, y, weight = np.zeros((40, 1)), np.zeros(40), rng.uniform(size=40)
+    totals = {merged_rows(raw, y, weight[rng.permutation(40)])[1].item() for _ in range(20)}
+    assert len(totals) == 1
+    assert totals.pop() == pytest.approx(weight.sum(), rel=1e-14)
 
 
-def test_weights_that_are_not_whole_or_too_large_stay_weights():
-    raw, y = np.arange(3.0)[:, None], np.zeros(3)
-    rows, weight = ordered_rows(raw, y, np.array([0.5, 1.5, 0.0]))
-    assert dict(zip(rows.tolist(), weight.tolist())) == {0: 0.5, 1: 1.5}
-    rows, weight = ordered_rows(raw, y, np.array([1.0, 3.0 * MAX_GROWTH, 1.0]))
-    assert dict(zip(rows.tolist(), weight.tolist())) == {0: 1.0, 1: 3.0 * MAX_GROWTH, 2: 1.0}
+def test_rows_whose_hashes_collide_stay_apart(monkeypatch):
+    monkeypatch.setattr(usnrt.rows, "row_hashes", lambda raw, y: np.zeros(len(y), dtype=np.uint64))
+    rows, weight = merged_rows(np.array([[1.0], [2.0], [1.0]]), np.array([5.0, 6.0, 5.0]), np.ones(3))
+    assert dict(zip(rows.tolist(), weight.tolist())) == {0: 2.0, 1: 1.0}
 
 
 def test_whole_weights_count_as_they_are_and_others_average_one():

@@ -14,8 +14,10 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
+from usnrt.blas import ONE_BLAS_THREAD
 from usnrt.encode import Column, NetworkInputs, TableEncoder, read_table
-from usnrt.rows import counted_weight, ordered_rows
+from usnrt.fingerprint import fingerprint
+from usnrt.rows import counted_weight, merged_rows
 from usnrt.table import Table
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ class TrainingTable:
     y : ndarray of shape (n,)
         Scaled target.
     weight : ndarray of shape (n,)
-        How often each row counts.
+        How often each row counts. Rows are distinct: copies were merged, see `usnrt.rows`.
     """
 
     raw: NDArray[np.float64]
@@ -71,7 +73,8 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
             The target.
         sample_weight : array-like of shape (n_samples,), default=None
             How much each row counts. Whole numbers are repetitions: a weight of 2 is the row given twice. Other
-            weights are scaled to average 1.
+            weights are scaled to average 1. Copies of a row never fall on both sides of a split into training,
+            validation and calibration rows.
 
         Returns
         -------
@@ -79,7 +82,8 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         """
         before = dict(self.__dict__)
         try:
-            self._fit(self._training_table(X, y, sample_weight))
+            with ONE_BLAS_THREAD:
+                self._fit(self._training_table(X, y, sample_weight))
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
@@ -107,11 +111,12 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
             raise ValueError("sample_weight must be positive for some row, however: all weights are 0")
         encoder = TableEncoder().fit(features, categorical_features=self.categorical_features)
         raw = encoder.transform(features)
-        rows, weight = ordered_rows(raw, target, counted_weight(weight))
-        raw, target = np.asfortranarray(raw[rows]), target[rows]
-        if len(rows) < 2 and sample_weight is not None and len(np.flatnonzero(sample_weight)) < 2:
+        if np.count_nonzero(weight) < 2 and weight.sum() < 2:
             raise ValueError(f"{type(self).__name__} needs at least 2 rows, however: n_samples=1 has a weight")
+        rows, weight = merged_rows(raw, target, counted_weight(weight))
+        raw, target = np.asfortranarray(raw[rows]), target[rows]
         self.encoder_ = encoder
+        self.fingerprint_ = fingerprint(raw, target)  # of the rows that have a weight
         return self._scaled_table(raw, target, weight)
 
     def _scaled_table(
@@ -237,8 +242,8 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         Returns
         -------
         data frame or Table
-            Columns ``mean``, ``std``, ``lower``, ``upper`` and, for models with regions, ``leaf`` and ``supported``
-            (see `predict_support`); a pandas index is kept.
+            Columns ``mean``, ``std``, ``lower``, ``upper`` and, for models with regions, ``region`` (as from
+            ``apply``) and ``supported`` (see ``predict_support``); a pandas index is kept.
         """
         from usnrt.predict_table import prediction_table
 

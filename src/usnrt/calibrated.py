@@ -1,24 +1,38 @@
 """What the tree and the ensemble share: regions, and answers calibrated in them."""
 
 import functools
+import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from usnrt.base import read_target
+from usnrt.base import TrainingTable, read_target
 from usnrt.calibration import Calibration, scores_of
 from usnrt.checks import check_choice, check_number
 from usnrt.distributions import Distribution, GroupedCurve, Shape
 from usnrt.nn.quantiles import POSITIONS
+from usnrt.notices import InfiniteIntervalWarning
+from usnrt.regions import shortage
+from usnrt.rows import merged_rows
 from usnrt.supported import SupportedRegressor
 from usnrt.table import Table
 from usnrt.tree.rules import rules_table
 
 if TYPE_CHECKING:
     from onnx import ModelProto
+
+
+@dataclass(frozen=True)
+class CalibrationRows:
+    """Rows that are used to calibrate and for nothing else, the target in the user's units."""
+
+    raw: NDArray[np.float64]
+    target: NDArray[np.float64]
+    weight: NDArray[np.float64]
 
 
 class CalibratedRegressor(SupportedRegressor):
@@ -29,6 +43,8 @@ class CalibratedRegressor(SupportedRegressor):
     """
 
     calibration_: Calibration | None
+    # Files of format 1 hold models whose mean was not that of their distribution; fit sets True.
+    own_mean_: bool = False
 
     def _distribution(self, raw: NDArray[np.float64]) -> Distribution:
         predicted = self._predicted(raw)
@@ -40,10 +56,11 @@ class CalibratedRegressor(SupportedRegressor):
     def _of_curves(
         self, leaf: NDArray[np.int64], mean: NDArray[np.float64], curve: NDArray[np.float64]
     ) -> GroupedCurve:
-        """Distributions from what the networks say: calibrated, or as it is."""
+        """Distributions from predicted quantile functions, calibrated if the model is; their mean is the prediction."""
+        told = None if self.own_mean_ else mean
         if self.calibration_ is None:
-            return GroupedCurve(curve, POSITIONS, np.zeros_like(leaf), [standard_normal()], mean=mean)
-        return self.calibration_.distribution(mean, curve, leaf)
+            return GroupedCurve(curve, POSITIONS, np.zeros_like(leaf), [standard_normal()], mean=told)
+        return self.calibration_.distribution(curve, leaf, told)
 
     def _scores(
         self, raw: NDArray[np.float64], target: NDArray[np.float64]
@@ -51,6 +68,23 @@ class CalibratedRegressor(SupportedRegressor):
         """Leaf, and place among the quantiles, of encoded rows and targets in the user's units."""
         leaf, _, curve = self._curves(raw)
         return leaf, scores_of(curve, (target - self.target_mean_) / self.target_std_)
+
+    def _set_aside(
+        self, table: TrainingTable, fraction: float, rng: np.random.Generator
+    ) -> tuple[TrainingTable, CalibrationRows | None]:
+        """Take calibration rows out of a table; not even the scaling of the others may know of them."""
+        n_set_aside = round(fraction * table.n_rows)
+        if n_set_aside == 0:
+            return table, None
+        aside, rest = np.split(rng.permutation(table.n_rows), [n_set_aside])
+        rest = np.sort(rest)
+        target = self.target_mean_ + self.target_std_ * table.y
+        kept = CalibrationRows(table.raw[aside], target[aside], table.weight[aside])
+        return self._scaled_table(np.asfortranarray(table.raw[rest]), target[rest], table.weight[rest]), kept
+
+    def _calibrate_on(self, rows: CalibrationRows, by: str) -> None:
+        leaf, scores = self._scores(rows.raw, rows.target)
+        self.calibration_ = Calibration.from_scores(scores, leaf, rows.weight, self.tree_, by)
 
     def calibrate(self, X: Any, y: ArrayLike, by: str = "leaf") -> Self:
         """Learn the spread and shape of the errors anew from fresh rows, and nothing else.
@@ -74,15 +108,17 @@ class CalibratedRegressor(SupportedRegressor):
         raw, target = self._encode(X), read_target(y)
         if len(raw) != len(target):
             raise ValueError(f"X and y must have the same number of rows, however: {len(raw)} and {len(target)}")
-        leaf, scores = self._scores(raw, target)
-        self.calibration_ = Calibration.from_scores(scores, leaf, np.ones(len(scores)), self.tree_, by)
+        rows, weight = merged_rows(raw, target, np.ones(len(target)))
+        self._calibrate_on(CalibrationRows(raw[rows], target[rows], weight), by)
         return self
 
     def predict_interval(self, X: Any, coverage: float | Sequence[float] = 0.9) -> NDArray[np.float64]:
         """Intervals that hold the target with a stated probability, with equal tails.
 
-        Calibrated models take the order statistics of the held-out errors in the row's leaf (see
-        `usnrt.calibration`): bounds are infinite where the leaf has too few of them for the coverage asked for.
+        Calibrated models take the order statistics of the conformity scores in the row's region (see
+        `usnrt.calibration`). Bounds are infinite where a region has too few calibration rows for the coverage asked
+        for; an `usnrt.notices.InfiniteIntervalWarning` then says how many it has and how many are needed
+        (`usnrt.calibration.rows_needed`).
 
         Parameters
         ----------
@@ -104,6 +140,10 @@ class CalibratedRegressor(SupportedRegressor):
             self.target_mean_ + self.target_std_ * self.calibration_.interval(curve, leaf, float(level))
             for level in np.atleast_1d(coverage)
         ]
+        infinite = [float(level) for level, ends in zip(np.atleast_1d(coverage), bounds) if not np.isfinite(ends).all()]
+        lack = shortage(self.calibration_, max(infinite)) if infinite else None
+        if lack is not None:
+            warnings.warn(str(lack), InfiniteIntervalWarning, stacklevel=2)
         return bounds[0] if np.ndim(coverage) == 0 else np.stack(bounds, axis=2)
 
     # -- reading the regions -----------------------------------------------------------------------------------
@@ -114,7 +154,10 @@ class CalibratedRegressor(SupportedRegressor):
         return self.tree_.n_leaves
 
     def apply(self, X: Any) -> NDArray[np.int64]:
-        """The node number of the leaf that each row falls in.
+        """The id of the region that each row falls in.
+
+        The same id is in `rules`, `predict_table`, `export_text`, plots, reports and ONNX graphs. It is the number of
+        the region's node in the tree, so it is also a column of `decision_path`.
 
         Parameters
         ----------
@@ -128,7 +171,7 @@ class CalibratedRegressor(SupportedRegressor):
         return self.tree_.apply(raw)
 
     def decision_path(self, X: Any) -> Any:
-        """The nodes that each row passes.
+        """The nodes of the tree that each row passes, its region included.
 
         Parameters
         ----------
@@ -137,7 +180,7 @@ class CalibratedRegressor(SupportedRegressor):
         Returns
         -------
         scipy.sparse.csr_matrix of shape (n_samples, n_nodes)
-            1 where a row passes a node.
+            1 where a row passes a node; the last one is the row's region, ``apply(X)``.
         """
         raw = self._encode(X)
         return self.tree_.decision_path(raw)
@@ -159,12 +202,14 @@ class CalibratedRegressor(SupportedRegressor):
         return float(np.std(np.log(np.maximum(self.tree_.residual_std[leaves], np.finfo(float).tiny))))
 
     def rules(self) -> Table:
-        """The regions as a table: rule, rows, residual standard deviation in the target's units, splits on the way.
+        """The regions as a table.
 
         Returns
         -------
         Table
-            One row a leaf.
+            One row per region: ``region`` (its id, as from `apply`), ``rule`` (in words), ``rows`` and ``share`` of
+            the training rows, ``residual_std`` in the target's units, and the splits on the way (``statistic``,
+            ``log10_p`` of the last one, ``statistics``, ``log10_ps`` of all).
         """
         check_is_fitted(self)
         return rules_table(self.tree_, self.columns_)
@@ -179,7 +224,7 @@ class CalibratedRegressor(SupportedRegressor):
         output is called so. Categories that training did not see and values beyond all thresholds are handled as in
         the library; a number that is infinite is not refused but taken as a very large one.
 
-        Outputs: ``mean`` and ``std`` of shape (n,), ``leaf`` of shape (n,) as from `apply`, ``quantiles`` of shape
+        Outputs: ``mean`` and ``std`` of shape (n,), ``region`` of shape (n,) as from `apply`, ``quantiles`` of shape
         (n, k) as from `predict_quantiles`, and ``supported`` of shape (n,) as from `predict_support`.
 
         Parameters

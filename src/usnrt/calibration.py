@@ -40,12 +40,15 @@ class Calibration:
     shapes : list of Shape
         Of the distribution of each group.
     scores : list of ndarray
-        The sorted scores of each group, for intervals with a guarantee.
+        The sorted conformity scores of each group, for intervals with a guarantee.
+    weights : list of ndarray or None
+        How often each of the scores counts; None if once each.
     """
 
     group_of_leaf: NDArray[np.int64]
     shapes: list[Shape]
     scores: list[NDArray[np.float64]]
+    weights: list[NDArray[np.float64]] | None = None
 
     @classmethod
     def from_scores(
@@ -76,30 +79,32 @@ class Calibration:
         Calibration
         """
         if by == "global":
-            everything = np.repeat(np.sort(scores), _counts(weight[np.argsort(scores, kind="stable")]))
+            order = np.argsort(scores, kind="stable")
             group_of_leaf = np.zeros(tree.n_leaves, dtype=np.int64)
-            return cls(group_of_leaf, [Shape.from_residuals(scores, weights=weight)], [everything])
-        shapes, ordered = [], []
+            shape = Shape.from_residuals(scores, weights=weight)
+            return cls(group_of_leaf, [shape], [scores[order]], [weight[order]])
+        shapes, orders = [], []
         for place, node in enumerate(tree.leaves):
             own = np.flatnonzero(leaf == place)
-            order = own[np.argsort(scores[own], kind="stable")]
-            ordered.append(np.repeat(scores[order], _counts(weight[order])))
+            orders.append(own[np.argsort(scores[own], kind="stable")])
             rows, borrowed = _with_neighbours(tree, int(node), leaf, weight)
             shapes.append(Shape.from_residuals(scores[rows], weights=borrowed))
-        return cls(np.arange(tree.n_leaves), shapes, ordered)
+        return cls(
+            np.arange(tree.n_leaves), shapes, [scores[order] for order in orders], [weight[order] for order in orders]
+        )
 
     def distribution(
-        self, mean: NDArray[np.float64], curve: NDArray[np.float64], leaf: NDArray[np.int64]
+        self, curve: NDArray[np.float64], leaf: NDArray[np.int64], mean: NDArray[np.float64] | None = None
     ) -> GroupedCurve:
-        """Predictive distributions: the quantiles of a row, put right by the shape of its group's scores.
+        """Predictive distributions: a row's quantile function, corrected by the residual distribution of its group.
 
         Parameters
         ----------
-        mean : ndarray of shape (n,)
-            What the mean network says; the mean of a shape hangs on its tails, and those on few scores.
         curve : ndarray of shape (n, n_positions)
             Quantiles at `usnrt.nn.quantiles.POSITIONS`.
         leaf : ndarray of int of shape (n,)
+        mean : ndarray of shape (n,), optional
+            A mean other than that of the distribution, as models of old files have it.
 
         Returns
         -------
@@ -120,7 +125,9 @@ class Calibration:
         -------
         ndarray of shape (n, 2)
         """
-        bounds = np.array([conformal_bounds(scores, coverage) for scores in self.scores])[self.group_of_leaf[leaf]]
+        weights = [None] * len(self.scores) if self.weights is None else self.weights
+        groups = [conformal_bounds(scores, coverage, weight) for scores, weight in zip(self.scores, weights)]
+        bounds = np.array(groups)[self.group_of_leaf[leaf]]
         finite = np.isfinite(bounds)
         return np.where(finite, value_at(curve, POSITIONS, np.where(finite, bounds, 0.0)), bounds)
 
@@ -149,8 +156,13 @@ def scores_of(curve: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.
     return position_of(curve, POSITIONS, y[:, None])[0][:, 0]
 
 
-def conformal_bounds(scores: NDArray[np.float64], coverage: float) -> tuple[float, float]:
+def conformal_bounds(
+    scores: NDArray[np.float64], coverage: float, weight: NDArray[np.float64] | None = None
+) -> tuple[float, float]:
     """The order statistics between which a new score falls with at least the stated probability.
+
+    A score of weight w counts as w copies. Copies carry no new information: the new score weighs as much as the
+    scores do on average, so that the same weight for all gives the bounds of unweighted scores.
 
     Parameters
     ----------
@@ -158,6 +170,8 @@ def conformal_bounds(scores: NDArray[np.float64], coverage: float) -> tuple[floa
         Sorted.
     coverage : float
         In (0, 1).
+    weight : ndarray of shape (n,), optional
+        Of each score; 1 by default.
 
     Returns
     -------
@@ -172,21 +186,44 @@ def conformal_bounds(scores: NDArray[np.float64], coverage: float) -> tuple[floa
     (1.0, 19.0)
     >>> conformal_bounds(np.arange(1.0, 19.0), 0.9)
     (-inf, inf)
+    >>> conformal_bounds(np.arange(1.0, 20.0), 0.9, weight=np.full(19, 3.0))
+    (1.0, 19.0)
     """
     n = len(scores)
-    tail = (1.0 - coverage) / 2
+    if n == 0:
+        return -np.inf, np.inf
+    share = np.ones(n) if weight is None else weight / weight.mean()
     # A hair of tolerance: (n + 1) * tail is 1 for n = 19 and 90 %, but not in floating point.
-    low = int(np.floor((n + 1) * tail + 1e-9))
-    high = int(np.ceil((n + 1) * (1.0 - tail) - 1e-9))
+    tail = (n + 1) * (1.0 - coverage) / 2 + 1e-9
+    low = int(np.searchsorted(np.cumsum(share), tail, side="right"))
+    high = int(np.searchsorted(np.cumsum(share[::-1]), tail, side="right"))
     return (
         float(scores[low - 1]) if low >= 1 else -np.inf,
-        float(scores[high - 1]) if high <= n else np.inf,
+        float(scores[n - high]) if high >= 1 else np.inf,
     )
 
 
-def _counts(weight: NDArray[np.float64]) -> NDArray[np.int64]:
-    """How often a row of fractional weight stands among order statistics: at least once."""
-    return np.maximum(1, np.round(weight)).astype(np.int64)
+def rows_needed(coverage: float) -> int:
+    """The smallest number of calibration rows for which `conformal_bounds` are finite.
+
+    Parameters
+    ----------
+    coverage : float
+        In (0, 1).
+
+    Returns
+    -------
+    int
+        The smallest n with (n + 1) (1 - coverage) / 2 >= 1.
+
+    Examples
+    --------
+    >>> from usnrt.calibration import rows_needed
+    >>> rows_needed(0.9), rows_needed(0.99), rows_needed(0.999)
+    (19, 199, 1999)
+    """
+    # the same tolerance as in conformal_bounds
+    return int(np.ceil((1.0 - 1e-9) / ((1.0 - coverage) / 2))) - 1
 
 
 def _with_neighbours(

@@ -74,7 +74,7 @@ def find(n_train: int = N_TRAIN, n_test: int = N_TEST, verbose: int = 1, **param
     coverage = np.array([inside[rows].mean(axis=0) for rows in members])
     regions = Table(
         {
-            "region": list(bunch.truth.regions),
+            "true region": list(bunch.truth.regions),
             "rows": [int(rows.sum()) for rows in members],
             "true std": [bunch.truth.std(fresh.data[rows]).mean() for rows in members],
             "found std": [np.median(std[rows]) for rows in members],

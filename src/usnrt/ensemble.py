@@ -1,6 +1,6 @@
 """USNRTEnsemble: several trees on different parts of the rows, calibrated as a whole."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import combinations
 from typing import Any, Self
 
@@ -20,27 +20,36 @@ from usnrt.nn.quantiles import POSITIONS, curve_means
 from usnrt.progress import Progress
 from usnrt.recipe import FittedTree, check_parameters, fit_tree
 from usnrt.regressor import USNRTRegressor
+from usnrt.tree.refine import half_widths
 from usnrt.tree.structure import Tree
 
 # Share of the rows that two members hold out, to see how far unbiased members are apart.
 PAIRED = 0.25
-# Of the rows that speak for the whole table when a region says how much of its error members share.
-PRIOR_ROWS = 200.0
+# Variances between members are capped at so many times the variance they state, so that noise-free rows do not
+# dominate what is measured; where it is applied, the same cap holds.
+MAX_DISAGREEMENT = 4.0
+# Levels at which the scores of pairs are compared with those of single members, and how many neighbours are averaged.
+LEVELS = np.linspace(0.05, 0.95, 19)
+SMOOTHED = 5
 
 
 class USNRTEnsemble(CalibratedRegressor):
     r"""An ensemble of trees, each with its own seed and its own held-out rows.
 
-    Every row is held out by one member at least, so every row trains and every row has a score that its member did
-    not learn from: those scores calibrate the ensemble as a whole. The quantiles of the ensemble are the means of its
-    members' quantiles. They err less than a member's do, because a part of each member's error is its own: with v the
-    variance that members state and s² the variance between their centres, scores shrink by the square root of
+    Every row is held out by one member at least, so every row trains and every row has a conformity score that its
+    member did not learn from. The quantile functions of the ensemble are the means of its members'. They err less than
+    a member's do, because a part of each member's error is its own: with v the variance that members state and s² the
+    variance between their means, a row's quantile function is narrowed by the square root of
 
     .. math:: κ + c s² / (M v)
 
-    where c and, region by region, κ are measured on rows that two members hold out: how far two members are apart
-    there, and how much less their mean errs than one. The first part of the variance is ``aleatoric`` (more members
-    would not take it away), the second ``epistemic``, which grows away from the data.
+    and what two members err less than one at each level of the scores is extrapolated to M members. All of it is
+    measured on the quarter of the rows that two members hold out. The coverage of intervals is then approximate; with
+    ``calibration_fraction`` of the estimator, rows that no member learns from calibrate the ensemble as a whole, and
+    the coverage of `predict_interval` is guaranteed in every region.
+
+    ``predict_variance`` divides the variance into ``epistemic``, the disagreement between members and the lack of
+    support (see `predict_support`), and ``aleatoric``, the rest.
 
     Parameters
     ----------
@@ -63,7 +72,7 @@ class USNRTEnsemble(CalibratedRegressor):
     tree_ : Tree
         The regions: those of the first member.
     shared_ : ndarray of shape (n_leaves,)
-        κ of each region: the share of a member's variance that all members have in common.
+        κ, the share of a member's variance that all members have in common; the same in all regions.
     own_factor_ : float
         c, what the variance between members' means is multiplied by.
     calibration_ : Calibration or None
@@ -119,9 +128,12 @@ class USNRTEnsemble(CalibratedRegressor):
             raise TypeError(f"estimator must be a USNRTRegressor or None, however: estimator={self.estimator!r}")
         check_parameters(recipe)
         seeds = np.random.SeedSequence(int(check_random_state(self.random_state).randint(2**31 - 1)))
+        rng = np.random.default_rng(seeds.spawn(1)[0])
+        fraction = recipe.calibration_fraction if recipe.calibration is not None else 0.0
+        table, set_aside = self._set_aside(table, fraction, rng)
         held_out = np.zeros((self.n_members, table.n_rows), dtype=bool)
         if recipe.holdout == "tree" and table.n_rows >= 4 * self.n_members:
-            held_out = draw_folds(table.n_rows, self.n_members, np.random.default_rng(seeds.spawn(1)[0]))
+            held_out = draw_folds(table.n_rows, self.n_members, rng)
         # Members side by side; what threads are left over go into each of them.
         n_jobs = effective_n_jobs(self.n_jobs)
         n_threads = max(1, n_jobs // self.n_members)
@@ -133,15 +145,24 @@ class USNRTEnsemble(CalibratedRegressor):
             for held, seed in zip(held_out, seeds.spawn(self.n_members))
         )  # fmt: skip
         self.members_ = [member.model for member in fitted]
-        self.calibration_ = None
+        self.calibration_, self.own_mean_ = None, True
         self.shared_, self.own_factor_ = np.ones(self.tree_.n_leaves), 1.0
         self._fit_support(
             table, np.flatnonzero(held_out.any(axis=0)), self._held_out_curves(held_out), recipe.holdout == "tree"
         )
         self.tree_.residual_mean *= self.target_std_
         self.tree_.residual_std *= self.target_std_
-        if recipe.calibration is not None and held_out.any():
-            self._calibrate_by_folds(table, held_out, fitted, recipe.calibration)
+        if recipe.calibration is None:
+            return
+        by_folds = self._scores_by_folds(table, held_out, fitted) if held_out.any() else None
+        if set_aside is not None:
+            self._calibrate_on(set_aside, recipe.calibration)
+        elif by_folds is not None:
+            rows, scores = by_folds
+            leaf = self.tree_.leaf_of(table.raw[rows])
+            self.calibration_ = Calibration.from_scores(
+                scores, leaf, table.weight[rows], self.tree_, recipe.calibration
+            )
 
     def _held_out_curves(self, held_out: NDArray[np.bool_]) -> Any:
         """Quantile functions for changed contents of rows, by the first member that held each of them out."""
@@ -156,35 +177,37 @@ class USNRTEnsemble(CalibratedRegressor):
 
         return curve_of
 
-    def _calibrate_by_folds(
-        self, table: TrainingTable, held_out: NDArray[np.bool_], fitted: list[FittedTree], by: str
-    ) -> None:
-        """Learn from the errors of rows that a member, or two, did not learn from."""
+    def _scores_by_folds(
+        self, table: TrainingTable, held_out: NDArray[np.bool_], fitted: list[FittedTree]
+    ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Rows and the conformity scores that the ensemble is expected to have on new rows like them.
+
+        Sets how much narrower than a member's the ensemble's quantile functions are.
+        """
         scores = np.full(table.n_rows, np.nan)
         for member in reversed(fitted):  # where two members know a score, that of the first is taken
             scores[member.held_rows] = member.scores
         known = np.flatnonzero(np.isfinite(scores))
-        leaf = self.tree_.leaf_of(table.raw)
         pairs = self._pairs(table, held_out)
-        if len(pairs.rows):
-            apart = _apart(pairs, leaf, table.weight, self.tree_.n_leaves)
-            own = _own_error(pairs, table, scores)
-            self.own_factor_ = own / max(float(np.average(pairs.apart, weights=table.weight[pairs.rows])), 1e-12)
-            self.shared_ = np.clip(1.0 - self.own_factor_ * apart, 0.05, 1.0)
-        self.calibration_ = Calibration.from_scores(scores[known], leaf[known], table.weight[known], self.tree_, by)
+        if len(pairs.rows) == 0:
+            return known, scores[known]
+        own = own_error_share(pairs)
+        self.own_factor_ = own / max(float(np.average(pairs.disagreement, weights=pairs.weight)), 1e-12)
+        self.shared_ = np.full(self.tree_.n_leaves, max(1.0 - own, 0.05))
+        return known, scores[known] * level_factors(pairs, scores[known], own, self.n_members)
 
     def _pairs(self, table: TrainingTable, held_out: NDArray[np.bool_]) -> "Pairs":
-        """Quantiles of the two members that both do not know a row."""
-        found: list[tuple[NDArray[np.intp], Any]] = []
+        """What the two members that both do not know a row predict for it, and how they and their mean err."""
+        found: list[Pairs] = []
         twice = held_out.sum(axis=0) == 2
         for first, second in combinations(range(self.n_members), 2):
             rows = np.flatnonzero(twice & held_out[first] & held_out[second])
-            raw, inputs = table.raw[rows], table.inputs[rows]
-            found.append((rows, np.stack([self.members_[m].curves(raw, inputs)[2] for m in (first, second)])))
-        return Pairs(
-            np.concatenate([rows for rows, _ in found]),
-            np.concatenate([curves for _, curves in found], axis=1),
-        )
+            raw, inputs, y = table.raw[rows], table.inputs[rows], table.y[rows]
+            curves = np.stack([self.members_[m].curves(raw, inputs)[2] for m in (first, second)])
+            single = np.stack([scores_of(curve, y) for curve in curves])
+            joint = scores_of(curves.mean(axis=0), y)
+            found.append(Pairs(rows, table.weight[rows], capped_disagreement(curves), single, joint))
+        return Pairs(*(np.concatenate([getattr(pair, name) for pair in found], axis=-1) for name in Pairs.names()))
 
     # -- answers -----------------------------------------------------------------------------------------------
 
@@ -196,19 +219,20 @@ class USNRTEnsemble(CalibratedRegressor):
     def _parts(
         self, raw: NDArray[np.float64]
     ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """Leaf, mean, quantiles of the ensemble, and what remains of a member's variance: shared, and own."""
+        """Leaf, mean, quantile functions of the ensemble, what narrows them, and the disagreement of members."""
         inputs, n_threads = self.inputs_.transform(raw), effective_n_jobs(self.n_jobs)
         answers = [member.curves(raw, inputs, n_threads) for member in self.members_]
         curves = np.stack([curve for _, _, curve in answers])
-        leaf = self.tree_.leaf_of(raw)
-        own = self.own_factor_ * _apart_of(curves) / self.n_members
-        return leaf, np.mean([mean for _, mean, _ in answers], axis=0), curves.mean(axis=0), self.shared_[leaf], own
+        leaf, apart = self.tree_.leaf_of(raw), disagreement(curves)
+        capped = np.minimum(apart, MAX_DISAGREEMENT) if self.own_mean_ else apart
+        share = self.shared_[leaf] + self.own_factor_ * capped / len(self.members_)
+        return leaf, np.mean([mean for _, mean, _ in answers], axis=0), curves.mean(axis=0), share, apart
 
     def _network_curves(
         self, raw: NDArray[np.float64]
     ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        leaf, mean, curve, shared, own = self._parts(raw)
-        return leaf, mean, _shrunk(curve, shared + own), own / shared
+        leaf, mean, curve, share, apart = self._parts(raw)
+        return leaf, mean, _narrowed(curve, share), apart
 
     def _network_moments(self, raw: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Means and variances of members that predict those, shape (n_members, n)."""
@@ -223,71 +247,125 @@ class USNRTEnsemble(CalibratedRegressor):
         predicted = self._predicted(raw)
         dist = self._of_curves(predicted.leaf, predicted.mean, predicted.curve)
         assert predicted.disagreement is not None
-        # The shape of a region may be wider or narrower than the networks said; both parts are stretched alike.
+        # By the law of total variance: within members, and between them, in units of the former; what lack of support
+        # adds is not noise.
         aleatoric = self._within(dist, predicted) / (1.0 + predicted.disagreement)
         return dist.with_parts(aleatoric, dist.var() - aleatoric)
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Rows that two members hold out, and what those two say.
+    """Rows that two members hold out.
 
     Attributes
     ----------
     rows : ndarray of int of shape (n,)
-    curves : ndarray of shape (2, n, n_positions)
+    weight : ndarray of shape (n,)
+    disagreement : ndarray of shape (n,)
+        Variance between the two, see `disagreement`; capped.
+    single : ndarray of shape (2, n)
+        Conformity scores by each of the two.
+    joint : ndarray of shape (n,)
+        Conformity scores by the mean of their quantile functions.
     """
 
     rows: NDArray[np.intp]
-    curves: NDArray[np.float64]
+    weight: NDArray[np.float64]
+    disagreement: NDArray[np.float64]
+    single: NDArray[np.float64]
+    joint: NDArray[np.float64]
 
-    @property
-    def apart(self) -> NDArray[np.float64]:
-        """Variance between members as a share of a member's variance.
-
-        No row may speak for many: noise-free corners must not drown the rest.
-        """
-        return np.minimum(_apart_of(self.curves), 4.0)
-
-
-def _shrunk(curve: NDArray[np.float64], share: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Curves of an ensemble, given the share of a member's variance that remains."""
-    return value_at(curve, POSITIONS, np.sqrt(share)[:, None] * POSITIONS)
+    @classmethod
+    def names(cls) -> list[str]:
+        """Names of the attributes, in order."""
+        return [field.name for field in fields(cls)]
 
 
-def _apart_of(curves: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Variance between the centres of members, shape (n,), in units of the mean variance that they state.
+def disagreement(curves: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Variance between the means of members, in units of the mean variance that they state.
 
     The variance of a member is read from its quantiles one standard deviation either way.
+
+    Parameters
+    ----------
+    curves : ndarray of shape (n_members, n, n_positions)
+
+    Returns
+    -------
+    ndarray of shape (n,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.ensemble import disagreement
+    >>> from usnrt.nn.quantiles import POSITIONS
+    >>> disagreement(np.stack([POSITIONS[None, :], POSITIONS[None, :] + 2.0]))
+    array([2.])
     """
-    high, low = (curves[:, :, int(np.argmin(np.abs(POSITIONS - z)))] for z in (1.0, -1.0))
-    stated = ((high - low) ** 2 / 4.0).mean(axis=0)
+    stated = np.mean([half_widths(curve) ** 2 for curve in curves], axis=0)
     return np.stack([curve_means(curve) for curve in curves]).var(axis=0, ddof=1) / np.maximum(stated, 1e-30)
 
 
-def _apart(pairs: Pairs, leaf: NDArray[np.int64], weight: NDArray[np.float64], n_leaves: int) -> NDArray[np.float64]:
-    """How far members are apart in each region; regions with few rows lean on the whole table."""
-    weight, leaf = weight[pairs.rows], leaf[pairs.rows]
-    everywhere = np.average(pairs.apart, weights=weight)
-    here = np.bincount(leaf, weights=weight, minlength=n_leaves)
-    sums = np.bincount(leaf, weights=weight * pairs.apart, minlength=n_leaves)
-    return (sums + PRIOR_ROWS * everywhere) / (here + PRIOR_ROWS)
+def capped_disagreement(curves: NDArray[np.float64]) -> NDArray[np.float64]:
+    """`disagreement`, at most ``MAX_DISAGREEMENT``."""
+    return np.minimum(disagreement(curves), MAX_DISAGREEMENT)
 
 
-def _own_error(pairs: Pairs, table: TrainingTable, scores: NDArray[np.float64]) -> float:
+def own_error_share(pairs: Pairs) -> float:
     """The share of a member's squared error that is its own, and that the mean of many members would not have.
 
-    If it is rho, the mean of two members errs 1 - rho / 2 times as much as one; the rows that two members hold out
-    show by how much. Large errors are left out of the comparison: they are common to all members, and few.
+    If it is rho, the mean of two members errs 1 - rho / 2 times as much as one, in squares. Large errors are left out
+    of the comparison: they are common to all members, and few.
     """
-    joint = np.abs(scores_of(pairs.curves.mean(axis=0), table.y[pairs.rows]))
-    single = np.abs(scores[pairs.rows])
 
-    def core(values: NDArray[np.float64]) -> float:
-        return float(values[values <= np.quantile(values, 0.9)].mean())
+    def core(scores: NDArray[np.float64]) -> float:
+        size = np.abs(scores).ravel()
+        weight = np.broadcast_to(pairs.weight, scores.shape).ravel()
+        kept = size <= np.quantile(size, 0.9)
+        return float(np.average(size[kept], weights=weight[kept]))
 
-    ratio = core(joint) / max(core(single), 1e-12)
+    ratio = core(pairs.joint) / max(core(pairs.single), 1e-12)
     return float(np.clip(2.0 * (1.0 - ratio**2), 0.0, 0.95))
+
+
+def level_factors(pairs: Pairs, scores: NDArray[np.float64], own: float, n_members: int) -> NDArray[np.float64]:
+    r"""What scores of single members are multiplied by, so that they are distributed as the ensemble's.
+
+    At each level of \|score\|, pairs err r times as much as single members; M members err R times as much, with
+    R² = 1 - 2 (M - 1) / M (1 - r²). What quantile functions are narrowed by on average is taken out again.
+
+    Parameters
+    ----------
+    pairs : Pairs
+    scores : ndarray of shape (n,)
+        Of single members.
+    own : float
+        From `own_error_share`.
+    n_members : int
+
+    Returns
+    -------
+    ndarray of shape (n,)
+    """
+    gain = 2.0 * (n_members - 1) / n_members
+
+    def quantiles(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        size = np.abs(values).ravel()
+        order = np.argsort(size, kind="stable")
+        weight = np.broadcast_to(pairs.weight, values.shape).ravel()[order]
+        return np.interp(LEVELS, (np.cumsum(weight) - 0.5 * weight) / weight.sum(), size[order])
+
+    ratio = quantiles(pairs.joint) / np.maximum(quantiles(pairs.single), 1e-12)
+    padded = np.pad(np.minimum(ratio, 1.2), SMOOTHED // 2, mode="edge")
+    smooth = np.convolve(padded, np.full(SMOOTHED, 1.0 / SMOOTHED), mode="valid")
+    factor = np.sqrt(np.maximum(1.0 - gain * (1.0 - smooth**2), 0.02) / (1.0 - gain * own / 2.0))
+    level = (np.argsort(np.argsort(np.abs(scores), kind="stable"), kind="stable") + 0.5) / len(scores)
+    return np.interp(level, LEVELS, factor)
+
+
+def _narrowed(curve: NDArray[np.float64], share: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Quantile functions of an ensemble, given the share of a member's variance that remains."""
+    return value_at(curve, POSITIONS, np.sqrt(share)[:, None] * POSITIONS)
 
 
 def draw_folds(n_rows: int, n_members: int, rng: np.random.Generator) -> NDArray[np.bool_]:

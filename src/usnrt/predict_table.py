@@ -9,12 +9,12 @@ from usnrt.table import Table
 
 
 def prediction_table(model: Any, X: Any, coverage: float = 0.9) -> Any:
-    """Mean, standard deviation, interval, leaf and support of every row.
+    """Mean, standard deviation, interval, region and support of every row.
 
     Parameters
     ----------
     model : DistributionalRegressor
-        A fitted model. Its ``apply(X)``, if it has one, gives the leaves.
+        A fitted model. Its ``apply(X)``, if it has one, gives the regions.
     X : array-like or data frame of shape (n_rows, n_features)
     coverage : float, default=0.9
         Probability that the interval from ``lower`` to ``upper`` should hold the target.
@@ -22,9 +22,9 @@ def prediction_table(model: Any, X: Any, coverage: float = 0.9) -> Any:
     Returns
     -------
     data frame or Table of n_rows rows
-        Columns ``mean``, ``std``, ``lower``, ``upper``, for models that have leaves ``leaf``, and for models that
-        know their support ``supported``: whether a row resembles the training rows. A pandas,
-        polars or pyarrow input gives the same kind of frame, with the index of a pandas frame kept; anything
+        Columns ``mean``, ``std``, ``lower``, ``upper``, for models with regions ``region``, and for models that know
+        their support ``supported``: whether a row resembles the training rows. A pandas, polars
+        or pyarrow input gives the same kind of frame, with the index of a pandas frame kept; anything
         else gives a `usnrt.table.Table`.
 
     Examples
@@ -49,9 +49,9 @@ def prediction_table(model: Any, X: Any, coverage: float = 0.9) -> Any:
     lower, upper = np.asarray(model.predict_interval(X, float(coverage))).T
     columns = {"mean": dist.mean(), "std": dist.std(), "lower": lower, "upper": upper}
     if hasattr(model, "apply"):
-        leaves = np.asarray(model.apply(X))
-        if leaves.ndim == 1:  # an ensemble has a leaf in each of its trees
-            columns["leaf"] = leaves
+        regions = np.asarray(model.apply(X))
+        if regions.ndim == 1:  # other ensembles have a leaf in each of their trees
+            columns["region"] = regions
     if getattr(model, "support_", None) is not None:
         columns["supported"] = model.predict_support(X)["supported"]
     frame = nw.from_native(X, pass_through=True, eager_only=True)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.base import TrainingTable
+from usnrt.calibration import scores_of
 from usnrt.checks import check_choice, check_flag, check_number, check_running, check_whole
 from usnrt.nn.device import MARGIN, Table
 from usnrt.nn.encoding import PiecewiseLinear
@@ -19,6 +20,7 @@ from usnrt.tree.criteria import CRITERIA
 from usnrt.tree.grow import Growth, grow
 from usnrt.tree.inherit import Inheriting
 from usnrt.tree.model import TreeModel
+from usnrt.tree.refine import Refinement
 from usnrt.tree.schedule import Schedule
 from usnrt.tree.scratch import FromScratch
 from usnrt.tree.spread import QuantileSpread, Spread, VarianceSpread, Workshop
@@ -199,20 +201,29 @@ def fit_tree(
     rows = np.concatenate([pair[0] for pair in scored]) if scored else np.zeros(0, dtype=np.intp)
     scores = np.concatenate([pair[1] for pair in scored]) if scored else np.zeros(0)
     if fitted.says_quantiles:
-        fitted.blend = _blend(fitted, table, rows)
+        scores = _refine(fitted, table, rows)
     return FittedTree(fitted, rows, scores, [node.history for node in grown.nodes])
 
 
-def _blend(model: TreeModel, table: TrainingTable, held: NDArray[np.intp]) -> float:
-    """The share of the quantiles' mean in the mean that makes the squared error of held-out rows smallest.
+def _refine(model: TreeModel, table: TrainingTable, validation: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Let validation rows blend the two means and refine the quantile functions; returns their conformity scores."""
+    y, weight = table.y[validation], table.weight[validation]
+    leaf, mean, curve = model.curves(table.raw[validation], table.inputs[validation])
+    model.blend = _blend(mean, curve_means(curve), y, weight)
+    mean = mean + model.blend * (curve_means(curve) - mean)
+    model.refinement = Refinement.fit(leaf, mean, curve, y, weight, model.tree.n_leaves)
+    return scores_of(model.refinement.apply(leaf, mean, curve), y)
+
+
+def _blend(
+    mean: NDArray[np.float64], other: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray[np.float64]
+) -> float:
+    """The share of another prediction of the mean that makes the squared error of validation rows smallest.
 
     Two networks err differently, so their mean errs less than either; but quantiles know little of far tails.
     """
-    _, mean, curve = model.curves(table.raw[held], table.inputs[held])
-    other, weight = curve_means(curve) - mean, table.weight[held]
-    share = np.average(other * (table.y[held] - mean), weights=weight) / max(
-        np.average(other**2, weights=weight), 1e-12
-    )
+    gap = other - mean
+    share = np.average(gap * (y - mean), weights=weight) / max(np.average(gap**2, weights=weight), 1e-12)
     return float(np.clip(share, 0.0, 1.0))
 
 

@@ -211,13 +211,8 @@ class USNRTRegressor(CalibratedRegressor):
         check_parameters(self)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 0, 7)))
-        target = self.target_mean_ + self.target_std_ * table.y
-        n_set_aside = round(self.calibration_fraction * table.n_rows) if self.calibration is not None else 0
-        set_aside, rest = np.split(rng.permutation(table.n_rows), [n_set_aside])
-        learnt = table
-        if n_set_aside:  # not even the scaling may know of the rows set aside
-            rest = np.sort(rest)
-            learnt = self._scaled_table(np.asfortranarray(table.raw[rest]), target[rest], table.weight[rest])
+        fraction = self.calibration_fraction if self.calibration is not None else 0.0
+        learnt, set_aside = self._set_aside(table, fraction, rng)
         held_out = np.zeros(learnt.n_rows, dtype=bool)
         if self.holdout == "tree" and learnt.n_rows >= 5:
             held_out[rng.permutation(learnt.n_rows)[: round(self.validation_fraction * learnt.n_rows)]] = True
@@ -233,15 +228,15 @@ class USNRTRegressor(CalibratedRegressor):
         self.history_ = fitted.history
         self.min_samples_leaf_ = smallest_leaf(self, learnt)
         self._fit_support(learnt, fitted.held_rows, lambda _, raw: self._network_curves(raw)[2], self.holdout == "tree")
-        self.calibration_ = None
-        if self.calibration is not None:
-            if n_set_aside:
-                leaf, scores = self._scores(table.raw[set_aside], target[set_aside])
-                weight = table.weight[set_aside]
-            else:
-                leaf = self.tree_.leaf_of(learnt.raw[fitted.held_rows])
-                scores, weight = fitted.scores, learnt.weight[fitted.held_rows]
-            self.calibration_ = Calibration.from_scores(scores, leaf, weight, self.tree_, self.calibration)
+        self.calibration_, self.own_mean_ = None, True
+        if self.calibration is None:
+            return
+        if set_aside is not None:
+            self._calibrate_on(set_aside, self.calibration)
+            return
+        rows = fitted.held_rows
+        leaf, weight = self.tree_.leaf_of(learnt.raw[rows]), learnt.weight[rows]
+        self.calibration_ = Calibration.from_scores(fitted.scores, leaf, weight, self.tree_, self.calibration)
 
     # -- answers -----------------------------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from usnrt.distributions.curve import position_of, value_at
 from usnrt.landmarks import Landmarks, evenly
 from usnrt.nn.quantiles import MEDIAN, POSITIONS
+from usnrt.tree.refine import half_widths
 
 # A region's range is extended by this share of it, by this share of the column's standard deviation, and by the
 # distance from the extreme to the tenth most extreme value (heavy tails), whichever is largest.
@@ -44,7 +45,6 @@ BLANK_LEVELS = (0.5, 0.8, 0.9, 0.95)
 # Rows that blank variances are measured on, and bounds on rows times columns to predict.
 MIN_BLANK_ROWS, FEW_BLANK_ROWS, MAX_BLANK_ROWS, MAX_BLANK_CELLS = 20, 200, 1000, 50_000
 BLOCK = 4096  # rows measured at once
-UPPER, LOWER = (int(np.argmin(np.abs(POSITIONS - z))) for z in (1.0, -1.0))
 
 
 @dataclass(frozen=True)
@@ -281,7 +281,7 @@ class Support:
         if len(raw) < MIN_BLANK_ROWS:
             return self
         curve = curve_of(raw)
-        variance = half_width(curve) ** 2
+        variance = half_widths(curve) ** 2
         everywhere = float(np.median(variance))
         typical = [float(np.median(variance[leaf == k])) if (leaf == k).any() else everywhere for k in self.places]
         scores = np.abs(position_of(curve, POSITIONS, y[:, None])[0][:, 0])
@@ -333,7 +333,7 @@ class Support:
         if len(rows) == 0:
             return curve
         result = curve.copy()
-        result[rows] = widened(curve[rows], self.added_variance(half_width(curve), found)[rows])
+        result[rows] = widened(curve[rows], self.added_variance(half_widths(curve), found)[rows])
         return result
 
 
@@ -411,11 +411,6 @@ def needed_variance(curve: NDArray[np.float64], y: NDArray[np.float64], usual: N
         at_score = value_at(curve, POSITIONS, np.copysign(score, off)[:, None])[:, 0] - curve[:, MEDIAN]
         needed = max(needed, float(np.quantile((off**2 - at_score**2) / score**2, level)))
     return needed
-
-
-def half_width(curve: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Half the way of quantile functions from -1 to 1 on the normal scale, shape (n,)."""
-    return (curve[:, UPPER] - curve[:, LOWER]) / 2.0
 
 
 def _std_and_unit(values: NDArray[np.float64]) -> tuple[float, float]:

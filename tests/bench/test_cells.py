@@ -54,7 +54,8 @@ def test_rows_are_enough_for_every_metric(tree_cell):
     assert score(arrays) == meta["metrics"]
     assert arrays["z_quantiles"].shape == (200, len(QUANTILE_LEVELS))
     np.testing.assert_allclose(arrays["z_quantiles"][0, [0, -1]], [-1.645, 1.645], atol=1e-3)
-    assert arrays["leaf"].shape == (200,)
+    assert arrays["leaf"].shape == arrays["inside90"].shape == (200,)
+    assert arrays["inside90"].dtype == bool
 
 
 def test_the_tree_is_described(tree_cell):
@@ -104,7 +105,7 @@ def test_categorical_roots_have_a_curve_but_no_plane():
 def test_models_without_a_tree_have_none():
     meta, arrays = run_cell(Cell("generated-jump-50", "constant-normal", 42))
     assert meta["tree"] is None
-    assert set(arrays) == {"y", "mean", "std", "pit", "logpdf", "crps", "z_quantiles"}
+    assert set(arrays) == {"y", "mean", "std", "pit", "logpdf", "crps", "z_quantiles", "inside90"}
 
 
 def test_nothing_to_draw_gives_nothing(tmp_path):

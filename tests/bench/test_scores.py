@@ -60,6 +60,14 @@ def test_by_hand():
     assert worst_leaf_gap(rows) == pytest.approx(90.0)
 
 
+def test_the_models_own_interval_counts_where_it_was_stored():
+    rows = {"pit": np.array([0.005, 0.5, 0.995]), "leaf": np.array([3, 3, 4])}
+    stored = {**rows, "inside90": np.array([True, True, False])}
+    assert METRICS["coverage90"](stored) == pytest.approx(200 / 3)
+    assert worst_leaf_gap(stored) == pytest.approx(90.0)
+    assert worst_leaf_gap({**stored, "inside90": np.array([True, True, True])}) == pytest.approx(10.0)
+
+
 def test_an_impossible_row_is_infinitely_bad():
     rows = {"logpdf": np.array([0.0, -np.inf])}
     assert METRICS["nll"](rows) == np.inf

@@ -51,13 +51,13 @@ def test_predict_writes_the_columns_it_promises(fitted, tmp_path, usnrt):
     assert (run.returncode, run.stdout) == (0, "")
     assert run.stderr == f"usnrt: wrote {tmp_path / 'out.csv'}, 300 rows\n"
     out = pa_csv.read_csv(tmp_path / "out.csv")
-    assert out.column_names == ["mean", "std", "lower", "upper", "leaf", "supported"]
+    assert out.column_names == ["mean", "std", "lower", "upper", "region", "supported"]
     model = load(folder / "model.usnrt")
     features = pa_csv.read_csv(folder / "test.csv").drop_columns(["id", "price"])
     mean, std = model.predict(features, return_std=True)
     assert out["mean"].to_numpy().tolist() == mean.tolist()  # to the last bit, through text
     assert out["std"].to_numpy().tolist() == std.tolist()
-    assert out["leaf"].to_numpy().tolist() == model.apply(features).tolist()
+    assert out["region"].to_numpy().tolist() == model.apply(features).tolist()
 
 
 @pytest.mark.parametrize("name", ["out.parquet", "out.tsv", "out.csv.gz", "out.csv.zst"])
@@ -71,7 +71,7 @@ def test_predict_writes_every_format(fitted, tmp_path, name, inside):
         with pa.input_stream(str(tmp_path / name), compression="detect") as stream:
             delimiter = "\t" if ".tsv" in name else ","
             out = pa_csv.read_csv(stream, parse_options=pa_csv.ParseOptions(delimiter=delimiter))
-    assert out.column_names == ["id", "mean", "std", "lower", "upper", "leaf", "supported"]
+    assert out.column_names == ["id", "mean", "std", "lower", "upper", "region", "supported"]
     assert out["id"].to_pylist() == [f"h{i}" for i in range(300)]
 
 
@@ -91,7 +91,7 @@ def test_predict_gives_notice_of_rows_that_do_not_resemble_the_training_rows(fit
 def test_predict_to_the_terminal_and_as_json(fitted, inside):
     folder, _ = fitted
     run = inside("predict", "model.usnrt", "test.csv", cwd=folder)
-    assert run.stdout.splitlines()[0] == '"mean","std","lower","upper","leaf","supported"'
+    assert run.stdout.splitlines()[0] == '"mean","std","lower","upper","region","supported"'
     assert len(run.stdout.splitlines()) == 301
     rows = json.loads(inside("predict", "model.usnrt", "test.csv", "--json", "--coverage", "0.5", cwd=folder).stdout)
     assert len(rows) == 300
@@ -149,12 +149,12 @@ def test_explain(fitted, usnrt, inside):
     result = json.loads(usnrt("explain", "model.usnrt", "--json", cwd=folder).stdout)
     assert result["target"] == "price"
     worst, *_, best = result["regions"]
-    assert worst["region"].startswith("district = old town")
-    assert worst["residual std"] > 2 * best["residual std"]
+    assert worst["rule"].startswith("district = old town")
+    assert worst["residual_std"] > 2 * best["residual_std"]
     assert sum(region["rows"] for region in result["regions"]) == 810
     shown = inside("explain", "model.usnrt", cwd=folder)
-    assert "Regions, the least sure first" in shown.stdout
-    assert "times as wide as the last one's." in shown.stdout
+    assert "Regions, the least certain first" in shown.stdout
+    assert "times as widely in the least certain region as in the most certain." in shown.stdout
 
 
 def test_info(fitted, usnrt, inside):
@@ -184,7 +184,7 @@ def test_export(fitted, tmp_path, inside):
     run = inside("export", "model.usnrt", "--dot", tmp_path / "t.dot", "--text", tmp_path / "t.txt", cwd=folder)
     assert run.stdout == f"wrote {tmp_path / 't.dot'}\nwrote {tmp_path / 't.txt'}\n"
     assert (tmp_path / "t.dot").read_text().startswith("digraph tree {")
-    assert "leaf 0" in (tmp_path / "t.txt").read_text()
+    assert "region 1: " in (tmp_path / "t.txt").read_text()
 
 
 def test_version_help_and_completion(usnrt):

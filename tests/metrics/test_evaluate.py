@@ -138,6 +138,35 @@ def test_models_pipelines_and_searches():
         metrics.evaluate(LinearRegression(), X, Y)
 
 
+class Wide(Line):
+    """A line with intervals of its own, infinite where the first feature is above 2."""
+
+    def predict_interval(self, X, coverage):
+        half = np.where(X[:, 0] > 2, np.inf, 7.0)
+        return np.stack([self.predict(X) - half, self.predict(X) + half], axis=1)
+
+
+def test_a_model_is_judged_by_its_own_intervals():
+    model, calm = Wide().fit(X, Y), X[:, 0] <= 2
+    table = metrics.evaluate(model, X[calm], Y[calm])
+    values = dict(zip(table["metric"], table["value"]))
+    inside = np.abs(Y - model.predict(X))[calm] <= 7.0
+    assert values["coverage_90"] == inside.mean()
+    assert values["width_90"] == pytest.approx(14.0)
+    assert "infinite_90" not in values
+    assert metrics.get_scorer("neg_interval_score")(model, X[calm], Y[calm]) == -values["interval_score"]
+    given = metrics.evaluate(model.predict_dist(X[calm]), y=Y[calm], interval=model.predict_interval(X[calm], 0.9))
+    np.testing.assert_array_equal(given["value"], table["value"])
+    with pytest.warns(UserWarning, match=r"^the 80 % interval is infinite for \d+ % of the rows: such an"):
+        table = metrics.evaluate(model, X, Y, coverage=0.8, groups=~calm, bootstrap=20, random_state=0)
+    rows = {row["metric"]: row for row in table.rows()}
+    assert rows["infinite_80"]["value"] == np.mean(~calm) > 0
+    assert rows["width_80"]["value"] == np.inf
+    assert rows["infinite_80"]["worst_group"]
+    with pytest.raises(ValueError, match=r"interval must have shape \(n, 2\) for y_true of shape \(n,\)"):
+        metrics.evaluate(DIST, y=Y, interval=[[0.0, 1.0]])
+
+
 @pytest.mark.parametrize("name", metrics.get_scorer_names())
 def test_scorers_are_minus_the_losses(name):
     model = Line().fit(X, Y)

@@ -129,6 +129,7 @@ def test_infinite_intervals_can_be_drawn():
     interval[3] = [-np.inf, np.inf]
     display = IntervalDisplay(Y.to_numpy(), MEAN, interval, 0.9).plot()
     assert np.isfinite(display.ax_.get_ylim()).all()
+    assert display.ax_.get_title().endswith("of 400 rows; 1 % are infinite")
 
 
 @pytest.mark.parametrize(

@@ -95,8 +95,8 @@ def test_leaves_say_rule_rows_and_std_and_splits_say_question_and_t():
         "load <= 2.5 or missing\nT = -7.0",
         "yes",
         "no",
-        "load <= 2.5 or missing\n3,000 rows (75.0 %), std 1",
-        "load > 2.5\n1,000 rows (25.0 %), std 4",
+        "region 1: load <= 2.5 or missing\n3,000 rows (75.0 %), std 1",
+        "region 2: load > 2.5\n1,000 rows (25.0 %), std 4",
     ]
     bar = ax.figure.axes[1]
     assert [label.get_text() for label in bar.get_yticklabels()] == ["1", "2", "4"]

@@ -265,7 +265,7 @@ def test_bad_root_splits(call, message):
 def test_a_tree_without_a_split_has_no_root_split():
     model = fitted()
     model.tree_.feature = np.array([-1])
-    with pytest.raises(ValueError, match="estimator must have split its root, however: its tree has a single leaf"):
+    with pytest.raises(ValueError, match="estimator must have split its root, got a tree of a single region"):
         RootPartitionDisplay.from_estimator(model, X, RESIDUALS)
 
 
@@ -283,7 +283,7 @@ def test_leaf_stds():
 def test_leaf_stds_of_estimators():
     relative = LeafStdDisplay.from_estimators({"a": fitted(), "b": fitted()})
     np.testing.assert_allclose(relative.points_[1].get_offsets()[:, 1], [0.5, 1.25, 2.0])
-    assert relative.ax_.get_ylabel() == "residual std of the leaf / of all rows"
+    assert relative.ax_.get_ylabel() == "residual std of the region / of all rows"
     sizes = relative.points_[0].get_sizes()
     assert sizes[0] > sizes[1] == sizes[2]
     plain = LeafStdDisplay.from_estimators({"a": fitted()}, relative=False)

@@ -96,7 +96,13 @@ def test_clicking_a_region_shows_its_details(opened):
         assert current == {region}
         assert browser.current_url.endswith(f"#region-{region}")
     text = css(browser, f"#region-{region}")[0].text
-    for words in ("Training rows", "Stated std", "Actual error (RMSE)", "90 % intervals", "Examples, from its surest"):
+    for words in (
+        "Training rows",
+        "Mean predicted std",
+        "Actual error (RMSE)",
+        "90 % intervals",
+        "Examples, from its surest",
+    ):
         assert words in text
 
 

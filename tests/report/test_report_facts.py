@@ -16,7 +16,7 @@ from usnrt.report import write_report
 from usnrt.report._facts import LEVELS, cell_text, gather
 from usnrt.report._numbers import number, percent, wilson
 from usnrt.report._svg import nice_ticks
-from usnrt.report._words import verdict
+from usnrt.report._words import level_sentence, measure_rows, verdict
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,8 @@ def test_calibration_counts_the_models_own_intervals(facts, model, houses):
 def test_regions_share_out_all_rows(facts):
     assert sum(region.rows for region in facts.regions) == 600
     assert sum(region.train_share for region in facts.regions) == pytest.approx(1)
-    assert [region.std for region in facts.regions] == sorted((r.std for r in facts.regions), reverse=True)
+    stds = [region.residual_std for region in facts.regions]
+    assert stds == sorted(stds, reverse=True)
     assert facts.regions[0].rule == "district = old town and age > 60.5"
     assert all(len(region.examples) == 4 for region in facts.regions)
 
@@ -107,7 +108,52 @@ def test_a_region_that_is_wrong_is_named(facts):
     region = facts.regions[0]
     wrong = replace(region, calibration=replace(region.calibration, n=100, inside=0.6, low=0.5, high=0.7))
     said = verdict(replace(facts, regions=[wrong, *facts.regions[1:]]))
-    assert f"In region {region.leaf} ({region.rule}) they hold 60\u00a0%." in said["rest"]
+    assert f"In region {region.region} ({region.rule}) they hold 60\u00a0%." in said["rest"]
+
+
+def test_infinite_intervals_are_not_praised(model, houses):
+    facts = gather(model, *houses(600, 3), 0.999)
+    assert facts.calibration.infinite == 1.0
+    said = verdict(facts)
+    assert (said["head"], said["kind"]) == (
+        "The 99.9\u00a0% intervals are infinite for 100\u00a0% of the rows.",
+        "warn",
+    )
+    assert re.search(r"in 5 of 5 regions, which have \d+ to \d+ calibration rows; 1,999 are needed\.", said["rest"])
+    assert "Where they are finite" not in said["rest"]
+    row = next(row for row in measure_rows(facts) if row["name"].startswith("inside"))
+    assert row["meaning"] == "rows inside, but 100 % have an infinite interval"
+
+
+def test_where_some_intervals_are_finite_these_are_judged(model, houses):
+    X, y = houses(600, 3)
+    few = [len(scores) for scores in model.calibration_.scores]
+    coverage = 1 - 2 / (np.median(few) + 1.5)  # too much for half of the regions
+    facts = gather(model, X, y, coverage)
+    finite = np.isfinite(facts.lower)
+    assert 0 < finite.mean() < 1
+    assert facts.calibration.infinite == pytest.approx(1 - finite.mean())
+    inside = ((facts.lower <= y) & (y <= facts.upper))[finite].mean()
+    assert facts.calibration.finite_inside == pytest.approx(inside)
+    said = verdict(facts)
+    assert f"Where they are finite, they held the truth in {percent(inside)} of {finite.sum()} rows." in said["rest"]
+    endless = [region for region in facts.regions if region.calibration.infinite]
+    assert 0 < len(endless) < 5
+    assert f"In region {endless[0].region} " not in said["rest"]
+
+
+def test_the_slider_does_not_praise_infinite_intervals_either(model, houses):
+    facts = gather(model, *houses(600, 3), 0.9)
+    place = len(LEVELS) - 1
+    if facts.calibration.infinite_at[place]:
+        assert level_sentence(facts, place).startswith("99\u00a0% intervals are infinite for ")
+    assert "held the truth in" in level_sentence(facts, 0)
+
+
+def test_training_rows_are_not_praised(facts):
+    said = verdict(replace(facts, training=0.97))
+    assert said["kind"] == "warn"
+    assert said["head"].startswith("These are training rows (97 % of them)")
 
 
 def test_a_model_no_better_than_the_average_is_called_so(facts):
@@ -159,9 +205,8 @@ def test_names_and_values_cannot_break_out_of_the_page(houses, tmp_path):
 def test_a_model_without_regions_has_a_page_without_them(houses, tmp_path):
     from usnrt.baselines import ExtraTreesVarianceRegressor
 
-    X, y = houses(80, 0)
-    model = ExtraTreesVarianceRegressor(n_estimators=5, random_state=0).fit(X, y)
-    text = write_report(model, X, y, tmp_path / "r.html").read_text()
+    model = ExtraTreesVarianceRegressor(n_estimators=5, random_state=0).fit(*houses(80, 0))
+    text = write_report(model, *houses(80, 1), tmp_path / "r.html").read_text()
     assert "Where is it unsure?" not in text
     assert "How sure is the model about the target?" in text
 
@@ -180,7 +225,7 @@ def test_arrays_without_names(tmp_path):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(80, 12)), rng.normal(size=80)
     model = ExtraTreesVarianceRegressor(n_estimators=5, random_state=0).fit(X, y)
-    text = write_report(model, X, y, tmp_path / "r.html").read_text()
+    text = write_report(model, X[::-1], y, tmp_path / "r.html").read_text()
     assert "Of 12 features the 8 that drive the uncertainty most are shown." in text
 
 

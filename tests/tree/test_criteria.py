@@ -107,7 +107,7 @@ def test_a_criterion_of_ones_own():
         def prepare(self, residuals, target, weight):
             return weight
 
-        def category_values(self, node, group, n_groups):
+        def category_values(self, node, group, n_groups, pseudo_count=0.0):
             return np.arange(n_groups, dtype=float)
 
         def best_cut(self, node, column, min_weight):

@@ -31,7 +31,7 @@ def make_model(columns, splits, stds=None):
 
 
 def regions(model):
-    return rules_table(model.tree_, model.columns_)["region"].tolist()
+    return rules_table(model.tree_, model.columns_)["rule"].tolist()
 
 
 def test_conditions_on_one_feature_are_merged():
@@ -87,23 +87,23 @@ def test_close_bounds_stay_apart():
     assert regions(model) == ["x <= 0.123", "0.1234 < x <= 0.1235", "x > 0.123"]
 
 
-def test_the_table_has_one_row_a_leaf():
+def test_the_table_has_one_row_per_region():
     model = make_model([column("x"), column("y")], {0: (0, 1.0, True), 2: (1, 2.0, True)})
     table = rules_table(model.tree_, model.columns_)
     assert table.columns == [
-        "leaf", "region", "rows", "share", "residual_std", "statistic", "log10_p", "statistics", "log10_ps",
+        "region", "rule", "rows", "share", "residual_std", "statistic", "log10_p", "statistics", "log10_ps",
     ]  # fmt: skip
     assert table.rows() == [
         {
-            "leaf": 0, "region": "x <= 1", "rows": 32.0, "share": 0.5, "residual_std": 2.0,
+            "region": 1, "rule": "x <= 1", "rows": 32, "share": 0.5, "residual_std": 2.0,
             "statistic": 3.0, "log10_p": -4.0, "statistics": "3.00", "log10_ps": "-4.0",
         },
         {
-            "leaf": 1, "region": "x > 1 and y <= 2", "rows": 16.0, "share": 0.25, "residual_std": 4.0,
+            "region": 3, "rule": "x > 1 and y <= 2", "rows": 16, "share": 0.25, "residual_std": 4.0,
             "statistic": 2.0, "log10_p": -3.0, "statistics": "3.00, 2.00", "log10_ps": "-4.0, -3.0",
         },
         {
-            "leaf": 2, "region": "x > 1 and y > 2", "rows": 16.0, "share": 0.25, "residual_std": 5.0,
+            "region": 4, "rule": "x > 1 and y > 2", "rows": 16, "share": 0.25, "residual_std": 5.0,
             "statistic": 2.0, "log10_p": -3.0, "statistics": "3.00, 2.00", "log10_ps": "-4.0, -3.0",
         },
     ]  # fmt: skip
@@ -112,10 +112,10 @@ def test_the_table_has_one_row_a_leaf():
 def test_a_tree_of_one_leaf():
     model = make_model([column("x")], {})
     table = rules_table(model.tree_, model.columns_)
-    assert table["region"].tolist() == ["all rows"]
+    assert table["rule"].tolist() == ["all rows"]
     assert np.isnan(table["statistic"][0])
     assert table["statistics"].tolist() == [""]
-    assert export_text(model) == "all rows: 64 rows, residual std 1\nleaf 0: 64 rows (100.0 %), residual std 1"
+    assert export_text(model) == "all rows: 64 rows, residual std 1\nregion 0: 64 rows (100.0 %), residual std 1"
 
 
 def test_text_of_nodes_and_splits():
@@ -135,11 +135,11 @@ def test_export_text():
             "all rows: 64 rows, residual std 1",
             "|-- x <= 1   [T = 3.00, log10 p = -4.0]",
             "|   |-- c = q   [T = 2.00, log10 p = -3.0]",
-            "|   |   leaf 0: 16 rows (25.0 %), residual std 4",
+            "|   |   region 2: 16 rows (25.0 %), residual std 4",
             "|   |-- c = p",
-            "|   |   leaf 1: 16 rows (25.0 %), residual std 5",
+            "|   |   region 3: 16 rows (25.0 %), residual std 5",
             "|-- x > 1",
-            "|   leaf 2: 32 rows (50.0 %), residual std 3",
+            "|   region 4: 32 rows (50.0 %), residual std 3",
         ]
     )
 
@@ -153,8 +153,8 @@ def test_export_graphviz():
         '  0 [label="x <= 1\\nT = 3.00, log10 p = -4.0\\n64 rows (100.0 %), residual std 2", fillcolor="#b2cce0"];',
         '  0 -> 1 [label="yes"];',
         '  0 -> 2 [label="no"];',
-        '  1 [label="leaf 0\\n32 rows (50.0 %), residual std 1", fillcolor="#f2f7fb"];',
-        '  2 [label="leaf 1\\n32 rows (50.0 %), residual std 4", fillcolor="#72a1c6"];',
+        '  1 [label="region 1\\n32 rows (50.0 %), residual std 1", fillcolor="#f2f7fb"];',
+        '  2 [label="region 2\\n32 rows (50.0 %), residual std 4", fillcolor="#72a1c6"];',
         "}",
     ]
 

@@ -9,7 +9,8 @@ from scipy import stats
 
 from usnrt.tree.column import Column
 from usnrt.tree.criteria import BrownForsythe, Cart, Levene
-from usnrt.tree.split import Split, _subsets, best_split
+from usnrt.tree.levels import subsets
+from usnrt.tree.split import Split, best_split
 
 SEARCHES = ("levene", "brown-forsythe", "cart")
 # Multiples of 1/8: sums of them are exact, so ties and zero spreads are what they are.
@@ -74,7 +75,7 @@ def test_best_split_equals_brute_force_over_all_subsets_of_categories(node, min_
 
 @pytest.mark.parametrize("criterion", SEARCHES)
 @pytest.mark.parametrize("any_missing", [False, True])
-def test_ten_categories_try_all_subsets(criterion, any_missing):
+def test_ten_categories_try_allsubsets(criterion, any_missing):
     rng = np.random.default_rng(5)
     codes = rng.integers(0, 10, size=120).astype(float)
     residuals = rng.normal(size=120) * rng.uniform(0.5, 2, size=10)[codes.astype(int)]
@@ -252,9 +253,9 @@ def test_equally_good_features_thresholds_and_subsets_go_to_the_first():
 
 
 def test_subsets_come_in_lexicographic_order_without_mirror_images():
-    assert _subsets(3).tolist() == [0b001, 0b011, 0b101]
-    assert _subsets(4).tolist() == [0b0001, 0b0011, 0b0111, 0b1011, 0b0101, 0b1101, 0b1001]
-    assert len(_subsets(10)) == 511
+    assert subsets(3).tolist() == [0b001, 0b011, 0b101]
+    assert subsets(4).tolist() == [0b0001, 0b0011, 0b0111, 0b1011, 0b0101, 0b1101, 0b1001]
+    assert len(subsets(10)) == 511
 
 
 def test_twice_the_least_leaf_is_enough_and_one_row_less_is_not():
@@ -399,7 +400,7 @@ def test_bad_input_is_named():
     assert str(error.value) == "target must be given for the criterion 'cart', however: target=None"
     with pytest.raises(ValueError) as error:
         best_split(X - [0, 1], np.zeros(4), n_categories=[0, 3])
-    assert str(error.value) == "codes of categories must be in 0..2 or NaN, however: -1..-1"
+    assert str(error.value) == "codes of categories must be in 0..2 or NaN, got -1..-1"
     with pytest.raises(ValueError) as error:
         best_split(X, [0.0, np.nan, np.inf, 1.0])
     assert str(error.value) == "residuals must be finite, however: 2 of 4 entries are not"

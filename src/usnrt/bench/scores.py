@@ -45,16 +45,24 @@ def crps(rows: Rows) -> float:
     return float(100 * np.mean(rows["crps"], dtype=float))
 
 
+def inside90(rows: Rows) -> NDArray[np.bool_]:
+    """Whether the model's 90 % interval held each target, shape (n,).
+
+    Records from before ``inside90`` was stored have the central interval of the distribution instead.
+    """
+    return rows["inside90"] if "inside90" in rows else (rows["pit"] > 0.05) & (rows["pit"] < 0.95)
+
+
 def coverage90(rows: Rows) -> float:
-    """How often the central 90 % interval held the target."""
-    return float(100 * np.mean((rows["pit"] > 0.05) & (rows["pit"] < 0.95)))
+    """How often the 90 % interval held the target."""
+    return float(100 * np.mean(inside90(rows)))
 
 
 def worst_leaf_gap(rows: Rows) -> float:
-    """Largest gap of the 90 % interval's coverage over the leaves of a tree; NaN for models without leaves."""
+    """Largest gap of the 90 % interval's coverage over the regions of a tree; NaN for models without regions."""
     if "leaf" not in rows:
         return float("nan")
-    inside = (rows["pit"] > 0.05) & (rows["pit"] < 0.95)
+    inside = inside90(rows)
     return float(100 * max(abs(inside[rows["leaf"] == leaf].mean() - 0.9) for leaf in np.unique(rows["leaf"])))
 
 
@@ -76,8 +84,8 @@ def score(rows: Rows) -> dict[str, float]:
     Parameters
     ----------
     rows : mapping of str to ndarray of shape (n,)
-        ``y``, ``mean``, ``std``, ``pit`` (the predicted probability of a value up to ``y``), ``logpdf``, ``crps``
-        and, for trees, ``leaf``.
+        ``y``, ``mean``, ``std``, ``pit`` (the predicted probability of a value up to ``y``), ``logpdf``, ``crps``,
+        ``inside90`` (whether ``y`` is in the 90 % interval) and, for trees, ``leaf`` (the region).
 
     Examples
     --------

@@ -6,7 +6,16 @@ from typing import Annotated, Any
 import typer
 
 from usnrt.cli._errors import UserError
-from usnrt.cli._output import may_write, notice, print_json, print_measures, print_table, region_table, silent
+from usnrt.cli._output import (
+    may_write,
+    notice,
+    print_json,
+    print_measures,
+    print_table,
+    region_table,
+    results_noticed,
+    silent,
+)
 
 app = typer.Typer(
     name="usnrt",
@@ -94,13 +103,14 @@ def fit(
     save(model, output)
     result = summary(model, X.take(kept), output)
     if len(aside):
-        result["held out"] = evaluation(model, X.take(aside), y[aside])
+        with results_noticed(say):
+            result["held out"] = evaluation(model, X.take(aside), y[aside])
     if as_json:
         print_json(result)
         return
     for line in result["columns"]:
         say(line)
-    print_table(region_table(result["regions"]), title="Regions, the least sure first")
+    print_table(region_table(result["regions"]), title="Regions, the least certain first")
     if len(aside):
         print_measures(result["held out"], title=f"On {len(aside):,} rows kept aside")
     print(f"wrote {output}")
@@ -121,7 +131,7 @@ def predict(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Predict mean, std, lower, upper, leaf and supported (whether it resembles training rows) for every row."""
+    """Predict mean, std, lower, upper, region and supported (whether it resembles training rows) for every row."""
     import sys
 
     import pyarrow as pa
@@ -141,7 +151,8 @@ def predict(
     absent = [name for name in keep or [] if name not in table.column_names]
     if absent:
         raise UserError(f"{data} has no column {absent[0]!r} to keep")
-    predicted = prediction_table(fitted, X, coverage)
+    with results_noticed(say):
+        predicted = prediction_table(fitted, X, coverage)
     if "supported" in predicted.column_names:
         lacking = predicted["supported"].to_pylist().count(False)
         if lacking:
@@ -164,26 +175,31 @@ def evaluate(
     target: Annotated[
         str | None, typer.Option("--target", "-t", help="The column with the truth; default: as in fit.")
     ] = None,
+    coverage: Coverage = 0.9,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Measure a model on a table with known targets."""
     from usnrt.cli._data import judged_data, load_model
 
+    if not 0 < coverage < 1:
+        raise UserError(f"--coverage must be in (0, 1), got {coverage:g}")
+    say = silent if quiet else notice
     fitted = load_model(model)
-    X, y = judged_data(fitted, data, target, silent if quiet else notice)
-    result = {"rows": X.num_rows, **evaluation(fitted, X, y)}
+    X, y = judged_data(fitted, data, target, say)
+    with results_noticed(say):
+        result = {"rows": X.num_rows, **evaluation(fitted, X, y, coverage)}
     if as_json:
         print_json(result)
     else:
         print_measures(result)
 
 
-def evaluation(model: Any, X: Any, y: Any) -> dict[str, Any]:
+def evaluation(model: Any, X: Any, y: Any, coverage: float = 0.9) -> dict[str, Any]:
     """All measures of a model, by name."""
     from usnrt.metrics import evaluate as measure
 
-    table = measure(model, X, y)
+    table = measure(model, X, y, coverage=coverage)
     return dict(zip(table[table.columns[0]].tolist(), table[table.columns[1]].tolist()))
 
 

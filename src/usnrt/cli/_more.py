@@ -8,7 +8,7 @@ import typer
 
 from usnrt.cli._app import Coverage, Data, Force, Json, Model, Quiet, app
 from usnrt.cli._errors import UserError
-from usnrt.cli._output import may_write, notice, print_json, print_table, region_table, silent
+from usnrt.cli._output import may_write, notice, print_json, print_table, region_table, results_noticed, silent
 from usnrt.whole_file import whole_file
 
 
@@ -16,19 +16,19 @@ from usnrt.whole_file import whole_file
 def explain(model: Model, as_json: Json = False) -> None:
     """Show the rules of a model's regions and where it is unsure."""
     from usnrt.cli._data import load_model
-    from usnrt.regions import region_rows
+    from usnrt.regions import ratio_sentence, region_rows, uncertainty_ratio
 
     fitted = load_model(model)
     regions = region_rows(fitted)
     if not regions:
         raise UserError(f"{model} has no regions to explain: it is a {type(fitted).__name__}")
+    ratio = uncertainty_ratio(fitted)
     if as_json:
-        print_json({"target": getattr(fitted, "target_name_", None), "regions": regions})
+        print_json({"target": getattr(fitted, "target_name_", None), "regions": regions, "ratio": ratio})
         return
-    print_table(region_table(regions), title="Regions, the least sure first")
-    spread = [row["residual std"] for row in regions]
-    if len(regions) > 1 and spread[-1] > 0:
-        print(f"The first region's residuals spread {spread[0] / spread[-1]:.3g} times as wide as the last one's.")
+    print_table(region_table(regions), title="Regions, the least certain first")
+    if ratio_sentence(ratio):
+        print(ratio_sentence(ratio))
 
 
 @app.command()
@@ -51,9 +51,11 @@ def report(
         raise UserError(f"--coverage must be in (0, 1), however: {coverage:g}")
     may_write(output, force)
     fitted = load_model(model)
-    X, y = judged_data(fitted, data, target, silent if quiet else notice)
+    say = silent if quiet else notice
+    X, y = judged_data(fitted, data, target, say)
     command = f"usnrt report {model} {data} -o {output}"
-    write_report(fitted, X, y, output, coverage=coverage, source=str(data), command=command)
+    with results_noticed(say):
+        write_report(fitted, X, y, output, coverage=coverage, source=str(data), command=command)
     print(f"wrote {output}")
 
 

@@ -3,7 +3,9 @@
 import json
 import math
 import sys
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,21 @@ def notice(sentence: str) -> None:
 
 def silent(sentence: str) -> None:
     """Say nothing."""
+
+
+@contextmanager
+def results_noticed(say: Callable[[str], None]) -> Iterator[None]:
+    """Say in a sentence, once, what Python users are warned of: what a result is worth."""
+    from usnrt.notices import ResultWarning
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ResultWarning)
+        yield
+    for warning in caught:
+        if not issubclass(warning.category, ResultWarning):  # none of ours
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    for sentence in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, ResultWarning)):
+        say(sentence)
 
 
 def print_json(value: Any) -> None:
@@ -48,8 +65,10 @@ def print_measures(measures: Mapping[str, Any], title: str | None = None) -> Non
 
 
 def region_table(regions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Regions for people: shares in percent."""
-    return [{**region, "share": f"{100 * region['share']:.1f} %"} for region in regions]
+    """Regions for people: what matters most, shares in percent."""
+    names = ("region", "rule", "rows", "share", "residual_std")
+    shown = [{name: region[name] for name in names} for region in regions]
+    return [{**region, "share": f"{100 * region['share']:.1f} %"} for region in shown]
 
 
 def text_of(value: Any) -> str:

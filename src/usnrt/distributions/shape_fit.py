@@ -180,7 +180,8 @@ def _choose_bandwidth(u: Floats, share: Floats, own: Floats, silverman: float) -
 def _kernel(at: Floats, points: Floats, share: Floats, width: Floats) -> Floats:
     z = (at[:, None] - points) / width
     with np.errstate(under="ignore"):
-        return np.exp(-0.5 * z * z) @ (share / (width * SQRT_2PI))
+        # Not a matrix product: BLAS rounds differently with another number of threads.
+        return (np.exp(-0.5 * z * z) * (share / (width * SQRT_2PI))).sum(axis=1)
 
 
 def _add_atoms(knots: Floats, density: Floats, atoms: Floats, atom_mass: Floats, width: float) -> tuple[Floats, Floats]:

@@ -1,5 +1,6 @@
 """All metrics of a model or a distribution as one table, with error bars and worst groups when asked."""
 
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,7 +12,16 @@ from usnrt.distributions.base import Floats, as_generator
 from usnrt.metrics.calibration import TCE_COVERAGES, comparison_levels, share_below
 from usnrt.metrics.forecast import Forecast, PointForecast, as_forecast, check_truth
 from usnrt.metrics.groups import check_groups
-from usnrt.metrics.scores import central_interval, interval_score_of_rows, pinball_of_rows
+from usnrt.metrics.judged import (
+    infinite_sentence,
+    interval_of,
+    is_infinite,
+    resolve,
+    training_sentence,
+    training_share,
+)
+from usnrt.metrics.scores import central_interval, check_interval, interval_score_of_rows, pinball_of_rows
+from usnrt.notices import InfiniteIntervalWarning, TrainingRowsWarning
 from usnrt.table import Table
 
 # A metric that can be computed again for other weights of the rows: of a bootstrap draw, of one group.
@@ -27,12 +37,17 @@ def evaluate(
     *,
     groups: ArrayLike | None = None,
     coverage: float = 0.9,
+    interval: ArrayLike | None = None,
     bootstrap: int = 0,
     confidence: float = 0.95,
     random_state: int | np.random.Generator | np.random.RandomState | None = None,
     percent: bool = False,
 ) -> Table:
     """All metrics of a fitted model or of a predictive distribution.
+
+    A model is judged by what it predicts: coverage, width and interval score are those of its ``predict_interval``, all
+    other metrics those of its distribution. Two things warn: rows that the model was trained on (if they are more than
+    half), and intervals that are infinite.
 
     Parameters
     ----------
@@ -47,6 +62,8 @@ def evaluate(
         Labels of the rows; adds the worst group of each metric.
     coverage : float, default=0.9
         Of the interval behind interval_score, coverage and width.
+    interval : array-like of shape (n, 2), default=None
+        The intervals of that coverage, if they are not to be the model's own or the distribution's.
     bootstrap : int, default=0
         Number of draws of the rows, with replacement, for the error bars; 0 for none.
     confidence : float, default=0.95
@@ -61,7 +78,8 @@ def evaluate(
     Table
         Columns metric and value; with ``bootstrap`` also lower, upper and std_error; with ``groups`` also
         worst_group and worst_value. Only ``r2`` is better when larger; ``coverage`` should equal its nominal value,
-        ``sharpness`` and ``width`` should be small among the calibrated.
+        ``sharpness`` and ``width`` should be small among the calibrated. If intervals are infinite, a last row
+        ``infinite`` has the share of rows that have such.
 
     Examples
     --------
@@ -90,10 +108,9 @@ def evaluate(
         raise ValueError(f"confidence must be in (0, 1), however: confidence={confidence}")
     if not 0 < coverage < 1:
         raise ValueError(f"coverage must be in (0, 1), however: coverage={coverage}")
-    forecast = as_forecast(_forecast_of(model_or_dist, X))
-    truth = check_truth(y, forecast)
+    forecast, truth, ends = _judged(model_or_dist, X, y, coverage, interval)
     group_names, group = (None, None) if groups is None else check_groups(groups, truth.size)
-    metrics = dict(_metrics(truth, forecast, coverage))
+    metrics = dict(_metrics(truth, forecast, coverage, ends))
     factor = 100.0 if percent else 1.0
     ones = np.ones(truth.size)
     values = np.array([metric(ones) for metric in metrics.values()])
@@ -115,27 +132,31 @@ def evaluate(
     return Table(columns)
 
 
-def distribution_of(model: Any, X: Any) -> Distribution:
-    """The predictive distribution of a fitted model, also of one at the end of a pipeline or inside a search."""
-    if hasattr(model, "predict_dist"):
-        return model.predict_dist(X)
-    if hasattr(model, "best_estimator_"):
-        return distribution_of(model.best_estimator_, X)
-    steps = getattr(model, "steps", None)
-    if steps and hasattr(steps[-1][1], "predict_dist"):
-        return steps[-1][1].predict_dist(model[:-1].transform(X) if len(steps) > 1 else X)
-    raise TypeError(
-        f"model must be a Distribution or an estimator with predict_dist, however: it is a {type(model).__name__}"
-    )
-
-
-def _forecast_of(model_or_dist: Any, X: Any) -> Distribution | Forecast:
+def _judged(
+    model_or_dist: Any, X: Any, y: ArrayLike, coverage: float, interval: ArrayLike | None
+) -> tuple[Forecast, Floats, Floats | None]:
+    """The forecast, the truth, and the intervals if they are not those of the forecast."""
     if isinstance(model_or_dist, Distribution | Forecast):
-        return model_or_dist
-    return distribution_of(model_or_dist, X)
+        forecast = as_forecast(model_or_dist)
+        truth = check_truth(y, forecast)
+        return forecast, truth, None if interval is None else check_interval(interval, truth)
+    model, X = resolve(model_or_dist, X)
+    forecast = as_forecast(model.predict_dist(X))
+    truth = check_truth(y, forecast)
+    ends = interval_of(model, X, coverage) if interval is None else check_interval(interval, truth)
+    _warn(model, X, truth, ends, coverage)
+    return forecast, truth, ends
 
 
-def _metrics(y: Floats, f: Forecast, coverage: float) -> Iterator[tuple[str, Metric]]:
+def _warn(model: Any, X: Any, y: Floats, ends: Floats, coverage: float) -> None:
+    seen, infinite = training_sentence(training_share(model, X, y)), infinite_sentence(model, ends, coverage)
+    if seen:
+        warnings.warn(seen, TrainingRowsWarning, stacklevel=4)
+    if infinite:
+        warnings.warn(infinite, InfiniteIntervalWarning, stacklevel=4)
+
+
+def _metrics(y: Floats, f: Forecast, coverage: float, ends: Floats | None = None) -> Iterator[tuple[str, Metric]]:
     """The metrics that this forecast can give; each reuses the numbers of the rows, computed here once."""
     if f.own_levels is None:
         error = y - f.mean()
@@ -156,11 +177,15 @@ def _metrics(y: Floats, f: Forecast, coverage: float) -> Iterator[tuple[str, Met
         yield "tce", lambda w: float(np.abs(w @ inside / w.sum() - tails).mean())
     if f.own_levels is None:
         yield "sharpness", _mean_of(f.std())
-    if f.covers(coverage):
+    if ends is None and f.covers(coverage):
         ends = central_interval(f, coverage)
+    if ends is not None:
+        infinite = is_infinite(ends)
         yield f"coverage_{100 * coverage:g}", _mean_of(((ends[:, 0] <= y) & (y <= ends[:, 1])).astype(float))
         yield f"width_{100 * coverage:g}", _mean_of(ends[:, 1] - ends[:, 0])
         yield "interval_score", _mean_of(interval_score_of_rows(y, ends, coverage))
+        if infinite.any():
+            yield f"infinite_{100 * coverage:g}", _mean_of(infinite.astype(float))
 
 
 def _mean(rows: Floats, weights: Floats) -> float:

@@ -8,12 +8,17 @@ from numpy.typing import ArrayLike, NDArray
 from usnrt.distributions.base import Floats
 from usnrt.metrics.calibration import ECE_LEVELS, TCE_COVERAGES, comparison_levels, share_below
 from usnrt.metrics.forecast import Forecast, Given, as_forecast, check_truth
-from usnrt.metrics.scores import AnyForecast, central_interval
+from usnrt.metrics.scores import AnyForecast, central_interval, check_interval
 from usnrt.table import Table
 
 
 def calibration_by_group(
-    y_true: ArrayLike, forecast: AnyForecast = None, groups: ArrayLike = (), **given: Unpack[Given]
+    y_true: ArrayLike,
+    forecast: AnyForecast = None,
+    groups: ArrayLike = (),
+    *,
+    interval: ArrayLike | None = None,
+    **given: Unpack[Given],
 ) -> Table:
     """Calibration of each group of rows, the worst group first.
 
@@ -26,8 +31,11 @@ def calibration_by_group(
     forecast : Distribution or None
         Or the keywords of :func:`usnrt.metrics.as_forecast`, but not a mean alone.
     groups : array-like of shape (n,)
-        A label for each row: the leaf (``model.apply(X)``), a category, or the bin of a feature
+        A label for each row: the region (``model.apply(X)``), a category, or the bin of a feature
         (:func:`quantile_bins`).
+    interval : array-like of shape (n, 2), default=None
+        The 90 % intervals behind coverage_90 and width_90, e.g. ``model.predict_interval(X, 0.9)``, which a calibrated
+        model does not take from its distribution; by default those of the forecast.
 
     Returns
     -------
@@ -54,10 +62,13 @@ def calibration_by_group(
     rows = np.bincount(group)
     columns: dict[str, NDArray] = {"group": names, "rows": rows, **_ece_of_groups(y, f, group, rows)}
     tails = np.array(TCE_COVERAGES)
+    ends = None if interval is None else check_interval(interval, y)
     if f.covers(0.9):
-        inside, ends = f.inside(y, tails), central_interval(f, 0.9)
+        inside = f.inside(y, tails)
         shares = np.column_stack([np.bincount(group, inside[:, k]) for k in range(tails.size)]) / rows[:, None]
         columns["tce"] = np.abs(shares - tails).mean(axis=1)
+        ends = central_interval(f, 0.9) if ends is None else ends
+    if ends is not None:
         columns["coverage_90"] = np.bincount(group, (ends[:, 0] <= y) & (y <= ends[:, 1])) / rows
         columns["width_90"] = np.bincount(group, ends[:, 1] - ends[:, 0]) / rows
     order = np.argsort(-columns["ece"], kind="stable")

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from usnrt.distributions import Distribution
 from usnrt.metrics.calibration import ece, tce
-from usnrt.metrics.evaluate import distribution_of
+from usnrt.metrics.judged import distribution_of, interval_of
 from usnrt.metrics.scores import crps, interval_score, nll, pinball, rmse
 
 _LOSSES: dict[str, Callable[[ArrayLike, Distribution], float]] = {
@@ -24,11 +24,16 @@ _LOSSES: dict[str, Callable[[ArrayLike, Distribution], float]] = {
 
 @dataclass(frozen=True)
 class DistributionScorer:
-    """Minus a loss of the predictive distribution of a fitted estimator; called as ``scorer(estimator, X, y)``."""
+    """Minus a loss of what a fitted estimator predicts; called as ``scorer(estimator, X, y)``.
+
+    The interval score is that of the estimator's ``predict_interval``, the others are of its distribution.
+    """
 
     name: str
 
     def __call__(self, estimator: Any, X: Any, y: ArrayLike) -> float:
+        if self.name == "neg_interval_score":
+            return -interval_score(y, interval=interval_of(estimator, X, 0.9), coverage=0.9)
         return -_LOSSES[self.name](y, distribution_of(estimator, X))
 
 

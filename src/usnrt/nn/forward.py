@@ -4,17 +4,14 @@ Rows are worked off in chunks of one fixed size, so that a row's answer has the 
 whatever rows are asked with it and however many threads work.
 """
 
-import functools
 import itertools
-import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
+from usnrt.blas import ONE_BLAS_THREAD
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.mlp import LOG_LIMIT, MIN_VARIANCE, MLP, Params
 
@@ -144,37 +141,3 @@ def predict_grouped(
             with ThreadPoolExecutor(n_threads) as pool:
                 list(pool.map(answer, [pieces[start:stop] for start, stop in itertools.pairwise(cuts)]))
     return outputs[:, 0] if network.sizes[-1] == 1 else outputs
-
-
-class _OneBlasThread:
-    """Keeps BLAS at one thread while anyone is inside; the last one out restores what the first one found.
-
-    Our threads do the sharing: a second layer of threads in BLAS would get in their way, and how it cuts a product
-    up could change bits. The setting belongs to the whole process, hence the count of those inside.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._limit: Any = None
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._inside == 0:
-                self._limit = _blas().limit(limits=1)
-            self._inside += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                self._limit.restore_original_limits()
-
-
-@functools.cache
-def _blas() -> ThreadpoolController:
-    """The BLAS libraries of this process; finding them takes milliseconds, so it is done once."""
-    return ThreadpoolController().select(user_api="blas")
-
-
-ONE_BLAS_THREAD = _OneBlasThread()

@@ -124,7 +124,7 @@ def train(
     if len(valid_rows) == 0:
         valid_rows = train_rows
     target_on_device = table.column(target)
-    weight_on_device = table.column(np.ones(table.n_rows) if weight is None else weight)
+    weight_on_device = table.column(np.ones(table.n_rows) if weight is None else weight / weight[train_rows].mean())
     valid = table.rows(valid_rows)
     n_steps = -(-len(train_rows) // how.batch_size)
     state = _start(params)

@@ -9,9 +9,10 @@ from scipy.special import ndtri
 
 from usnrt.calibrated import standard_normal
 from usnrt.distributions import Shape
+from usnrt.ensemble import MAX_DISAGREEMENT
 from usnrt.nn.quantiles import POSITIONS
 from usnrt.onnx._graph import Graph, Value, whole
-from usnrt.onnx._networks import MEAN_WEIGHTS, weighted
+from usnrt.onnx._networks import HALF_WIDTH, MEAN_WEIGHTS, weighted
 
 # Quantiles of mixtures: every round cuts the bracket into so many parts. 17^7 is 4e8.
 PARTS, ROUNDS = 17, 7
@@ -45,13 +46,16 @@ def located(graph: Graph, model: Any, mean: str, scale: str, leaf: str, levels: 
         Names of mean, std and quantiles, shapes (n,), (n,) and (n, k), in units of the target.
     """
     if model.calibration_ is None:
-        shapes = np.array([[1.0, *ndtri(levels)]])
+        shapes = np.array([[0.0, 1.0, *ndtri(levels)]])
     else:
-        shapes = np.array([[shape.std, *shape.ppf(levels)] for shape in model.calibration_.shapes])
+        centres = [shape.mean if model.own_mean_ else 0.0 for shape in model.calibration_.shapes]
+        table = [[m, shape.std, *shape.ppf(levels)] for m, shape in zip(centres, model.calibration_.shapes)]
+        shapes = np.array(table)
     around = graph.op("Mul", _column(graph, scale), _of_group(graph, model, leaf, shapes))
-    std, distances = graph.ops("Split", 2, around, whole(1, len(levels)), axis=1)
+    off, std, distances = graph.ops("Split", 3, around, whole(1, 1, len(levels)), axis=1)
     quantiles = graph.op("Add", _column(graph, mean), distances)
-    return _in_units(graph, model, mean, graph.op("Squeeze", std, whole(1)), quantiles)
+    mean, std = graph.op("Add", mean, graph.op("Squeeze", off, whole(1))), graph.op("Squeeze", std, whole(1))
+    return _in_units(graph, model, mean, std, quantiles)
 
 
 def curved(graph: Graph, model: Any, mean: str, curve: str, leaf: str, levels: NDArray[np.float64]) -> list[str]:
@@ -88,6 +92,8 @@ def curved(graph: Graph, model: Any, mean: str, curve: str, leaf: str, levels: N
         places = (_of_group(graph, model, leaf, table) for table in (piece, piece + 1))
         low, high = (graph.op("GatherElements", curve, place, axis=1) for place in places)
     climbed = graph.op("Mul", graph.op("Sub", high, low), _of_group(graph, model, leaf, part))
+    if model.own_mean_:
+        mean = graph.op("Squeeze", centre, whole(1))
     return _in_units(graph, model, mean, std, graph.op("Add", low, climbed))
 
 
@@ -165,9 +171,7 @@ def joined_curves(graph: Graph, model: Any, means: str, curves: str, leaf: str) 
     mean, curve : str
         Names, shapes (n,) and (n, J).
     """
-    half_width = np.zeros(len(POSITIONS))  # between the quantiles one standard deviation either way
-    half_width[[int(np.argmin(np.abs(POSITIONS - z))) for z in (1.0, -1.0)]] = 0.5, -0.5
-    centres, stds = (weighted(graph, curves, weights) for weights in (MEAN_WEIGHTS, half_width))
+    centres, stds = (weighted(graph, curves, weights) for weights in (MEAN_WEIGHTS, HALF_WIDTH))
     shrinkage = _shrinkage(graph, model, centres, graph.op("Mul", stds, stds), leaf)
     curve = graph.op("ReduceMean", curves, axes=[1], keepdims=0)
     return graph.op("ReduceMean", means, axes=[1], keepdims=0), _shrunk(graph, curve, shrinkage)
@@ -179,9 +183,11 @@ def _shrinkage(graph: Graph, model: Any, centres: str, variances: str, leaf: str
     mean = graph.op("ReduceMean", centres, axes=[1], keepdims=1)
     squares = graph.op("ReduceSumSquare", graph.op("Sub", centres, mean), axes=[1], keepdims=0)
     stated = graph.op("Max", graph.op("ReduceMean", variances, axes=[1], keepdims=0), np.float64(1e-30))
-    own = graph.op("Mul", squares, np.float64(model.own_factor_ / (n_members * (n_members - 1))))
-    shared = graph.op("Gather", model.shared_, leaf, axis=0)
-    return graph.op("Sqrt", graph.op("Add", shared, graph.op("Div", own, stated)))
+    apart = graph.op("Div", graph.op("Mul", squares, np.float64(1.0 / (n_members - 1))), stated)
+    if model.own_mean_:
+        apart = graph.op("Min", apart, np.float64(MAX_DISAGREEMENT))
+    own = graph.op("Mul", apart, np.float64(model.own_factor_ / n_members))
+    return graph.op("Sqrt", graph.op("Add", graph.op("Gather", model.shared_, leaf, axis=0), own))
 
 
 def _shrunk(graph: Graph, curve: str, shrinkage: str) -> str:

@@ -56,7 +56,7 @@ def to_onnx(model: Any, path: Any = None, *, levels: Sequence[float] = (0.05, 0.
     >>> X = np.random.default_rng(0).uniform(size=(60, 2))
     >>> model = USNRTRegressor(max_epochs=1, random_state=0).fit(X, X[:, 0])
     >>> [output.name for output in to_onnx(model).graph.output]
-    ['mean', 'std', 'leaf', 'quantiles', 'supported']
+    ['mean', 'std', 'region', 'quantiles', 'supported']
     """
     try:
         from onnx import helper
@@ -83,8 +83,7 @@ def _write(model: Any, members: list[TreeModel], levels: NDArray[np.float64]) ->
     graph = Graph("usnrt")
     columns = read_columns(graph, model.encoder_)
     trees, n_categories = [member.tree for member in members], model.encoder_.n_categories_
-    # Regions are those of the first member.
-    leaf = graph.op("Squeeze", find_leaves(graph, columns, trees[:1], n_categories), whole(1))
+    leaf = first_leaf(graph, find_leaves(graph, columns, trees[:1], n_categories))
     found, widening, asked = None, None, columns
     if model.support_ is not None:
         found, clamped = measure(graph, model.support_, columns, n_categories, leaf)
@@ -96,7 +95,7 @@ def _write(model: Any, members: list[TreeModel], levels: NDArray[np.float64]) ->
     node = graph.op("Gather", trees[0].leaves, leaf, axis=0)
     graph.output("mean", mean, np.float64, ["n"], "mean")
     graph.output("std", std, np.float64, ["n"], "standard deviation")
-    graph.output("leaf", node, np.int64, ["n"], "node number of the region")
+    graph.output("region", node, np.int64, ["n"], "id of the region, as from apply")
     about = f"quantiles at the levels {', '.join(f'{level:g}' for level in levels)}"
     graph.output("quantiles", quantiles, np.float64, ["n", len(levels)], about)
     if found is not None:
@@ -115,10 +114,10 @@ def _distribution(
 ) -> list[str]:
     """Names of mean, std and quantiles, by the kind of distribution that the library answers with."""
     alone, support = len(members) == 1, model.support_
-    asked = graph.op("Gather", leaves, np.int64(0), axis=1)
+    asked = first_leaf(graph, leaves)
     leaf = first_rows(graph, found, asked) if found else asked
     if members[0].says_quantiles:
-        each = curves(graph, members, *said)
+        each = curves(graph, members, leaves, *said)
         mean, curve = _only(graph, *each) if alone else joined_curves(graph, model, *each, asked)
         if found:
             mean, curve = widened_curves(graph, support, found, mean, curve)
@@ -132,6 +131,11 @@ def _distribution(
     if found:
         mean, scale = widened_scale(graph, support, found, mean, scale)
     return located(graph, model, mean, scale, leaf, levels)
+
+
+def first_leaf(graph: Graph, leaves: str) -> str:
+    """Leaf in the tree of the first member, whose regions are the model's; name, shape (n,)."""
+    return graph.op("Gather", leaves, np.int64(0), axis=1)
 
 
 def _only(graph: Graph, first: str, second: str) -> tuple[str, str]:
@@ -154,9 +158,9 @@ def _describe(made: Any, model: Any, levels: NDArray[np.float64]) -> None:
 
     made.producer_name, made.producer_version = "usnrt", __version__
     made.doc_string = (
-        f"A {type(model).__name__} of usnrt: rows of a table as they are go in, mean, std, leaf (the region's node "
-        "number), quantiles and supported (whether a row resembles the training rows) come out. Every input says how "
-        "a missing value is written."
+        f"A {type(model).__name__} of usnrt: rows of a table as they are go in, mean, std, region (its id, "
+        "as from apply), quantiles and supported (whether a row resembles the training rows) come out. Every input "
+        "says how a missing value is written."
     )
     encoder = model.encoder_
     facts = {

@@ -20,6 +20,8 @@ from usnrt.tree.model import TreeModel
 
 # What each quantile counts in the mean of a curve.
 MEAN_WEIGHTS: NDArray[np.float64] = curve_means(np.eye(len(POSITIONS)))
+# ... and half of the distance between the quantiles one standard deviation either way.
+HALF_WIDTH: NDArray[np.float64] = np.isclose(POSITIONS, 1.0) / 2.0 - np.isclose(POSITIONS, -1.0) / 2.0
 
 
 def network_inputs(graph: Graph, columns: EncodedColumns, inputs: NetworkInputs) -> str:
@@ -124,13 +126,15 @@ def variances(graph: Graph, members: Sequence[TreeModel], second: str) -> str:
     return graph.op("Exp", graph.op("ReduceMean", logs, axes=[2], keepdims=0))
 
 
-def curves(graph: Graph, members: Sequence[TreeModel], first: str, second: str) -> tuple[str, str]:
+def curves(graph: Graph, members: Sequence[TreeModel], leaves: str, first: str, second: str) -> tuple[str, str]:
     """Means and quantiles of networks that say quantiles, see `usnrt.nn.quantiles.quantiles`.
 
     Parameters
     ----------
     graph : Graph
     members : sequence of TreeModel
+    leaves : str
+        Name, shape (n, n_members).
     first, second : str
         What the networks say, from `answers`.
 
@@ -152,10 +156,31 @@ def curves(graph: Graph, members: Sequence[TreeModel], first: str, second: str) 
         each = graph.op("Reshape", each, whole(-1, len(members), n_networks, len(POSITIONS)))
         joint = graph.op("ReduceMean", each, axes=[2], keepdims=0)
     blend = np.array([member.blend for member in members])
-    if not blend.any():
-        return first, joint
-    others = graph.op("Mul", weighted(graph, joint, MEAN_WEIGHTS), blend)
-    return graph.op("Add", graph.op("Mul", first, 1.0 - blend), others), joint
+    if blend.any():
+        others = graph.op("Mul", weighted(graph, joint, MEAN_WEIGHTS), blend)
+        first = graph.op("Add", graph.op("Mul", first, 1.0 - blend), others)
+    return first, _refined(graph, members, leaves, first, joint)
+
+
+def _refined(graph: Graph, members: Sequence[TreeModel], leaves: str, means: str, joint: str) -> str:
+    """Refined quantile functions, see `usnrt.tree.refine`; name, shape (n, n_members, J)."""
+    refinements = [member.refinement for member in members]
+    if any(refinement is None for refinement in refinements):  # files of format 1
+        return joint
+    first_leaf = np.cumsum([0, *(member.tree.n_leaves for member in members)])[:-1]
+    place = graph.op("Add", leaves, first_leaf)
+    spread_share, log_half_width, location_share = (
+        graph.op("Gather", np.concatenate([getattr(refinement, name) for refinement in refinements]), place, axis=0)
+        for name in ("spread_share", "log_half_width", "location_share")
+    )
+    width = graph.op("Max", weighted(graph, joint, HALF_WIDTH), np.float64(1e-30))
+    to_typical = graph.op("Sub", log_half_width, graph.op("Log", width))
+    stretch = graph.op("Exp", graph.op("Mul", spread_share, to_typical))
+    median = graph.op("Gather", joint, whole(MEDIAN), axis=2)
+    off = graph.op("Mul", graph.op("Sub", joint, median), graph.op("Unsqueeze", stretch, whole(2)))
+    stretched = graph.op("Add", median, off)
+    shift = graph.op("Mul", location_share, graph.op("Sub", means, weighted(graph, stretched, MEAN_WEIGHTS)))
+    return graph.op("Add", stretched, graph.op("Unsqueeze", shift, whole(2)))
 
 
 def weighted(graph: Graph, curves: str, weights: NDArray[np.float64]) -> str:

@@ -13,7 +13,8 @@ from usnrt.landmarks import LARGEST, Landmarks
 from usnrt.nn.quantiles import MEDIAN, POSITIONS
 from usnrt.onnx._columns import EncodedColumns
 from usnrt.onnx._graph import Graph, Value, whole
-from usnrt.support import LOWER, MAX_DELTA, REACH, UPPER, Support
+from usnrt.onnx._networks import HALF_WIDTH
+from usnrt.support import MAX_DELTA, REACH, Support
 
 END = np.iinfo(np.int64).max
 
@@ -118,12 +119,12 @@ def widened_curves(graph: Graph, support: Support, found: MeasuredSupport, mean:
     mean, curve : str
         Names, shapes (n,) and (n, J).
     """
-    median = _column(graph, curve, MEDIAN)
+    median = graph.op("Gather", curve, np.int64(MEDIAN), axis=1)
     curve, shift = first_rows(graph, found, curve), _shift(graph, found, median)
     curve = graph.op("Add", curve, graph.op("Unsqueeze", shift, whole(1)))
     mean = graph.op("Add", first_rows(graph, found, mean), _shift(graph, found, mean))
-    half = graph.op("Mul", graph.op("Sub", _column(graph, curve, UPPER), _column(graph, curve, LOWER)), np.float64(0.5))
-    variance = graph.op("Unsqueeze", added_variance(graph, support, found, half), whole(1))
+    half_width = _weighted(graph, curve, HALF_WIDTH)
+    variance = graph.op("Unsqueeze", added_variance(graph, support, found, half_width), whole(1))
     median = graph.op("Gather", curve, whole(MEDIAN), axis=1)
     off = graph.op("Sub", curve, median)
     squares = graph.op("Add", graph.op("Mul", off, off), graph.op("Mul", variance, POSITIONS**2))
@@ -235,10 +236,6 @@ def _shift(graph: Graph, found: MeasuredSupport, values: str) -> str:
     rest = graph.op("Slice", values, graph.op("Shape", found.supported), whole(END), whole(0))
     change = graph.op("Sub", rest, graph.op("Gather", first, found.rows, axis=0))
     return graph.op("ScatterND", zeros, graph.op("Unsqueeze", found.rows, whole(1)), change)
-
-
-def _column(graph: Graph, values: str, place: int) -> str:
-    return graph.op("Gather", values, np.int64(place), axis=1)
 
 
 def _weighted(graph: Graph, values: str, weights: Value) -> str:

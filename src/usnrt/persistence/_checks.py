@@ -81,12 +81,26 @@ def check_forest_model(model: Any) -> None:
         raise ModelFileError("the forest asks for columns that there are not")
 
 
+def check_fingerprint(found: Any) -> None:
+    """Hashes of training rows, and a share."""
+    hashes = found.hashes
+    if not (
+        isinstance(hashes, np.ndarray)
+        and hashes.ndim == 1
+        and hashes.dtype == np.uint64
+        and type(found.repeated) is float
+        and 0 <= found.repeated <= 1
+    ):
+        raise ModelFileError("the fingerprint of the training rows is not one")
+
+
 CHECKS: dict[str, Callable[[Any], None]] = {
     "Tree": check_tree,
     "MLP": check_network,
     "DropoutMLP": check_network,
     "ConcreteDropoutMLP": check_network,
     "NetworkInputs": check_inputs,
+    "Fingerprint": check_fingerprint,
     "FlatForest": check_forest,
     "RandomForestVarianceRegressor": check_forest_model,
     "ExtraTreesVarianceRegressor": check_forest_model,

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from usnrt.distributions.base import Floats, check_levels
-from usnrt.metrics.evaluate import distribution_of
 from usnrt.metrics.forecast import Given, as_forecast, check_truth
+from usnrt.metrics.judged import distribution_of, interval_of, is_infinite, share_text
 from usnrt.metrics.scores import AnyForecast, central_interval
 from usnrt.plotting._style import BLUE, RED, Display, legend, name_of, percent
 
@@ -105,7 +105,7 @@ class IntervalDisplay(Display):
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, *, coverage: float = 0.9, **options: Any) -> Self:
-        """Draw the intervals of a fitted model, as ``predict_interval`` gives them if it has that.
+        """Draw the intervals of a fitted model: those of its ``predict_interval``, if it has that.
 
         Options as in :meth:`from_predictions`; the title starts with ``name``, by default the class.
         """
@@ -117,8 +117,7 @@ class IntervalDisplay(Display):
         check_levels(coverage, "coverage")
         dist = distribution_of(estimator, X)
         f = as_forecast(dist)
-        has_own = hasattr(estimator, "predict_interval")
-        interval = estimator.predict_interval(X, coverage) if has_own else dist.interval(coverage)
+        interval = interval_of(estimator, X, coverage)
         target = name_of(y, "target") if target is None else target
         return cls(check_truth(y, f), dist.ppf(0.5), interval, coverage, target, name).plot(**plot)
 
@@ -170,6 +169,9 @@ class IntervalDisplay(Display):
         ax.set_xlabel(f"{shown}, by {sort_by}")
         ax.set_ylabel(self.target_name)
         title = f"{percent(self.coverage)} intervals hold {percent(float(inside.mean()))} of {key.size} rows"
+        infinite = float(is_infinite(self.interval).mean())
+        if infinite:
+            title += f"; {share_text(infinite)} are infinite"
         ax.set_title(f"{self.name}: {title}" if self.name else title, fontsize=10)
         ax.grid(False, axis="x")
         legend(ax, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=4)

@@ -1,4 +1,4 @@
-"""Residual standard deviations of the leaves of several trees: how different are the regions?"""
+"""Residual standard deviations of the regions of several trees: how different are the regions?"""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class LeafStdDisplay(Display):
-    """One column of markers a data set, a marker a leaf; below each name the heterogeneity std(log std).
+    """One column of markers per data set, one marker per region; below each name the heterogeneity std(log std).
 
     Parameters
     ----------
     stds : mapping of name to array-like of shape (n_leaves,)
-        Residual standard deviations of the leaves, positive.
+        Residual standard deviations of the regions, positive.
     rows : mapping of name to array-like of shape (n_leaves,), or None
-        Rows of the leaves: larger markers for larger leaves.
+        Rows of the regions: larger markers for larger regions.
     label : str
         For the vertical axis.
 
@@ -46,7 +46,7 @@ class LeafStdDisplay(Display):
         self,
         stds: Mapping[str, ArrayLike],
         rows: Mapping[str, ArrayLike] | None = None,
-        label: str = "residual std of the leaf",
+        label: str = "residual std of the region",
     ) -> None:
         self.stds = {name: np.asarray(values, dtype=np.float64) for name, values in stds.items()}
         self.rows = None if rows is None else {name: np.asarray(values, float) for name, values in rows.items()}
@@ -58,7 +58,7 @@ class LeafStdDisplay(Display):
         stds: Mapping[str, ArrayLike],
         rows: Mapping[str, ArrayLike] | None = None,
         *,
-        label: str = "residual std of the leaf",
+        label: str = "residual std of the region",
         ax: "Axes | None" = None,
     ) -> Self:
         """Draw given standard deviations; arguments as in the class."""
@@ -66,7 +66,7 @@ class LeafStdDisplay(Display):
 
     @classmethod
     def from_estimators(cls, estimators: Mapping[str, Any], *, relative: bool = True, ax: "Axes | None" = None) -> Self:
-        """Draw the leaves of fitted models with a ``tree_``.
+        """Draw the regions of fitted models with a ``tree_``.
 
         Parameters
         ----------
@@ -81,7 +81,7 @@ class LeafStdDisplay(Display):
             leaf = tree.feature < 0
             stds[name] = tree.residual_std[leaf] / (tree.residual_std[0] if relative else 1.0)
             rows[name] = tree.n_rows[leaf]
-        label = "residual std of the leaf / of all rows" if relative else "residual std of the leaf"
+        label = "residual std of the region / of all rows" if relative else "residual std of the region"
         return cls(stds, rows, label).plot(ax)
 
     def plot(self, ax: "Axes | None" = None) -> Self:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from usnrt.distributions.base import Floats
-from usnrt.metrics.evaluate import distribution_of
+from usnrt.metrics.judged import distribution_of
 from usnrt.plotting._style import Display, legend
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class RootPartitionDisplay(Display):
         """
         tree, columns = estimator.tree_, estimator.columns_
         if tree.feature[0] < 0:
-            raise ValueError("estimator must have split its root, however: its tree has a single leaf")
+            raise ValueError("estimator must have split its root, got a tree of a single region")
         first = int(tree.feature[0])
         second = _other_column(other, first, tree.feature, [column.name for column in columns])
         raw = np.asarray(estimator.encoder_.transform(X), dtype=np.float64)

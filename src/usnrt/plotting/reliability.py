@@ -7,8 +7,8 @@ from numpy.typing import ArrayLike
 
 from usnrt.distributions.base import Floats
 from usnrt.metrics.calibration import reliability
-from usnrt.metrics.evaluate import distribution_of
 from usnrt.metrics.forecast import Given
+from usnrt.metrics.judged import distribution_of
 from usnrt.metrics.scores import AnyForecast
 from usnrt.plotting._style import GREY, Display, legend, next_colour, percent, percent_axis
 

@@ -8,8 +8,9 @@ from numpy.typing import ArrayLike
 
 from usnrt.distributions import Distribution
 from usnrt.distributions.base import Floats
-from usnrt.metrics.evaluate import distribution_of, evaluate
+from usnrt.metrics.evaluate import evaluate
 from usnrt.metrics.groups import ece_by_chance
+from usnrt.metrics.judged import distribution_of
 from usnrt.plotting._style import COLOURS, GREY, MARKERS, Display, name_of, percent_axis
 
 if TYPE_CHECKING:

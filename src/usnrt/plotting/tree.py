@@ -1,4 +1,4 @@
-"""A picture of the tree: splits from left to right, one line a region."""
+"""A picture of the tree: splits from left to right, one box per region."""
 
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ _COLOUR_MAP = "cividis"  # even in lightness and the same for colour-blind eyes
 
 
 def plot_tree(model: FittedTree, ax: "Axes | None" = None, *, decimals: int = 3) -> "Axes":
-    """Draw a fitted tree: its splits, and the rule, the rows and the residual standard deviation of every region.
+    """Draw a fitted tree: its splits, and the id, rule, rows and residual standard deviation of every region.
 
     The root is on the left. Rows that answer a split's question with yes go up, the others down. The colour of a
     region shows the logarithm of its residuals' standard deviation, dark is calm.
@@ -54,7 +54,7 @@ def plot_tree(model: FittedTree, ax: "Axes | None" = None, *, decimals: int = 3)
     >>> model = SimpleNamespace(tree_=builder.build()[0], columns_=[Column("load", "numeric", "load")])
     >>> ax = plot_tree(model)
     >>> ax.texts[-1].get_text()
-    'load > 2.5\\n10 rows (25.0 %), std 4'
+    'region 2: load > 2.5\\n10 rows (25.0 %), std 4'
     """
     try:
         import matplotlib.pyplot as plt
@@ -144,7 +144,7 @@ def _box_text(model: FittedTree, node: int, decimals: int) -> str:
     if tree.feature[node] >= 0:
         question = wrap(split_text(tree, node, columns, decimals=decimals), 26)
         return "\n".join([*question, f"T = {tree.statistic[node]:.1f}"])
-    rule = wrap(region_text(tree, node, columns, decimals=decimals), 52)
+    rule = wrap(f"region {node}: {region_text(tree, node, columns, decimals=decimals)}", 52)
     share = tree.n_rows[node] / tree.n_rows[0]
     size = f"{count_text(tree.n_rows[node])} rows ({100 * share:.1f} %)"
     return "\n".join([*rule, f"{size}, std {number_text(tree.residual_std[node], decimals)}"])

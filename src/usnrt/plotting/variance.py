@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from usnrt.distributions.base import Floats
-from usnrt.metrics.evaluate import distribution_of
+from usnrt.metrics.judged import distribution_of
 from usnrt.plotting._profile import profile_rows
 from usnrt.plotting._style import BLUE, GREY, RED, Display
 
@@ -23,7 +23,7 @@ class VarianceFunctionDisplay(Display):
         Values of the feature, increasing.
     std : ndarray of shape (k,)
     region : ndarray of shape (k,), or None
-        Label of the region at each value (a leaf); the line breaks between different labels.
+        Id of the region at each value; the line breaks between different labels.
     data : ndarray of shape (n,), or None
         Values seen in the data, drawn as ticks along the axis.
     feature_name, target_name : str

@@ -5,7 +5,6 @@ The module can be called: ``usnrt.report(model, X, y, "report.html")`` is `write
 
 import sys
 from types import ModuleType
-from typing import Any
 
 from usnrt.report._page import write_report
 
@@ -13,8 +12,7 @@ __all__ = ["write_report"]
 
 
 class _CallableModule(ModuleType):
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return write_report(*args, **kwargs)
+    __call__ = staticmethod(write_report)  # no frame between: warnings name the line of the caller
 
 
 sys.modules[__name__].__class__ = _CallableModule

@@ -27,8 +27,9 @@ def reliability(calibration: Calibration, coverage: float, small: bool = False) 
     low, high = np.array(bounds).T
     chart.band(LEVELS.tolist(), low.tolist(), high.tolist(), "chance", "what chance alone would show")
     chart.line([0, 1], [0, 1], "ideal", "stated = observed")
-    chart.line([0, *LEVELS], [0, *calibration.observed], "line")
-    for level, share in zip(LEVELS, calibration.observed):
+    finite = calibration.infinite_at == 0  # an interval that holds everything tells nothing
+    chart.line([0, *LEVELS[finite]], [0, *calibration.observed[finite]], "line")
+    for level, share in zip(LEVELS[finite], calibration.observed[finite]):
         tip = f"{percent(level)} intervals held the truth in {percent(share)} of the rows"
         chart.dot(level, share, "dot", tip, 2.5 if small else 3.5)
     return chart.svg()

@@ -8,7 +8,8 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.regions import region_rows
+from usnrt.metrics.judged import interval_of, is_infinite, training_share
+from usnrt.regions import calibration_rows, region_rows, shortage, uncertainty_ratio
 from usnrt.report._numbers import wilson
 
 LEVELS = np.array([*np.arange(5, 100, 5), 99]) / 100
@@ -26,16 +27,21 @@ class Calibration:
     inside: float  # share inside the intervals that were asked for
     low: float  # 95 % interval of that share
     high: float
+    infinite: float = 0.0  # share of rows whose interval, as asked for, is infinite
+    finite_inside: float = float("nan")  # share inside among the rows whose interval is finite
+    infinite_at: NDArray[np.float64] = field(default_factory=lambda: np.zeros(len(LEVELS)))  # the share at LEVELS
 
 
 @dataclass
 class Region:
-    """One leaf and the rows of the table that fall into it."""
+    """One region and the rows of the table that fall into it."""
 
-    leaf: int
+    region: int  # its id, as from apply
     rule: str
-    train_rows: int
+    train_rows: float
     train_share: float
+    residual_std: float  # in training, as rules() has it
+    calibration_rows: int | None  # None without calibration
     rows: int
     std: float
     error: float
@@ -60,6 +66,10 @@ class Facts:
     widths: NDArray[np.float64]  # mean width of the interval of each of LEVELS
     measures: dict[str, tuple[float, float]]  # name -> (model, baseline)
     drivers: list[tuple[str, float]]  # feature -> factor by which shuffling it changes the std
+    ratio: float  # of the residual std of the least certain region to that of the most certain one
+    lack: str  # where calibration rows are too few for intervals of this coverage, and how many are needed
+    training: float  # share of the rows that the model was trained on, 0 unless it is more than half
+    region: NDArray[np.int64] | None = None  # of each row
     regions: list[Region] = field(default_factory=list)
     least_sure: list[Cells] = field(default_factory=list)
     supported: NDArray[np.bool_] | None = None  # whether rows resemble the training rows; None if nobody knows
@@ -71,8 +81,10 @@ def gather(model: Any, X: Any, y: NDArray[np.float64], coverage: float, seed: in
     dist = predict(model, raw)
     mean, std = dist.mean(), dist.std()
     # The model's own intervals, which a calibrated one does not take from the distribution.
-    bounds = np.asarray(model.predict_interval(X, [*LEVELS.tolist(), coverage]))
+    bounds = interval_of(model, X, [*LEVELS.tolist(), coverage])
     inside = (bounds[:, 0] <= y[:, None]) & (y[:, None] <= bounds[:, 1])
+    infinite = is_infinite(bounds)
+    lack = shortage(getattr(model, "calibration_", None), coverage) if infinite[:, -1].any() else None
     rng = np.random.default_rng(seed)
     sample = np.sort(rng.permutation(len(y))[:MAX_SAMPLE])
     drivers = uncertainty_drivers(model, raw[sample], rng)
@@ -86,18 +98,18 @@ def gather(model: Any, X: Any, y: NDArray[np.float64], coverage: float, seed: in
         upper=bounds[:, 1, -1],
         y=y,
         pit=np.clip(dist.cdf(y), 0.0, 1.0),
-        calibration=calibrate(inside),
+        calibration=calibrate(inside, infinite),
         widths=(bounds[:, 1] - bounds[:, 0]).mean(axis=0)[:-1],
-        measures=measures(model, dist, y, coverage),
+        measures=measures(model, dist, y, coverage, bounds[:, :, -1]),
         drivers=drivers,
+        ratio=uncertainty_ratio(model),
+        lack="" if lack is None else f"{lack.where}; {lack.needed:,} are needed",
+        training=training_share(model, X, y),
     )
-    key = f"{100 * coverage:g}"
-    facts.measures[f"coverage_{key}"] = (facts.calibration.inside, facts.measures[f"coverage_{key}"][1])
-    width = float((facts.upper - facts.lower).mean())
-    facts.measures[f"width_{key}"] = (width, facts.measures[f"width_{key}"][1])
     shown = [name for name, _ in drivers][:N_SHOWN_FEATURES]
     if hasattr(model, "tree_"):
-        facts.regions = _regions(model, X, facts, inside, model.apply(X), shown)
+        facts.region = model.apply(X)
+        facts.regions = _regions(model, X, facts, inside, infinite, shown)
     if getattr(model, "support_", None) is not None:
         facts.supported = model.predict_support(X)["supported"]
     facts.least_sure = _rows(X, np.argsort(-std, kind="stable")[:N_LEAST_SURE], facts, shown)
@@ -109,23 +121,42 @@ def predict(model: Any, raw: NDArray[np.float64]) -> Any:
     return model._distribution(raw).scaled(model.target_mean_, model.target_std_)
 
 
-def calibrate(inside: NDArray[np.bool_]) -> Calibration:
-    """Compare stated with observed probabilities; the last column is the coverage that was asked for."""
+def calibrate(inside: NDArray[np.bool_], infinite: NDArray[np.bool_]) -> Calibration:
+    """Compare stated with observed probabilities; the last column is the coverage that was asked for.
+
+    Parameters
+    ----------
+    inside, infinite : ndarray of bool of shape (n, len(LEVELS) + 1)
+        Whether each row's interval held the truth, and whether it is infinite and thus could not but hold it.
+    """
     n = len(inside)
     if n == 0:
         return Calibration(0, np.full(len(LEVELS), np.nan), np.nan, 0.0, 1.0)
-    shares = inside.mean(axis=0)
-    return Calibration(n, shares[:-1], float(shares[-1]), *wilson(int(inside[:, -1].sum()), n))
+    shares, endless = inside.mean(axis=0), infinite.mean(axis=0)
+    finite = inside[~infinite[:, -1], -1]
+    return Calibration(
+        n,
+        shares[:-1],
+        float(shares[-1]),
+        *wilson(int(inside[:, -1].sum()), n),
+        infinite=float(endless[-1]),
+        finite_inside=float(finite.mean()) if len(finite) else float("nan"),
+        infinite_at=endless[:-1],
+    )
 
 
-def measures(model: Any, dist: Any, y: NDArray[np.float64], coverage: float) -> dict[str, tuple[float, float]]:
+def measures(
+    model: Any, dist: Any, y: NDArray[np.float64], coverage: float, interval: NDArray[np.float64]
+) -> dict[str, tuple[float, float]]:
     """Each measure of the model beside that of a normal with the training target's mean and std for every row."""
     from usnrt.distributions import Normal
     from usnrt.metrics import evaluate
 
     constant = Normal(np.full(len(y), model.target_mean_), np.full(len(y), model.target_std_))
-    ours, theirs = (evaluate(d, y=y, coverage=coverage) for d in (dist, constant))
-    return {str(n): (float(a), float(b)) for n, a, b in zip(ours["metric"], ours["value"], theirs["value"])}
+    ours = evaluate(dist, y=y, coverage=coverage, interval=interval)
+    theirs = evaluate(constant, y=y, coverage=coverage)
+    simplest = dict(zip(theirs["metric"].tolist(), theirs["value"].tolist()))
+    return {n: (v, simplest[n]) for n, v in zip(ours["metric"].tolist(), ours["value"].tolist()) if n in simplest}
 
 
 def uncertainty_drivers(
@@ -157,29 +188,34 @@ def uncertainty_drivers(
 
 
 def _regions(
-    model: Any, X: Any, facts: Facts, inside: NDArray[np.bool_], leaf: NDArray[Any], shown: list[str]
+    model: Any, X: Any, facts: Facts, inside: NDArray[np.bool_], infinite: NDArray[np.bool_], shown: list[str]
 ) -> list[Region]:
+    """The regions in the order of ``region_rows``, the least certain first."""
+    calibration = getattr(model, "calibration_", None)
     regions = []
     for row in region_rows(model):
-        members = np.flatnonzero(leaf == row["leaf"])
+        members = np.flatnonzero(facts.region == row["region"])
+        place = int(model.tree_.leaf_index[row["region"]])
         error = facts.y[members] - facts.mean[members]
         # examples across the range of certainty, the surest and the least sure included
         by_std = members[np.argsort(facts.std[members], kind="stable")]
         picks = by_std[np.unique(np.linspace(0, max(len(by_std) - 1, 0), N_EXAMPLES).astype(int))[: len(by_std)]]
         regions.append(
             Region(
-                leaf=row["leaf"],
-                rule=row["region"],
+                region=row["region"],
+                rule=row["rule"],
                 train_rows=row["rows"],
                 train_share=row["share"],
+                residual_std=row["residual_std"],
+                calibration_rows=None if calibration is None else calibration_rows(calibration, place),
                 rows=len(members),
-                std=float(facts.std[members].mean()) if len(members) else row["residual std"],
+                std=float(facts.std[members].mean()) if len(members) else np.nan,
                 error=float(np.sqrt(np.mean(error**2))) if len(members) else np.nan,
-                calibration=calibrate(inside[members]),
+                calibration=calibrate(inside[members], infinite[members]),
                 examples=_rows(X, picks, facts, shown),
             )
         )
-    return sorted(regions, key=lambda region: -region.std)
+    return regions
 
 
 def _rows(X: Any, numbers: NDArray[Any], facts: Facts, shown: list[str]) -> list[Cells]:
@@ -200,6 +236,8 @@ def _rows(X: Any, numbers: NDArray[Any], facts: Facts, shown: list[str]) -> list
             "interval": f"{number(facts.lower[i], 4)} to {number(facts.upper[i], 4)}",
             "truth": number(facts.y[i], 4) + (" (outside)" if outside else ""),
         }
+        if facts.region is not None:
+            cells["region"] = str(facts.region[i])
         result.append(list(cells.items()) + [(name, cell_text(values[name])) for name in shown])
     return result
 

@@ -2,6 +2,7 @@
 
 import os
 import time
+import warnings
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from usnrt.metrics.judged import training_sentence
+from usnrt.notices import TrainingRowsWarning
 from usnrt.report._facts import LEVELS, Cells, Facts, Region, gather
 from usnrt.report._numbers import number, percent
-from usnrt.report._words import asked, measure_rows, support_sentence, verdict, where_sentence, why_sentence
+from usnrt.report._words import (
+    asked,
+    level_sentence,
+    measure_rows,
+    support_sentence,
+    verdict,
+    where_sentence,
+    why_sentence,
+)
 
 N_DRIVERS = 12
 
@@ -34,7 +45,7 @@ def write_report(
     model : DistributionalRegressor
         Any fitted model of the library; the part about regions is there for models with a tree.
     X : array-like or data frame of shape (n_rows, n_features)
-        Rows to judge the model on; best such that it has not seen.
+        Rows to judge the model on, which it was not trained on: else the page says so, and a warning too.
     y : array-like of shape (n_rows,)
         The truth.
     path : path-like
@@ -57,7 +68,10 @@ def write_report(
     truth = read_target(y)
     if len(truth) != np.shape(X)[0]:
         raise ValueError(f"y must have a value for each row of X, however: {len(truth)} for {np.shape(X)[0]} rows")
-    page = render(model, gather(model, X, truth, coverage), title, source, command)
+    facts = gather(model, X, truth, coverage)
+    if facts.training:
+        warnings.warn(training_sentence(facts.training), TrainingRowsWarning, stacklevel=2)
+    page = render(model, facts, title, source, command)
     with whole_file(path) as file:
         file.write(page.encode())
     return Path(path)
@@ -78,7 +92,7 @@ def render(model: Any, facts: Facts, title: str | None, source: str | None, comm
     folder = files("usnrt.report")
     template = Environment(autoescape=True).from_string((folder / "page.html").read_text("utf-8"))
     target = getattr(model, "target_name_", None) or "the target"
-    by_leaf = {region.leaf: region.std for region in facts.regions}
+    by_region = {region.region: region.residual_std for region in facts.regions}
     epoch = int(os.environ.get("SOURCE_DATE_EPOCH", time.time()))
     return template.render(
         title=title or f"How sure is the model about {target}?",
@@ -94,7 +108,7 @@ def render(model: Any, facts: Facts, title: str | None, source: str | None, comm
         pit=Markup(charts.pit_histogram(facts.pit)),
         intervals=Markup(charts.intervals(facts)),
         levels=_levels(facts),
-        tree=Markup(draw_tree(model, by_leaf)) if facts.regions else None,
+        tree=Markup(draw_tree(model, by_region)) if facts.regions else None,
         where=where_sentence(facts),
         support=support_sentence(facts),
         regions=[_region(region, facts) for region in facts.regions],
@@ -112,36 +126,35 @@ def render(model: Any, facts: Facts, title: str | None, source: str | None, comm
 
 def _levels(facts: Facts) -> dict[str, Any]:
     """What the slider answers."""
-    stated = [percent(level) for level in LEVELS]
-    observed = [percent(share) for share in facts.calibration.observed]
-    widths = [number(width) for width in facts.widths]
+    answers = [level_sentence(facts, place) for place in range(len(LEVELS))]
     start = int(np.argmin(np.abs(LEVELS - facts.coverage)))
-    text = (
-        f"{stated[start]} intervals held the truth in {observed[start]} of the rows "
-        f"and are {widths[start]} wide on average."
-    )
-    joined = {"stated": "|".join(stated), "observed": "|".join(observed), "widths": "|".join(widths)}
-    return {"count": len(LEVELS), "start": start, "text": text, **joined}
+    return {"count": len(LEVELS), "start": start, "text": answers[start], "answers": "|".join(answers)}
 
 
 def _region(region: Region, facts: Facts) -> dict[str, Any]:
     from markupsafe import Markup
 
+    from usnrt.calibration import rows_needed
     from usnrt.report._charts import reliability
+    from usnrt.tree.rules import count_text
 
     calibration = region.calibration
     inside = "no rows here to tell"
-    if calibration.n:
+    if calibration.infinite:
+        count = "too few" if region.calibration_rows is None else f"{region.calibration_rows:,}"
+        inside = f"infinite: there are {count} calibration rows here, and {rows_needed(facts.coverage):,} are needed"
+    elif calibration.n:
         inside = (
             f"held the truth in {percent(calibration.inside)} of {calibration.n:,} rows "
             f"(the true share is likely {percent(calibration.low)} to {percent(calibration.high)})"
         )
     return {
-        "leaf": region.leaf,
+        "region": region.region,
         "rule": region.rule,
         "share": percent(region.train_share),
-        "train_rows": f"{region.train_rows:,}",
+        "train_rows": count_text(region.train_rows),
         "rows": f"{region.rows:,}",
+        "residual_std": number(region.residual_std),
         "std": number(region.std),
         "error": number(region.error),
         "inside": inside,

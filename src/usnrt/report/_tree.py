@@ -7,35 +7,35 @@ import numpy as np
 
 from usnrt.report._numbers import number, percent
 
-LEAF_WIDTH, LEAF_GAP, LEVEL_HEIGHT, LEAF_HEIGHT, MARGIN = 104, 14, 84, 52, 12
+LEAF_WIDTH, LEAF_GAP, LEVEL_HEIGHT, LEAF_HEIGHT, MARGIN = 104, 14, 84, 66, 12
 TEXT_WIDTH = 6.4  # of a character, for shortening
 
 
-def draw_tree(model: Any, std_of_leaf: dict[int, float]) -> str:
+def draw_tree(model: Any, std_of_region: dict[int, float]) -> str:
     """Draw a model's tree.
 
     Parameters
     ----------
     model : fitted model with ``tree_`` and ``columns_``
-    std_of_leaf : dict of int to float
-        Stated standard deviation of each leaf, by node number; the colour says which are large.
+    std_of_region : dict of int to float
+        Residual standard deviation of each region, by its id; the colour says which are large.
 
     Returns
     -------
     str
-        SVG. Regions are links to ``#region-<node>``.
+        SVG. Regions are links to ``#region-<id>``.
     """
     tree = model.tree_
     x = _places(tree)
     depth = tree.depth.max()
     width = tree.n_leaves * (LEAF_WIDTH + LEAF_GAP) - LEAF_GAP + 2 * MARGIN
     height = depth * LEVEL_HEIGHT + LEAF_HEIGHT + 2 * MARGIN
-    shades = _shades(std_of_leaf)
+    shades = _shades(std_of_region)
     y = MARGIN + tree.depth * LEVEL_HEIGHT
     edges, nodes = [], []
     for node in range(tree.n_nodes):
         if tree.feature[node] < 0:
-            nodes.append(_leaf(tree, node, x[node], y[node], std_of_leaf[node], shades[node]))
+            nodes.append(_leaf(tree, node, x[node], y[node], std_of_region[node], shades[node]))
             continue
         nodes.append(_split(model, node, x[node], y[node]))
         for child, to_left in ((tree.left[node], True), (tree.right[node], False)):
@@ -57,25 +57,26 @@ def _places(tree: Any) -> np.ndarray:
     return x
 
 
-def _shades(std_of_leaf: dict[int, float]) -> dict[int, int]:
+def _shades(std_of_region: dict[int, float]) -> dict[int, int]:
     """1 (sure) to 5 (unsure), on a logarithmic scale between the smallest and the largest."""
-    logs = {leaf: float(np.log(max(std, 1e-300))) for leaf, std in std_of_leaf.items()}
+    logs = {region: float(np.log(max(np.nan_to_num(std), 1e-300))) for region, std in std_of_region.items()}
     low, high = min(logs.values()), max(logs.values())
     if high - low < 0.05:
         return dict.fromkeys(logs, 2)
-    return {leaf: 1 + round(4 * (value - low) / (high - low)) for leaf, value in logs.items()}
+    return {region: 1 + round(4 * (value - low) / (high - low)) for region, value in logs.items()}
 
 
 def _leaf(tree: Any, node: int, x: float, y: float, std: float, shade: int) -> str:
     share = percent(float(tree.n_rows[node] / tree.n_rows[0]), 0)
-    label = f"Region {node}: standard deviation {number(std)}, {share} of the training rows"
+    label = f"Region {node}: residual standard deviation {number(std)}, {share} of the training rows"
     return (
         f'<a href="#region-{node}" class="leaf" data-region="{node}" aria-label="{escape(label)}">'
         f"<title>{escape(label)}</title>"
         f'<rect class="shade-{shade}" x="{x - LEAF_WIDTH / 2:g}" y="{y:g}" width="{LEAF_WIDTH}" '
         f'height="{LEAF_HEIGHT}" rx="7"/>'
-        f'<text class="leaf-std on-{shade}" x="{x:g}" y="{y + 23:g}" text-anchor="middle">± {number(std)}</text>'
-        f'<text class="leaf-rows on-{shade}" x="{x:g}" y="{y + 41:g}" text-anchor="middle">{share} of rows</text></a>'
+        f'<text class="leaf-rows on-{shade}" x="{x:g}" y="{y + 18:g}" text-anchor="middle">region {node}</text>'
+        f'<text class="leaf-std on-{shade}" x="{x:g}" y="{y + 37:g}" text-anchor="middle">± {number(std)}</text>'
+        f'<text class="leaf-rows on-{shade}" x="{x:g}" y="{y + 55:g}" text-anchor="middle">{share} of rows</text></a>'
     )
 
 

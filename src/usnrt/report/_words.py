@@ -1,8 +1,11 @@
 """The page's sentences, from its numbers."""
 
+from dataclasses import replace
 from typing import Any
 
-from usnrt.report._facts import Facts
+from usnrt.metrics.judged import share_text
+from usnrt.regions import ratio_sentence
+from usnrt.report._facts import LEVELS, Facts
 from usnrt.report._numbers import number, percent
 
 FEW_ROWS = 30
@@ -32,8 +35,14 @@ def asked(model: Any, facts: Facts, source: str | None) -> str:
 
 
 def verdict(facts: Facts) -> dict[str, str]:
-    """The answer in a sentence or two."""
+    """The answer in a sentence or two; no praise for rows that were trained on or intervals that hold everything."""
+    if facts.training:
+        rest = verdict(replace(facts, training=0.0))["rest"]
+        head = f"These are training rows ({share_text(facts.training)} of them), so this page cannot be relied on."
+        return {"kind": "warn", "head": head, "rest": f"A model looks better on them than it is. {rest}"}
     c = facts.calibration
+    if c.infinite:
+        return {"kind": "warn", "head": _infinite_head(facts), "rest": _infinite_rest(facts)}
     stated, inside = percent(facts.coverage), percent(c.inside)
     if c.n < FEW_ROWS:
         head, kind = f"{c.n} rows are too few to judge the stated uncertainty.", "unknown"
@@ -50,8 +59,42 @@ def verdict(facts: Facts) -> dict[str, str]:
     return {
         "kind": kind,
         "head": head,
-        "rest": " ".join([first, _against_baseline(facts), _worst_region(facts)]).strip(),
+        "rest": _joined(first, _against_baseline(facts), _worst_region(facts), ratio_sentence(facts.ratio)),
     }
+
+
+def _infinite_head(facts: Facts) -> str:
+    share = share_text(facts.calibration.infinite).replace(" ", "\u00a0")
+    return f"The {percent(facts.coverage)} intervals are infinite for {share} of the rows."
+
+
+def _infinite_rest(facts: Facts) -> str:
+    c = facts.calibration
+    why = f"They are so {facts.lack}." if facts.lack else ""
+    finite = round(c.n * (1 - c.infinite))
+    rest = f"Where they are finite, they held the truth in {percent(c.finite_inside)} of {finite:,} rows."
+    return _joined(
+        "An infinite interval holds every value, so that it held the truth says nothing.",
+        why,
+        rest if finite else "",
+        _against_baseline(facts),
+        ratio_sentence(facts.ratio),
+    )
+
+
+def _joined(*sentences: str) -> str:
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def level_sentence(facts: Facts, place: int) -> str:
+    """What the slider answers at one of LEVELS."""
+    c, stated = facts.calibration, percent(LEVELS[place])
+    if c.infinite_at[place]:
+        return f"{stated} intervals are infinite for {share_text(c.infinite_at[place])} of the rows."
+    return (
+        f"{stated} intervals held the truth in {percent(c.observed[place])} of the rows "
+        f"and are {number(facts.widths[place])} wide on average."
+    )
 
 
 def _against_baseline(facts: Facts) -> str:
@@ -66,7 +109,7 @@ def _against_baseline(facts: Facts) -> str:
 
 def _worst_region(facts: Facts) -> str:
     """Calibration may be right on the whole and wrong somewhere."""
-    judged = [r for r in facts.regions if r.calibration.n >= FEW_ROWS]
+    judged = [r for r in facts.regions if r.calibration.n >= FEW_ROWS and not r.calibration.infinite]
     wrong = [
         r
         for r in judged
@@ -75,14 +118,7 @@ def _worst_region(facts: Facts) -> str:
     ]
     if wrong:
         worst = max(wrong, key=lambda r: abs(r.calibration.inside - facts.coverage))
-        return f"In region {worst.leaf} ({worst.rule}) they hold {percent(worst.calibration.inside)}."
-    if len(judged) > 1 and judged[-1].std > 0:
-        ratio = judged[0].std / judged[-1].std
-        return (
-            f"It is {number(ratio, 2)} times as unsure in its least sure region as in its surest."
-            if ratio > 1.2
-            else ""
-        )
+        return f"In region {worst.region} ({worst.rule}) they hold {percent(worst.calibration.inside)}."
     return ""
 
 
@@ -94,8 +130,8 @@ def where_sentence(facts: Facts) -> str:
         return "The spread of the errors does not differ enough anywhere to draw a border: there is one region."
     worst, best = facts.regions[0], facts.regions[-1]
     return (
-        f"It is least sure where {worst.rule} (±\u00a0{number(worst.std)}) "
-        f"and surest where {best.rule} (±\u00a0{number(best.std)})."
+        f"It is least certain in region {worst.region}, where {worst.rule} (±\u00a0{number(worst.residual_std)}), "
+        f"and most certain in region {best.region}, where {best.rule} (±\u00a0{number(best.residual_std)})."
     )
 
 
@@ -136,6 +172,8 @@ def measure_rows(facts: Facts) -> list[dict[str, str]]:
         if wanted in ("low", "high") and ours != theirs:
             kind = "better" if (ours < theirs) == (wanted == "low") else "worse"
         show = percent if key in ("coverage", "ece") else number
+        if key == "coverage" and facts.calibration.infinite:
+            meaning = f"rows inside, but {share_text(facts.calibration.infinite)} have an infinite interval"
         if key == "r2":
             ours, theirs = round(ours, 3), round(theirs, 3)
         rows.append(

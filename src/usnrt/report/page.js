@@ -29,7 +29,7 @@
   };
 
   if (details.length) {
-    const first = fromAddress() ?? details[0].dataset.leaf;
+    const first = fromAddress() ?? details[0].dataset.id;
     show(first);
     centre(first);
     links.forEach((link) => link.addEventListener("click", (event) => {
@@ -59,12 +59,10 @@
 
   const slider = document.getElementById("level");
   if (slider) {
-    const { levels, observed, widths } = Object.fromEntries(
-      ["levels", "observed", "widths"].map((name) => [name, slider.dataset[name].split("|")]));
+    const answers = slider.dataset.answers.split("|");
     const answer = document.getElementById("level-answer");
     const update = () => {
-      const i = Number(slider.value);
-      const text = `${levels[i]} intervals held the truth in ${observed[i]} of the rows and are ${widths[i]} wide on average.`;
+      const text = answers[Number(slider.value)];
       answer.textContent = text;
       slider.setAttribute("aria-valuetext", text);
     };

@@ -9,7 +9,7 @@ one that tests something else overrides ``best_cut``, as `Support` does. To offe
     class FirstCut(Criterion):                      # cuts each feature at its lowest admissible threshold
         def prepare(self, residuals, target, weight):
             return weight
-        def category_values(self, node, group, n_groups):
+        def category_values(self, node, group, n_groups, pseudo_count=0.0):
             return np.arange(n_groups, dtype=float)
         def best_cut(self, node, column, min_weight):
             for arrangement in column.arrangements():
@@ -93,6 +93,8 @@ class Criterion:
 
     #: whether `best_subset` tests all subsets of few categories; otherwise they are ordered by `category_values`
     tests_subsets = False
+    #: whether the sides are compared by the spread of their residuals
+    compares_spreads = False
 
     def prepare(self, residuals: FloatArray, target: FloatArray | None, weight: FloatArray) -> Any:
         """What the other methods need to know of a node; all arrays have shape (n,)."""
@@ -102,8 +104,19 @@ class Criterion:
         """The best cut of one feature with at least `min_weight` on both sides."""
         raise NotImplementedError
 
-    def category_values(self, node: Any, group: IntArray, n_groups: int) -> FloatArray:
-        """A number for each category, (n_groups,), to cut them by as a numeric feature; `group` is -1 for missing."""
+    def category_values(self, node: Any, group: IntArray, n_groups: int, pseudo_count: float = 0.0) -> FloatArray:
+        """A number for each category, (n_groups,), to cut them by as a numeric feature.
+
+        Parameters
+        ----------
+        node : object
+            What `prepare` made of the rows to order the categories by; they may be others than those under test.
+        group : ndarray of int of shape (n,)
+            The category of each of these rows, -1 for missing. A category without rows has a neutral place.
+        n_groups : int
+        pseudo_count : float
+            Rows of the overall mean to add to each category: the means of few rows are noisy.
+        """
         raise NotImplementedError
 
     def best_subset(self, node: Any, group: IntArray, masks: IntArray, min_weight: float) -> tuple[int, Cut] | None:
@@ -152,9 +165,11 @@ class SearchCriterion(Criterion):
             return None
         return index, self._cut(node, 0.0, False, statistic)._replace(n_candidates=n_candidates)
 
-    def category_values(self, node: NodeValues, group: IntArray, n_groups: int) -> FloatArray:
+    def category_values(
+        self, node: NodeValues, group: IntArray, n_groups: int, pseudo_count: float = 0.0
+    ) -> FloatArray:
         # Ranks, so that categories of equal score still are apart; the first category of them comes first.
-        scores = _group_means(self._score(node), node.weight, group, n_groups)
+        scores = _group_means(self._score(node), node.weight, group, n_groups, pseudo_count)
         values = np.empty(n_groups)
         values[np.argsort(scores, kind="stable")] = np.arange(n_groups)
         return values
@@ -184,11 +199,14 @@ class SearchCriterion(Criterion):
 class Levene(SearchCriterion):
     """The paper's: Levene's test for equal spread of the residuals, absolute deviations from each side's mean."""
 
+    compares_spreads = True
+
 
 class BrownForsythe(SearchCriterion):
     """Levene's test with deviations from each side's median, sturdier against skewed residuals."""
 
     kind = CENTRE_MEDIAN
+    compares_spreads = True
 
 
 class Cart(SearchCriterion):
@@ -220,9 +238,11 @@ class Support(Criterion):
     ) -> tuple[NDArray[np.bool_], FloatArray]:
         return residuals > 0, weight
 
-    def category_values(self, node: tuple[NDArray[np.bool_], FloatArray], group: IntArray, n_groups: int) -> FloatArray:
+    def category_values(
+        self, node: tuple[NDArray[np.bool_], FloatArray], group: IntArray, n_groups: int, pseudo_count: float = 0.0
+    ) -> FloatArray:
         positive, weight = node
-        return _group_means(positive.astype(float), weight, group, n_groups)
+        return _group_means(positive.astype(float), weight, group, n_groups, pseudo_count)
 
     def best_cut(self, node: tuple[NDArray[np.bool_], FloatArray], column: Column, min_weight: float) -> Cut | None:
         positive, weight = node
@@ -267,7 +287,9 @@ class Support(Criterion):
                 threshold = arrangement.threshold(position)
                 if distances[nearest] == -inf:  # where it was wanted, in units of the column
                     share = (wanted - low[nearest]) / (high[nearest] - low[nearest])
-                    threshold = between(arrangement.values[position], arrangement.values[position + 1], share)
+                    exact = between(arrangement.values[position], arrangement.values[position + 1], share)
+                    first, end = arrangement.gap(position)
+                    threshold = exact if first <= exact < end else threshold
                 best = key, threshold, arrangement.missing_left
         return best[1:] if best else None
 
@@ -297,10 +319,15 @@ def _better(cut: Cut, than: Cut) -> bool:
     return cut.merit * (1 + TIE) >= than.merit and cut.threshold < than.threshold
 
 
-def _group_means(values: FloatArray, weight: FloatArray, group: IntArray, n_groups: int) -> FloatArray:
+def _group_means(
+    values: FloatArray, weight: FloatArray, group: IntArray, n_groups: int, pseudo_count: float
+) -> FloatArray:
+    """Mean of each group, with `pseudo_count` rows of the overall mean added; groups without rows have that mean."""
     member = group >= 0
-    sums = np.bincount(group[member], (values * weight)[member], minlength=n_groups)
-    return sums / np.bincount(group[member], weight[member], minlength=n_groups)
+    overall = float(np.average(values, weights=weight))
+    sums = np.bincount(group[member], (values * weight)[member], minlength=n_groups) + pseudo_count * overall
+    weights = np.bincount(group[member], weight[member], minlength=n_groups) + pseudo_count
+    return np.where(weights > 0, sums / np.where(weights > 0, weights, 1.0), overall)
 
 
 def _t_test(values: FloatArray, weight: FloatArray, first: NDArray[np.bool_], second: NDArray[np.bool_]) -> float:

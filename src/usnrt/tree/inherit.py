@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from usnrt.nn.losses import squared_error
 from usnrt.nn.mlp import MLP, Params
-from usnrt.tree.grow import Node
+from usnrt.tree.grow import Node, Residuals
 from usnrt.tree.spread import Rows, Spread, Workshop
 
 
@@ -62,6 +62,14 @@ class Inheriting:
         node.residuals = held, shop.table.y[held] - shop.answer(self.mean_network, node.mean, held)
         spread = self.spread.root(node, seen, held, rng) if parent is None else parent.spread
         node.state = Family(node.mean, spread)
+
+    def untested(self, node: Node) -> Residuals:
+        """Residuals of the node's training rows, none if they are tested for want of others."""
+        held_out = self.held_out[node.rows]
+        rows = node.rows[~held_out] if held_out.any() else node.rows[:0]
+        if len(rows) == 0:
+            return rows, np.zeros(0)
+        return rows, self.workshop.table.y[rows] - self.workshop.answer(self.mean_network, node.mean, rows)
 
     def finish(self, node: Node, rng: np.random.Generator) -> None:
         """Tune the second networks of a leaf, and see where its held-out rows lie by them."""

@@ -11,6 +11,7 @@ from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import predict_grouped
 from usnrt.nn.mlp import MLP
 from usnrt.nn.quantiles import POSITIONS, curve_means, quantiles
+from usnrt.tree.refine import Refinement
 from usnrt.tree.structure import Tree
 
 
@@ -31,6 +32,8 @@ class TreeModel:
         What turns the inputs into what the networks see.
     blend : float
         Share that the mean of the quantiles has in the mean; the rest is the mean network's.
+    refinement : Refinement or None
+        What validation rows change about the quantile functions.
     """
 
     tree: Tree
@@ -40,6 +43,7 @@ class TreeModel:
     variance_params: Sequence[Sequence[Any]]
     encoding: PiecewiseLinear | None = None
     blend: float = 0.0
+    refinement: Refinement | None = None
 
     @property
     def says_quantiles(self) -> bool:
@@ -83,8 +87,9 @@ class TreeModel:
         -------
         leaf : ndarray of int of shape (n,)
         mean : ndarray of shape (n,)
+            Of the mean network, blended with that of the quantile network.
         curve : ndarray of shape (n, n_positions)
-            At `usnrt.nn.quantiles.POSITIONS`.
+            Refined quantile functions, at `usnrt.nn.quantiles.POSITIONS`.
         """
         if not self.says_quantiles:
             leaf, mean, variance = self.moments(raw, inputs, n_threads)
@@ -93,7 +98,8 @@ class TreeModel:
         answers = self._second_answers(inputs, leaf, n_threads)
         curve = np.mean([quantiles(answer) for answer in answers], axis=0)
         mean = self._means(inputs, leaf, n_threads)
-        return leaf, mean + self.blend * (curve_means(curve) - mean), curve
+        mean = mean + self.blend * (curve_means(curve) - mean)
+        return leaf, mean, curve if self.refinement is None else self.refinement.apply(leaf, mean, curve)
 
     def _means(self, inputs: NDArray[np.float32], leaf: NDArray[np.int64], n_threads: int) -> NDArray[np.float64]:
         return predict_grouped(self.mean_network, self.mean_params, inputs, leaf, None, n_threads, self.encoding)

@@ -36,12 +36,12 @@ class FittedTree(Protocol):
 
 
 def rules_table(tree: Tree, columns: Sequence[ColumnInfo], *, decimals: int = 3) -> Table:
-    """The regions of a tree, one row a leaf.
+    """The regions of a tree, one row per region.
 
     Parameters
     ----------
     tree : Tree
-    columns : sequence of objects with name, kind, categories and has_missing, one a feature
+    columns : sequence of objects with name, kind, categories and has_missing, one per feature
         E.g. the ``columns_`` of a fitted model.
     decimals : int, default=3
         Decimals of the thresholds.
@@ -49,7 +49,7 @@ def rules_table(tree: Tree, columns: Sequence[ColumnInfo], *, decimals: int = 3)
     Returns
     -------
     Table
-        ``leaf`` (its index), ``region`` (the rule in words), ``rows`` and ``share`` of the training rows,
+        ``region`` (its id, as from ``apply``), ``rule`` (in words), ``rows`` and ``share`` of the training rows,
         ``residual_std``, ``statistic`` and ``log10_p`` of the last split on the way (NaN without splits), and
         ``statistics`` and ``log10_ps`` of all splits from the root on, as text.
 
@@ -62,17 +62,18 @@ def rules_table(tree: Tree, columns: Sequence[ColumnInfo], *, decimals: int = 3)
     >>> for node, std in zip((builder.add_root(40), *builder.add_children(0, split)), (2.0, 1.0, 4.0)):
     ...     builder.set_residuals(node, 0.0, std)
     >>> table = rules_table(builder.build()[0], [Column("load", "numeric", "load")])
-    >>> table["region"], table["residual_std"]
-    (array(['load <= 2.5', 'load > 2.5'], ...), array([1., 4.]))
+    >>> table["region"], table["rule"], table["residual_std"]
+    (array([1, 2]), array(['load <= 2.5', 'load > 2.5'], ...), array([1., 4.]))
     """
+    whole = bool((tree.n_rows == np.floor(tree.n_rows)).all())  # weights may be fractions
     rows = []
     for leaf in tree.leaves:
         splits = tree.path(leaf)[:-1]
         rows.append(
             {
-                "leaf": int(tree.leaf_index[leaf]),
-                "region": region_text(tree, leaf, columns, decimals=decimals),
-                "rows": tree.n_rows[leaf],
+                "region": int(leaf),
+                "rule": region_text(tree, leaf, columns, decimals=decimals),
+                "rows": int(tree.n_rows[leaf]) if whole else float(tree.n_rows[leaf]),
                 "share": tree.n_rows[leaf] / tree.n_rows[0],
                 "residual_std": tree.residual_std[leaf],
                 "statistic": tree.statistic[splits[-1]] if splits else np.nan,
@@ -179,7 +180,7 @@ def export_text(model: FittedTree, *, decimals: int = 3) -> str:
     Returns
     -------
     str
-        One line a branch. A split's T and log10 p stand at its first branch.
+        One line per branch. A split's T and log10 p stand at its first branch.
 
     Examples
     --------
@@ -194,9 +195,9 @@ def export_text(model: FittedTree, *, decimals: int = 3) -> str:
     >>> print(export_text(model))
     all rows: 40 rows, residual std 2
     |-- load <= 2.5   [T = -7.00, log10 p = -11.2]
-    |   leaf 0: 30 rows (75.0 %), residual std 1
+    |   region 1: 30 rows (75.0 %), residual std 1
     |-- load > 2.5
-    |   leaf 1: 10 rows (25.0 %), residual std 4
+    |   region 2: 10 rows (25.0 %), residual std 4
     """
     tree, columns = model.tree_, model.columns_
     lines = [f"all rows: {count_text(tree.n_rows[0])} rows, residual std {number_text(tree.residual_std[0], decimals)}"]
@@ -209,7 +210,7 @@ def export_text(model: FittedTree, *, decimals: int = 3) -> str:
             test = f"   [T = {tree.statistic[parent]:.2f}, log10 p = {tree.log10_p[parent]:.1f}]"
             lines.append(f"{indent[:-4]}|-- {branch}{test if to_left else ''}")
         if tree.feature[node] < 0:
-            lines.append(f"{indent}leaf {tree.leaf_index[node]}: {size_text(tree, node, decimals)}")
+            lines.append(f"{indent}region {node}: {size_text(tree, node, decimals)}")
     return "\n".join(lines)
 
 
@@ -238,7 +239,7 @@ def export_graphviz(model: FittedTree, *, decimals: int = 3) -> str:
     digraph tree {
       node [shape=box, style="rounded,filled", fontname="Helvetica"];
       edge [fontname="Helvetica"];
-      0 [label="leaf 0\\n40 rows (100.0 %), residual std 2", fillcolor="#b2cce0"];
+      0 [label="region 0\\n40 rows (100.0 %), residual std 2", fillcolor="#b2cce0"];
     }
     """
     tree, columns = model.tree_, model.columns_
@@ -246,7 +247,7 @@ def export_graphviz(model: FittedTree, *, decimals: int = 3) -> str:
     lines = ['  node [shape=box, style="rounded,filled", fontname="Helvetica"];', '  edge [fontname="Helvetica"];']
     for node in range(tree.n_nodes):
         if tree.feature[node] < 0:
-            head = f"leaf {tree.leaf_index[node]}"
+            head = f"region {node}"
         else:
             head = (
                 f"{split_text(tree, node, columns, decimals=decimals)}\n"

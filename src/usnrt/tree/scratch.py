@@ -52,6 +52,9 @@ class FromScratch:
         )  # fmt: skip
         node.residuals = node.rows, table.y[node.rows] - predict(self.split_network, params, table.inputs, node.rows)
 
+    def untested(self, node: Node) -> None:
+        """All rows are tested: they order categories and place cuts themselves, as in the paper."""
+
     def finish(self, node: Node, rng: np.random.Generator) -> None:
         """Train the leaf's mean and variance network in turns."""
         table, rows = self.table, node.rows

@@ -3,22 +3,38 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
 from os import cpu_count
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from usnrt.tree._kernels import TIE
-from usnrt.tree.column import Column
+from usnrt.tree.column import Column, Limits
 from usnrt.tree.criteria import Criterion, Cut, get_criterion
+from usnrt.tree.levels import MAX_CATEGORIES_FOR_SUBSETS, PSEUDO_COUNT, LevelOrder, Levels, best_division
 from usnrt.tree.pvalue import log10_p
 
-#: up to this many categories in a node, all their subsets are tested
-MAX_CATEGORIES_FOR_SUBSETS = 10
+__all__ = ["MAX_CATEGORIES_FOR_SUBSETS", "Members", "Sample", "Split", "best_split"]
 
 #: a feature's best cut and, for categories, the codes of its left side
 Found = tuple[Cut, tuple[int, ...] | None]
+
+
+class Sample(NamedTuple):
+    """Rows of a table with residuals, weights and targets; all arrays have shape (n,)."""
+
+    rows: NDArray[np.intp]
+    residuals: NDArray[np.float64]
+    weight: NDArray[np.float64]
+    target: NDArray[np.float64] | None = None
+
+
+class Members(NamedTuple):
+    """All rows of a node, of which a part is tested, and how often each counts; both of shape (n,)."""
+
+    rows: NDArray[np.intp]
+    weight: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -40,7 +56,7 @@ class Split:
     log10_p : float
         log10 of the two-sided p-value, not corrected for the number of candidates.
     n_left, n_right : float
-        Rows on each side, counted by weight.
+        Rows of the node on each side, counted by weight.
     n_candidates : int
         How many splits were tested over all features.
     """
@@ -88,6 +104,9 @@ def best_split(
     min_samples_leaf: float = 1,
     criterion: str | Criterion = "levene",
     n_jobs: int | None = 1,
+    members: Members | None = None,
+    min_tested: float = 2,
+    ordering: Sample | None = None,
 ) -> Split | None:
     """The best split of a node over all features and thresholds.
 
@@ -96,6 +115,15 @@ def best_split(
     one more category); more categories are put in the order of their mean absolute residual about the node's mean
     ("cart": of their mean target) and cut like a number. Categories that no row of the node has go to the side with
     more rows.
+
+    The order of many categories comes from the rows of `ordering`, which the noise of the tested rows knows nothing
+    of: then p, multiplied by the number of candidates, is honest for any number of categories. A category without
+    ordering rows has a neutral place in the order, and one without tested rows still goes where the order puts it.
+    Without `ordering` the tested rows order the categories themselves, as the paper has it, and with many categories
+    pure noise is split nearly always.
+
+    Where only a part of a node's rows is tested, `members` are all of them: `min_samples_leaf` counts these, so that
+    no side has fewer rows than promised, and `min_tested` counts the tested rows of a side.
 
     The first of equally good splits wins: the lowest feature, then the lowest threshold or the lexicographically
     smallest set of left categories. Two statistics that differ by less than 1e-9 of their size are equal.
@@ -115,11 +143,17 @@ def best_split(
     sample_weight : array-like of shape (n,), optional
         How often each row counts: weight 2 is the same as the row twice.
     min_samples_leaf : float, default=1
-        The least number of rows, counted by weight, on both sides.
+        The least number of rows of the node, counted by weight, on both sides.
     criterion : str or Criterion, default="levene"
         "levene", "brown-forsythe", "support" or "cart", see `usnrt.tree.criteria`.
     n_jobs : int, default=1
         Threads to spread the features over; -1 for all processors. The result does not depend on it.
+    members : Members, optional
+        All rows of the node, among them `rows`; by default the tested rows are all.
+    min_tested : float, default=2
+        The least weight of the tested rows on both sides, with `members`.
+    ordering : Sample, optional
+        Rows of the node, not among `rows`, to order many categories by; with targets for the criterion "cart".
 
     Returns
     -------
@@ -148,105 +182,141 @@ def best_split(
     if (counted := weight > 0).sum() < len(rows):
         rows, values, weight = rows[counted], values[counted], weight[counted]
         targets = None if targets is None else targets[counted]
-    total = float(weight.sum())
-    # Sums of fractional weights round; a side may fall short by that much.
-    min_weight = max(float(min_samples_leaf), np.finfo(float).tiny) - 1e-12 * total
-    if len(rows) < 2 or total < 2 * min_weight:
+    tested = Sample(rows, values, weight, targets)
+    everyone = Members(rows, weight) if members is None else members
+    min_leaf = _least(min_samples_leaf, everyone.weight)
+    least = min_leaf if members is None else _least(min_tested, weight)
+    if len(rows) < 2 or weight.sum() < 2 * least or everyone.weight.sum() < 2 * min_leaf:
         return None
-
-    node = judge.prepare(values, targets, weight)
-
-    def search(feature: int) -> Found | None:
-        column = X[rows, feature]
-        if kinds[feature] > 0:
-            return _best_of_categories(judge, node, column, int(kinds[feature]), min_weight)
-        cut = judge.best_cut(node, Column(column), min_weight)
-        return None if cut is None else (cut, None)
-
+    search = _Search.over(X, kinds, judge, tested, everyone, ordering, min_leaf, least)
     best: tuple[int, Found] | None = None
     n_candidates = 0
-    for feature, found in enumerate(_each(search, X.shape[1], n_jobs)):
+    for feature, found in enumerate(_each(search.feature, X.shape[1], n_jobs)):
         if found is None:
             continue
         n_candidates += found[0].n_candidates
         if best is None or found[0].merit > best[1][0].merit * (1 + TIE):
             best = feature, found
-    if best is None:
-        return None
-    feature, (cut, left_codes) = best
-    return _finish(X[rows, feature], weight, feature, cut, left_codes, int(kinds[feature]), n_candidates)
+    return None if best is None else search.finish(best[0], *best[1], n_candidates)
 
 
-def _best_of_categories(
-    judge: Criterion, node: object, column: NDArray[np.float64], n_codes: int, min_weight: float
-) -> Found | None:
-    """The best division of the categories of a column, and the codes of its left side."""
-    missing = np.isnan(column)
-    if (column[~missing] < 0).any() or (column[~missing] >= n_codes).any():
-        seen = f"{np.nanmin(column):g}..{np.nanmax(column):g}"
-        raise ValueError(f"codes of categories must be in 0..{n_codes - 1} or NaN, however: {seen}")
-    codes, group = np.unique(column[~missing].astype(np.int64), return_inverse=True)
-    groups = np.full(len(column), -1)
-    groups[~missing] = group
-    any_missing = bool(missing.any())
-    if len(codes) + any_missing < 2 or len(codes) == 0:
-        return None
-    if judge.tests_subsets and len(codes) <= MAX_CATEGORIES_FOR_SUBSETS:
-        groups[missing] = len(codes)
-        masks = _subsets(len(codes) + any_missing)
-        found = judge.best_subset(node, groups, masks, min_weight)
-        if found is None:
-            return None
-        mask, cut = int(masks[found[0]]), found[1]
-        left = tuple(int(code) for g, code in enumerate(codes) if mask >> g & 1)
-        return cut._replace(threshold=np.nan, missing_left=bool(mask >> len(codes) & 1)), left
-    values = judge.category_values(node, groups, len(codes))
-    best = judge.best_cut(node, Column(np.where(missing, np.nan, values[groups])), min_weight)
-    if best is None:
-        return None
-    return best._replace(threshold=np.nan), tuple(int(code) for code in codes[values <= best.threshold])
+def _least(asked: float, weight: NDArray[np.float64]) -> float:
+    """The least weight of a side; sums of fractional weights round, so a side may fall short by that much."""
+    return max(float(asked), np.finfo(float).tiny) - 1e-12 * float(weight.sum())
 
 
-def _finish(
+@dataclass(frozen=True)
+class _Search:
+    """What the search of every feature of a node needs."""
+
+    X: NDArray[np.float64]
+    kinds: NDArray[np.int64]
+    judge: Criterion
+    tested: Sample
+    members: Members
+    min_leaf: float
+    min_tested: float
+    node: Any
+    ordering: Sample
+    order_node: Any
+
+    @classmethod
+    def over(
+        cls,
+        X: NDArray[np.float64],
+        kinds: NDArray[np.int64],
+        judge: Criterion,
+        tested: Sample,
+        members: Members,
+        ordering: Sample | None,
+        min_leaf: float,
+        min_tested: float,
+    ) -> "_Search":
+        node = judge.prepare(tested.residuals, tested.target, tested.weight)
+        order_node = node
+        if ordering is not None and len(ordering.rows):
+            order_node = judge.prepare(ordering.residuals, ordering.target, ordering.weight)
+        return cls(X, kinds, judge, tested, members, min_leaf, min_tested, node, ordering or tested, order_node)
+
+    def feature(self, feature: int) -> Found | None:
+        """The best cut of one feature."""
+        column = self.X[self.tested.rows, feature]
+        apart = self.members.rows is not self.tested.rows
+        members = self.X[self.members.rows, feature] if apart else column
+        n_codes = int(self.kinds[feature])
+        if n_codes == 0:
+            limits = Limits(members, self.members.weight, self.min_leaf) if apart else None
+            cut = self.judge.best_cut(self.node, Column(column, limits), self.min_tested)
+            return None if cut is None else (cut, None)
+        same = self.ordering is self.tested
+        values = column if same else self.X[self.ordering.rows, feature]
+        levels = Levels(column, members, self.members.weight, n_codes, self.min_leaf)
+        order = LevelOrder(values, self.order_node, 0.0 if same else PSEUDO_COUNT)
+        return best_division(self.judge, self.node, levels, order, self.min_tested)
+
+    def finish(self, feature: int, cut: Cut, left_codes: tuple[int, ...] | None, n_candidates: int) -> Split:
+        """Count the rows, and give the categories that no row of the node has their place."""
+        column, weight = self.X[self.members.rows, feature], self.members.weight
+        is_left = column <= cut.threshold if left_codes is None else np.isin(column, left_codes)
+        missing_tested = bool(np.isnan(self.X[self.tested.rows, feature]).any())
+        n_left, n_right, missing_left = count_sides(
+            column, weight, is_left, cut.missing_left if missing_tested else None
+        )
+        if left_codes is not None:
+            present = np.unique(column[~np.isnan(column)]).astype(np.int64)
+            absent = np.setdiff1d(np.arange(self.kinds[feature]), present)
+            left_codes = tuple(sorted([*left_codes, *(absent.tolist() if n_left >= n_right else [])]))
+        return Split(
+            feature=feature,
+            threshold=cut.threshold,
+            left_categories=left_codes,
+            missing_left=missing_left,
+            statistic=cut.statistic,
+            log10_p=log10_p(cut.statistic, cut.df),
+            n_left=n_left,
+            n_right=n_right,
+            n_candidates=n_candidates,
+        )
+
+
+def count_sides(
     column: NDArray[np.float64],
     weight: NDArray[np.float64],
-    feature: int,
-    cut: Cut,
-    left_codes: tuple[int, ...] | None,
-    n_codes: int,
-    n_candidates: int,
-) -> Split:
-    """Count the rows, and give missing values and absent categories their place."""
-    missing = np.isnan(column)
-    left = column <= cut.threshold if left_codes is None else np.isin(column, left_codes)
-    left = np.where(missing, cut.missing_left, left)
-    n_left, n_right = float(weight[left].sum()), float(weight[~left].sum())
-    larger_left = n_left >= n_right
-    if left_codes is not None:
-        present = np.unique(column[~missing]).astype(np.int64)
-        absent = np.setdiff1d(np.arange(n_codes), present)
-        left_codes = tuple(sorted([*left_codes, *(absent.tolist() if larger_left else [])]))
-    return Split(
-        feature=feature,
-        threshold=cut.threshold,
-        left_categories=left_codes,
-        missing_left=cut.missing_left if missing.any() else larger_left,
-        statistic=cut.statistic,
-        log10_p=log10_p(cut.statistic, cut.df),
-        n_left=n_left,
-        n_right=n_right,
-        n_candidates=n_candidates,
-    )
+    is_left: NDArray[np.bool_],
+    missing_left: bool | None,
+) -> tuple[float, float, bool]:
+    """Rows on each side, counted by weight, and the side of the missing values.
 
+    Parameters
+    ----------
+    column, weight : ndarray of shape (n,)
+        Values and weights of all rows of a node.
+    is_left : ndarray of bool of shape (n,)
+        Which rows go left; it does not matter for missing values.
+    missing_left : bool or None
+        Where missing values go; None for the side with more rows.
 
-@lru_cache(maxsize=32)
-def _subsets(n_groups: int) -> NDArray[np.int64]:
-    """Bit masks of the left groups of all divisions in two, in lexicographic order.
+    Returns
+    -------
+    n_left, n_right : float
+    missing_left : bool
 
-    The first group is always on the left: a division and its mirror image are the same.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.tree.split import count_sides
+    >>> column = np.array([1.0, 2.0, 3.0, np.nan])
+    >>> count_sides(column, np.ones(4), column <= 2.5, None)
+    (3.0, 1.0, True)
     """
-    masks = [mask for mask in range(1, 1 << n_groups, 2) if mask != (1 << n_groups) - 1]
-    return np.array(sorted(masks, key=lambda mask: [g for g in range(n_groups) if mask >> g & 1]), np.int64)
+    missing = np.isnan(column)
+    n_left, n_right = float(weight[is_left & ~missing].sum()), float(weight[~is_left & ~missing].sum())
+    if missing_left is None:
+        missing_left = n_left >= n_right
+    if missing.any():
+        side = np.where(missing, missing_left, is_left)
+        n_left, n_right = float(weight[side].sum()), float(weight[~side].sum())
+    return n_left, n_right, missing_left
 
 
 def _each(search: Callable[[int], Found | None], n_features: int, n_jobs: int | None) -> list[Found | None]:

@@ -111,7 +111,7 @@ class Tree:
         return way[::-1]
 
     def apply(self, X: ArrayLike) -> NDArray[np.int64]:
-        """The leaf that each row ends in, as node number.
+        """The region that each row ends in: the node number of its leaf.
 
         Parameters
         ----------
@@ -151,7 +151,10 @@ class Tree:
         return out
 
     def leaf_of(self, X: ArrayLike) -> NDArray[np.int64]:
-        """The leaf that each row ends in, counted 0, 1, ... from left to right; see `apply`."""
+        """The place of each row's leaf among the leaves, 0, 1, ... from left to right.
+
+        It indexes what is stored per leaf (networks, calibration). The region's id, which users see, is from `apply`.
+        """
         return self.leaf_index[self.apply(X)]
 
     def decision_path(self, X: ArrayLike) -> Any:

@@ -1,0 +1,137 @@
+"""What validation rows change about the networks' quantile functions, region by region, without training.
+
+Two networks estimate where a row's distribution lies: the mean network and the quantile network. Moving the quantile
+function towards the mean network's prediction makes the two agree, and two estimates err less than one. And a quantile
+network of smooth functions blurs the jumps of the noise at the borders of regions; within a region the half width of
+the quantile functions can be drawn towards its region's typical one. How far to go either way is chosen in each region
+by the pinball loss of validation rows.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usnrt.nn.quantiles import LEVELS, MEDIAN, POSITIONS, SHARES, curve_means
+
+# Shares that are tried, 0 (leave it as it is) first: of equally good ones the first is taken.
+SHARES_TRIED = np.linspace(0.0, 1.0, 5)
+# Pseudo-count of the prior: what the whole table prefers counts as much as so many rows of a region.
+PRIOR_ROWS = 50.0
+
+_LOW, _HIGH = (int(np.argmin(np.abs(POSITIONS - z))) for z in (-1.0, 1.0))
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """Per region, how far quantile functions are drawn to the region's half width and to the mean network.
+
+    Attributes
+    ----------
+    spread_share : ndarray of shape (n_leaves,)
+        Share of the way from a row's log half width to `log_half_width`.
+    log_half_width : ndarray of shape (n_leaves,)
+        Mean logarithm of the half widths in the region.
+    location_share : ndarray of shape (n_leaves,)
+        Share of the way from the mean of a row's quantile function to the prediction of the mean.
+    """
+
+    spread_share: Floats
+    log_half_width: Floats
+    location_share: Floats
+
+    @classmethod
+    def fit(
+        cls, leaf: NDArray[np.int64], mean: Floats, curve: Floats, y: Floats, weight: Floats, n_leaves: int
+    ) -> "Refinement":
+        """Choose the shares by the pinball loss of validation rows.
+
+        Parameters
+        ----------
+        leaf : ndarray of int of shape (n,)
+            Region of each row, counted from 0.
+        mean : ndarray of shape (n,)
+            Predicted means.
+        curve : ndarray of shape (n, n_positions)
+            Predicted quantile functions.
+        y, weight : ndarray of shape (n,)
+        n_leaves : int
+
+        Returns
+        -------
+        Refinement
+        """
+        unchanged = np.zeros(n_leaves)
+        log_width = np.log(half_widths(curve))
+        typical = _group_means(log_width, leaf, weight, n_leaves)
+
+        def choose(refined: Callable[[Floats], Floats]) -> Floats:
+            losses = np.array([pinball_losses(refined(np.full(n_leaves, share)), y) for share in SHARES_TRIED])
+            return _best_shares(losses, leaf, weight, n_leaves)
+
+        location = choose(lambda share: cls(unchanged, typical, share).apply(leaf, mean, curve))
+        spread = choose(lambda share: cls(share, typical, location).apply(leaf, mean, curve))
+        return cls(spread, typical, location)
+
+    def apply(self, leaf: NDArray[np.int64], mean: Floats, curve: Floats) -> Floats:
+        """Refined quantile functions of rows.
+
+        Parameters
+        ----------
+        leaf : ndarray of int of shape (n,)
+        mean : ndarray of shape (n,)
+        curve : ndarray of shape (n, n_positions)
+
+        Returns
+        -------
+        ndarray of shape (n, n_positions)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from usnrt.nn.quantiles import POSITIONS, curve_means
+        >>> from usnrt.tree.refine import Refinement, half_widths
+        >>> refinement = Refinement(np.array([1.0]), np.array([np.log(3.0)]), np.array([0.5]))
+        >>> refined = refinement.apply(np.array([0]), np.array([4.0]), 2.0 * POSITIONS[None, :])
+        >>> half_widths(refined).round(6), curve_means(refined).round(6)
+        (array([3.]), array([2.]))
+        """
+        stretch = np.exp(self.spread_share[leaf] * (self.log_half_width[leaf] - np.log(half_widths(curve))))
+        median = curve[:, [MEDIAN]]
+        stretched = median + stretch[:, None] * (curve - median)
+        shift = self.location_share[leaf] * (mean - curve_means(stretched))
+        return stretched + shift[:, None]
+
+
+def half_widths(curve: Floats) -> Floats:
+    """Half of the distance between the quantiles at -1 and 1 of the normal scale, shape (n,); never 0."""
+    return np.maximum((curve[:, _HIGH] - curve[:, _LOW]) / 2.0, 1e-30)
+
+
+def pinball_losses(curve: Floats, y: Floats) -> Floats:
+    """Pinball loss of each row over all its quantiles, shape (n,); what `usnrt.nn.quantiles.pinball` trains by."""
+    distance = y[:, None] - curve
+    return (SHARES * np.maximum(LEVELS * distance, (LEVELS - 1.0) * distance)).sum(axis=1)
+
+
+def _best_shares(losses: Floats, leaf: NDArray[np.int64], weight: Floats, n_leaves: int) -> Floats:
+    """The share of least loss in each region, (n_leaves,); `losses` has shape (n_shares, n).
+
+    Losses are relative to those of the share 0, so that regions of much noise do not decide for the others.
+    """
+    sums = np.array([np.bincount(leaf, weights=weight * loss, minlength=n_leaves) for loss in losses])
+    relative = sums / np.maximum(sums[0], 1e-300)
+    counts = np.bincount(leaf, weights=weight, minlength=n_leaves)
+    everywhere = (relative * counts).sum(axis=1) / counts.sum()
+    judged = counts * relative + PRIOR_ROWS * everywhere[:, None]
+    return SHARES_TRIED[np.argmin(judged, axis=0)]
+
+
+def _group_means(values: Floats, leaf: NDArray[np.int64], weight: Floats, n_leaves: int) -> Floats:
+    """Weighted mean of each region, that of all rows where a region has none."""
+    counts = np.bincount(leaf, weights=weight, minlength=n_leaves)
+    sums = np.bincount(leaf, weights=weight * values, minlength=n_leaves)
+    everywhere = np.average(values, weights=weight)
+    return np.where(counts > 0, sums / np.maximum(counts, 1e-300), everywhere)
