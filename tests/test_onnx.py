@@ -56,8 +56,10 @@ def run_graph(graph, fed):
 def assert_same_answers(model, X, levels=LEVELS, session=None):
     """Leaf exactly, all else within 1e-5 of the target's spread."""
     session = session or session_of(model.to_onnx(levels=levels))
-    mean, std, region, quantiles = session.run(["mean", "std", "region", "quantiles"], feeds(model, X))
+    names = ["mean", "std", "region", "quantiles", "supported"]
+    mean, std, region, quantiles, supported = session.run(names, feeds(model, X))
     np.testing.assert_array_equal(region, model.apply(X))
+    np.testing.assert_array_equal(supported, model.predict_support(X)["supported"])
     assert quantiles.shape == (len(region), len(levels))
     expected = (*model.predict(X, return_std=True), model.predict_quantiles(X, levels))
     for found, wanted in zip((mean, std, quantiles), expected):
@@ -160,8 +162,9 @@ def test_one_row_at_a_time(model, session):
 
 
 def test_no_row_at_all(model, session, table):
-    mean, std, region, quantiles = session.run(None, {name: v[:0] for name, v in feeds(model, table).items()})
-    assert mean.shape == std.shape == region.shape == (0,)
+    fed = {name: values[:0] for name, values in feeds(model, table).items()}
+    mean, std, region, quantiles, supported = session.run(None, fed)
+    assert mean.shape == std.shape == region.shape == supported.shape == (0,)
     assert quantiles.shape == (0, 3)
 
 
@@ -213,7 +216,7 @@ def test_a_target_that_hardly_varies(numeric):
     still = copy.copy(numeric)
     still.target_mean_, still.target_std_ = 7.0, 1e-100
     X = np.random.default_rng(0).normal(size=(20, 3))
-    mean, std, _, quantiles = session_of(still.to_onnx()).run(None, {"X": X})
+    mean, std, _, quantiles, _ = session_of(still.to_onnx()).run(None, {"X": X})
     assert (mean == 7.0).all()
     assert (quantiles == 7.0).all()
     # before the mean is added, which swallows all of it
@@ -271,7 +274,7 @@ def test_what_the_file_says_about_itself(numeric):
     assert facts["types"] == ["number"] * 3
     assert facts["inputs"] == ["X"]
     described = {output.name: output.doc_string for output in made.graph.output}
-    assert list(described) == ["mean", "std", "region", "quantiles"]
+    assert list(described) == ["mean", "std", "region", "quantiles", "supported"]
     assert described["quantiles"] == "quantiles at the levels 0.1, 0.9"
 
 

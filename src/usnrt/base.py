@@ -243,7 +243,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         -------
         data frame or Table
             Columns ``mean``, ``std``, ``lower``, ``upper`` and, for models with regions, ``region`` (as from
-            ``apply``); a pandas index is kept.
+            ``apply``) and ``supported`` (see ``predict_support``); a pandas index is kept.
         """
         from usnrt.predict_table import prediction_table
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from usnrt.base import DistributionalRegressor, TrainingTable, read_target
+from usnrt.base import TrainingTable, read_target
 from usnrt.calibration import Calibration, scores_of
 from usnrt.checks import check_choice, check_number
 from usnrt.distributions import Distribution, GroupedCurve, Shape
@@ -18,9 +18,9 @@ from usnrt.nn.quantiles import POSITIONS
 from usnrt.notices import InfiniteIntervalWarning
 from usnrt.regions import shortage
 from usnrt.rows import merged_rows
+from usnrt.supported import SupportedRegressor
 from usnrt.table import Table
 from usnrt.tree.rules import rules_table
-from usnrt.tree.structure import Tree
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -35,27 +35,23 @@ class CalibrationRows:
     weight: NDArray[np.float64]
 
 
-class CalibratedRegressor(DistributionalRegressor):
+class CalibratedRegressor(SupportedRegressor):
     """A model that knows regions, and may be calibrated in them.
 
-    It sets ``tree_`` and ``calibration_`` in fit, and answers ``_curves(raw)`` with leaf, mean and quantiles of encoded
-    rows in units of the scaled target.
+    It sets ``tree_``, ``support_`` and ``calibration_`` in fit, and defines ``_network_curves(raw)``: leaf, mean,
+    quantile functions and disagreement of encoded rows, in units of the scaled target.
     """
 
     calibration_: Calibration | None
     # Files of format 1 hold models whose mean was not that of their distribution; fit sets True.
     own_mean_: bool = False
 
-    @property
-    def tree_(self) -> Tree:
-        """The tree of regions in flat arrays."""
-        raise NotImplementedError(f"{type(self).__name__} must define tree_")
-
-    def _curves(self, raw: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-        raise NotImplementedError(f"{type(self).__name__} must define _curves")
-
     def _distribution(self, raw: NDArray[np.float64]) -> Distribution:
-        return self._of_curves(*self._curves(raw))
+        predicted = self._predicted(raw)
+        dist = self._of_curves(predicted.leaf, predicted.mean, predicted.curve)
+        if predicted.found is None:
+            return dist
+        return dist.with_parts(self._within(dist, predicted), None)
 
     def _of_curves(
         self, leaf: NDArray[np.int64], mean: NDArray[np.float64], curve: NDArray[np.float64]
@@ -228,8 +224,8 @@ class CalibratedRegressor(DistributionalRegressor):
         output is called so. Categories that training did not see and values beyond all thresholds are handled as in
         the library; a number that is infinite is not refused but taken as a very large one.
 
-        Outputs: ``mean`` and ``std`` of shape (n,), ``region`` of shape (n,) as from `apply`, and ``quantiles`` of
-        shape (n, k) as from `predict_quantiles`.
+        Outputs: ``mean`` and ``std`` of shape (n,), ``region`` of shape (n,) as from `apply`, ``quantiles`` of shape
+        (n, k) as from `predict_quantiles`, and ``supported`` of shape (n,) as from `predict_support`.
 
         Parameters
         ----------

@@ -147,6 +147,9 @@ class USNRTEnsemble(CalibratedRegressor):
         self.members_ = [member.model for member in fitted]
         self.calibration_, self.own_mean_ = None, True
         self.shared_, self.own_factor_ = np.ones(self.tree_.n_leaves), 1.0
+        self._fit_support(
+            table, np.flatnonzero(held_out.any(axis=0)), self._held_out_curves(held_out), recipe.holdout == "tree"
+        )
         self.tree_.residual_mean *= self.target_std_
         self.tree_.residual_std *= self.target_std_
         if recipe.calibration is None:
@@ -160,6 +163,19 @@ class USNRTEnsemble(CalibratedRegressor):
             self.calibration_ = Calibration.from_scores(
                 scores, leaf, table.weight[rows], self.tree_, recipe.calibration
             )
+
+    def _held_out_curves(self, held_out: NDArray[np.bool_]) -> Any:
+        """Quantile functions for changed contents of rows, by the first member that held each of them out."""
+        member_of = np.argmax(held_out, axis=0)
+
+        def curve_of(rows: NDArray[np.intp], raw: NDArray[np.float64]) -> NDArray[np.float64]:
+            inputs, curve = self.inputs_.transform(raw), np.empty((len(raw), len(POSITIONS)))
+            for place, member in enumerate(self.members_):
+                own = np.flatnonzero(member_of[rows] == place)
+                curve[own] = member.curves(raw[own], inputs[own], effective_n_jobs(self.n_jobs))[2]
+            return curve
+
+        return curve_of
 
     def _scores_by_folds(
         self, table: TrainingTable, held_out: NDArray[np.bool_], fitted: list[FittedTree]
@@ -212,19 +228,28 @@ class USNRTEnsemble(CalibratedRegressor):
         share = self.shared_[leaf] + self.own_factor_ * capped / len(self.members_)
         return leaf, np.mean([mean for _, mean, _ in answers], axis=0), curves.mean(axis=0), share, apart
 
-    def _curves(self, raw: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-        leaf, mean, curve, share, _ = self._parts(raw)
-        return leaf, mean, _narrowed(curve, share)
+    def _network_curves(
+        self, raw: NDArray[np.float64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        leaf, mean, curve, share, apart = self._parts(raw)
+        return leaf, mean, _narrowed(curve, share), apart
+
+    def _network_moments(self, raw: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Means and variances of members that predict those, shape (n_members, n)."""
+        inputs, n_threads = self.inputs_.transform(raw), effective_n_jobs(self.n_jobs)
+        _, means, variances = zip(*(member.moments(raw, inputs, n_threads) for member in self.members_))
+        return np.stack(means), np.stack(variances)
 
     def _distribution(self, raw: NDArray[np.float64]) -> Distribution:
         if self.calibration_ is None and not self.members_[0].says_quantiles:
-            inputs, n_threads = self.inputs_.transform(raw), effective_n_jobs(self.n_jobs)
-            answers = [member.moments(raw, inputs, n_threads) for member in self.members_]
-            return Mixture([Normal(mean, np.sqrt(variance)) for _, mean, variance in answers])
-        leaf, mean, curve, share, apart = self._parts(raw)
-        dist = self._of_curves(leaf, mean, _narrowed(curve, share))
-        # By the law of total variance: within members, and between them, in units of the former.
-        aleatoric = dist.var() / (1.0 + apart)
+            means, variances = self._supported_moments(self._network_moments, raw)
+            return Mixture([Normal(mean, np.sqrt(variance)) for mean, variance in zip(means, variances)])
+        predicted = self._predicted(raw)
+        dist = self._of_curves(predicted.leaf, predicted.mean, predicted.curve)
+        assert predicted.disagreement is not None
+        # By the law of total variance: within members, and between them, in units of the former; what lack of support
+        # adds is not noise.
+        aleatoric = self._within(dist, predicted) / (1.0 + predicted.disagreement)
         return dist.with_parts(aleatoric, dist.var() - aleatoric)
 
 

@@ -9,7 +9,7 @@ from usnrt.table import Table
 
 
 def prediction_table(model: Any, X: Any, coverage: float = 0.9) -> Any:
-    """Mean, standard deviation, interval and region of every row.
+    """Mean, standard deviation, interval, region and support of every row.
 
     Parameters
     ----------
@@ -22,7 +22,8 @@ def prediction_table(model: Any, X: Any, coverage: float = 0.9) -> Any:
     Returns
     -------
     data frame or Table of n_rows rows
-        Columns ``mean``, ``std``, ``lower``, ``upper`` and, for models with regions, ``region``. A pandas, polars
+        Columns ``mean``, ``std``, ``lower``, ``upper``, for models with regions ``region``, and for models that know
+        their support ``supported``: whether a row resembles the training rows. A pandas, polars
         or pyarrow input gives the same kind of frame, with the index of a pandas frame kept; anything
         else gives a `usnrt.table.Table`.
 
@@ -51,6 +52,8 @@ def prediction_table(model: Any, X: Any, coverage: float = 0.9) -> Any:
         regions = np.asarray(model.apply(X))
         if regions.ndim == 1:  # other ensembles have a leaf in each of their trees
             columns["region"] = regions
+    if getattr(model, "support_", None) is not None:
+        columns["supported"] = model.predict_support(X)["supported"]
     frame = nw.from_native(X, pass_through=True, eager_only=True)
     if not isinstance(frame, nw.DataFrame):
         return Table(columns)

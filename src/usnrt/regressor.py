@@ -227,6 +227,7 @@ class USNRTRegressor(CalibratedRegressor):
         self.tree_.residual_std *= self.target_std_
         self.history_ = fitted.history
         self.min_samples_leaf_ = smallest_leaf(self, learnt)
+        self._fit_support(learnt, fitted.held_rows, lambda _, raw: self._network_curves(raw)[2], self.holdout == "tree")
         self.calibration_, self.own_mean_ = None, True
         if self.calibration is None:
             return
@@ -239,15 +240,22 @@ class USNRTRegressor(CalibratedRegressor):
 
     # -- answers -----------------------------------------------------------------------------------------------
 
-    def _curves(self, raw: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-        """Leaf, mean and quantiles of encoded rows, in units of the scaled target."""
-        return self.model_.curves(raw, self.inputs_.transform(raw), effective_n_jobs(self.n_jobs))
+    def _network_curves(
+        self, raw: NDArray[np.float64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], None]:
+        """Leaf, mean and quantile functions of encoded rows, in units of the scaled target."""
+        return *self.model_.curves(raw, self.inputs_.transform(raw), effective_n_jobs(self.n_jobs)), None
 
     def _distribution(self, raw: NDArray[np.float64]) -> Distribution:
         if self.calibration_ is None and not self.model_.says_quantiles:
-            _, mean, variance = self.model_.moments(raw, self.inputs_.transform(raw), effective_n_jobs(self.n_jobs))
+            (mean,), (variance,) = self._supported_moments(self._network_moments, raw)
             return Normal(mean, np.sqrt(variance)).with_parts(variance, None)
         return super()._distribution(raw)
+
+    def _network_moments(self, raw: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Means and variances of networks that predict those, shape (1, n)."""
+        _, mean, variance = self.model_.moments(raw, self.inputs_.transform(raw), effective_n_jobs(self.n_jobs))
+        return mean[None], variance[None]
 
     @property
     def tree_(self) -> Tree:

@@ -51,7 +51,7 @@ def test_predict_writes_the_columns_it_promises(fitted, tmp_path, usnrt):
     assert (run.returncode, run.stdout) == (0, "")
     assert run.stderr == f"usnrt: wrote {tmp_path / 'out.csv'}, 300 rows\n"
     out = pa_csv.read_csv(tmp_path / "out.csv")
-    assert out.column_names == ["mean", "std", "lower", "upper", "region"]
+    assert out.column_names == ["mean", "std", "lower", "upper", "region", "supported"]
     model = load(folder / "model.usnrt")
     features = pa_csv.read_csv(folder / "test.csv").drop_columns(["id", "price"])
     mean, std = model.predict(features, return_std=True)
@@ -71,14 +71,27 @@ def test_predict_writes_every_format(fitted, tmp_path, name, inside):
         with pa.input_stream(str(tmp_path / name), compression="detect") as stream:
             delimiter = "\t" if ".tsv" in name else ","
             out = pa_csv.read_csv(stream, parse_options=pa_csv.ParseOptions(delimiter=delimiter))
-    assert out.column_names == ["id", "mean", "std", "lower", "upper", "region"]
+    assert out.column_names == ["id", "mean", "std", "lower", "upper", "region", "supported"]
     assert out["id"].to_pylist() == [f"h{i}" for i in range(300)]
+
+
+def test_predict_gives_notice_of_rows_that_do_not_resemble_the_training_rows(fitted, tmp_path, inside):
+    folder, _ = fitted
+    data = pa_csv.read_csv(folder / "test.csv")
+    name = next(n for n in data.column_names if n not in ("id", "price") and pa.types.is_floating(data[n].type))
+    far = pa.array([1e6] * 3 + data[name].to_pylist()[3:])
+    pa_csv.write_csv(data.set_column(data.column_names.index(name), name, far), tmp_path / "far.csv")
+    run = inside("predict", folder / "model.usnrt", tmp_path / "far.csv", "-o", tmp_path / "out.csv", cwd=folder)
+    found = re.search(r"^usnrt: (\d+) of 300 rows do not resemble the training rows", run.stderr, re.MULTILINE)
+    supported = pa_csv.read_csv(tmp_path / "out.csv")["supported"].to_pylist()
+    assert int(found[1]) == supported.count(False) >= 3
+    assert supported[:3] == [False] * 3
 
 
 def test_predict_to_the_terminal_and_as_json(fitted, inside):
     folder, _ = fitted
     run = inside("predict", "model.usnrt", "test.csv", cwd=folder)
-    assert run.stdout.splitlines()[0] == '"mean","std","lower","upper","region"'
+    assert run.stdout.splitlines()[0] == '"mean","std","lower","upper","region","supported"'
     assert len(run.stdout.splitlines()) == 301
     rows = json.loads(inside("predict", "model.usnrt", "test.csv", "--json", "--coverage", "0.5", cwd=folder).stdout)
     assert len(rows) == 300

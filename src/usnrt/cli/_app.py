@@ -131,7 +131,7 @@ def predict(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Predict mean, std, lower, upper and region for every row of a table."""
+    """Predict mean, std, lower, upper, region and supported (whether it resembles training rows) for every row."""
     import sys
 
     import pyarrow as pa
@@ -153,6 +153,10 @@ def predict(
         raise UserError(f"{data} has no column {absent[0]!r} to keep")
     with results_noticed(say):
         predicted = prediction_table(fitted, X, coverage)
+    if "supported" in predicted.column_names:
+        lacking = predicted["supported"].to_pylist().count(False)
+        if lacking:
+            say(f"{lacking:,} of {predicted.num_rows:,} rows do not resemble the training rows (column supported)")
     columns = {name: table[name] for name in keep or []} | {n: predicted[n] for n in predicted.column_names}
     result = pa.table(list(columns.values()), names=list(columns))
     if as_json:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from usnrt.encode import Column, TableEncoder, read_table
 from usnrt.onnx._graph import ML_DOMAIN, Graph, whole
 
-OUTPUTS = ("mean", "std", "region", "quantiles")
+OUTPUTS = ("mean", "std", "region", "quantiles", "supported")
 NO_DATE = np.iinfo(np.int64).min  # what numpy stores for NaT
 MICROSECONDS_A_MINUTE = 60_000_000
 ABOUT = {

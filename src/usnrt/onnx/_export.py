@@ -14,6 +14,14 @@ from usnrt.onnx._columns import input_names, read_columns
 from usnrt.onnx._graph import IR_VERSION, ML_DOMAIN, ML_OPSET, OPSET, Graph, whole
 from usnrt.onnx._networks import answers, curves, network_inputs, variances
 from usnrt.onnx._routing import find_leaves
+from usnrt.onnx._support import (
+    MeasuredSupport,
+    first_rows,
+    measure,
+    widened_curves,
+    widened_scale,
+    widened_variances,
+)
 from usnrt.tree.model import TreeModel
 from usnrt.whole_file import whole_file
 
@@ -48,7 +56,7 @@ def to_onnx(model: Any, path: Any = None, *, levels: Sequence[float] = (0.05, 0.
     >>> X = np.random.default_rng(0).uniform(size=(60, 2))
     >>> model = USNRTRegressor(max_epochs=1, random_state=0).fit(X, X[:, 0])
     >>> [output.name for output in to_onnx(model).graph.output]
-    ['mean', 'std', 'region', 'quantiles']
+    ['mean', 'std', 'region', 'quantiles', 'supported']
     """
     try:
         from onnx import helper
@@ -74,15 +82,24 @@ def _write(model: Any, members: list[TreeModel], levels: NDArray[np.float64]) ->
     """The whole graph, step by step."""
     graph = Graph("usnrt")
     columns = read_columns(graph, model.encoder_)
-    leaves = find_leaves(graph, columns, [member.tree for member in members], model.encoder_.n_categories_)
-    said = answers(graph, members, network_inputs(graph, columns, model.inputs_), leaves)
-    mean, std, quantiles = _distribution(graph, model, members, said, leaves, levels)
-    node = graph.op("Gather", members[0].tree.leaves, first_leaf(graph, leaves), axis=0)
+    trees, n_categories = [member.tree for member in members], model.encoder_.n_categories_
+    leaf = first_leaf(graph, find_leaves(graph, columns, trees[:1], n_categories))
+    found, widening, asked = None, None, columns
+    if model.support_ is not None:
+        found, clamped = measure(graph, model.support_, columns, n_categories, leaf)
+        if model.support_.widens:
+            widening, asked = found, clamped
+    leaves = find_leaves(graph, asked, trees, n_categories)
+    said = answers(graph, members, network_inputs(graph, asked, model.inputs_), leaves)
+    mean, std, quantiles = _distribution(graph, model, members, said, leaves, widening, levels)
+    node = graph.op("Gather", trees[0].leaves, leaf, axis=0)
     graph.output("mean", mean, np.float64, ["n"], "mean")
     graph.output("std", std, np.float64, ["n"], "standard deviation")
     graph.output("region", node, np.int64, ["n"], "id of the region, as from apply")
     about = f"quantiles at the levels {', '.join(f'{level:g}' for level in levels)}"
     graph.output("quantiles", quantiles, np.float64, ["n", len(levels)], about)
+    if found is not None:
+        graph.output("supported", found.supported, np.bool_, ["n"], "whether the row resembles the training rows")
     return graph
 
 
@@ -92,19 +109,27 @@ def _distribution(
     members: list[TreeModel],
     said: tuple[str, str],
     leaves: str,
+    found: MeasuredSupport | None,
     levels: NDArray[np.float64],
 ) -> list[str]:
     """Names of mean, std and quantiles, by the kind of distribution that the library answers with."""
-    alone = len(members) == 1
-    leaf = first_leaf(graph, leaves)
+    alone, support = len(members) == 1, model.support_
+    asked = first_leaf(graph, leaves)
+    leaf = first_rows(graph, found, asked) if found else asked
     if members[0].says_quantiles:
         each = curves(graph, members, leaves, *said)
-        mean, curve = _only(graph, *each) if alone else joined_curves(graph, model, *each, leaf)
+        mean, curve = _only(graph, *each) if alone else joined_curves(graph, model, *each, asked)
+        if found:
+            mean, curve = widened_curves(graph, support, found, mean, curve)
         return curved(graph, model, mean, curve, leaf, levels)
     means, stated = said[0], variances(graph, members, said[1])
     if not alone and model.calibration_ is None:
+        if found:
+            means, stated = widened_variances(graph, support, found, means, stated)
         return mixed(graph, model, means, stated, levels)
-    mean, scale = _only(graph, means, graph.op("Sqrt", stated)) if alone else joined(graph, model, means, stated, leaf)
+    mean, scale = _only(graph, means, graph.op("Sqrt", stated)) if alone else joined(graph, model, means, stated, asked)
+    if found:
+        mean, scale = widened_scale(graph, support, found, mean, scale)
     return located(graph, model, mean, scale, leaf, levels)
 
 
@@ -134,7 +159,8 @@ def _describe(made: Any, model: Any, levels: NDArray[np.float64]) -> None:
     made.producer_name, made.producer_version = "usnrt", __version__
     made.doc_string = (
         f"A {type(model).__name__} of usnrt: rows of a table as they are go in, mean, std, region (its id, "
-        "as from apply) and quantiles come out. Every input says how a missing value is written."
+        "as from apply), quantiles and supported (whether a row resembles the training rows) come out. Every input "
+        "says how a missing value is written."
     )
     encoder = model.encoder_
     facts = {

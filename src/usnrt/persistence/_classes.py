@@ -21,6 +21,8 @@ CLASSES: dict[str, tuple[str, str]] = {
     "TreeModel": ("usnrt.tree.model", "TreeModel"),
     "Refinement": ("usnrt.tree.refine", "Refinement"),
     "Calibration": ("usnrt.calibration", "Calibration"),
+    "Support": ("usnrt.support", "Support"),
+    "Landmarks": ("usnrt.landmarks", "Landmarks"),
     "Shape": ("usnrt.distributions.shape", "Shape"),
     "FlatForest": ("usnrt.baselines._trees", "FlatForest"),
     "USNRTRegressor": ("usnrt.regressor", "USNRTRegressor"),

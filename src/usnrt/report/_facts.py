@@ -1,5 +1,6 @@
 """Everything that the page says, computed before a word of it is written."""
 
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,6 +72,7 @@ class Facts:
     region: NDArray[np.int64] | None = None  # of each row
     regions: list[Region] = field(default_factory=list)
     least_sure: list[Cells] = field(default_factory=list)
+    supported: NDArray[np.bool_] | None = None  # whether rows resemble the training rows; None if nobody knows
 
 
 def gather(model: Any, X: Any, y: NDArray[np.float64], coverage: float, seed: int = 0) -> Facts:
@@ -108,6 +110,8 @@ def gather(model: Any, X: Any, y: NDArray[np.float64], coverage: float, seed: in
     if hasattr(model, "tree_"):
         facts.region = model.apply(X)
         facts.regions = _regions(model, X, facts, inside, infinite, shown)
+    if getattr(model, "support_", None) is not None:
+        facts.supported = model.predict_support(X)["supported"]
     facts.least_sure = _rows(X, np.argsort(-std, kind="stable")[:N_LEAST_SURE], facts, shown)
     return facts
 
@@ -166,6 +170,9 @@ def uncertainty_drivers(
         The largest first; 1.5 means that shuffling the feature makes the std 1.5 times larger or smaller, in the
         geometric mean over the rows. 1 means that the std does not depend on it.
     """
+    if getattr(model, "support_", None) is not None:
+        model = copy(model)  # shuffled rows lack support, which is not what is asked here
+        model.support_ = None
     before = np.log(np.maximum(predict(model, raw).std(), np.finfo(float).tiny))
     result = []
     for name in model.encoder_.source_names_:

@@ -14,7 +14,15 @@ from usnrt.metrics.judged import training_sentence
 from usnrt.notices import TrainingRowsWarning
 from usnrt.report._facts import LEVELS, Cells, Facts, Region, gather
 from usnrt.report._numbers import number, percent
-from usnrt.report._words import asked, level_sentence, measure_rows, verdict, where_sentence, why_sentence
+from usnrt.report._words import (
+    asked,
+    level_sentence,
+    measure_rows,
+    support_sentence,
+    verdict,
+    where_sentence,
+    why_sentence,
+)
 
 N_DRIVERS = 12
 
@@ -102,6 +110,7 @@ def render(model: Any, facts: Facts, title: str | None, source: str | None, comm
         levels=_levels(facts),
         tree=Markup(draw_tree(model, by_region)) if facts.regions else None,
         where=where_sentence(facts),
+        support=support_sentence(facts),
         regions=[_region(region, facts) for region in facts.regions],
         rows_table=lambda rows: Markup(_rows_table(rows)),
         why=why_sentence(facts),

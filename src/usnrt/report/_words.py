@@ -135,6 +135,21 @@ def where_sentence(facts: Facts) -> str:
     )
 
 
+def support_sentence(facts: Facts) -> str:
+    """How many rows resemble the training rows, in words."""
+    if facts.supported is None:
+        return ""
+    lacking = int((~facts.supported).sum())
+    if lacking == 0:
+        return "All rows resemble the training rows."
+    rows = "1 row does" if lacking == 1 else f"{lacking:,} rows do"
+    return (
+        f"{rows} not resemble the training rows ({percent(lacking / facts.n)} of all): a number is outside the range "
+        "of its region, a category is new, a value is unexpectedly missing, or the combination is far from all "
+        "training rows. Their stated spread is wider for that."
+    )
+
+
 def why_sentence(facts: Facts) -> str:
     """Which features the stated spread depends on, in words."""
     telling = [(name, factor) for name, factor in facts.drivers if factor >= 1.05][:3]

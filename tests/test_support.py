@@ -1,0 +1,457 @@
+"""Support of rows: what counts as outside, unseen, missing and far, and how distributions widen there."""
+
+from copy import copy
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import ndtri
+
+from usnrt import USNRTEnsemble, USNRTRegressor, load
+from usnrt.datasets import make_heteroscedastic
+from usnrt.landmarks import Landmarks
+from usnrt.nn.quantiles import MEDIAN, POSITIONS
+from usnrt.support import RowSupport, Support, needed_variance, widened
+
+NUMBERS = np.zeros(2, dtype=bool)
+
+
+def one_region(raw, categorical=None):
+    categorical = np.zeros(raw.shape[1], dtype=bool) if categorical is None else np.asarray(categorical)
+    return Support.fit(np.asfortranarray(raw), categorical, np.zeros(len(raw), dtype=int), 1)
+
+
+def measured(support, rows, leaf=0):
+    rows = np.atleast_2d(np.asarray(rows, dtype=float))
+    return support.measure(rows, np.full(len(rows), leaf))
+
+
+@pytest.fixture
+def square():
+    return one_region(np.random.default_rng(0).uniform(size=(2000, 2)))
+
+
+# -- what is found ---------------------------------------------------------------------------------------------
+
+
+def test_ranges_have_a_margin_of_a_tenth(square):
+    found = measured(square, [[0.5, 1.09], [0.5, 1.15], [-0.09, 0.5], [-0.15, 0.5]])
+    assert found.outside.tolist() == [False, True, False, True]
+    assert found.supported.tolist() == [True, False, True, False]
+
+
+def test_ranges_are_those_of_the_region():
+    rng = np.random.default_rng(1)
+    raw = rng.uniform(size=(3000, 2))
+    raw[:, 1] = np.where(raw[:, 0] <= 0.5, raw[:, 1], 5.0 + raw[:, 1])
+    support = Support.fit(raw, NUMBERS, (raw[:, 0] > 0.5).astype(int), 2)
+    rows = np.array([[0.2, 0.5], [0.2, 5.5], [0.8, 5.5], [0.8, 0.5]])
+    assert support.measure(rows, np.array([0, 0, 1, 1])).outside.tolist() == [False, True, False, True]
+
+
+def test_unknown_columns_leave_the_region_open_so_that_the_whole_table_counts():
+    rng = np.random.default_rng(1)
+    raw = rng.uniform(size=(3000, 2))
+    raw[:, 1] = np.where(raw[:, 0] <= 0.5, raw[:, 1], 5.0 + raw[:, 1])
+    support = Support.fit(raw, NUMBERS, (raw[:, 0] > 0.5).astype(int), 2)
+    found = measured(support, [[np.nan, 5.5], [np.nan, 9.0]])
+    assert found.missing.tolist() == [True, True]
+    assert found.outside.tolist() == [False, True]
+
+
+def test_unseen_categories_and_missing_values():
+    rng = np.random.default_rng(2)
+    raw = np.stack([rng.uniform(size=500), rng.integers(0, 3, 500), rng.uniform(size=500)], axis=1)
+    raw[::10, 2] = np.nan
+    support = one_region(raw, [False, True, False])
+    found = measured(support, [[0.5, 1, 0.5], [0.5, -1, 0.5], [np.nan, 1, 0.5], [0.5, 1, np.nan], [0.5, np.nan, 0.5]])
+    assert found.unseen.tolist() == [False, True, False, False, False]
+    assert found.missing.tolist() == [False, False, True, False, True]  # training had missing values in the last column
+    assert found.supported.tolist() == [True, False, False, True, False]
+
+
+def test_columns_that_are_constant_empty_or_missing_in_a_region():
+    rng = np.random.default_rng(3)
+    raw = rng.uniform(size=(600, 5))
+    leaf = (raw[:, 0] > 0.5).astype(int)
+    raw[:, 1], raw[:, 2] = 7.0, np.nan
+    raw[leaf == 0, 3] = 0.0  # constant in one region only
+    raw[leaf == 1, 4] = np.nan  # without a value in one region
+    support = Support.fit(raw, np.zeros(5, dtype=bool), leaf, 2)
+    harmless = [[0.2, 7.0 + 1e-9, 3.0, 1e-3, 0.5], [0.2, 7.0, np.nan, 0.0, 0.5]]
+    assert measured(support, harmless).supported.all()
+    assert measured(support, [[0.2, 8.0, np.nan, 0.0, 0.5], [0.2, 7.0, np.nan, 0.9, 0.5]]).outside.all()
+    # no value in this region: the range of the whole table counts
+    found = measured(support, [[0.8, 7.0, np.nan, 0.5, 0.5], [0.8, 7.0, np.nan, 0.5, 2.0]], leaf=1)
+    assert found.outside.tolist() == [False, True]
+
+
+def test_a_hole_in_a_ring_is_far():
+    angle = np.random.default_rng(4).uniform(0, 2 * np.pi, 3000)
+    ring = np.stack([np.cos(angle), np.sin(angle)], axis=1) + 0.05 * np.random.default_rng(5).normal(size=(3000, 2))
+    found = measured(one_region(ring), [[0.0, 0.0], [0.3, 0.3], [1.0, 0.0], [0.0, -1.0]])
+    assert found.far.tolist() == [True, True, False, False]
+    assert not found.outside.any()
+
+
+def test_an_unusual_combination_of_correlated_columns_is_far():
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=4000)
+    raw = np.stack([x, x + 0.1 * rng.normal(size=4000), rng.normal(size=4000)], axis=1)
+    found = measured(one_region(raw), [[1.5, -1.5, 0.0], [1.5, 1.5, 0.0]])
+    assert found.far.tolist() == [True, False]
+    assert not found.outside.any()
+
+
+@pytest.mark.parametrize("kind", ["uniform", "normal", "lognormal", "factors", "piecewise"])
+def test_ordinary_rows_are_supported(kind):
+    def draw(n, seed):
+        rng = np.random.default_rng(seed)
+        z = rng.normal(size=(n, 8))
+        return {
+            "uniform": rng.uniform(size=(n, 8)),
+            "normal": z,
+            "lognormal": np.exp(z),
+            "factors": z[:, :2] @ np.random.default_rng(0).normal(size=(2, 8)) + 0.3 * rng.normal(size=(n, 8)),
+            "piecewise": make_heteroscedastic("piecewise", n, random_state=seed).data,
+        }[kind]
+
+    train, new = draw(4000, 1), draw(20_000, 2)
+    cuts = np.quantile(train[:, 0], [0.25, 0.5, 0.75])
+    support = Support.fit(train, np.zeros(train.shape[1], dtype=bool), np.searchsorted(cuts, train[:, 0]), 4)
+    own = support.measure(train, np.searchsorted(cuts, train[:, 0]))
+    assert not own.outside.any()
+    assert own.far.mean() <= 0.001
+    assert 1 - support.measure(new, np.searchsorted(cuts, new[:, 0])).supported.mean() < 0.005
+
+
+def test_distances_are_those_to_the_nearest_landmark():
+    rng = np.random.default_rng(7)
+    train, new = rng.normal(size=(2000, 3)), 3.0 * rng.normal(size=(300, 3))
+    landmarks = Landmarks.fit(train)
+    units = (new - landmarks.centre) / landmarks.scale
+    at = (np.sign(units) * np.log1p(np.abs(units)) - landmarks.offset) @ landmarks.whitening
+    distance = np.sqrt(((at[:, None] - landmarks.points) ** 2).sum(axis=2)).min(axis=1)
+    np.testing.assert_allclose(
+        landmarks.excess(new), np.maximum(distance / landmarks.threshold - 1.0, 0.0), rtol=1e-3, atol=1e-4
+    )
+    assert (landmarks.excess(new) > 0).any()
+
+
+def test_a_row_is_measured_alike_in_any_company():
+    rng = np.random.default_rng(8)
+    support = one_region(rng.normal(size=(3000, 5)))
+    rows = 2.0 * rng.normal(size=(5000, 5))
+    together = support.measure(rows, np.zeros(5000, dtype=int))
+    assert not together.supported.all()
+    for some in (slice(0, 1), slice(700, 1300), slice(4999, 5000)):
+        alone = support.measure(rows[some], np.zeros(len(rows[some]), dtype=int))
+        for name in RowSupport.__dataclass_fields__:
+            np.testing.assert_array_equal(getattr(alone, name), getattr(together, name)[some])
+
+
+def test_tables_without_numbers_and_without_rows():
+    raw = np.random.default_rng(9).integers(0, 3, (200, 2)).astype(float)
+    support = one_region(raw, [True, True])
+    assert support.landmarks is None
+    assert measured(support, [[0, 1], [0, -1]]).supported.tolist() == [True, False]
+    assert support.measure(np.zeros((0, 2)), np.zeros(0, dtype=int)).supported.shape == (0,)
+
+
+def test_two_rows_are_enough_to_fit():
+    support = one_region(np.array([[0.0, 1.0], [1.0, 3.0]]))
+    assert measured(support, [[0.5, 2.0], [0.5, 90.0]]).supported.tolist() == [True, False]
+
+
+# -- the nearest supported row ---------------------------------------------------------------------------------
+
+
+def test_clamping_returns_the_same_array_where_there_is_nothing_to_clip(square):
+    rows = np.array([[0.5, 0.5], [np.nan, 0.1]])
+    assert square.clamp(rows, measured(square, rows)) is rows
+
+
+def test_clamping_goes_to_the_border_or_one_unit_beyond(square):
+    rows = np.array([[0.5, 0.5], [0.5, 9.0], [-9.0, np.nan], [0.5, 1.2]])
+    found = measured(square, rows)
+    before = rows.copy()
+    near = square.clamp(rows, found)
+    np.testing.assert_array_equal(rows, before)
+    np.testing.assert_allclose(near, [[0.5, 0.5], [0.5, 1.1], [-0.1, np.nan], [0.5, 1.1]], atol=0.005)
+    std = 12**-0.5
+    beyond = square.clamp(rows, found, reach=1.0)
+    np.testing.assert_allclose(beyond, [[0.5, 0.5], [0.5, 1.1 + std], [-0.1 - std, np.nan], [0.5, 1.2]], atol=0.01)
+    assert square.measure(near, np.zeros(4, dtype=int)).outside.tolist() == [False] * 4
+
+
+# -- widening --------------------------------------------------------------------------------------------------
+
+
+def curves(n, seed=0):
+    steps = np.random.default_rng(seed).exponential(size=(n, len(POSITIONS)))
+    return np.cumsum(steps, axis=1) - 3.0
+
+
+def test_supported_rows_keep_their_quantiles_bit_for_bit(square):
+    rows = np.random.default_rng(1).uniform(size=(100, 2))
+    curve = curves(100)
+    assert square.widen(curve, measured(square, rows)) is curve
+    rows[7, 0], rows[8, 1] = 4.0, np.nan
+    wider = square.widen(curve, measured(square, rows))
+    touched = (wider != curve).any(axis=1)
+    assert np.flatnonzero(touched).tolist() == [7, 8]
+
+
+def test_widened_quantiles_rise_and_are_nowhere_narrower():
+    curve = curves(200)
+    curve[0] = 0.0  # a point mass
+    wider = widened(curve, np.random.default_rng(2).exponential(size=200))
+    assert (np.diff(wider, axis=1) > 0).all()
+    np.testing.assert_array_equal(wider[:, MEDIAN], curve[:, MEDIAN])
+    assert (np.abs(wider - wider[:, [MEDIAN]]) >= np.abs(curve - curve[:, [MEDIAN]])).all()
+    np.testing.assert_allclose(widened(curve, np.zeros(200)), curve, atol=1e-12)
+
+
+def test_the_spread_grows_along_every_ray_and_starts_from_nothing(square):
+    curve = np.tile(0.1 * POSITIONS, (400, 1))
+    for direction in np.random.default_rng(3).normal(size=(20, 2)):
+        rows = 0.5 + np.linspace(0, 20, 400)[:, None] * direction
+        found = measured(square, rows)
+        wider = square.widen(curve, found)
+        width = wider[:, -1] - wider[:, 0]
+        assert (np.diff(width) >= -1e-9).all()
+        first = int(np.argmin(found.supported))
+        assert width[first] < 20 * width[0]  # one step of 0.05 stds beyond
+        assert width[-1] > 5.0 * np.sqrt(1.0 + 0.1**2)  # more than the target's own
+
+
+def test_the_border_of_the_support_is_no_jump(square):
+    edge = square.high[0, 0]
+    curve = np.tile(0.1 * POSITIONS, (3, 1))
+    rows = np.array([[edge, 0.5], [edge + 1e-9, 0.5], [edge + 1e-3, 0.5]])
+    width = np.ptp(square.widen(curve, measured(square, rows)), axis=1)
+    np.testing.assert_allclose(width[1] / width[0], 1.0, atol=1e-5)
+    assert width[2] < 1.2 * width[0]
+
+
+def test_far_away_the_typical_spread_of_the_region_counts():
+    raw = np.random.default_rng(4).uniform(size=(500, 2))
+    support = Support.fit(raw, NUMBERS, np.zeros(500, dtype=int), 1)
+    y = 5.0 * ndtri((np.random.default_rng(5).permutation(500) + 0.5) / 500)
+    support = support.with_blank_variances(lambda rows: np.tile(5.0 * POSITIONS, (len(rows), 1)), raw, raw[:, 0] > 9, y)
+    np.testing.assert_allclose(support.typical_variance, 25.0)
+    wider = support.widen(np.tile(0.1 * POSITIONS, (1, 1)), measured(support, [[50.0, 50.0]]))
+    assert np.ptp(wider) > 25.0
+
+
+def test_sentinels_do_not_overflow(square):
+    rows = np.array([[1e308, -1e308], [-9999.0, 0.5], [0.5, np.finfo(float).max]])
+    found = measured(square, rows)
+    assert not found.supported.any()
+    wider = square.widen(np.tile(POSITIONS, (3, 1)), found)
+    assert np.isfinite(wider).all()
+    assert np.isfinite(square.clamp(rows, found, reach=1.0)).all()
+
+
+def test_huge_training_values_do_not_overflow():
+    raw = 1.7e308 * np.random.default_rng(6).uniform(-1, 1, (300, 2))
+    support = one_region(raw)
+    assert measured(support, raw).supported.all()
+
+
+# -- what not knowing a column costs ---------------------------------------------------------------------------
+
+
+def test_needed_variance_is_none_for_good_quantiles():
+    y = ndtri((np.arange(2000) + 0.5) / 2000)
+    usual = ndtri([0.75, 0.9, 0.95, 0.975])
+    assert needed_variance(np.tile(POSITIONS, (2000, 1)), y, usual) < 0.01
+    assert needed_variance(np.tile(2.0 * POSITIONS, (2000, 1)), y, usual) == 0.0
+    assert needed_variance(np.tile(POSITIONS, (2000, 1)), 2.0 * y, usual) == pytest.approx(3.0, rel=0.02)
+
+
+def linear_model(rows):
+    """Knows the first column well, another effect through a category, and ignores the last column."""
+    effect = np.array([-1.0, 0.0, 1.0, 0.0])[rows[:, 1].astype(int)]  # unseen: -1, the last entry
+    return (np.nan_to_num(rows[:, 0]) + effect)[:, None] + 0.2 * POSITIONS
+
+
+def test_blank_variances_find_what_matters():
+    rng = np.random.default_rng(7)
+    raw = np.stack([rng.normal(size=4000), rng.integers(0, 3, 4000), rng.normal(size=4000)], axis=1)
+    y = raw[:, 0] + raw[:, 1] - 1.0 + 0.2 * rng.normal(size=4000)
+    support = one_region(raw, [False, True, False])
+    np.testing.assert_array_equal(support.blank_variance, 1.0)
+    support = support.with_blank_variances(linear_model, raw, np.zeros(4000, dtype=int), y)
+    # The variance of a normal column is 1; that of the category is 2/3, with lighter tails. Largest of four levels.
+    assert support.blank_variance[0] == pytest.approx(1.0, rel=0.15)
+    assert 0.5 < support.blank_variance[1] < 2.5
+    assert support.blank_variance[2] < 1e-6
+    blanked = raw.copy()
+    blanked[:, 0] = np.nan
+    curve = linear_model(blanked)
+    found = measured(support, blanked)
+    for quantiles, least, most in ((curve, 0.0, 0.4), (support.widen(curve, found), 0.88, 0.96)):
+        edge = 1.5 + 0.145  # 1.645 lies between two of the positions
+        low, high = (np.array([np.interp(z, POSITIONS, row) for row in quantiles]) for z in (-edge, edge))
+        assert least <= np.mean((low <= y) & (y <= high)) <= most
+
+
+def test_too_few_validation_rows_leave_the_blank_variances_at_those_of_the_target(square):
+    raw = np.random.default_rng(8).uniform(size=(10, 2))
+    assert square.with_blank_variances(linear_model, raw, np.zeros(10, dtype=int), raw[:, 0]) is square
+
+
+# -- models ----------------------------------------------------------------------------------------------------
+
+SMALL = {"mean_hidden": (16,), "variance_hidden": (16,), "max_epochs": 15, "min_samples_leaf": 150}
+
+
+def houses(n, seed):
+    rng = np.random.default_rng(seed)
+    a, b, c = rng.uniform(-1, 1, (3, n))
+    kind = rng.integers(0, 5, n)
+    y = 3.0 * a + np.array([-2.0, -1.0, 0.0, 1.0, 2.0])[kind] + b + np.where(c > 0, 0.5, 0.1) * rng.normal(size=n)
+    return pd.DataFrame({"a": a, "b": b, "c": c, "kind": np.array(list("uvwxy"))[kind]}), y
+
+
+@pytest.fixture(scope="module", params=["tree", "ensemble"])
+def model(request):
+    X, y = houses(900, 0)
+    if request.param == "tree":
+        return USNRTRegressor(**SMALL, random_state=0, n_jobs=1).fit(X, y)
+    return USNRTEnsemble(USNRTRegressor(**SMALL), n_members=3, random_state=0, n_jobs=1).fit(X, y)
+
+
+def without_support(model):
+    plain = copy(model)
+    plain.support_ = None
+    return plain
+
+
+def test_in_support_rows_are_the_same_bit_for_bit(model):
+    X, _ = houses(500, 1)
+    X.loc[7, "a"] = 40.0
+    supported = model.predict_support(X)["supported"]
+    assert supported.mean() > 0.99
+    assert not supported[7]
+    plain = without_support(model)
+    for name, args in (("predict", ()), ("predict_quantiles", ([0.1, 0.9],)), ("predict_interval", ())):
+        ours, theirs = getattr(model, name)(X, *args), getattr(plain, name)(X, *args)
+        np.testing.assert_array_equal(ours[supported], theirs[supported])
+    ours, theirs = model.predict_dist(X), plain.predict_dist(X)
+    np.testing.assert_array_equal(ours.std()[supported], theirs.std()[supported])
+    np.testing.assert_allclose(ours.aleatoric[supported], theirs.aleatoric[supported], rtol=1e-12)
+    assert (ours.std() != theirs.std()).any()
+
+
+def test_predict_support_names_the_cause(model):
+    X, _ = houses(5, 2)
+    X.loc[0, "a"], X.loc[1, "b"], X.loc[2, "kind"] = 9.0, np.nan, "new"
+    X.loc[3, "kind"] = None
+    table = model.predict_support(X)
+    assert table.columns == ["supported", "outside_range", "unseen_category", "unexpected_missing", "far", "widening"]
+    assert table["supported"].tolist() == [False] * 4 + [True]
+    assert table["outside_range"].tolist() == [True] + [False] * 4
+    assert table["unexpected_missing"].tolist() == [False, True, False, True, False]
+    assert table["unseen_category"].tolist() == [False, False, True, False, False]
+    assert (table["widening"][:4] > 1.2).all()
+    assert table["widening"][4] == 1.0
+    assert model.predict_table(X)["supported"].tolist() == table["supported"].tolist()
+
+
+@pytest.mark.parametrize(("column", "blank"), [("a", np.nan), ("kind", "new")])
+def test_intervals_of_rows_with_an_unknown_column_hold_the_target(model, column, blank):
+    X, y = houses(1000, 3)
+    X[column] = blank
+
+    def coverage(of):
+        low, high = of.predict_interval(X, 0.9).T
+        return np.mean((low <= y) & (y <= high))
+
+    assert coverage(without_support(model)) < 0.6
+    assert coverage(model) > 0.85
+
+
+def test_what_lack_of_support_adds_is_not_noise(model):
+    X, _ = houses(2, 4)
+    X.loc[0, "a"] = 9.0
+    parts = model.predict_variance(X)
+    assert parts["aleatoric"][0] < 0.2 * parts["total"][0]
+
+
+def test_the_trend_goes_on_for_a_while_only(model):
+    X = pd.DataFrame({"a": [1.0, 1.3, 30.0, 31.0], "b": 0.0, "c": 0.0, "kind": "w"})
+    mean = model.predict(X)
+    assert mean[1] > mean[0]
+    assert mean[3] == mean[2]
+
+
+def test_support_is_saved_with_the_model(model, tmp_path):
+    model.save(tmp_path / "model.usnrt")
+    X, _ = houses(50, 5)
+    X.loc[:9, "a"] = 7.0
+    again = load(tmp_path / "model.usnrt")
+    for name, column in model.predict_support(X).items():
+        np.testing.assert_array_equal(again.predict_support(X)[name], column)
+    np.testing.assert_array_equal(again.predict_dist(X).std(), model.predict_dist(X).std())
+
+
+def test_models_of_older_files_predict_without_support(model):
+    old = without_support(model)
+    X, _ = houses(3, 6)
+    assert "supported" not in list(old.predict_table(X).columns)
+    with pytest.raises(ValueError, match="needs a model that knows its support"):
+        old.predict_support(X)
+
+
+def test_row_order_and_threads_do_not_matter():
+    X, y = houses(300, 7)
+    order = np.random.default_rng(0).permutation(300)
+    recipe = {**SMALL, "max_epochs": 3}
+    one = USNRTRegressor(**recipe, random_state=0, n_jobs=1).fit(X, y)
+    other = USNRTRegressor(**recipe, random_state=0, n_jobs=2).fit(X.iloc[order].reset_index(drop=True), y[order])
+    for name in ("low", "high", "blank_variance", "typical_variance"):
+        np.testing.assert_array_equal(getattr(one.support_, name), getattr(other.support_, name))
+    np.testing.assert_array_equal(one.support_.landmarks.points, other.support_.landmarks.points)
+
+
+def test_the_paper_is_followed_to_the_letter():
+    X, y = houses(400, 8)
+    model = USNRTRegressor.paper(max_epochs=3, random_state=0, n_jobs=1).fit(X, y)
+    X.loc[:9, "a"] = 7.0
+    table = model.predict_support(X)
+    assert not table["supported"][:10].any()
+    assert (table["widening"] == 1.0).all()
+    np.testing.assert_array_equal(model.predict(X), without_support(model).predict(X))
+    np.testing.assert_array_equal(model.predict_dist(X).std(), without_support(model).predict_dist(X).std())
+
+
+@pytest.mark.parametrize("ensemble", [False, True])
+def test_variance_networks_without_calibration_widen_too(ensemble):
+    X, y = houses(400, 9)
+    recipe = USNRTRegressor(**SMALL, spread="variance", calibration=None, random_state=0, n_jobs=1)
+    model = (USNRTEnsemble(recipe, n_members=2, random_state=0, n_jobs=1) if ensemble else recipe).fit(X, y)
+    X.loc[0, ["a", "b"]] = 50.0
+    ours, theirs = model.predict_dist(X).std(), without_support(model).predict_dist(X).std()
+    np.testing.assert_array_equal(ours[1:], theirs[1:])
+    assert ours[0] > y.std()
+
+
+def test_onnx_measures_and_widens_alike(model):
+    ort = pytest.importorskip("onnxruntime")
+    from usnrt.onnx import feeds
+
+    X, y = houses(200, 10)
+    X.loc[0, "a"], X.loc[1, "b"], X.loc[2, "kind"], X.loc[3, "c"] = 1.6, np.nan, "new", 1e300
+    X.loc[4, ["a", "b", "c"]] = 30.0, -20.0, 5.0
+    X.loc[5, ["a", "kind"]] = -3.0, None
+    session = ort.InferenceSession(model.to_onnx(levels=[0.05, 0.95]).SerializeToString())
+    names = ["mean", "std", "quantiles", "supported"]
+    mean, std, quantiles, supported = session.run(names, feeds(model, X))
+    table = model.predict_table(X)
+    assert (~supported).sum() >= 6
+    np.testing.assert_array_equal(supported, table["supported"])
+    np.testing.assert_allclose(std, table["std"], rtol=1e-4)
+    np.testing.assert_allclose(mean, table["mean"], atol=1e-4 * y.std())
+    np.testing.assert_allclose(quantiles, model.predict_quantiles(X, [0.05, 0.95]), rtol=1e-4, atol=1e-4 * y.std())
