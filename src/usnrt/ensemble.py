@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from usnrt.base import TrainingTable
 from usnrt.calibrated import CalibratedRegressor
-from usnrt.calibration import Calibration, scores_of
+from usnrt.calibration import scores_of
 from usnrt.checks import check_whole
 from usnrt.distributions import Distribution, Mixture, Normal
 from usnrt.distributions.curve import value_at
@@ -145,7 +145,7 @@ class USNRTEnsemble(CalibratedRegressor):
             for held, seed in zip(held_out, seeds.spawn(self.n_members))
         )  # fmt: skip
         self.members_ = [member.model for member in fitted]
-        self.calibration_, self.own_mean_ = None, True
+        self.calibration_, self.familiar_, self.own_mean_ = None, None, True
         self.shared_, self.own_factor_ = np.ones(self.tree_.n_leaves), 1.0
         self._fit_support(
             table, np.flatnonzero(held_out.any(axis=0)), self._held_out_curves(held_out), recipe.holdout == "tree"
@@ -158,11 +158,7 @@ class USNRTEnsemble(CalibratedRegressor):
         if set_aside is not None:
             self._calibrate_on(set_aside, recipe.calibration)
         elif by_folds is not None:
-            rows, scores = by_folds
-            leaf = self.tree_.leaf_of(table.raw[rows])
-            self.calibration_ = Calibration.from_scores(
-                scores, leaf, table.weight[rows], self.tree_, recipe.calibration
-            )
+            self._calibrate_by_validation(table, *by_folds, recipe.calibration)
 
     def _held_out_curves(self, held_out: NDArray[np.bool_]) -> Any:
         """Quantile functions for changed contents of rows, by the first member that held each of them out."""

@@ -176,7 +176,8 @@ def fit_tree(
             model.n_alternations, progress,
         )  # fmt: skip
     else:
-        training = _training(model, batch_size_for(int((~held_out).sum())), "cosine")
+        # Copies count: a batch of few distinct rows of very different weights would be one of much fewer rows.
+        training = _training(model, batch_size_for(float(table.weight[~held_out].sum())), "cosine")
         schedule = Schedule(mean=training, variance=training, max_epochs=model.max_epochs)
         shop = Workshop(table, device_table, encoding, schedule, progress)
         spread: Spread
@@ -227,8 +228,8 @@ def _blend(
     return float(np.clip(share, 0.0, 1.0))
 
 
-def batch_size_for(n_rows: int) -> int:
-    """A batch of about a sixty-fourth of the rows, a power of two from 32 to 256.
+def batch_size_for(n_rows: float) -> int:
+    """A batch of about a sixty-fourth of the rows, counted with their weights, a power of two from 32 to 256.
 
     Examples
     --------
