@@ -94,6 +94,10 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
 
     # -- reading tables -----------------------------------------------------------------------------------------
 
+    def _categorical_features(self) -> Any:
+        """The parameter that tells which columns are categorical."""
+        return self.categorical_features
+
     def _training_table(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> TrainingTable:
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
@@ -105,7 +109,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         weight = _check_sample_weight(sample_weight, target, dtype=np.float64, ensure_non_negative=True)
         if not weight.any():
             raise ValueError("sample_weight must be positive for some row, however: all weights are 0")
-        encoder = TableEncoder().fit(features, categorical_features=self.categorical_features)
+        encoder = TableEncoder().fit(features, categorical_features=self._categorical_features())
         raw = encoder.transform(features)
         rows, weight = ordered_rows(raw, target, counted_weight(weight))
         raw, target = np.asfortranarray(raw[rows]), target[rows]

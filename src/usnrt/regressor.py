@@ -13,7 +13,7 @@ from usnrt.calibrated import CalibratedRegressor
 from usnrt.calibration import Calibration
 from usnrt.distributions import Distribution, Normal
 from usnrt.progress import Progress
-from usnrt.recipe import PAPER, check_parameters, fit_tree, smallest_leaf
+from usnrt.recipe import PAPER, check_parameters, fit_tree, smallest_leaf, warn_if_diverged
 from usnrt.tree.structure import Tree
 
 
@@ -241,6 +241,8 @@ class USNRTRegressor(CalibratedRegressor):
                 leaf = self.tree_.leaf_of(learnt.raw[fitted.held_rows])
                 scores, weight = fitted.scores, learnt.weight[fitted.held_rows]
             self.calibration_ = Calibration.from_scores(scores, leaf, weight, self.tree_, self.calibration)
+        trainings = {f"node {number}": courses for number, courses in enumerate(self.history_)}
+        warn_if_diverged(self, trainings, self.learning_rate)
 
     # -- answers -----------------------------------------------------------------------------------------------
 

@@ -96,7 +96,7 @@ def test_the_ensemble_calibrated_by_folds_comes_close():
     differences = []
     for seed in range(40):
         X, y = draw("piecewise", 1500, seed)
-        member = USNRTRegressor(**{**TINY, "min_samples_leaf": 300, "max_epochs": 40})
+        member = USNRTRegressor(**{**TINY, "min_samples_leaf": 300, "max_epochs": 40, "n_jobs": -1})
         model = USNRTEnsemble(member, random_state=seed, n_jobs=1).fit(X, y)
         X_new, y_new = draw("piecewise", 2000, 100_000 + seed)
         interval = model.predict_interval(X_new, 0.9)
