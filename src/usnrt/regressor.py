@@ -12,7 +12,7 @@ from usnrt.base import TrainingTable
 from usnrt.calibrated import CalibratedRegressor
 from usnrt.distributions import Distribution, Normal
 from usnrt.progress import Progress
-from usnrt.recipe import PAPER, check_parameters, fit_tree, smallest_leaf
+from usnrt.recipe import PAPER, check_parameters, fit_tree, smallest_leaf, warn_if_diverged
 from usnrt.tree.structure import Tree
 
 
@@ -232,6 +232,8 @@ class USNRTRegressor(CalibratedRegressor):
             self._calibrate_on(set_aside, str(self.calibration))
         elif self.calibration is not None:
             self._calibrate_by_validation(learnt, fitted.held_rows, fitted.scores, self.calibration)
+        trainings = {f"node {number}": courses for number, courses in enumerate(self.history_)}
+        warn_if_diverged(self, trainings, self.learning_rate)
 
     # -- answers -----------------------------------------------------------------------------------------------
 
