@@ -46,12 +46,17 @@ def excess(model, X, y, coverage):
     return rows
 
 
-def study(kind, n_sets, coverage=0.9, shift=0.0, **parameters):
+def study(kind, n_sets, coverage=0.9, shift=0.0, ensemble=False, **parameters):
     """z-value of the mean excess over many data sets."""
     found = []
     for seed in range(n_sets):
         X, y = draw(kind, 500, seed)
-        model = USNRTRegressor(**{**TINY, "calibration_fraction": 0.4, **parameters}, random_state=seed).fit(X, y)
+        tree = USNRTRegressor(**{**TINY, "calibration_fraction": 0.4, **parameters})
+        if ensemble:
+            tree.set_params(n_jobs=-1)  # the ensemble's own n_jobs counts
+            model = USNRTEnsemble(tree, n_members=3, n_jobs=1, random_state=seed).fit(X, y)
+        else:
+            model = tree.set_params(random_state=seed).fit(X, y)
         X_new, y_new = draw(kind, 400, 100_000 + seed)
         found += excess(model, X_new, y_new + shift * y_new.std(), coverage)
     differences, variances = np.array(found).T
@@ -69,6 +74,19 @@ def test_coverage_is_as_stated_in_every_leaf_quick(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_coverage_is_as_stated_in_every_leaf(kind):
     z = study(kind, n_sets=200)
+    assert z > -3.5
+    assert kind == "zero_inflated" or z < 3.5
+
+
+def test_coverage_of_the_ensemble_is_as_stated_in_every_leaf_quick():
+    """Rows set aside calibrate the ensemble as a whole; ignored, its coverage was a few points off."""
+    assert abs(study("piecewise", n_sets=12, ensemble=True)) < 3.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_coverage_of_the_ensemble_is_as_stated_in_every_leaf(kind):
+    z = study(kind, n_sets=80, ensemble=True)
     assert z > -3.5
     assert kind == "zero_inflated" or z < 3.5
 
@@ -92,13 +110,21 @@ def test_rows_held_out_for_training_too_come_close(kind):
 
 
 @pytest.mark.slow
-def test_the_ensemble_calibrated_by_folds_comes_close():
-    differences = []
-    for seed in range(40):
-        X, y = draw("piecewise", 1500, seed)
-        member = USNRTRegressor(**{**TINY, "min_samples_leaf": 300, "max_epochs": 40})
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_ensemble_calibrated_by_folds_comes_close(kind):
+    """Nothing is proven without rows set aside; over 25 data sets 90 % is within two points, in every region too."""
+    differences, by_region = [], []
+    for seed in range(25):
+        X, y = draw(kind, 1500, seed)
+        member = USNRTRegressor(**{**TINY, "min_samples_leaf": 300, "max_epochs": 40, "n_jobs": -1})
         model = USNRTEnsemble(member, random_state=seed, n_jobs=1).fit(X, y)
-        X_new, y_new = draw("piecewise", 2000, 100_000 + seed)
+        X_new, y_new = draw(kind, 2000, 100_000 + seed)
         interval = model.predict_interval(X_new, 0.9)
-        differences.append(np.mean((interval[:, 0] <= y_new) & (y_new <= interval[:, 1])) - 0.9)
-    assert abs(np.mean(differences)) < 0.02
+        inside = (interval[:, 0] <= y_new) & (y_new <= interval[:, 1])
+        differences.append(inside.mean() - 0.9)
+        region = model.apply(X_new)
+        by_region += [inside[region == r].mean() - 0.9 for r in np.unique(region)]
+    # A target that is often 0 lies on both bounds at once: its coverage may only be larger.
+    assert np.mean(differences) > -0.02
+    assert np.mean(by_region) > -0.025
+    assert kind == "zero_inflated" or np.mean(differences) < 0.02

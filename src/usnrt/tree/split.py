@@ -183,12 +183,12 @@ def best_split(
         rows, values, weight = rows[counted], values[counted], weight[counted]
         targets = None if targets is None else targets[counted]
     tested = Sample(rows, values, weight, targets)
-    everyone = Members(rows, weight) if members is None else members
-    min_leaf = _least(min_samples_leaf, everyone.weight)
+    all_weight = weight if members is None else members.weight
+    min_leaf = _least(min_samples_leaf, all_weight)
     least = min_leaf if members is None else _least(min_tested, weight)
-    if len(rows) < 2 or weight.sum() < 2 * least or everyone.weight.sum() < 2 * min_leaf:
+    if len(rows) < 2 or weight.sum() < 2 * least or all_weight.sum() < 2 * min_leaf:
         return None
-    search = _Search.over(X, kinds, judge, tested, everyone, ordering, min_leaf, least)
+    search = _Search.over(X, kinds, judge, tested, members, ordering, min_leaf, least)
     best: tuple[int, Found] | None = None
     n_candidates = 0
     for feature, found in enumerate(_each(search.feature, X.shape[1], n_jobs)):
@@ -213,7 +213,7 @@ class _Search:
     kinds: NDArray[np.int64]
     judge: Criterion
     tested: Sample
-    members: Members
+    members: Members | None
     min_leaf: float
     min_tested: float
     node: Any
@@ -227,7 +227,7 @@ class _Search:
         kinds: NDArray[np.int64],
         judge: Criterion,
         tested: Sample,
-        members: Members,
+        members: Members | None,
         ordering: Sample | None,
         min_leaf: float,
         min_tested: float,
@@ -241,22 +241,26 @@ class _Search:
     def feature(self, feature: int) -> Found | None:
         """The best cut of one feature."""
         column = self.X[self.tested.rows, feature]
-        apart = self.members.rows is not self.tested.rows
-        members = self.X[self.members.rows, feature] if apart else column
+        members, weight = (column, self.tested.weight) if self.members is None else self._all(feature)
         n_codes = int(self.kinds[feature])
         if n_codes == 0:
-            limits = Limits(members, self.members.weight, self.min_leaf) if apart else None
+            limits = None if self.members is None else Limits(members, weight, self.min_leaf)
             cut = self.judge.best_cut(self.node, Column(column, limits), self.min_tested)
             return None if cut is None else (cut, None)
         same = self.ordering is self.tested
         values = column if same else self.X[self.ordering.rows, feature]
-        levels = Levels(column, members, self.members.weight, n_codes, self.min_leaf)
+        levels = Levels(column, members, weight, n_codes, self.min_leaf)
         order = LevelOrder(values, self.order_node, 0.0 if same else PSEUDO_COUNT)
         return best_division(self.judge, self.node, levels, order, self.min_tested)
 
+    def _all(self, feature: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Values and weights of all rows of the node."""
+        everyone = Members(self.tested.rows, self.tested.weight) if self.members is None else self.members
+        return self.X[everyone.rows, feature], everyone.weight
+
     def finish(self, feature: int, cut: Cut, left_codes: tuple[int, ...] | None, n_candidates: int) -> Split:
         """Count the rows, and give the categories that no row of the node has their place."""
-        column, weight = self.X[self.members.rows, feature], self.members.weight
+        column, weight = self._all(feature)
         is_left = column <= cut.threshold if left_codes is None else np.isin(column, left_codes)
         missing_tested = bool(np.isnan(self.X[self.tested.rows, feature]).any())
         n_left, n_right, missing_left = count_sides(
