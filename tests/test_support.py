@@ -382,9 +382,11 @@ def test_what_lack_of_support_adds_is_not_noise(model):
 
 def test_the_trend_goes_on_for_a_while_only(model):
     X = pd.DataFrame({"a": [1.0, 1.3, 30.0, 31.0], "b": 0.0, "c": 0.0, "kind": "w"})
-    mean = model.predict(X)
-    assert mean[1] > mean[0]
-    assert mean[3] == mean[2]
+    predicted = model._predicted(model._encode(X))
+    median = predicted.narrow[:, MEDIAN]
+    assert median[1] > median[0]
+    assert median[3] == median[2]
+    np.testing.assert_array_equal(predicted.curve[:, MEDIAN], median)
 
 
 def test_support_is_saved_with_the_model(model, tmp_path):

@@ -16,8 +16,8 @@ The added variance, in units of the scaled target (whose variance is 1), is the 
   the row's spread falls short of the typical spread of its region. D² sums δ² over the columns, weighted by their
   share of the largest blank variance, and the square of the excess distance in the joint space.
 
-All three start from 0 at the border of the support and grow along every ray that leaves it; so the spread is never
-smaller than that of the nearest supported row.
+All three start from 0 at the border of the support and grow with the distance from it; so the spread is never smaller
+than that of the nearest supported row.
 """
 
 from collections.abc import Callable
