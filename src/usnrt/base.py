@@ -223,8 +223,9 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         Returns
         -------
         Table
-            Columns ``aleatoric`` (noise in the target), ``epistemic`` (what more data would take away) and
-            ``total``; NaN where a model does not know a part.
+            Columns ``aleatoric``, ``epistemic`` (disagreement between the members of an ensemble, and what lack of
+            support adds; not a measure of all that more data would change) and ``total``; NaN where a model does not
+            know a part.
         """
         dist = self.predict_dist(X)
         unknown = np.full(len(dist), np.nan)

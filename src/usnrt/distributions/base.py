@@ -75,7 +75,7 @@ class Distribution(ABC):
 
     @property
     def epistemic(self) -> Floats | None:
-        """Variance that more data would take away, shape ``(n,)``, or None where it is not known."""
+        """Variance by disagreement of models or lack of support, shape ``(n,)``, or None where it is not known."""
         return self._epistemic
 
     def with_parts(self, aleatoric: ArrayLike | None, epistemic: ArrayLike | None) -> Self:
