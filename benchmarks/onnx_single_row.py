@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 import onnxruntime
+from sklearn.base import clone
 
 from usnrt import USNRTEnsemble, USNRTRegressor
 from usnrt.onnx import feeds
@@ -40,13 +41,14 @@ def main():
     X, y = make_rows(N_TRAIN, seed=0)
     rows = [row[None] for row in make_rows(N_ASKED, seed=1)[0]]
     # The size of the networks counts, not how well they are trained.
-    ours = USNRTRegressor(min_samples_leaf=500, max_epochs=3, random_state=0, n_jobs=1)
-    paper = USNRTRegressor.paper(min_samples_leaf=500, max_epochs=3, bonferroni=True, random_state=0, n_jobs=1)
+    ours = USNRTRegressor(min_samples_leaf=500, max_epochs=3)
+    paper = USNRTRegressor.paper(min_samples_leaf=500, max_epochs=3, bonferroni=True)
+    how = {"random_state": 0, "n_jobs": 1}
     models = {
-        "tree": ours,
-        "tree of the paper": paper,
-        "ensemble of 5": USNRTEnsemble(ours, random_state=0, n_jobs=1),
-        "ensemble of the paper": USNRTEnsemble(paper, random_state=0, n_jobs=1),
+        "tree": clone(ours).set_params(**how),
+        "tree of the paper": clone(paper).set_params(**how),
+        "ensemble of 5": USNRTEnsemble(ours, **how),
+        "ensemble of the paper": USNRTEnsemble(paper, **how),
     }
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import usnrt
@@ -114,7 +115,8 @@ def fitted(table):
     }
     models = {f"{name}tree": tree for name, tree in trees.items()}
     for name, tree in trees.items():
-        models[f"{name}ensemble"] = USNRTEnsemble(tree, n_members=3, random_state=0, n_jobs=1)
+        member = clone(tree).set_params(random_state=None, n_jobs=-1)
+        models[f"{name}ensemble"] = USNRTEnsemble(member, n_members=3, random_state=0, n_jobs=1)
     y = make_target(table, 1)
     return {name: model.fit(table, y) for name, model in models.items()}
 

@@ -98,6 +98,10 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
 
     # -- reading tables -----------------------------------------------------------------------------------------
 
+    def _categorical_features(self) -> Any:
+        """The parameter that tells which columns are categorical."""
+        return self.categorical_features
+
     def _training_table(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> TrainingTable:
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
@@ -109,7 +113,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         weight = _check_sample_weight(sample_weight, target, dtype=np.float64, ensure_non_negative=True)
         if not weight.any():
             raise ValueError("sample_weight must be positive for some row, however: all weights are 0")
-        encoder = TableEncoder().fit(features, categorical_features=self.categorical_features)
+        encoder = TableEncoder().fit(features, categorical_features=self._categorical_features())
         raw = encoder.transform(features)
         if np.count_nonzero(weight) < 2 and weight.sum() < 2:
             raise ValueError(f"{type(self).__name__} needs at least 2 rows, however: n_samples=1 has a weight")

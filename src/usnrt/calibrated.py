@@ -3,7 +3,7 @@
 import functools
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -14,11 +14,12 @@ from usnrt.base import TrainingTable, read_target
 from usnrt.calibration import Calibration, scores_of
 from usnrt.checks import check_choice, check_number
 from usnrt.distributions import Distribution, GroupedCurve, Shape
+from usnrt.familiar import MIN_REPEATED, Familiar, find_familiar
 from usnrt.nn.quantiles import POSITIONS
 from usnrt.notices import InfiniteIntervalWarning
 from usnrt.regions import shortage
 from usnrt.rows import merged_rows
-from usnrt.supported import SupportedRegressor
+from usnrt.supported import Prediction, SupportedRegressor
 from usnrt.table import Table
 from usnrt.tree.rules import rules_table
 
@@ -45,6 +46,18 @@ class CalibratedRegressor(SupportedRegressor):
     calibration_: Calibration | None
     # Files of format 1 hold models whose mean was not that of their distribution; fit sets True.
     own_mean_: bool = False
+    # Set if the table repeats itself.
+    familiar_: Familiar | None = None
+
+    def _predicted(self, raw: NDArray[np.float64]) -> Prediction:
+        predicted = super()._predicted(raw)
+        if (
+            self.familiar_ is None
+            or self.calibration_ is None
+            or len(self.calibration_.group_of_leaf) == self.n_leaves_
+        ):
+            return predicted
+        return replace(predicted, leaf=np.where(self.familiar_.holds(raw), self.n_leaves_, predicted.leaf))
 
     def _distribution(self, raw: NDArray[np.float64]) -> Distribution:
         predicted = self._predicted(raw)
@@ -62,13 +75,6 @@ class CalibratedRegressor(SupportedRegressor):
             return GroupedCurve(curve, POSITIONS, np.zeros_like(leaf), [standard_normal()], mean=told)
         return self.calibration_.distribution(curve, leaf, told)
 
-    def _scores(
-        self, raw: NDArray[np.float64], target: NDArray[np.float64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Leaf, and place among the quantiles, of encoded rows and targets in the user's units."""
-        leaf, _, curve = self._curves(raw)
-        return leaf, scores_of(curve, (target - self.target_mean_) / self.target_std_)
-
     def _set_aside(
         self, table: TrainingTable, fraction: float, rng: np.random.Generator
     ) -> tuple[TrainingTable, CalibrationRows | None]:
@@ -83,8 +89,27 @@ class CalibratedRegressor(SupportedRegressor):
         return self._scaled_table(np.asfortranarray(table.raw[rest]), target[rest], table.weight[rest]), kept
 
     def _calibrate_on(self, rows: CalibrationRows, by: str) -> None:
-        leaf, scores = self._scores(rows.raw, rows.target)
-        self.calibration_ = Calibration.from_scores(scores, leaf, rows.weight, self.tree_, by)
+        """Calibrate by rows that no network has learnt from; familiar ones by themselves, if they are enough."""
+        y = (rows.target - self.target_mean_) / self.target_std_
+        scores, leaf = scores_of(self._curves(rows.raw)[2], y), self.tree_.leaf_of(rows.raw)
+        known = np.zeros(len(y), dtype=bool) if self.familiar_ is None else self.familiar_.holds(rows.raw)
+        if known.sum() < MIN_REPEATED or known.all():
+            known[:] = False
+        new = ~known
+        calibration = Calibration.from_scores(scores[new], leaf[new], rows.weight[new], self.tree_, by)
+        self.calibration_ = calibration.with_familiar(scores[known], rows.weight[known]) if known.any() else calibration
+
+    def _calibrate_by_validation(
+        self, table: TrainingTable, rows: NDArray[np.intp], scores: NDArray[np.float64], by: str
+    ) -> None:
+        """Calibrate by the conformity scores of validation rows, familiar rows by those of repeated training rows."""
+        leaf = self.tree_.leaf_of(table.raw[rows])
+        self.calibration_ = Calibration.from_scores(scores, leaf, table.weight[rows], self.tree_, by)
+        self.familiar_, repeated = find_familiar(table.raw, table.weight)
+        if self.familiar_ is not None:
+            curve = self._network_curves(table.raw[repeated])[2]
+            weight = table.weight[repeated]
+            self.calibration_ = self.calibration_.with_familiar(scores_of(curve, table.y[repeated]), weight)
 
     def calibrate(self, X: Any, y: ArrayLike, by: str = "leaf") -> Self:
         """Learn the spread and shape of the errors anew from fresh rows, and nothing else.

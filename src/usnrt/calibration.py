@@ -36,19 +36,27 @@ class Calibration:
     Attributes
     ----------
     group_of_leaf : ndarray of int of shape (n_leaves,)
-        Which group each leaf belongs to: its own, or 0 for all.
+        Which group each leaf belongs to: its own, or 0 for all. One more entry if familiar rows have a group.
     shapes : list of Shape
         Of the distribution of each group.
     scores : list of ndarray
         The sorted conformity scores of each group, for intervals with a guarantee.
     weights : list of ndarray or None
         How often each of the scores counts; None if once each.
+    has_familiar : bool
+        Whether the last group is that of familiar rows, which count as one more leaf.
     """
 
     group_of_leaf: NDArray[np.int64]
     shapes: list[Shape]
     scores: list[NDArray[np.float64]]
     weights: list[NDArray[np.float64]] | None = None
+    has_familiar: bool = False
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves, without the one that stands for familiar rows."""
+        return len(self.group_of_leaf) - self.has_familiar
 
     @classmethod
     def from_scores(
@@ -91,6 +99,23 @@ class Calibration:
             shapes.append(Shape.from_residuals(scores[rows], weights=borrowed))
         return cls(
             np.arange(tree.n_leaves), shapes, [scores[order] for order in orders], [weight[order] for order in orders]
+        )
+
+    def with_familiar(self, scores: NDArray[np.float64], weight: NDArray[np.float64]) -> "Calibration":
+        """One more group, for the rows that `usnrt.familiar` recognises; they count as one more leaf, the last.
+
+        Parameters
+        ----------
+        scores, weight : ndarray of shape (n,)
+        """
+        order = np.argsort(scores, kind="stable")
+        assert self.weights is not None
+        return Calibration(
+            np.append(self.group_of_leaf, len(self.shapes)),
+            [*self.shapes, Shape.from_residuals(scores, weights=weight)],
+            [*self.scores, scores[order]],
+            [*self.weights, weight[order]],
+            has_familiar=True,
         )
 
     def distribution(

@@ -1,5 +1,6 @@
 """Checks of parameters, each with one sentence: what must be, and what was."""
 
+import inspect
 from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
@@ -92,3 +93,51 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
     choices = list(choices)
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, however: {name}={value!r}")
+
+
+def has_default(model: Any, name: str) -> bool:
+    """Whether a parameter of a model has the default value of its class; a list counts as a tuple.
+
+    Examples
+    --------
+    >>> from usnrt import USNRTRegressor
+    >>> from usnrt.checks import has_default
+    >>> has_default(USNRTRegressor(split_hidden=["8d", "4d"]), "split_hidden")
+    True
+    """
+    default = inspect.signature(type(model)).parameters[name].default
+    return same_value(getattr(model, name), default)
+
+
+def same_value(one: Any, other: Any) -> bool:
+    """Whether two values of a parameter are equal; lists, tuples and arrays are compared element by element."""
+    return bool(np.array_equal(np.asarray(one, dtype=object), np.asarray(other, dtype=object)))
+
+
+def check_applies(model: Any, name: str, **modes: Any) -> None:
+    """A parameter that only some modes use: in other modes it must have its default value.
+
+    Parameters
+    ----------
+    model : estimator
+    name : str
+        The parameter.
+    **modes
+        Other parameters with the value, or a tuple of the values, one of which makes the parameter apply.
+
+    Examples
+    --------
+    >>> from usnrt import USNRTRegressor
+    >>> from usnrt.checks import check_applies
+    >>> check_applies(USNRTRegressor(n_bins=4), "n_bins", encoding="piecewise")
+    >>> check_applies(USNRTRegressor(n_bins=4, encoding=None), "n_bins", encoding="piecewise")
+    Traceback (most recent call last):
+        ...
+    ValueError: n_bins applies to encoding='piecewise' only, got 4 with encoding=None
+    """
+    allowed = {mode: values if isinstance(values, tuple) else (values,) for mode, values in modes.items()}
+    if has_default(model, name) or any(getattr(model, mode) in values for mode, values in allowed.items()):
+        return
+    needed = " or ".join(f"{mode}={value!r}" for mode, values in allowed.items() for value in values)
+    found = ", ".join(f"{mode}={getattr(model, mode)!r}" for mode in modes)
+    raise ValueError(f"{name} applies to {needed} only, got {getattr(model, name)!r} with {found}")

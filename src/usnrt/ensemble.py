@@ -12,13 +12,13 @@ from sklearn.utils import check_random_state
 
 from usnrt.base import TrainingTable
 from usnrt.calibrated import CalibratedRegressor
-from usnrt.calibration import Calibration, scores_of
-from usnrt.checks import check_whole
+from usnrt.calibration import scores_of
+from usnrt.checks import check_whole, same_value
 from usnrt.distributions import Distribution, Mixture, Normal
 from usnrt.distributions.curve import value_at
 from usnrt.nn.quantiles import POSITIONS, curve_means
 from usnrt.progress import Progress
-from usnrt.recipe import FittedTree, check_parameters, fit_tree
+from usnrt.recipe import FittedTree, check_member_parameters, fit_tree, warn_if_diverged
 from usnrt.regressor import USNRTRegressor
 from usnrt.tree.refine import half_widths
 from usnrt.tree.structure import Tree
@@ -54,10 +54,11 @@ class USNRTEnsemble(CalibratedRegressor):
     Parameters
     ----------
     estimator : USNRTRegressor, default=None
-        The recipe of the members; None for the default one.
+        The recipe of the members; None for the default one. Its ``random_state``, ``n_jobs``, ``verbose`` and (with
+        ``holdout="tree"``) ``validation_fraction`` must have their defaults: the ensemble decides these.
     n_members : int, default=5
     categorical_features : list of names or positions, or bool mask, default=None
-        See `USNRTRegressor`.
+        See `USNRTRegressor`; None for those of the estimator.
     random_state : int, RandomState or None, default=None
         The same whole number gives the same model, bit for bit, whatever ``n_jobs`` is.
     n_jobs : int, default=-1
@@ -121,12 +122,22 @@ class USNRTEnsemble(CalibratedRegressor):
 
     # -- fitting -----------------------------------------------------------------------------------------------
 
+    def _categorical_features(self) -> Any:
+        """Those of the ensemble or, if it has none, of its estimator."""
+        own, inner = self.categorical_features, getattr(self.estimator, "categorical_features", None)
+        if own is not None and inner is not None and not same_value(own, inner):
+            raise ValueError(
+                "categorical_features and estimator.categorical_features must be equal if both are given, "
+                f"got {own!r} and {inner!r}"
+            )
+        return inner if own is None else own
+
     def _fit(self, table: TrainingTable) -> None:
         check_whole("n_members", self.n_members, 2)
         recipe = USNRTRegressor() if self.estimator is None else clone(self.estimator)
         if not isinstance(recipe, USNRTRegressor):
             raise TypeError(f"estimator must be a USNRTRegressor or None, however: estimator={self.estimator!r}")
-        check_parameters(recipe)
+        check_member_parameters(recipe)
         seeds = np.random.SeedSequence(int(check_random_state(self.random_state).randint(2**31 - 1)))
         rng = np.random.default_rng(seeds.spawn(1)[0])
         fraction = recipe.calibration_fraction if recipe.calibration is not None else 0.0
@@ -145,24 +156,26 @@ class USNRTEnsemble(CalibratedRegressor):
             for held, seed in zip(held_out, seeds.spawn(self.n_members))
         )  # fmt: skip
         self.members_ = [member.model for member in fitted]
-        self.calibration_, self.own_mean_ = None, True
+        self.calibration_, self.familiar_, self.own_mean_ = None, None, True
         self.shared_, self.own_factor_ = np.ones(self.tree_.n_leaves), 1.0
         self._fit_support(
             table, np.flatnonzero(held_out.any(axis=0)), self._held_out_curves(held_out), recipe.holdout == "tree"
         )
         self.tree_.residual_mean *= self.target_std_
         self.tree_.residual_std *= self.target_std_
+        trainings = {
+            f"member {m} node {n}": courses
+            for m, member in enumerate(fitted, 1)
+            for n, courses in enumerate(member.history)
+        }
+        warn_if_diverged(self, trainings, recipe.learning_rate)
         if recipe.calibration is None:
             return
         by_folds = self._scores_by_folds(table, held_out, fitted) if held_out.any() else None
         if set_aside is not None:
             self._calibrate_on(set_aside, recipe.calibration)
         elif by_folds is not None:
-            rows, scores = by_folds
-            leaf = self.tree_.leaf_of(table.raw[rows])
-            self.calibration_ = Calibration.from_scores(
-                scores, leaf, table.weight[rows], self.tree_, recipe.calibration
-            )
+            self._calibrate_by_validation(table, *by_folds, recipe.calibration)
 
     def _held_out_curves(self, held_out: NDArray[np.bool_]) -> Any:
         """Quantile functions for changed contents of rows, by the first member that held each of them out."""

@@ -1,15 +1,25 @@
 """From the parameters of a regressor to a grown tree: checks, networks, schedules."""
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from usnrt.base import TrainingTable
 from usnrt.calibration import scores_of
-from usnrt.checks import check_choice, check_flag, check_number, check_running, check_whole
+from usnrt.checks import (
+    check_applies,
+    check_choice,
+    check_flag,
+    check_number,
+    check_running,
+    check_whole,
+    has_default,
+)
 from usnrt.nn.device import MARGIN, Table
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.mlp import MLP, hidden_sizes
@@ -99,6 +109,11 @@ def check_parameters(model: Any) -> None:
     if model.calibration is not None:
         check_choice("calibration", model.calibration, ("leaf", "global"))
     check_running(model.n_jobs, model.verbose, model.callbacks)
+    _check_modes(model)
+
+
+def _check_modes(model: Any) -> None:
+    """Refuse parameters that do not go together, and those that the others leave unused."""
     if model.holdout == "node" and (model.inherit or model.encoding is not None or model.spread != "variance"):
         raise ValueError(
             "holdout='node' trains every node from nothing on plain numbers: inherit must be False, encoding None and "
@@ -110,6 +125,76 @@ def check_parameters(model: Any) -> None:
             "holdout='node' leaves no rows to calibrate with: calibration must be None or calibration_fraction "
             f"positive, however: calibration={model.calibration!r}"
         )
+    check_applies(model, "split_hidden", holdout="node")
+    check_applies(model, "n_alternations", holdout="node")
+    check_applies(model, "n_bins", encoding="piecewise")
+    check_applies(model, "max_leaves", min_samples_leaf=None)
+    check_applies(model, "calibration_fraction", calibration=("leaf", "global"))
+
+
+def check_member_parameters(recipe: Any) -> None:
+    """Check the parameters of the recipe of an ensemble's members: what only the ensemble can set is refused.
+
+    Examples
+    --------
+    >>> from usnrt import USNRTRegressor
+    >>> from usnrt.recipe import check_member_parameters
+    >>> check_member_parameters(USNRTRegressor(random_state=3))
+    Traceback (most recent call last):
+        ...
+    ValueError: estimator.random_state is not used, set random_state of the ensemble, got 3
+    """
+    check_parameters(recipe)
+    for name in ("random_state", "n_jobs", "verbose"):
+        if not has_default(recipe, name):
+            raise ValueError(f"estimator.{name} is not used, set {name} of the ensemble, got {getattr(recipe, name)!r}")
+    if recipe.holdout == "tree" and not has_default(recipe, "validation_fraction"):
+        raise ValueError(
+            "estimator.validation_fraction is not used with holdout='tree', where members hold out folds: set "
+            f"n_members of the ensemble, got {recipe.validation_fraction!r}"
+        )
+
+
+def warn_if_diverged(model: Any, history: Mapping[str, Mapping[str, History]], learning_rate: float) -> None:
+    """One warning per fit if some of its trainings ended in NaN or infinity; to be called from ``_fit``.
+
+    Parameters
+    ----------
+    model : estimator
+    history : mapping of str to mapping of str to History
+        The trainings by their names, of each part of the model (a node, a member) by its name.
+    learning_rate : float
+        The parameter that the trainings had.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from usnrt import USNRTRegressor
+    >>> from usnrt.nn.train import History
+    >>> from usnrt.recipe import warn_if_diverged
+    >>> history = {"node 0": {"mean": History(diverged=True), "quantiles": History()}}
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     warn_if_diverged(USNRTRegressor(), history, learning_rate=9.0)
+    >>> str(caught[0].message)[:86]
+    'USNRTRegressor: the loss became NaN or infinite in 1 of 2 trainings (node 0 mean); the'
+    """
+    trainings = [
+        (name if name == part else f"{part} {name}", course)
+        for part, courses in history.items()
+        for name, course in courses.items()
+    ]
+    diverged = [name for name, course in trainings if course.diverged]
+    if not diverged:
+        return
+    more = f" and {len(diverged) - 3} more" if len(diverged) > 3 else ""
+    warnings.warn(
+        f"{type(model).__name__}: the loss became NaN or infinite in {len(diverged)} of {len(trainings)} trainings "
+        f"({', '.join(diverged[:3])}{more}); the last good weights were kept. "
+        f"Use a lower learning_rate, got {learning_rate}",
+        ConvergenceWarning,
+        stacklevel=4,
+    )
 
 
 def smallest_leaf(model: Any, table: TrainingTable) -> float:
@@ -176,7 +261,8 @@ def fit_tree(
             model.n_alternations, progress,
         )  # fmt: skip
     else:
-        training = _training(model, batch_size_for(int((~held_out).sum())), "cosine")
+        # Copies count: a batch of few distinct rows of very different weights would be one of much fewer rows.
+        training = _training(model, batch_size_for(float(table.weight[~held_out].sum())), "cosine")
         schedule = Schedule(mean=training, variance=training, max_epochs=model.max_epochs)
         shop = Workshop(table, device_table, encoding, schedule, progress)
         spread: Spread
@@ -227,8 +313,8 @@ def _blend(
     return float(np.clip(share, 0.0, 1.0))
 
 
-def batch_size_for(n_rows: int) -> int:
-    """A batch of about a sixty-fourth of the rows, a power of two from 32 to 256.
+def batch_size_for(n_rows: float) -> int:
+    """A batch of about a sixty-fourth of the rows, counted with their weights, a power of two from 32 to 256.
 
     Examples
     --------

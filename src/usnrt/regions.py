@@ -145,7 +145,7 @@ def shortage(calibration: "Calibration | None", coverage: float) -> Shortage | N
 
     if calibration is None:
         return None
-    leaves = np.arange(len(calibration.group_of_leaf))
+    leaves = np.arange(calibration.n_leaves)
     # one row per region, asked in the way that predictions are: the calibration alone knows when bounds are infinite
     bounds = calibration.interval(np.tile(POSITIONS, (len(leaves), 1)), leaves, coverage)
     short = ~np.isfinite(bounds).all(axis=1)

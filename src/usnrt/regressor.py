@@ -10,10 +10,9 @@ from sklearn.utils import check_random_state
 
 from usnrt.base import TrainingTable
 from usnrt.calibrated import CalibratedRegressor
-from usnrt.calibration import Calibration
 from usnrt.distributions import Distribution, Normal
 from usnrt.progress import Progress
-from usnrt.recipe import PAPER, check_parameters, fit_tree, smallest_leaf
+from usnrt.recipe import PAPER, check_parameters, fit_tree, smallest_leaf, warn_if_diverged
 from usnrt.tree.structure import Tree
 
 
@@ -228,15 +227,13 @@ class USNRTRegressor(CalibratedRegressor):
         self.history_ = fitted.history
         self.min_samples_leaf_ = smallest_leaf(self, learnt)
         self._fit_support(learnt, fitted.held_rows, lambda _, raw: self._network_curves(raw)[2], self.holdout == "tree")
-        self.calibration_, self.own_mean_ = None, True
-        if self.calibration is None:
-            return
+        self.calibration_, self.familiar_, self.own_mean_ = None, None, True
         if set_aside is not None:
-            self._calibrate_on(set_aside, self.calibration)
-            return
-        rows = fitted.held_rows
-        leaf, weight = self.tree_.leaf_of(learnt.raw[rows]), learnt.weight[rows]
-        self.calibration_ = Calibration.from_scores(fitted.scores, leaf, weight, self.tree_, self.calibration)
+            self._calibrate_on(set_aside, str(self.calibration))
+        elif self.calibration is not None:
+            self._calibrate_by_validation(learnt, fitted.held_rows, fitted.scores, self.calibration)
+        trainings = {f"node {number}": courses for number, courses in enumerate(self.history_)}
+        warn_if_diverged(self, trainings, self.learning_rate)
 
     # -- answers -----------------------------------------------------------------------------------------------
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from threadpoolctl import ThreadpoolController
 
-from usnrt.nn.forward import CHUNK, ONE_BLAS_THREAD, predict, predict_grouped
+from usnrt.blas import ONE_BLAS_THREAD
+from usnrt.nn.forward import CHUNK, forward, predict, predict_grouped, rows_per_product
 from usnrt.nn.mlp import MLP
 
 BLAS = ThreadpoolController().select(user_api="blas")
@@ -65,3 +66,15 @@ def test_groups_without_rows_and_rows_out_of_order():
     for answer, row in zip(found, rows):
         np.testing.assert_array_equal(answer, predict(network, groups[group[row]], x[row : row + 1])[0])
     assert predict_grouped(network, groups, x, group, rows=rows[:0]).shape == (0, 2)
+
+
+@pytest.mark.parametrize("shape", [(12, 48), (200, 256), (64, 11), (3, 1)])
+def test_the_bits_of_a_row_do_not_depend_on_where_it_stands(shape):
+    """On processors whose BLAS kernels treat rows differently by their place, smaller pieces are multiplied."""
+    rng = np.random.default_rng(1)
+    network = MLP((*shape, 2))
+    params = network.init(rng)
+    x = rng.normal(size=(CHUNK, shape[0])).astype(np.float32)
+    order = rng.permutation(CHUNK)
+    np.testing.assert_array_equal(forward(network, params, x[order]), forward(network, params, x)[order])
+    assert CHUNK % rows_per_product(*shape) == 0

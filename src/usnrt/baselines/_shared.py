@@ -5,7 +5,6 @@ from its fields, so that a parameter of all models stands here once.
 """
 
 import functools
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
@@ -13,21 +12,20 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from usnrt.base import DistributionalRegressor, TrainingTable
 from usnrt.baselines._docs import EVERY_MODEL, SharedDocs
 from usnrt.baselines._members import MemberProgress, in_threads
 from usnrt.baselines._spread import MIN_ROWS_TO_CALIBRATE, likeliest_spread, stretched
-from usnrt.checks import check_choice, check_flag, check_number, check_running, check_whole
+from usnrt.checks import check_applies, check_choice, check_flag, check_number, check_running, check_whole
 from usnrt.distributions import Distribution
 from usnrt.nn.device import MARGIN, Table
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import predict
 from usnrt.nn.mlp import MLP, Params, hidden_sizes
 from usnrt.nn.train import History, Training, train
-from usnrt.recipe import batch_size_for
+from usnrt.recipe import batch_size_for, warn_if_diverged
 from usnrt.rows import draw_validation
 
 # How the paper trains every network.
@@ -160,7 +158,7 @@ class NetworkRegressor(SharedDocs, DistributionalRegressor):
     # -- fitting ------------------------------------------------------------------------------------------------
 
     def _fit(self, table: TrainingTable) -> None:
-        how = self._training(table.n_rows)
+        how = self._training(float(table.weight.sum()))
         self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
         names = self._members()
         # Members share the held-out rows if these calibrate the whole; else each has its own and the whole sees more.
@@ -188,7 +186,7 @@ class NetworkRegressor(SharedDocs, DistributionalRegressor):
         progress.finish()
         self.history_ = {name: lesson.history for name, lesson in zip(names, lessons)}
         self._finish(table, splits[0][1])
-        warn_if_diverged(self, self.history_)
+        warn_if_diverged(self, self.history_, self.learning_rate)
 
     def _members(self) -> list[str]:
         """Names of the networks that learn on their own."""
@@ -207,7 +205,7 @@ class NetworkRegressor(SharedDocs, DistributionalRegressor):
     def _rng(self, *purpose: int) -> np.random.Generator:
         return np.random.default_rng(np.random.SeedSequence(self.seed_, spawn_key=purpose))
 
-    def _training(self, n_rows: int) -> Training:
+    def _training(self, n_rows: float) -> Training:
         check_number("learning_rate", self.learning_rate, 0, np.inf)
         if self.batch_size != "auto":
             check_whole("batch_size", self.batch_size, 1, MARGIN)
@@ -221,7 +219,8 @@ class NetworkRegressor(SharedDocs, DistributionalRegressor):
         check_number("validation_fraction", self.validation_fraction, 0, 1)
         check_flag("calibrate", self.calibrate)
         check_running(self.n_jobs, self.verbose, self.callbacks)
-        auto = batch_size_for(round((1.0 - self.validation_fraction) * n_rows))
+        check_applies(self, "n_bins", encoding="piecewise")
+        auto = batch_size_for((1.0 - self.validation_fraction) * n_rows)
         return Training(
             learning_rate=self.learning_rate,
             batch_size=auto if isinstance(self.batch_size, str) else self.batch_size,
@@ -245,21 +244,3 @@ class NetworkRegressor(SharedDocs, DistributionalRegressor):
 
     def _distribution(self, raw: NDArray[np.float64]) -> Distribution:
         return stretched(self._of_inputs(self.inputs_.transform(raw)), self.spread_)
-
-
-def warn_if_diverged(model: Any, history: dict[str, dict[str, History]]) -> None:
-    """One warning if some training ended in NaN or infinity."""
-    where = [
-        f"{member} {name}".replace("network network", "network")
-        for member, trainings in history.items()
-        for name, course in trainings.items()
-        if course.diverged
-    ]
-    if where:
-        warnings.warn(
-            f"{type(model).__name__}: the loss became NaN or infinite in {len(where)} training(s) ({where[0]}); "
-            "the last good weights were kept. A smaller learning_rate may help, "
-            f"it was: learning_rate={model.learning_rate}",
-            ConvergenceWarning,
-            stacklevel=4,
-        )

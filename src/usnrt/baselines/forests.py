@@ -16,7 +16,7 @@ from usnrt.base import DistributionalRegressor, TrainingTable
 from usnrt.baselines._docs import EVERY_MODEL, SharedDocs
 from usnrt.baselines._spread import MIN_ROWS_TO_CALIBRATE, likeliest_spread, stretched
 from usnrt.baselines._trees import NO_LIMIT, FlatForest
-from usnrt.checks import check_flag, check_number, check_running, check_whole
+from usnrt.checks import check_applies, check_flag, check_number, check_running, check_whole
 from usnrt.distributions import Distribution, Normal
 from usnrt.progress import Progress
 from usnrt.rows import draw_validation
@@ -122,6 +122,9 @@ class ForestRegressor(SharedDocs, DistributionalRegressor):
         check_flag("calibrate", self.calibrate)
         check_number("validation_fraction", self.validation_fraction, 0, 1)
         check_running(self.n_jobs, self.verbose, None)
+        for name in SEARCH_GRID:
+            check_applies(self, name, search=False)
+        check_applies(self, "validation_fraction", search=True, calibrate=True)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         progress = Progress(self.verbose)
         self.chosen_ = {name: getattr(self, name) for name in SEARCH_GRID}

@@ -1,7 +1,7 @@
 """MC Dropout: a network with dropout left on is a draw from a posterior (Gal and Ghahramani 2016)."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from scipy.optimize import minimize_scalar
 from usnrt.base import TrainingTable
 from usnrt.baselines._passes import PassesRegressor
 from usnrt.baselines._shared import Lesson
-from usnrt.checks import check_flag, check_number, check_whole
+from usnrt.checks import check_applies, check_flag, check_number, check_whole
 from usnrt.distributions import Normal
 from usnrt.nn.dropout import DropoutMLP
 from usnrt.nn.losses import squared_error
@@ -36,6 +36,7 @@ class MCDropoutRegressor(PassesRegressor):
         Passes behind each answer.
     observation_noise : bool, default=True
         Whether the variance has the part :math:`\tau^{-1}`. The paper leaves it out, and with it most of the noise.
+        Its size calibrates the model, so ``calibrate`` must be True then.
     {shared}
 
     Attributes
@@ -74,10 +75,19 @@ class MCDropoutRegressor(PassesRegressor):
         "observation_noise": False,
     }
 
+    @classmethod
+    def paper(cls, **changes: Any) -> Self:
+        """The recipe of the USNRT paper; ``changes`` are parameters to set otherwise.
+
+        With ``observation_noise=True`` the noise is estimated from held-out rows, and ``calibrate`` is True.
+        """
+        return super().paper(**({"calibrate": True} if changes.get("observation_noise") else {}) | changes)
+
     def _check(self, table: TrainingTable) -> None:
         check_number("rate", self.rate, 0, 1)
         check_whole("n_passes", self.n_passes, 2)
         check_flag("observation_noise", self.observation_noise)
+        check_applies(self, "calibrate", observation_noise=False)
         self.network_ = DropoutMLP(self._sizes(table, n_outputs=1), self.rate)
 
     def _learn(self, lesson: Lesson) -> Params:

@@ -1,6 +1,6 @@
 """From records to means over seeds."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -49,14 +49,37 @@ class Means:
         """Number of splits that the recipe with the most of them was run on."""
         return max((len(found) for (name, _), found in self._records.items() if name == dataset), default=0)
 
-    def shared(self, dataset: str, recipes: Iterable[str]) -> "Means":
-        """Means over only those splits of a data set that all of some recipes were run on.
+    def seeds(self, dataset: str, recipe: str, metric: str) -> set[int]:
+        """The splits on which a metric of a recipe is known."""
+        records = self._records.get((dataset, recipe), [])
+        return {record.cell.seed for record in records if record.meta["metrics"].get(metric) is not None}
 
-        What is compared must be compared on the same rows; a recipe without any record does not count.
+    def shared(self, dataset: str, recipes: Iterable[str], metric: str) -> "Means":
+        """Means over the splits of a data set that some recipes have in common, where alone they can be compared.
+
+        Parameters
+        ----------
+        dataset : str
+        recipes : iterable of str
+            Those without a split do not count.
+        metric : str
+            A split on which it is not known does not count.
+
+        Returns
+        -------
+        Means
+            Where no split is common to all recipes, of those that have the split that most of them have.
         """
-        found = [records for recipe in recipes if (records := self._records.get((dataset, recipe)))]
-        seeds = set.intersection(*({record.cell.seed for record in records} for records in found)) if found else set()
-        return Means(record for records in found for record in records if record.cell.seed in seeds)
+        known = {recipe: self.seeds(dataset, recipe, metric) for recipe in recipes}
+        counts = Counter(seed for seeds in known.values() for seed in seeds)
+        if not counts:
+            return Means([])
+        first = min(counts, key=lambda seed: (-counts[seed], seed))
+        kept = {recipe: seeds for recipe, seeds in known.items() if first in seeds}
+        common = set.intersection(*kept.values())
+        return Means(
+            record for recipe in kept for record in self._records[dataset, recipe] if record.cell.seed in common
+        )
 
     def metric(self, dataset: str, recipe: str, name: str) -> Mean | None:
         """Mean of a metric, None without records."""

@@ -84,12 +84,8 @@ def _correlation(means: Means) -> str:
 
 def _stability(means: Means) -> list[str]:
     said = []
-    more_leaves = {
-        name: (first.value, last.value)
-        for name in list_datasets()
-        if (first := means.metric(name, f"usnrt-paper-leaves{LEAVES[0]}", "ece"))
-        and (last := means.metric(name, "usnrt-paper-leaves10", "ece"))
-    }
+    fewest_and_most = [f"usnrt-paper-leaves{LEAVES[0]}", "usnrt-paper-leaves10"]
+    more_leaves = {name: found for name in list_datasets() if (found := _on_same_splits(means, name, fewest_and_most))}
     if more_leaves:
         lower = [name for name, (first, last) in more_leaves.items() if last < first]
         said.append(
@@ -114,13 +110,15 @@ def _varies(ranges: dict[str, float]) -> str:
 
 
 def _ranges(means: Means, recipes: list[str]) -> dict[str, float]:
-    ranges = {}
-    for name in list_datasets():
-        found = [means.metric(name, recipe, "ece") for recipe in recipes]
-        values = [mean.value for mean in found if mean]
-        if len(values) == len(recipes):
-            ranges[name] = max(values) - min(values)
-    return ranges
+    found = {name: _on_same_splits(means, name, recipes) for name in list_datasets()}
+    return {name: max(values) - min(values) for name, values in found.items() if values}
+
+
+def _on_same_splits(means: Means, dataset: str, recipes: list[str]) -> list[float]:
+    """ECE of some recipes over the splits that they have in common; empty if it is not known of all."""
+    shared = means.shared(dataset, recipes, "ece")
+    values = [mean.value for recipe in recipes if (mean := shared.metric(dataset, recipe, "ece"))]
+    return values if len(values) == len(recipes) else []
 
 
 def _default_against_paper(table: Comparison, means: Means) -> str:

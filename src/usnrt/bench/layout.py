@@ -186,7 +186,14 @@ def _latex(layout: Layout) -> str:
 
 
 def _latex_text(text: str) -> str:
-    for plain, escaped in (("\\", r"\textbackslash "), ("%", r"\%"), ("&", r"\&"), ("_", r"\_"), ("#", r"\#")):
+    for plain, escaped in (
+        ("\\", r"\textbackslash "),
+        ("%", r"\%"),
+        ("&", r"\&"),
+        ("_", r"\_"),
+        ("#", r"\#"),
+        ("‡", r"$\ddagger$"),
+    ):
         text = text.replace(plain, escaped)
     return text
 

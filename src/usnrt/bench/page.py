@@ -56,8 +56,8 @@ def page_text(records: list[Record], pictures: dict[str, Path]) -> str:
         "This page is written by `usnrt bench page` from the records in `cells/`; nothing on it is typed. One line a "
         "cell is in [cells.csv](cells.csv), every table as CSV and LaTeX in [tables/](tables). Numbers are on the "
         "scaled target, times 100, and means over splits. Tables of the paper have three lines a data set: the paper's "
-        "number, ours with the paper's recipe, ours with our default recipe. What is said to be better than what is so "
-        "on the splits that both were run on.",
+        "number, ours with the paper's recipe, ours with our default recipe. What is said or marked to be better than "
+        "something else is so on the splits that all that is compared was run on.",
         "## What was run",
         _what_was_run(records, means),
         "## Where the paper's findings were confirmed, and where not",

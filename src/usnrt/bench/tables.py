@@ -10,7 +10,10 @@ from usnrt.bench.recipes import COMPARED
 from usnrt.bench.store import Record
 from usnrt.datasets import get_spec, list_datasets
 
-FAIR = "What is best how often, and by how many per cent, is so on the splits that all models of a line have."
+UNEVEN = (
+    "‡: the models of this row were run on different splits. What is best, how often, and by how many per cent, is "
+    "determined on the splits that they have in common; each number shown is the mean over all splits of its model."
+)
 SOURCES = ("paper", "paper's recipe", "default")
 
 
@@ -107,7 +110,10 @@ class Comparison:
     def fair_values(
         self, means: Means, dataset: str, source: str, among: Sequence[str] | None = None
     ) -> dict[str, float]:
-        """The known values of models by their labels, over the splits that all of these models were run on.
+        """The known values of models by their labels, over the splits that these models have in common.
+
+        All that is said or marked as better than something else comes from here. See `Means.shared` for models that
+        have no split in common with the others; they are left out.
 
         Parameters
         ----------
@@ -123,9 +129,17 @@ class Comparison:
         labels = [model.label for model in self.models]
         compared = labels if among is None else among
         if source != "paper":
-            means = means.shared(dataset, [r for label, r in zip(labels, self._recipes(source)) if label in compared])
+            recipes = [r for label, r in zip(labels, self._recipes(source)) if label in compared]
+            means = means.shared(dataset, recipes, self.metric)
         values = zip(labels, self.values(means, dataset, source))
         return {label: value.value for label, value in values if value and label in compared}
+
+    def splits(self, means: Means, dataset: str, source: str) -> dict[str, set[int]]:
+        """The splits of every model that has any, by their labels; none for the numbers of the paper."""
+        if source == "paper":
+            return {}
+        found = zip(self.models, self._recipes(source))
+        return {model.label: seeds for model, recipe in found if (seeds := means.seeds(dataset, recipe, self.metric))}
 
     def _recipes(self, source: str) -> list[str]:
         return [m.paper_recipe if source == "paper's recipe" else m.default_recipe for m in self.models]
@@ -152,14 +166,19 @@ class Comparison:
     def layout(self, means: Means) -> Layout:
         """Three lines a data set (fewer where nothing is known), the best of each in bold."""
         sources = SOURCES if self.in_paper else ("default",)
-        rows = []
+        rows, notes = [], []
         for dataset in list_datasets():
             title = shown = get_spec(dataset).title
             for source in sources:
                 values = self.values(means, dataset, source)
                 if not any(values):
                     continue
-                row = [Entry(shown, value=title), *([words(source)] if self.in_paper else []), *_line(values)]
+                first = [Entry(shown, value=title), *([words(source)] if self.in_paper else [])]
+                seeds = list(self.splits(means, dataset, source).values())
+                if any(each != seeds[0] for each in seeds):
+                    notes.append(self._on_common_splits(means, dataset, source))
+                    first[-1] = Entry(f"{first[-1].text} ‡", value=first[-1].value)
+                row = [*first, *_line(values, self._marks(means, dataset, source))]
                 if self.decrease:
                     percentage = self.percentage(means, dataset, source)
                     partial = any(value is not None and not value.complete for value in values)
@@ -174,9 +193,29 @@ class Comparison:
             *(model.label for model in self.models),
             *(["Percentage Decrease"] if self.decrease else []),
         ]
-        uneven = self.in_paper and any(entry.partial for row in rows for entry in row)
-        notes = [FAIR] if uneven else []
+        notes = [UNEVEN, *(note for note in notes if note)] if notes else []
         return Layout(self.title, header, rows, notes, n_text_columns=2 if self.in_paper else 1)
+
+    def _marks(self, means: Means, dataset: str, source: str) -> list[str]:
+        """Which value of a line is best and which second best, on the splits that the models have in common."""
+        compared = self.fair_values(means, dataset, source)
+        return marks([compared.get(model.label) for model in self.models])
+
+    def _on_common_splits(self, means: Means, dataset: str, source: str) -> str:
+        """What was compared in a line with unequal splits; empty if the numbers shown have the same order."""
+        seeds, compared = self.splits(means, dataset, source), self.fair_values(means, dataset, source)
+        left_out = [label for label in seeds if label not in compared]
+        shown = [value.value if value else None for value in self.values(means, dataset, source)]
+        if not left_out and marks(shown) == self._marks(means, dataset, source):
+            return ""
+        title = get_spec(dataset).title + (f", {source}" if self.in_paper else "")
+        if len(compared) < 2:
+            return f"{title}: no split in common, nothing is compared."
+        n_common = len(set.intersection(*(seeds[label] for label in compared)))
+        where = "the one split" if n_common == 1 else f"the {n_common} splits"
+        rest = f"; not compared: {', '.join(left_out)}" if left_out else ""
+        values = ", ".join(f"{label} {value:.2f}" for label, value in compared.items())
+        return f"{title}: on {where} in common {values}{rest}."
 
     def _wins(self, means: Means, source: str) -> list[Entry]:
         winners = list(self.winners(means, source).values())
@@ -185,11 +224,10 @@ class Comparison:
         return [words(label), words(source), *counts, *([Entry("")] if self.decrease else [])]
 
 
-def _line(values: Sequence[Mean | None]) -> list[Entry]:
-    plain = [value.value if value else None for value in values]
+def _line(values: Sequence[Mean | None], marked: Sequence[str]) -> list[Entry]:
     return [
         number(value.value, mark, partial=not value.complete) if value else Entry("")
-        for value, mark in zip(values, marks(plain))
+        for value, mark in zip(values, marked)
     ]
 
 
@@ -280,7 +318,7 @@ class RankCorrelation:
     --------
     >>> from usnrt.bench.tables import RankCorrelation
     >>> print(RankCorrelation(0.44, 0.039, 17))
-    0.44 over 17 data sets (p = 0.04)
+    0.44 over 17 data sets (one-sided p = 0.04)
     """
 
     value: float
@@ -288,7 +326,7 @@ class RankCorrelation:
     n_sets: int
 
     def __str__(self) -> str:
-        return f"{self.value:.2f} over {self.n_sets} data sets (p = {self.p_value:.2f})"
+        return f"{self.value:.2f} over {self.n_sets} data sets (one-sided p = {self.p_value:.2f})"
 
 
 def heterogeneity_correlation(means: Means, source: str) -> RankCorrelation | None:

@@ -4,6 +4,7 @@ Rows are worked off in chunks of one fixed size, so that a row's answer has the 
 whatever rows are asked with it and however many threads work.
 """
 
+import functools
 import itertools
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -33,7 +34,7 @@ def forward(network: MLP, params: Params, x: NDArray[np.float32]) -> NDArray[np.
     ndarray of shape (n, n_outputs), float32
     """
     for weights, bias in params[:-1]:
-        x = x @ weights
+        x = _product(x, weights)
         x += bias
         if network.activation == "relu":
             np.maximum(x, 0.0, out=x)
@@ -42,7 +43,7 @@ def forward(network: MLP, params: Params, x: NDArray[np.float32]) -> NDArray[np.
         else:
             np.tanh(x, out=x)
     weights, bias = params[-1]
-    x = x @ weights
+    x = _product(x, weights)
     x += bias
     if network.output == "softplus":
         # log(1 + e^x) without overflow
@@ -50,6 +51,43 @@ def forward(network: MLP, params: Params, x: NDArray[np.float32]) -> NDArray[np.
     elif network.output == "exp":
         x = np.exp(np.clip(x, -LOG_LIMIT, LOG_LIMIT)) + np.float32(MIN_VARIANCE)
     return x
+
+
+def _product(x: NDArray[np.float32], weights: NDArray[np.float32]) -> NDArray[np.float32]:
+    """``x @ weights``, in pieces of so many rows that the bits of a row do not depend on where it stands."""
+    n_rows = rows_per_product(*weights.shape) if len(x) == CHUNK else len(x)
+    if n_rows == len(x):
+        return x @ weights
+    return (x.reshape(-1, n_rows, x.shape[1]) @ weights).reshape(len(x), -1)
+
+
+@functools.cache
+def rows_per_product(n_inputs: int, n_outputs: int) -> int:
+    """The most rows that BLAS multiplies at once with the same bits for a row wherever it stands among them.
+
+    Some BLAS kernels sum a row's products in another order at other places of the same matrix, which shows in the last
+    bits of a float32. It depends on the processor, so it is tried out, once per shape.
+
+    Parameters
+    ----------
+    n_inputs, n_outputs : int
+        Shape of the weights.
+
+    Returns
+    -------
+    int
+        A divisor of ``CHUNK``.
+    """
+    rng = np.random.default_rng(0)
+    weights = rng.normal(size=(n_inputs, n_outputs)).astype(np.float32)
+    for n_rows in (CHUNK, CHUNK // 8, CHUNK // 16, 8, 4, 2):
+        for row in rng.normal(size=(4, n_inputs)).astype(np.float32):
+            product = np.tile(row, (CHUNK // n_rows, n_rows, 1)) @ weights
+            if (product != product[0, 0]).any():
+                break
+        else:
+            return n_rows
+    return 1
 
 
 def predict(

@@ -20,6 +20,7 @@ CLASSES: dict[str, tuple[str, str]] = {
     "PiecewiseLinear": ("usnrt.nn.encoding", "PiecewiseLinear"),
     "TreeModel": ("usnrt.tree.model", "TreeModel"),
     "Refinement": ("usnrt.tree.refine", "Refinement"),
+    "Familiar": ("usnrt.familiar", "Familiar"),
     "Calibration": ("usnrt.calibration", "Calibration"),
     "Support": ("usnrt.support", "Support"),
     "Landmarks": ("usnrt.landmarks", "Landmarks"),
