@@ -103,6 +103,11 @@ def predictions(model: Any) -> np.ndarray:
     return np.column_stack([model.predict(X), model.predict_quantiles(X, LEVELS), model.predict_interval(X, 0.8)])
 
 
+def predict_alike(one: Any, other: Any) -> bool:
+    """Whether two models predict the same but for rounding; another model differs by more than that."""
+    return bool(np.allclose(predictions(one), predictions(other), rtol=1e-5, atol=1e-5))
+
+
 def borderline(recipe: str) -> dict[str, float]:
     """The level of significance that the first split reaches without a correction, but not with it."""
     prefix = "estimator__" if recipe.startswith("ensemble") else ""
@@ -225,7 +230,7 @@ def members(of_tree: dict[str, list[Change]]) -> dict[str, list[Change]]:
         return Change(change.value, change.refused, given, change.n_rows)
 
     changes = {f"estimator__{name}": [inner(change) for change in found] for name, found in of_tree.items()}
-    for name, value in (("random_state", 3), ("n_jobs", 2), ("verbose", 1)):
+    for name, value in (("n_jobs", 2), ("verbose", 1)):
         sentence = f"estimator.{name} is not used, set {name} of the ensemble, got {value}"
         changes[f"estimator__{name}"] = [Change(value, refused=sentence)]
     changes["estimator__categorical_features"] += [
@@ -261,8 +266,6 @@ ENSEMBLE = {
 }
 ENSEMBLE_PAPER = {
     **members(TREE_PAPER),
-    "estimator__calibration": TREE_PAPER["calibration"][:1],
-    "estimator__calibration_fraction": TREE_PAPER["calibration_fraction"][:1],
 }
 
 # Large steps: the loss goes up and down, so that training that stops early misses the best epoch.
@@ -413,7 +416,7 @@ def test_every_parameter_is_used_or_refused(recipe, name, change):
         return
     before = fitted(recipe, change.n_rows, **given)
     after = RECIPES[recipe](**{**given, name: change.value}).fit(*table(change.n_rows))
-    assert not np.array_equal(predictions(before), predictions(after))
+    assert not predict_alike(before, after)
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
@@ -423,6 +426,6 @@ def test_parameters_of_how_a_fit_runs(recipe, capfd):
     known = RECIPES[recipe]().get_params(deep=True)
     callbacks = {name: [events.append] for name in ("callbacks", "estimator__callbacks") if name in known}
     model = RECIPES[recipe](n_jobs=2, verbose=1, **callbacks).fit(*table())
-    np.testing.assert_array_equal(predictions(model), predictions(fitted(recipe)))
+    assert predict_alike(model, fitted(recipe))
     assert bool(events) == bool(callbacks)
     assert capfd.readouterr().err

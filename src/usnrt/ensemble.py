@@ -138,7 +138,9 @@ class USNRTEnsemble(CalibratedRegressor):
         if not isinstance(recipe, USNRTRegressor):
             raise TypeError(f"estimator must be a USNRTRegressor or None, however: estimator={self.estimator!r}")
         check_member_parameters(recipe)
-        seeds = np.random.SeedSequence(int(check_random_state(self.random_state).randint(2**31 - 1)))
+        # scikit-learn's meta-estimators seed nested models too; what they give counts beside our own.
+        states = [self.random_state, *([] if recipe.random_state is None else [recipe.random_state])]
+        seeds = np.random.SeedSequence([int(check_random_state(state).randint(2**31 - 1)) for state in states])
         rng = np.random.default_rng(seeds.spawn(1)[0])
         fraction = recipe.calibration_fraction if recipe.calibration is not None else 0.0
         table, set_aside = self._set_aside(table, fraction, rng)

@@ -139,13 +139,13 @@ def check_member_parameters(recipe: Any) -> None:
     --------
     >>> from usnrt import USNRTRegressor
     >>> from usnrt.recipe import check_member_parameters
-    >>> check_member_parameters(USNRTRegressor(random_state=3))
+    >>> check_member_parameters(USNRTRegressor(n_jobs=3))
     Traceback (most recent call last):
         ...
-    ValueError: estimator.random_state is not used, set random_state of the ensemble, got 3
+    ValueError: estimator.n_jobs is not used, set n_jobs of the ensemble, got 3
     """
     check_parameters(recipe)
-    for name in ("random_state", "n_jobs", "verbose"):
+    for name in ("n_jobs", "verbose"):
         if not has_default(recipe, name):
             raise ValueError(f"estimator.{name} is not used, set {name} of the ensemble, got {getattr(recipe, name)!r}")
     if recipe.holdout == "tree" and not has_default(recipe, "validation_fraction"):

@@ -20,8 +20,8 @@ class USNRTRegressor(CalibratedRegressor):
     """Uncertainty-splitting neural regression tree.
 
     A tree cuts the feature space where the residuals of a network differ most in spread, by Levene's test at every
-    possible threshold; every leaf has networks of its own for the mean and the quantiles, and held-out rows make the
-    stated probabilities true.
+    possible threshold; every leaf has networks of its own for the mean and the quantiles, and validation rows
+    calibrate the predicted probabilities, region by region.
 
     The default recipe is ours; `USNRTRegressor.paper` gives that of the paper. docs/recipe.md tells how they differ
     and what each difference is worth.
@@ -34,7 +34,8 @@ class USNRTRegressor(CalibratedRegressor):
         Sets the smallest leaf to ``max(n / max_leaves, 1000)`` rows, so that there are at most so many leaves.
     min_samples_leaf : int, default=None
         The smallest number of rows in a leaf, counted with their weights, instead of what ``max_leaves`` says: small
-        tables can split too.
+        tables can split too. Both sides of a split also need 2.5 sqrt(n) of the n rows that are tested, or a test of
+        heavy-tailed residuals would find more than ``alpha`` allows.
     max_depth : int, default=None
         The longest way from the root to a leaf; None for no limit.
     bonferroni : bool, default=True

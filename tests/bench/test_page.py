@@ -63,8 +63,8 @@ def test_who_wins():
 def test_heterogeneity():
     assert findings(Means(RECORDS))[-1] == (
         "**Heterogeneity.** The paper finds a rank correlation between how much the leaves' noise differs and how much "
-        "USNRT lowers ECE, 0.44 over 17 data sets (one-sided p = 0.04); here it is 0.95 over 4 data sets (one-sided p "
-        "= 0.03), confirmed."
+        "USNRT lowers ECE, 0.44 over 17 data sets (one-sided p = 0.04); here it is 0.95 over 4 data sets (one-sided "
+        "p = 0.03), confirmed."
     )
 
 

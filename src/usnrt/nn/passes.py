@@ -56,16 +56,17 @@ def predict_passes(
     >>> mean, variance, noise
     (array([2.]), array([4.]), array([0.]))
     """
+    # In double precision: float32 products of some BLAS kernels round a row differently by its place in a matrix.
     # Copies, because numba tells arrays that can be written from those that cannot. Weights: leaving x entering units.
-    weights = tuple(np.array(w.T, dtype=np.float32, order="C") for w, _ in layers)
-    biases = tuple(np.array(bias, dtype=np.float32) for _, bias in layers)
-    masks = tuple(np.array(mask, dtype=np.float32, order="C") for mask in masks)
+    weights = tuple(np.array(w.T, dtype=np.float64, order="C") for w, _ in layers)
+    biases = tuple(np.array(bias, dtype=np.float64) for _, bias in layers)
+    masks = tuple(np.array(mask, dtype=np.float64, order="C") for mask in masks)
     moments = np.empty((3, len(x)))
 
     def answer(start: int) -> None:
         stop = min(start + CHUNK, len(x))
         seen = x[start:stop] if encoding is None else encoding(x[start:stop])
-        chunk = np.zeros((seen.shape[1], CHUNK), dtype=np.float32)
+        chunk = np.zeros((seen.shape[1], CHUNK), dtype=np.float64)
         chunk[:, : stop - start] = seen.T
         moments[:, start:stop] = _moments(weights, biases, masks, chunk, *LOG_VARIANCE_BOUNDS)[:, : stop - start]
 
@@ -82,25 +83,25 @@ def _moments(weights, biases, masks, x, low, high):  # type: ignore[no-untyped-d
     mean, squares, noise = np.zeros(n_rows), np.zeros(n_rows), np.zeros(n_rows)
     for t in range(n_passes):
         here = np.flatnonzero(masks[0][t])
-        state = np.empty((len(here), n_rows), dtype=np.float32)
+        state = np.empty((len(here), n_rows), dtype=np.float64)
         for j in range(len(here)):
             state[j] = x[here[j]]
         for layer in range(n_layers):
             last = layer == n_layers - 1
             ahead = np.arange(weights[layer].shape[0]) if last else np.flatnonzero(masks[layer + 1][t])
-            small = np.empty((len(ahead), len(here)), dtype=np.float32)
+            small = np.empty((len(ahead), len(here)), dtype=np.float64)
             for i in range(len(ahead)):
                 for j in range(len(here)):
                     small[i, j] = weights[layer][ahead[i], here[j]] * masks[layer][t, here[j]]
             if len(here) == 0 or len(ahead) == 0:
-                state = np.zeros((len(ahead), n_rows), dtype=np.float32)
+                state = np.zeros((len(ahead), n_rows), dtype=np.float64)
             else:
                 state = np.dot(small, state)
             for i in range(len(ahead)):
                 bias = biases[layer][ahead[i]]
                 for k in range(n_rows):
                     value = state[i, k] + bias
-                    state[i, k] = value if last or value > 0 else np.float32(0.0)
+                    state[i, k] = value if last or value > 0 else 0.0
             here = ahead
         for k in range(n_rows):  # Welford's update: no difference of large sums
             distance = state[0, k] - mean[k]
@@ -108,7 +109,7 @@ def _moments(weights, biases, masks, x, low, high):  # type: ignore[no-untyped-d
             squares[k] += distance * (state[0, k] - mean[k])
         if state.shape[0] > 1:
             for k in range(n_rows):
-                noise[k] += np.exp(min(max(np.float64(state[1, k]), low), high))
+                noise[k] += np.exp(min(max(state[1, k], low), high))
     moments = np.empty((3, n_rows))
     moments[0], moments[1], moments[2] = mean, squares / n_passes, noise / n_passes
     return moments

@@ -1,6 +1,7 @@
 """From a fitted model to an ONNX model: the steps one after the other, and what readers should know."""
 
 import json
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from usnrt.distributions.base import check_levels
+from usnrt.notices import ResultWarning
 from usnrt.onnx._answers import curved, joined, joined_curves, located, mixed
 from usnrt.onnx._columns import input_names, read_columns
 from usnrt.onnx._graph import IR_VERSION, ML_DOMAIN, ML_OPSET, OPSET, Graph, whole
@@ -68,6 +70,13 @@ def to_onnx(model: Any, path: Any = None, *, levels: Sequence[float] = (0.05, 0.
         raise ValueError(f"levels must hold at least one level, however: levels={levels!r}")
     members: list[TreeModel] = model.members_ if hasattr(model, "members_") else [model.model_]
     _check_size(members)
+    if model.calibration_ is not None and model.calibration_.has_familiar:
+        warnings.warn(
+            "an ONNX graph does not recognise rows whose features training has seen; it treats them as new rows, for "
+            "which this model predicts wider distributions",
+            ResultWarning,
+            stacklevel=3,
+        )
     graph = _write(model, members, asked)
     opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(ML_DOMAIN, ML_OPSET)]
     made = helper.make_model(graph.make(), opset_imports=opsets, ir_version=IR_VERSION)

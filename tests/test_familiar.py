@@ -1,0 +1,117 @@
+"""Tables that repeat themselves: rows that training has seen are recognised and calibrated apart."""
+
+import numpy as np
+import pytest
+
+from usnrt import USNRTEnsemble, USNRTRegressor, load
+from usnrt.familiar import Familiar, feature_hashes, find_familiar
+from usnrt.notices import ResultWarning
+
+TREE = {"mean_hidden": (64, 32), "variance_hidden": (64, 32), "max_epochs": 60, "min_samples_leaf": 500}
+
+
+def subjects(n, seed):
+    """Subjects that are photographed again and again: features and a target that never change."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    return X, X[:, 0] + 0.5 * rng.normal(size=n)
+
+
+@pytest.fixture(scope="module")
+def album():
+    """Training rows with repetitions, and the subjects in them."""
+    X, y = subjects(800, 0)
+    rows = np.random.default_rng(1).integers(0, 800, 3200)
+    return X, y, rows
+
+
+@pytest.fixture(scope="module")
+def model(album):
+    X, y, rows = album
+    return USNRTRegressor(random_state=0, **TREE).fit(X[rows], y[rows])
+
+
+def covered(model, X, y):
+    low, high = model.predict_interval(X, 0.9).T
+    return np.mean((low <= y) & (y <= high))
+
+
+@pytest.mark.parametrize("ensemble", [False, True])
+def test_familiar_and_new_rows_are_both_covered_as_stated(album, model, ensemble):
+    """Judged on rows like the validation rows only, familiar rows are covered too often, or new ones too seldom."""
+    X, y, rows = album
+    if ensemble:
+        model = USNRTEnsemble(USNRTRegressor(**TREE), n_members=3, random_state=0).fit(X[rows], y[rows])
+    again = np.random.default_rng(2).integers(0, 800, 4000)
+    again = again[np.isin(again, rows)]
+    assert model.familiar_.holds(model._encode(X[again])).all()
+    # 150 validation subjects, 780 familiar ones: 3.5 standard errors, and 2 points as nothing is set aside
+    assert covered(model, X[again], y[again]) == pytest.approx(0.9, abs=3.5 * np.sqrt(0.09 / 780) + 0.02)
+    X_new, y_new = subjects(4000, 3)
+    assert not model.familiar_.holds(model._encode(X_new)).any()
+    assert covered(model, X_new, y_new) == pytest.approx(0.9, abs=3.5 * np.sqrt(0.09 / 150) + 0.02)
+
+
+def test_familiar_rows_have_narrower_distributions(album, model):
+    X, _, rows = album
+    _, std = model.predict(X[rows[:500]], return_std=True)
+    _, std_of_new = model.predict(subjects(500, 3)[0], return_std=True)
+    assert std.mean() < 0.9 * std_of_new.mean()
+
+
+def test_files_keep_what_is_familiar(album, model, tmp_path):
+    X, _, rows = album
+    model.save(tmp_path / "model.usnrt")
+    again = load(tmp_path / "model.usnrt")
+    np.testing.assert_array_equal(again.predict_interval(X[rows[:50]]), model.predict_interval(X[rows[:50]]))
+
+
+def test_onnx_says_that_it_does_not_recognise_them(model):
+    pytest.importorskip("onnx")
+    with pytest.warns(ResultWarning, match="^an ONNX graph does not recognise rows whose features training has seen"):
+        model.to_onnx()
+
+
+def test_fresh_rows_calibrate_both_kinds(album, model):
+    X, y, rows = album
+    model = USNRTRegressor(random_state=0, **{**TREE, "max_epochs": 5}).fit(X[rows], y[rows])
+    X_new, y_new = subjects(300, 4)
+    seen = np.unique(rows)[:200]
+    model.calibrate(np.vstack([X_new, X[seen]]), np.concatenate([y_new, y[seen]]))
+    assert model.calibration_.has_familiar
+    assert len(model.calibration_.scores[-1]) == 200
+    model.calibrate(X_new, y_new)
+    assert not model.calibration_.has_familiar
+    assert np.isfinite(model.predict_interval(X[:10])).all(), "familiar rows have the intervals of their region then"
+
+
+def test_weights_change_nothing_for_new_rows():
+    """Whole weights look like repetitions, but no new row has the features of a training row."""
+    X, y = subjects(500, 0)
+    model = USNRTRegressor(random_state=0, **{**TREE, "max_epochs": 5}).fit(X, y, sample_weight=np.full(500, 3))
+    assert model.calibration_.has_familiar
+    assert len(model.calibration_.group_of_leaf) == model.n_leaves_ + 1
+    X_new, _ = subjects(200, 1)
+    before = model.predict_interval(X_new)
+    model.familiar_ = None
+    np.testing.assert_array_equal(model.predict_interval(X_new), before)
+
+
+def test_nothing_is_familiar_where_equal_features_had_different_targets():
+    rng = np.random.default_rng(0)
+    raw = rng.integers(0, 5, (2000, 3)).astype(float)  # 125 cells, 16 noisy targets in each
+    assert find_familiar(raw, np.full(2000, 2.0))[0] is None
+
+
+def test_nothing_is_familiar_in_a_table_without_repetitions():
+    raw = np.random.default_rng(0).normal(size=(500, 3))
+    familiar, rows = find_familiar(raw, np.ones(500))
+    assert familiar is None
+    assert len(rows) == 0
+
+
+def test_hashes_find_equal_features_only():
+    raw = np.random.default_rng(0).normal(size=(300, 4))
+    raw[::7, 2] = np.nan
+    familiar = Familiar(np.unique(feature_hashes(raw[:200])))
+    np.testing.assert_array_equal(familiar.holds(raw), np.arange(300) < 200)
