@@ -238,7 +238,7 @@ def test_integer_codes_that_are_categories_and_a_column_without_values():
     assert_same_answers(model, asked, session=session)
     # what stands in a column that training had nothing in does not count
     mean = session.run(["mean"], {"X": np.array([[7.0, np.nan, 3.0], [7.0, 1.0, 3.0]])})[0]
-    assert mean[0] == mean[1]
+    np.testing.assert_allclose(mean[0], mean[1], rtol=1e-12)  # runtimes round rows of one batch differently
 
 
 def test_nothing_but_text_and_no_split():

@@ -43,8 +43,8 @@ MAX_DELTA = 1e3  # sentinels such as 1e300 must not overflow
 MIN_BLANK_VARIANCE = 0.05  # of a column that does not matter inside its range: it may outside
 BLANK_LEVELS = (0.5, 0.8, 0.9, 0.95)
 # Rows that blank variances are measured on, and bounds on rows times columns to predict.
-MIN_BLANK_ROWS, FEW_BLANK_ROWS, MAX_BLANK_ROWS, MAX_BLANK_CELLS = 20, 200, 1000, 50_000
-BLOCK = 4096  # rows measured at once
+MIN_BLANK_ROWS, FEW_BLANK_ROWS, MAX_BLANK_ROWS, MAX_BLANK_CELLS = 20, 200, 1000, 25_000
+BLOCK = 4096  # rows measured or predicted at once
 
 
 @dataclass(frozen=True)
@@ -265,8 +265,9 @@ class Support:
         Parameters
         ----------
         curve_of : callable
-            Takes encoded rows of shape (n, d), returns quantile functions at POSITIONS, shape (n, n_positions). It is
-            called for all rows at once, so that each may be predicted by networks that were not trained on it.
+            Takes encoded rows of shape (m, d), returns quantile functions at POSITIONS, shape (m, n_positions). It is
+            called for all rows, or for k changed copies of them, one after the other; m = k n. So each row may be
+            predicted by networks that were not trained on it.
         raw : ndarray of shape (n, d)
             Encoded validation rows; `blank_rows` says how many are enough.
         leaf : ndarray of int of shape (n,)
@@ -287,10 +288,14 @@ class Support:
         scores = np.abs(position_of(curve, POSITIONS, y[:, None])[0][:, 0])
         usual = np.quantile(scores, BLANK_LEVELS)
         blank_variance = np.zeros(raw.shape[1])
-        for j in range(raw.shape[1]):
-            blanked = raw.copy()
-            blanked[:, j] = -1.0 if self.categorical[j] else np.nan
-            blank_variance[j] = needed_variance(curve_of(blanked), y, usual)
+        at_once = max(BLOCK // len(raw), 1)
+        for first in range(0, raw.shape[1], at_once):
+            columns = range(first, min(first + at_once, raw.shape[1]))
+            blanked = np.repeat(raw[None], len(columns), axis=0)
+            for place, j in enumerate(columns):
+                blanked[place, :, j] = -1.0 if self.categorical[j] else np.nan
+            curves = curve_of(blanked.reshape(-1, raw.shape[1])).reshape(len(columns), len(raw), -1)
+            blank_variance[columns] = [needed_variance(curve, y, usual) for curve in curves]
         return replace(self, blank_variance=blank_variance, typical_variance=np.array([*typical, everywhere]))
 
     @property
@@ -373,7 +378,7 @@ def blank_rows(n_rows: int, n_columns: int) -> NDArray[np.intp]:
     --------
     >>> from usnrt.support import blank_rows
     >>> len(blank_rows(800, 4)), len(blank_rows(5000, 4)), len(blank_rows(5000, 90))
-    (800, 1000, 555)
+    (800, 1000, 277)
     """
     return evenly(n_rows, int(np.clip(MAX_BLANK_CELLS // n_columns, FEW_BLANK_ROWS, MAX_BLANK_ROWS)))
 

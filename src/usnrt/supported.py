@@ -89,7 +89,10 @@ class SupportedRegressor(DistributionalRegressor):
             rows = np.sort(held_rows)
             rows = rows[blank_rows(len(rows), table.raw.shape[1])]
             support = support.with_blank_variances(
-                lambda raw: curve_of(rows, raw), table.raw[rows], leaf[rows], table.y[rows]
+                lambda raw: curve_of(np.tile(rows, len(raw) // len(rows)), raw),
+                table.raw[rows],
+                leaf[rows],
+                table.y[rows],
             )
         self.support_ = replace(support, widens=widens)
 

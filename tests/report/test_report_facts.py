@@ -16,7 +16,7 @@ from usnrt.report import write_report
 from usnrt.report._facts import LEVELS, cell_text, gather
 from usnrt.report._numbers import number, percent, wilson
 from usnrt.report._svg import nice_ticks
-from usnrt.report._words import level_sentence, measure_rows, verdict
+from usnrt.report._words import level_sentence, measure_rows, support_sentence, verdict
 
 
 @pytest.fixture(scope="module")
@@ -154,6 +154,24 @@ def test_training_rows_are_not_praised(facts):
     said = verdict(replace(facts, training=0.97))
     assert said["kind"] == "warn"
     assert said["head"].startswith("These are training rows (97 % of them)")
+
+
+def test_rows_that_do_not_resemble_the_training_rows_are_counted(facts):
+    assert facts.supported is None  # a model of format 1
+    assert support_sentence(facts) == ""
+    supported = np.ones(facts.n, dtype=bool)
+    assert support_sentence(replace(facts, supported=supported)) == "All rows resemble the training rows."
+    supported[:3] = False
+    sentence = support_sentence(replace(facts, supported=supported))
+    assert sentence.startswith(f"3 rows do not resemble the training rows ({percent(3 / facts.n)} of all)")
+
+
+def test_the_page_says_how_many_rows_lack_support(tmp_path):
+    X = np.random.default_rng(0).uniform(size=(300, 2))
+    model = usnrt.USNRTRegressor(max_epochs=1, random_state=0, n_jobs=1).fit(X, X[:, 0])
+    far = np.vstack([X[:50] + 1e-3, [[40.0, 0.5]]])
+    page = write_report(model, far, far[:, 0], tmp_path / "report.html").read_text("utf-8")
+    assert "1 row does not resemble the training rows" in page
 
 
 def test_a_model_no_better_than_the_average_is_called_so(facts):

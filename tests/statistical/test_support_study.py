@@ -16,15 +16,12 @@ TIMES = (3, 10, 100)  # the range of the features
 
 def fit(kind, ensemble, seed, n=1000):
     data = make_heteroscedastic(kind, n_samples=n, random_state=seed)
-    categorical = [0] if kind == "categorical" else None
-    recipe = USNRTRegressor(
-        mean_hidden=(64, 32), variance_hidden=(64, 32), min_samples_leaf=200, max_epochs=30, random_state=seed,
-        categorical_features=categorical, n_jobs=1,
-    )  # fmt: skip
+    model = USNRTRegressor(mean_hidden=(64, 32), variance_hidden=(64, 32), min_samples_leaf=200, max_epochs=30)
     if ensemble:
-        recipe.set_params(categorical_features=None)
-        recipe = USNRTEnsemble(recipe, n_members=3, categorical_features=categorical, random_state=seed, n_jobs=1)
-    return recipe.fit(data.data, data.target)
+        model = USNRTEnsemble(model, n_members=3)
+    categorical = [0] if kind == "categorical" else None
+    model.set_params(categorical_features=categorical, random_state=seed, n_jobs=1)
+    return model.fit(data.data, data.target)
 
 
 def far_rows(kind, seed, n=64):
