@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from usnrt import USNRTRegressor
-from usnrt.calibration import ENOUGH_SCORES, Calibration, conformal_bounds
+from usnrt.calibration import ENOUGH_SCORES, Calibration, conformal_bounds, scores_of
 from usnrt.datasets import make_heteroscedastic
 from usnrt.nn.quantiles import POSITIONS
 from usnrt.notices import InfiniteIntervalWarning
@@ -184,7 +184,8 @@ def test_rows_set_aside_for_calibration_are_used_for_nothing_else():
     parameters = {**TINY, "calibration_fraction": 0.25, "min_samples_leaf": 150}
     model = USNRTRegressor(**parameters).fit(X, y)
     assert sum(len(scores) for scores in model.calibration_.scores) == 200
-    _, scores = model._scores(model._encode(X), y)
+    curve = model._curves(model._encode(X))[2]
+    scores = scores_of(curve, (y - model.target_mean_) / model.target_std_)
     used = np.isin(np.round(scores, 9), np.round(np.concatenate(model.calibration_.scores), 9))
     assert used.sum() == 200
     # Not even the scaling knows of them.

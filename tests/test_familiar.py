@@ -1,5 +1,7 @@
 """Tables that repeat themselves: rows that training has seen are recognised and calibrated apart."""
 
+from copy import copy
+
 import numpy as np
 import pytest
 
@@ -7,14 +9,17 @@ from usnrt import USNRTEnsemble, USNRTRegressor, load
 from usnrt.familiar import Familiar, feature_hashes, find_familiar
 from usnrt.notices import ResultWarning
 
-TREE = {"mean_hidden": (64, 32), "variance_hidden": (64, 32), "max_epochs": 60, "min_samples_leaf": 500}
+TREE = {"mean_hidden": (128, 64), "variance_hidden": (128, 64), "min_samples_leaf": 2000}
 
 
 def subjects(n, seed):
-    """Subjects that are photographed again and again: features and a target that never change."""
+    """Subjects that are photographed again and again: features and a target that never change.
+
+    Without noise, but hard to interpolate: errors on subjects that were trained on are half of those on others.
+    """
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 3))
-    return X, X[:, 0] + 0.5 * rng.normal(size=n)
+    X = rng.uniform(-1, 1, size=(n, 3))
+    return X, np.sin(5 * X[:, 0]) * np.cos(5 * X[:, 1]) + X[:, 2]
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +46,8 @@ def test_familiar_and_new_rows_are_both_covered_as_stated(album, model, ensemble
     """Judged on rows like the validation rows only, familiar rows are covered too often, or new ones too seldom."""
     X, y, rows = album
     if ensemble:
-        model = USNRTEnsemble(USNRTRegressor(**TREE), n_members=3, random_state=0).fit(X[rows], y[rows])
+        quick = {**TREE, "max_epochs": 100}
+        model = USNRTEnsemble(USNRTRegressor(**quick), n_members=3, random_state=0).fit(X[rows], y[rows])
     again = np.random.default_rng(2).integers(0, 800, 4000)
     again = again[np.isin(again, rows)]
     assert model.familiar_.holds(model._encode(X[again])).all()
@@ -53,10 +59,14 @@ def test_familiar_and_new_rows_are_both_covered_as_stated(album, model, ensemble
 
 
 def test_familiar_rows_have_narrower_distributions(album, model):
-    X, _, rows = album
+    """Calibrated like new rows, 98 % of them would lie in their 90 % intervals."""
+    X, y, rows = album
     _, std = model.predict(X[rows[:500]], return_std=True)
     _, std_of_new = model.predict(subjects(500, 3)[0], return_std=True)
-    assert std.mean() < 0.9 * std_of_new.mean()
+    assert std.mean() < 0.8 * std_of_new.mean()
+    blind = copy(model)
+    blind.familiar_ = None
+    assert covered(blind, X[rows], y[rows]) > 0.95
 
 
 def test_files_keep_what_is_familiar(album, model, tmp_path):

@@ -11,7 +11,7 @@ import pytest
 from usnrt import USNRTEnsemble, USNRTRegressor, baselines
 from usnrt.baselines import forests
 
-N_ROWS, N_PREDICTED = 400, 60
+N_ROWS, N_PREDICTED = 600, 60
 LEVELS = (0.1, 0.5, 0.9)
 # How a fit runs, not what it learns; `test_parameters_of_how_a_fit_runs` looks at these.
 OPERATIONAL = {"n_jobs", "verbose", "callbacks", "estimator__callbacks"}
@@ -123,7 +123,7 @@ TREE: dict[str, list[Change]] = {
         Change(4, refused="max_leaves applies to min_samples_leaf=None only, got 4 with min_samples_leaf=100"),
         Change(1, given={"min_samples_leaf": None}, n_rows=2400),
     ],
-    "min_samples_leaf": [Change(250)],
+    "min_samples_leaf": [Change(400)],
     "max_depth": [Change(0)],
     "bonferroni": [Change(False, given=borderline)],
     "criterion": [Change("cart")],
@@ -322,7 +322,7 @@ FORESTS: dict[str, list[Change]] = {
     "n_estimators": [Change(20)],
     "max_depth": [Change(2)],
     "max_features": [Change(0.7)],
-    "min_samples_leaf": [Change(20)],
+    "min_samples_leaf": [Change(400)],
     "min_variance": [Change(0.5)],
     "search": [Change(True, given={"n_estimators": 200})],
     "calibrate": [Change(False)],
