@@ -322,7 +322,7 @@ FORESTS: dict[str, list[Change]] = {
     "n_estimators": [Change(20)],
     "max_depth": [Change(2)],
     "max_features": [Change(0.7)],
-    "min_samples_leaf": [Change(400)],
+    "min_samples_leaf": [Change(20)],
     "min_variance": [Change(0.5)],
     "search": [Change(True, given={"n_estimators": 200})],
     "calibrate": [Change(False)],
