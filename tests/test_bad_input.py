@@ -29,53 +29,53 @@ def with_value(array, place, value):
 
 
 WHOLE = "must be a whole number from"
-HIDDEN = "must hold whole numbers from 1 on or multiples like '8d', however:"
+HIDDEN = "must hold whole numbers from 1 on or multiples like '8d', got"
 
 
 @pytest.mark.parametrize(
     ("parameter", "value", "sentence"),
     [
-        ("alpha", 1.5, "alpha must be in (0, 1), however: alpha=1.5"),
-        ("alpha", "small", "alpha must be in (0, 1), however: alpha='small'"),
-        ("alpha", True, "alpha must be in (0, 1), however: alpha=True"),
-        ("max_leaves", 0, f"max_leaves {WHOLE} 1 on, however: max_leaves=0"),
-        ("max_leaves", 2.5, f"max_leaves {WHOLE} 1 on, however: max_leaves=2.5"),
-        ("min_samples_leaf", 0, f"min_samples_leaf {WHOLE} 1 on or None, however: min_samples_leaf=0"),
-        ("max_depth", -1, f"max_depth {WHOLE} 0 on or None, however: max_depth=-1"),
-        ("bonferroni", "yes", "bonferroni must be True or False, however: bonferroni='yes'"),
+        ("alpha", 1.5, "alpha must be in (0, 1), got 1.5"),
+        ("alpha", "small", "alpha must be in (0, 1), got 'small'"),
+        ("alpha", True, "alpha must be in (0, 1), got True"),
+        ("max_leaves", 0, f"max_leaves {WHOLE} 1 on, got 0"),
+        ("max_leaves", 2.5, f"max_leaves {WHOLE} 1 on, got 2.5"),
+        ("min_samples_leaf", 0, f"min_samples_leaf {WHOLE} 1 on or None, got 0"),
+        ("max_depth", -1, f"max_depth {WHOLE} 0 on or None, got -1"),
+        ("bonferroni", "yes", "bonferroni must be True or False, got 'yes'"),
         (
             "criterion",
             "gini",
-            "criterion must be one of 'levene', 'brown-forsythe', 'support', 'cart', however: criterion='gini'",
+            "criterion must be one of 'levene', 'brown-forsythe', 'support', 'cart', got 'gini'",
         ),
-        ("split_hidden", ("8x",), f"split_hidden {HIDDEN} split_hidden=('8x',)"),
-        ("mean_hidden", (0,), f"mean_hidden {HIDDEN} mean_hidden=(0,)"),
-        ("variance_hidden", None, f"variance_hidden {HIDDEN} variance_hidden=None"),
-        ("n_alternations", 0, f"n_alternations {WHOLE} 1 on, however: n_alternations=0"),
-        ("learning_rate", -0.1, "learning_rate must be in (0, inf), however: learning_rate=-0.1"),
-        ("learning_rate", np.nan, "learning_rate must be in (0, inf), however: learning_rate=nan"),
-        ("batch_size", 0, f"batch_size {WHOLE} 1 to 4096, however: batch_size=0"),
-        ("batch_size", 5000, f"batch_size {WHOLE} 1 to 4096, however: batch_size=5000"),
-        ("max_epochs", 0, f"max_epochs {WHOLE} 1 on, however: max_epochs=0"),
-        ("weight_decay", -1, "weight_decay must be in [0, inf), however: weight_decay=-1"),
-        ("average", 1.0, "average must be in [0, 1), however: average=1.0"),
-        ("holdout", "leaf", "holdout must be one of 'tree', 'node', however: holdout='leaf'"),
-        ("inherit", 1, "inherit must be True or False, however: inherit=1"),
-        ("encoding", "spline", "encoding must be one of 'piecewise', however: encoding='spline'"),
-        ("n_bins", 0, f"n_bins {WHOLE} 1 on, however: n_bins=0"),
-        ("calibration", "row", "calibration must be one of 'leaf', 'global', however: calibration='row'"),
-        ("calibration_fraction", 1, "calibration_fraction must be in [0, 1), however: calibration_fraction=1"),
-        ("validation_fraction", 1.0, "validation_fraction must be in (0, 1), however: validation_fraction=1.0"),
+        ("split_hidden", ("8x",), f"split_hidden {HIDDEN} ('8x',)"),
+        ("mean_hidden", (0,), f"mean_hidden {HIDDEN} (0,)"),
+        ("variance_hidden", None, f"variance_hidden {HIDDEN} None"),
+        ("n_alternations", 0, f"n_alternations {WHOLE} 1 on, got 0"),
+        ("learning_rate", -0.1, "learning_rate must be in (0, inf), got -0.1"),
+        ("learning_rate", np.nan, "learning_rate must be in (0, inf), got nan"),
+        ("batch_size", 0, f"batch_size {WHOLE} 1 to 4096, got 0"),
+        ("batch_size", 5000, f"batch_size {WHOLE} 1 to 4096, got 5000"),
+        ("max_epochs", 0, f"max_epochs {WHOLE} 1 on, got 0"),
+        ("weight_decay", -1, "weight_decay must be in [0, inf), got -1"),
+        ("average", 1.0, "average must be in [0, 1), got 1.0"),
+        ("holdout", "leaf", "holdout must be one of 'tree', 'node', got 'leaf'"),
+        ("inherit", 1, "inherit must be True or False, got 1"),
+        ("encoding", "spline", "encoding must be one of 'piecewise', got 'spline'"),
+        ("n_bins", 0, f"n_bins {WHOLE} 1 on, got 0"),
+        ("calibration", "row", "calibration must be one of 'leaf', 'global', got 'row'"),
+        ("calibration_fraction", 1, "calibration_fraction must be in [0, 1), got 1"),
+        ("validation_fraction", 1.0, "validation_fraction must be in (0, 1), got 1.0"),
         (
             "categorical_features",
             [7],
-            "categorical_features must be positions below 3, however: 7",
+            "categorical_features must be positions below 3, got 7",
         ),
-        ("n_jobs", 0, "n_jobs must be a whole number other than 0 or None, however: n_jobs=0"),
-        ("n_jobs", "two", "n_jobs must be a whole number other than 0 or None, however: n_jobs='two'"),
-        ("verbose", "much", f"verbose {WHOLE} 0 on, however: verbose='much'"),
-        ("callbacks", 3, "callbacks must be a list of callables or None, however: callbacks=3"),
-        ("callbacks", [3], "callbacks must be a list of callables or None, however: callbacks=[3]"),
+        ("n_jobs", 0, "n_jobs must be a whole number other than 0 or None, got 0"),
+        ("n_jobs", "two", "n_jobs must be a whole number other than 0 or None, got 'two'"),
+        ("verbose", "much", f"verbose {WHOLE} 0 on, got 'much'"),
+        ("callbacks", 3, "callbacks must be a list of callables or None, got 3"),
+        ("callbacks", [3], "callbacks must be a list of callables or None, got [3]"),
         ("random_state", "a", "'a' cannot be used to seed a numpy.random.RandomState instance"),
     ],
 )
@@ -93,7 +93,7 @@ def test_more_leaves_than_rows(fitted):
     fitted.set_params(max_leaves=61)
     with pytest.raises(ValueError) as caught:
         fitted.fit(X, Y)
-    assert str(caught.value) == "max_leaves must be at most the number of rows, 60, however: max_leaves=61"
+    assert str(caught.value) == "max_leaves must be at most the number of rows, 60, got 61"
     fitted.set_params(max_leaves=10)
     assert vars(fitted) == before
     # the default is never too much, and every number of rows from 2 on is allowed
@@ -106,12 +106,12 @@ def test_parameters_that_do_not_go_together():
         (
             {"inherit": True},
             "holdout='node' trains every node from nothing on plain numbers: inherit must be False, encoding None and "
-            "spread 'variance', however: inherit=True, encoding=None, spread='variance'",
+            "spread 'variance', got inherit=True, encoding=None, spread='variance'",
         ),
         (
             {"calibration": "leaf"},
             "holdout='node' leaves no rows to calibrate with: calibration must be None or calibration_fraction "
-            "positive, however: calibration='leaf'",
+            "positive, got 'leaf'",
         ),
     ):
         with pytest.raises(ValueError) as caught:
@@ -120,30 +120,30 @@ def test_parameters_that_do_not_go_together():
 
 
 TABLES = {
-    "NaN in y": (X, with_value(Y, 4, np.nan), None, "y must be finite, however: y[4]=nan (Input y contains NaN"),
-    "infinity in y": (X, with_value(Y, 0, -np.inf), None, "y must be finite, however: y[0]=-inf (Input y contains NaN"),
-    "text in y": (X, ["a"] * 60, None, "y must hold numbers, however: y[0]='a'"),
+    "NaN in y": (X, with_value(Y, 4, np.nan), None, "y must be finite, got y[4]=nan (Input y contains NaN"),
+    "infinity in y": (X, with_value(Y, 0, -np.inf), None, "y must be finite, got y[0]=-inf (Input y contains NaN"),
+    "text in y": (X, ["a"] * 60, None, "y must hold numbers, got y[0]='a'"),
     "no y": (X, None, None, "This USNRTRegressor estimator requires y to be passed, but the target y is None."),
     "two targets": (X, np.ones((60, 2)), None, "y should be a 1d array, got an array of shape (60, 2) instead."),
     "no rows": (X[:0], Y[:0], None, "Found array with 0 sample(s) (shape=(0, 3)) while a minimum of 1 is required by"),
     "no columns": (X[:, :0], Y, None, "Found array with 0 feature(s) (shape=(60, 0)) while a minimum of 1 is required"),
-    "one row": (X[:1], Y[:1], None, "USNRTRegressor needs at least 2 rows, however: n_samples=1"),
+    "one row": (X[:1], Y[:1], None, "USNRTRegressor needs at least 2 rows, got n_samples=1"),
     "lengths differ": (X, Y[:5], None, "Found input variables with inconsistent numbers of samples: [60, 5]"),
     "one dimension": (X[:, 0], Y, None, "Expected 2D array, got 1D array instead:"),
     "three dimensions": (X[None], Y, None, "Found array with dim 3, while dim <= 2 is required by USNRTRegressor."),
-    "infinity in X": (with_value(X, (3, 1), np.inf), Y, None, "X must be finite, however: column 'x1' holds infinity"),
+    "infinity in X": (with_value(X, (3, 1), np.inf), Y, None, "X must be finite, but column 'x1' holds infinity"),
     "a list in X": (
         np.array([[[1], 2.0], [[3], 4.0]], dtype=object),
         Y[:2],
         None,
-        "argument must be a string or a number, however: column 'x0' holds a list",
+        "argument must be a string or a number, but column 'x0' holds a list",
     ),
     "sparse X": (csr_matrix(X), Y, None, "Sparse data was passed for X, but dense data is required."),
     "negative weight": (X, Y, -np.ones(60), "Negative values in data passed to `sample_weight`."),
     "no weight at all": (X, Y, np.zeros(60), "Sample weights must contain at least one non-zero number."),
     "NaN as weight": (X, Y, with_value(np.ones(60), 0, np.nan), "Input sample_weight contains NaN."),
     "too few weights": (X, Y, np.ones(5), "sample_weight.shape == (5,), expected (60,)!"),
-    "one row has weight": (X, Y, np.eye(60)[0], "USNRTRegressor needs at least 2 rows, however: n_samples=1 has a w"),
+    "one row has weight": (X, Y, np.eye(60)[0], "USNRTRegressor needs at least 2 rows, but only 1 has a w"),
 }
 
 
@@ -168,8 +168,8 @@ def test_bad_tables_leave_every_model_as_it_was(table, y, weight, sentence, fitt
         (X[:, :2], "X has 2 features, but USNRTRegressor is expecting 3 features as input."),
         (X[:0], "Found array with 0 sample(s) (shape=(0, 3)) while a minimum of 1 is required by USNRTRegressor."),
         (X[0], "Expected 2D array, got 1D array instead:"),
-        ([["a", "b", "c"]], "column 'x0' must hold numbers as in fit, however: it holds text"),
-        (with_value(X, (0, 2), np.inf), "X must be finite, however: column 'x2' holds infinity"),
+        ([["a", "b", "c"]], "column 'x0' must hold numbers as in fit, but it holds text"),
+        (with_value(X, (0, 2), np.inf), "X must be finite, but column 'x2' holds infinity"),
     ],
 )
 @pytest.mark.parametrize("method", ["predict", "predict_dist", "predict_interval", "predict_variance", "apply"])

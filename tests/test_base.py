@@ -59,9 +59,9 @@ def test_variance_has_named_parts_and_nan_for_what_is_not_known(fitted):
 @pytest.mark.parametrize(
     ("method", "value", "message"),
     [
-        ("predict_interval", 1.5, r"^coverage must be in \(0, 1\), however: coverage=1\.5$"),
-        ("predict_interval", 0.0, r"^coverage must be in \(0, 1\), however: coverage=0\.0$"),
-        ("predict_quantiles", [0.5, 1.0], r"must be in \(0, 1\), however: "),
+        ("predict_interval", 1.5, r"^coverage must be in \(0, 1\), got 1\.5$"),
+        ("predict_interval", 0.0, r"^coverage must be in \(0, 1\), got 0\.0$"),
+        ("predict_quantiles", [0.5, 1.0], r"must be in \(0, 1\), got "),
     ],
 )
 def test_probabilities_outside_of_0_and_1_are_refused(fitted, method, value, message):
@@ -116,11 +116,11 @@ def test_a_model_must_define_both_hooks():
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        ([1.0, np.nan], "y must be finite, however: y[1]=nan"),
-        ([-np.inf, 1.0], "y must be finite, however: y[0]=-inf"),
-        (["a", "b"], "y must hold numbers, however: y[0]='a'"),
-        ([1.0, None], "y must be finite, however: y[1]=nan"),
-        ([1.0, "b"], "y must hold numbers, however: y[1]='b'"),
+        ([1.0, np.nan], "y must be finite, got y[1]=nan"),
+        ([-np.inf, 1.0], "y must be finite, got y[0]=-inf"),
+        (["a", "b"], "y must hold numbers, got y[0]='a'"),
+        ([1.0, None], "y must be finite, got y[1]=nan"),
+        ([1.0, "b"], "y must hold numbers, got y[1]='b'"),
         ([1j, 2.0], "Complex data not supported"),
         ([[1.0, 2.0], [3.0, 4.0]], "y should be a 1d array, got an array of shape (2, 2) instead."),
     ],

@@ -164,10 +164,10 @@ def test_weighted_bounds_leave_at_most_the_stated_mass_on_either_side(weights, c
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda m, X, y: m.calibrate(X, y[:-1]), "X and y must have the same number of rows, however: 50 and 49"),
-        (lambda m, X, y: m.calibrate(X, y, by="node"), "by must be one of 'leaf', 'global', however: by='node'"),
-        (lambda m, X, y: m.predict_interval(X, 1.0), "coverage must be in (0, 1), however: coverage=1.0"),
-        (lambda m, X, y: m.predict_interval(X, [0.5, -1]), "coverage must be in (0, 1), however: coverage=-1.0"),
+        (lambda m, X, y: m.calibrate(X, y[:-1]), "X and y must have the same number of rows, got 50 and 49"),
+        (lambda m, X, y: m.calibrate(X, y, by="node"), "by must be one of 'leaf', 'global', got 'node'"),
+        (lambda m, X, y: m.predict_interval(X, 1.0), "coverage must be in (0, 1), got 1.0"),
+        (lambda m, X, y: m.predict_interval(X, [0.5, -1]), "coverage must be in (0, 1), got -1.0"),
     ],
 )
 def test_bad_input(model, call, message):

@@ -179,8 +179,8 @@ def test_the_targets_of_test_rows_leave_no_trace(data):
 @pytest.mark.parametrize(
     ("parameters", "error", "message"),
     [
-        ({"n_members": 1}, ValueError, "n_members must be a whole number from 2 on, however: n_members=1"),
-        ({"estimator": USNRTRegressor(alpha=2)}, ValueError, "alpha must be in (0, 1), however: alpha=2"),
+        ({"n_members": 1}, ValueError, "n_members must be a whole number from 2 on, got 1"),
+        ({"estimator": USNRTRegressor(alpha=2)}, ValueError, "alpha must be in (0, 1), got 2"),
     ],
 )
 def test_bad_parameters(data, parameters, error, message):
@@ -196,4 +196,4 @@ def test_other_estimators_are_refused(data):
 
     with pytest.raises(TypeError) as caught:
         USNRTEnsemble(LinearRegression()).fit(data.data, data.target)
-    assert str(caught.value) == "estimator must be a USNRTRegressor or None, however: estimator=LinearRegression()"
+    assert str(caught.value) == "estimator must be a USNRTRegressor or None, got LinearRegression()"

@@ -298,9 +298,9 @@ def test_the_command(numeric, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("levels", "message"),
     [
-        ([0.5, 1.5], "levels must be in (0, 1), however: levels=1.5"),
-        ([], "levels must hold at least one level, however: levels=[]"),
-        ([[0.5]], "levels must be a number or a list, however: levels.shape=(1, 1)"),
+        ([0.5, 1.5], "levels must be in (0, 1), got 1.5"),
+        ([], "levels must hold at least one level, got []"),
+        ([[0.5]], "levels must be a number or a list, got (1, 1)"),
     ],
 )
 def test_bad_levels(numeric, levels, message, tmp_path):
@@ -324,7 +324,7 @@ def test_without_onnx(numeric, monkeypatch):
 
 def test_networks_that_no_file_can_hold(numeric, monkeypatch):
     monkeypatch.setattr(_export, "MAX_WEIGHTS", 1000)
-    with pytest.raises(ValueError, match=r"^an ONNX file must be smaller than 2 GB, however: the networks have 0.0 GB"):
+    with pytest.raises(ValueError, match=r"^an ONNX file must be smaller than 2 GB, but the networks have 0.0 GB"):
         numeric.to_onnx()
 
 
@@ -332,7 +332,7 @@ def test_feeds_checks_the_table(numeric, model):
     with pytest.raises(ValueError, match="X has 2 features, but USNRTRegressor is expecting 3 features as input"):
         feeds(numeric, np.zeros((1, 2)))
     wrong = make_table(3, 0).with_columns(city=1.0)
-    with pytest.raises(ValueError, match=r"^column 'city' must hold text as in fit, however: it holds numbers$"):
+    with pytest.raises(ValueError, match=r"^column 'city' must hold text as in fit, but it holds numbers$"):
         feeds(model, wrong)
 
 

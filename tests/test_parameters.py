@@ -142,7 +142,7 @@ TREE: dict[str, list[Change]] = {
         Change(
             "node",
             refused="holdout='node' trains every node from nothing on plain numbers: inherit must be False, encoding "
-            "None and spread 'variance', however: inherit=True, encoding='piecewise', spread='quantiles'",
+            "None and spread 'variance', got inherit=True, encoding='piecewise', spread='quantiles'",
         )
     ],
     "split_hidden": [
@@ -180,21 +180,21 @@ TREE_PAPER: dict[str, list[Change]] = {
         Change(
             True,
             refused="holdout='node' trains every node from nothing on plain numbers: inherit must be False, encoding "
-            "None and spread 'variance', however: inherit=True, encoding=None, spread='variance'",
+            "None and spread 'variance', got inherit=True, encoding=None, spread='variance'",
         )
     ],
     "spread": [
         Change(
             "quantiles",
             refused="holdout='node' trains every node from nothing on plain numbers: inherit must be False, encoding "
-            "None and spread 'variance', however: inherit=False, encoding=None, spread='quantiles'",
+            "None and spread 'variance', got inherit=False, encoding=None, spread='quantiles'",
         )
     ],
     "encoding": [
         Change(
             "piecewise",
             refused="holdout='node' trains every node from nothing on plain numbers: inherit must be False, encoding "
-            "None and spread 'variance', however: inherit=False, encoding='piecewise', spread='variance'",
+            "None and spread 'variance', got inherit=False, encoding='piecewise', spread='variance'",
         )
     ],
     "n_bins": [Change(4, refused="n_bins applies to encoding='piecewise' only, got 4 with encoding=None")],
@@ -205,7 +205,7 @@ TREE_PAPER: dict[str, list[Change]] = {
         Change(
             "leaf",
             refused="holdout='node' leaves no rows to calibrate with: calibration must be None or calibration_fraction "
-            "positive, however: calibration='leaf'",
+            "positive, got 'leaf'",
         ),
         Change("global", given={"calibration": "leaf", "calibration_fraction": 0.3}),
     ],

@@ -185,7 +185,7 @@ def test_the_manifest_says_what_the_file_is(encoder, tmp_path):
 
 
 def test_what_cannot_be_saved_is_named(tmp_path):
-    with pytest.raises(TypeError, match=exactly("model must be a model of usnrt, however: it is of type dict")):
+    with pytest.raises(TypeError, match=exactly("model must be a model of usnrt, but it is of type dict")):
         save({}, tmp_path / "m.usnrt")
     broken = TableEncoder().fit(np.ones((2, 1)))
     broken.columns_ = [{"f": print}]

@@ -73,6 +73,6 @@ def test_models_without_one_leaf_a_row_have_no_leaf_column(model):
 
 @pytest.mark.parametrize("coverage", [0, 1, 1.5, [0.5, 0.9]])
 def test_coverage_out_of_range(coverage):
-    message = f"coverage must be in (0, 1), however: coverage={coverage!r}"
+    message = f"coverage must be in (0, 1), got {coverage!r}"
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         prediction_table(Plain(), np.ones((3, 1)), coverage=coverage)

@@ -109,14 +109,14 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         target = read_target(y)
         check_consistent_length(X, target)
         if len(target) < 2:
-            raise ValueError(f"{type(self).__name__} needs at least 2 rows, however: n_samples={len(target)}")
+            raise ValueError(f"{type(self).__name__} needs at least 2 rows, got n_samples={len(target)}")
         weight = _check_sample_weight(sample_weight, target, dtype=np.float64, ensure_non_negative=True)
         if not weight.any():
-            raise ValueError("sample_weight must be positive for some row, however: all weights are 0")
+            raise ValueError("sample_weight must be positive for some row, but all weights are 0")
         encoder = TableEncoder().fit(features, categorical_features=self._categorical_features())
         raw = encoder.transform(features)
         if np.count_nonzero(weight) < 2 and weight.sum() < 2:
-            raise ValueError(f"{type(self).__name__} needs at least 2 rows, however: n_samples=1 has a weight")
+            raise ValueError(f"{type(self).__name__} needs at least 2 rows, but only 1 has a weight")
         rows, weight = merged_rows(raw, target, counted_weight(weight))
         raw, target = np.asfortranarray(raw[rows]), target[rows]
         self.encoder_ = encoder
@@ -290,13 +290,11 @@ def read_target(y: ArrayLike) -> NDArray[np.float64]:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         place = next(place for place, value in enumerate(values) if not _is_number(value))
-        raise ValueError(
-            f"y must hold numbers, however: y[{place}]={values[place : place + 1].tolist()[0]!r}"
-        ) from None
+        raise ValueError(f"y must hold numbers, got y[{place}]={values[place : place + 1].tolist()[0]!r}") from None
     bad = np.flatnonzero(~np.isfinite(numbers))
     if len(bad):
         raise ValueError(
-            f"y must be finite, however: y[{bad[0]}]={numbers[bad[0]]} "
+            f"y must be finite, got y[{bad[0]}]={numbers[bad[0]]} "
             "(Input y contains NaN, infinity or a value too large for dtype('float64').)"
         )
     return numbers

@@ -132,7 +132,7 @@ class CalibratedRegressor(SupportedRegressor):
         check_choice("by", by, ("leaf", "global"))
         raw, target = self._encode(X), read_target(y)
         if len(raw) != len(target):
-            raise ValueError(f"X and y must have the same number of rows, however: {len(raw)} and {len(target)}")
+            raise ValueError(f"X and y must have the same number of rows, got {len(raw)} and {len(target)}")
         rows, weight = merged_rows(raw, target, np.ones(len(target)))
         self._calibrate_on(CalibrationRows(raw[rows], target[rows], weight), by)
         return self

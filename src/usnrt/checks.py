@@ -17,12 +17,12 @@ def check_number(name: str, value: Any, low: float, high: float, *, include_low:
     >>> check_number("alpha", 1.5, 0, 1)
     Traceback (most recent call last):
         ...
-    ValueError: alpha must be in (0, 1), however: alpha=1.5
+    ValueError: alpha must be in (0, 1), got 1.5
     """
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     if not is_number or not ((low <= value if include_low else low < value) and value < high):
         opening = "[" if include_low else "("
-        raise ValueError(f"{name} must be in {opening}{low:g}, {high:g}), however: {name}={value!r}")
+        raise ValueError(f"{name} must be in {opening}{low:g}, {high:g}), got {value!r}")
 
 
 def check_whole(name: str, value: Any, low: int, high: int | None = None, *, optional: bool = False) -> None:
@@ -34,7 +34,7 @@ def check_whole(name: str, value: Any, low: int, high: int | None = None, *, opt
     >>> check_whole("batch_size", 0, 1)
     Traceback (most recent call last):
         ...
-    ValueError: batch_size must be a whole number from 1 on, however: batch_size=0
+    ValueError: batch_size must be a whole number from 1 on, got 0
     """
     if optional and value is None:
         return
@@ -42,7 +42,7 @@ def check_whole(name: str, value: Any, low: int, high: int | None = None, *, opt
     if not is_whole or value < low or (high is not None and value > high):
         up_to = "on" if high is None else f"to {high}"
         none = " or None" if optional else ""
-        raise ValueError(f"{name} must be a whole number from {low} {up_to}{none}, however: {name}={value!r}")
+        raise ValueError(f"{name} must be a whole number from {low} {up_to}{none}, got {value!r}")
 
 
 def check_flag(name: str, value: Any) -> None:
@@ -54,10 +54,10 @@ def check_flag(name: str, value: Any) -> None:
     >>> check_flag("bonferroni", "yes")
     Traceback (most recent call last):
         ...
-    ValueError: bonferroni must be True or False, however: bonferroni='yes'
+    ValueError: bonferroni must be True or False, got 'yes'
     """
     if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name} must be True or False, however: {name}={value!r}")
+        raise ValueError(f"{name} must be True or False, got {value!r}")
 
 
 def check_running(n_jobs: Any, verbose: Any, callbacks: Any) -> None:
@@ -69,14 +69,14 @@ def check_running(n_jobs: Any, verbose: Any, callbacks: Any) -> None:
     >>> check_running(n_jobs=0, verbose=0, callbacks=None)
     Traceback (most recent call last):
         ...
-    ValueError: n_jobs must be a whole number other than 0 or None, however: n_jobs=0
+    ValueError: n_jobs must be a whole number other than 0 or None, got 0
     """
     if n_jobs is not None and (not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0):
-        raise ValueError(f"n_jobs must be a whole number other than 0 or None, however: n_jobs={n_jobs!r}")
+        raise ValueError(f"n_jobs must be a whole number other than 0 or None, got {n_jobs!r}")
     if not isinstance(verbose, bool):
         check_whole("verbose", verbose, 0)
     if callbacks is not None and not (isinstance(callbacks, Iterable) and all(map(callable, callbacks))):
-        raise ValueError(f"callbacks must be a list of callables or None, however: callbacks={callbacks!r}")
+        raise ValueError(f"callbacks must be a list of callables or None, got {callbacks!r}")
 
 
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
@@ -88,11 +88,11 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
     >>> check_choice("schedule", "linear", ("constant", "cosine"))
     Traceback (most recent call last):
         ...
-    ValueError: schedule must be one of 'constant', 'cosine', however: schedule='linear'
+    ValueError: schedule must be one of 'constant', 'cosine', got 'linear'
     """
     choices = list(choices)
     if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, however: {name}={value!r}")
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
 
 
 def has_default(model: Any, name: str) -> bool:

@@ -136,7 +136,7 @@ class USNRTEnsemble(CalibratedRegressor):
         check_whole("n_members", self.n_members, 2)
         recipe = USNRTRegressor() if self.estimator is None else clone(self.estimator)
         if not isinstance(recipe, USNRTRegressor):
-            raise TypeError(f"estimator must be a USNRTRegressor or None, however: estimator={self.estimator!r}")
+            raise TypeError(f"estimator must be a USNRTRegressor or None, got {self.estimator!r}")
         check_member_parameters(recipe)
         # scikit-learn's meta-estimators seed nested models too; what they give counts beside our own.
         states = [self.random_state, *([] if recipe.random_state is None else [recipe.random_state])]

@@ -43,7 +43,7 @@ def prediction_table(model: Any, X: Any, coverage: float = 0.9) -> Any:
     1     0    1  -1.645  1.645
     """
     if np.ndim(coverage) or not 0 < coverage < 1:
-        raise ValueError(f"coverage must be in (0, 1), however: coverage={coverage!r}")
+        raise ValueError(f"coverage must be in (0, 1), got {coverage!r}")
     dist = model.predict_dist(X)
     # Asked from the model, not from the distribution: calibrated models have intervals with a guarantee.
     lower, upper = np.asarray(model.predict_interval(X, float(coverage))).T

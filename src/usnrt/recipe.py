@@ -117,13 +117,13 @@ def _check_modes(model: Any) -> None:
     if model.holdout == "node" and (model.inherit or model.encoding is not None or model.spread != "variance"):
         raise ValueError(
             "holdout='node' trains every node from nothing on plain numbers: inherit must be False, encoding None and "
-            f"spread 'variance', however: inherit={model.inherit!r}, encoding={model.encoding!r}, "
+            f"spread 'variance', got inherit={model.inherit!r}, encoding={model.encoding!r}, "
             f"spread={model.spread!r}"
         )
     if model.holdout == "node" and model.calibration is not None and model.calibration_fraction == 0:
         raise ValueError(
             "holdout='node' leaves no rows to calibrate with: calibration must be None or calibration_fraction "
-            f"positive, however: calibration={model.calibration!r}"
+            f"positive, got {model.calibration!r}"
         )
     check_applies(model, "split_hidden", holdout="node")
     check_applies(model, "n_alternations", holdout="node")
@@ -203,9 +203,7 @@ def smallest_leaf(model: Any, table: TrainingTable) -> float:
         return float(model.min_samples_leaf)
     n_rows = float(table.weight.sum())
     if model.max_leaves > max(n_rows, PAPER["max_leaves"]):  # the default is fine for the smallest table
-        raise ValueError(
-            f"max_leaves must be at most the number of rows, {n_rows:g}, however: max_leaves={model.max_leaves}"
-        )
+        raise ValueError(f"max_leaves must be at most the number of rows, {n_rows:g}, got {model.max_leaves}")
     return max(n_rows / model.max_leaves, 1000.0)
 
 

@@ -37,7 +37,7 @@ class Table(Mapping[str, NDArray[Any]]):
         self._columns = {name: np.asarray(values) for name, values in columns.items()}
         lengths = {name: len(values) for name, values in self._columns.items()}
         if len(set(lengths.values())) > 1:
-            raise ValueError(f"columns must have equal lengths, however: {lengths}")
+            raise ValueError(f"columns must have equal lengths, got {lengths}")
         self._n_rows = next(iter(lengths.values()), 0)
 
     def __getitem__(self, name: str) -> NDArray[Any]:

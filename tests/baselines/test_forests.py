@@ -170,11 +170,11 @@ def test_no_variance_is_zero_by_default(data):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"n_estimators": 0}, "n_estimators must be a whole number from 1 on, however: n_estimators=0"),
-        ({"max_depth": 0}, "max_depth must be a whole number from 1 on or None, however: max_depth=0"),
-        ({"max_features": 1.5}, "max_features must be in (0, 1], however: max_features=1.5"),
-        ({"min_variance": -1.0}, "min_variance must be in [0, inf), however: min_variance=-1.0"),
-        ({"search": "yes"}, "search must be True or False, however: search='yes'"),
+        ({"n_estimators": 0}, "n_estimators must be a whole number from 1 on, got 0"),
+        ({"max_depth": 0}, "max_depth must be a whole number from 1 on or None, got 0"),
+        ({"max_features": 1.5}, "max_features must be in (0, 1], got 1.5"),
+        ({"min_variance": -1.0}, "min_variance must be in [0, inf), got -1.0"),
+        ({"search": "yes"}, "search must be True or False, got 'yes'"),
     ],
 )
 def test_bad_parameters_are_one_sentence(changes, message, data):

@@ -112,5 +112,5 @@ def test_nothing_to_draw_gives_nothing(tmp_path):
     store = Store(tmp_path / "store")
     run_grid([Cell("generated-jump-50", "constant-normal", 42)], store)
     assert [draw(name, store, tmp_path) for name in FIGURES] == [None] * 4
-    with pytest.raises(ValueError, match=r"^figure must be one of .*, however: figure='pie'$"):
+    with pytest.raises(ValueError, match=r"^figure must be one of .*, got 'pie'$"):
         draw("pie", store, tmp_path)

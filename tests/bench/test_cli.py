@@ -83,19 +83,19 @@ def test_forget(bench, monkeypatch):
         (["run", "-d", "power", "-r", "hmm"], "error: recipe must be one of ['catboost', "),
         (
             ["run", "--preset", "all"],
-            "error: preset must be one of 'paper', 'stability', 'ablation', 'quick', however: preset='all'\n",
+            "error: preset must be one of 'paper', 'stability', 'ablation', 'quick', got 'all'\n",
         ),
         (
             ["run", *GRID, "--store", "/dev/null/x"],
-            "error: store must be a folder of records, however: /dev/null/x gives ",
+            "error: store must be a folder of records, but /dev/null/x gives ",
         ),
         (
             ["run", *GRID, "--cluster", "nonsense:x"],
-            "error: cluster must be the address of a Dask scheduler, however: ",
+            "error: cluster must be the address of a Dask scheduler, got ",
         ),
-        (["status"], "error: store must be a folder that 'bench run' has filled, however: results is not\n"),
+        (["status"], "error: store must be a folder that 'bench run' has filled, but results is not\n"),
         (["forget"], "error: forget needs --dataset, --recipe or --outdated\n"),
-        (["page"], "error: store must be a folder that 'bench run' has filled, however: results is not\n"),
+        (["page"], "error: store must be a folder that 'bench run' has filled, but results is not\n"),
     ],
 )
 def test_what_goes_wrong_is_one_line(bench, words, message):

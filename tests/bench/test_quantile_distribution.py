@@ -76,9 +76,9 @@ def test_separated_sorts_and_keeps_what_is_apart():
 @pytest.mark.parametrize(
     ("levels", "values", "message"),
     [
-        ([0.5, 0.1], [[1.0, 2.0]], "levels must be at least 2, increasing, in (0, 1), however: levels=[0.5, 0.1]"),
-        ([0.1, 0.5], [[1.0, 2.0, 3.0]], "values must have shape (n, 2), however: values.shape=(1, 3)"),
-        ([0.1, 0.5], [[2.0, 2.0]], "values must be finite and increase along each row, however: they do not"),
+        ([0.5, 0.1], [[1.0, 2.0]], "levels must be at least 2, increasing, in (0, 1), got [0.5, 0.1]"),
+        ([0.1, 0.5], [[1.0, 2.0, 3.0]], "values must have shape (n, 2), got (1, 3)"),
+        ([0.1, 0.5], [[2.0, 2.0]], "values must be finite and increase along each row, but they do not"),
     ],
 )
 def test_bad_arguments_are_one_sentence(levels, values, message):

@@ -45,8 +45,8 @@ def test_every_compared_recipe_is_registered():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("usnrt2", r"^recipe must be one of \['catboost', .*\] or 'module:Class', however: recipe='usnrt2'$"),
-        ("hnn?lr", r"^changes must read 'parameter=value', however: 'lr' in recipe='hnn\?lr'$"),
+        ("usnrt2", r"^recipe must be one of \['catboost', .*\] or 'module:Class', got 'usnrt2'$"),
+        ("hnn?lr", r"^changes must read 'parameter=value', got 'lr' in recipe='hnn\?lr'$"),
     ],
 )
 def test_unknown_names(name, message):
@@ -57,18 +57,16 @@ def test_unknown_names(name, message):
 def test_unknown_parts_are_named_when_the_model_is_built():
     with pytest.raises(ImportError, match=r"^recipe 'no_such_module:X' cannot be used: No module named"):
         get_recipe("no_such_module:X").build(0)
-    with pytest.raises(ValueError, match=r"must name a class, however: usnrt.bench.constant:Missing has none$"):
+    with pytest.raises(ValueError, match=r"must name a class, but usnrt.bench.constant:Missing has none$"):
         get_recipe("usnrt.bench.constant:Missing").build(0)
-    with pytest.raises(ValueError, match=r"must change parameters of ConstantNormal, however: \['speed'\]$"):
+    with pytest.raises(ValueError, match=r"must change parameters of ConstantNormal, got \['speed'\]$"):
         get_recipe("constant-normal?speed=1").build(0)
 
 
 def test_unknown_data_sets():
-    with pytest.raises(ValueError, match=r"^name must be one of .*, however: name='iris'$"):
+    with pytest.raises(ValueError, match=r"^name must be one of .*, got 'iris'$"):
         make_grid(["iris"], ["hnn"])
-    with pytest.raises(
-        ValueError, match=r"^dataset must read 'generated-KIND-ROWS', however: dataset='generated-jump'$"
-    ):
+    with pytest.raises(ValueError, match=r"^dataset must read 'generated-KIND-ROWS', got 'generated-jump'$"):
         make_grid(["generated-jump"], ["hnn"])
 
 
@@ -85,6 +83,6 @@ def test_presets(monkeypatch, tmp_path):
     assert {cell.dataset for cell in quick} == {"electrical", "power"}
     assert len(quick) == 2 * 12 + 18
     with pytest.raises(
-        ValueError, match=r"^preset must be one of 'paper', 'stability', 'ablation', 'quick', however: preset='all'$"
+        ValueError, match=r"^preset must be one of 'paper', 'stability', 'ablation', 'quick', got 'all'$"
     ):
         preset("all")

@@ -251,7 +251,7 @@ def test_a_dask_cluster_that_loses_a_worker_gives_the_same(tmp_path, cluster, un
 
 
 def test_a_wrong_cluster_address_says_so(tmp_path):
-    with pytest.raises(ValueError, match=r"^cluster must be the address of a Dask scheduler, however: 'nonsense:x' \("):
+    with pytest.raises(ValueError, match=r"^cluster must be the address of a Dask scheduler, got 'nonsense:x' \("):
         run_grid(make_grid(DATASETS, RECIPES), Store(tmp_path), cluster="nonsense:x")
 
 

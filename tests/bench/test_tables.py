@@ -276,7 +276,7 @@ def test_special_characters_are_escaped():
 
 
 def test_clear_errors():
-    with pytest.raises(ValueError, match=r"^table must be one of \['datasets', .*\], however: table='mae'$"):
+    with pytest.raises(ValueError, match=r"^table must be one of \['datasets', .*\], got 'mae'$"):
         make_table("mae", RECORDS)
-    with pytest.raises(ValueError, match=r"^format must be one of .*, however: format='html'$"):
+    with pytest.raises(ValueError, match=r"^format must be one of .*, got 'html'$"):
         make_table("ece", RECORDS).render("html")

@@ -27,7 +27,7 @@ CSV = "a,price\n1,2\n3,4\n"
 TARGET = "the target 'price' must"
 PARSING = "cannot be read: CSV parse error:"
 NO_MODEL = "is not a model file that can be loaded:"
-KINDS = "must be a .csv, .tsv or .parquet file (also with .gz, .bz2 or .zst), however: its name ends in"
+KINDS = "must be a .csv, .tsv or .parquet file (also with .gz, .bz2 or .zst), but its name ends in"
 
 
 @pytest.mark.parametrize(
@@ -36,12 +36,12 @@ KINDS = "must be a .csv, .tsv or .parquet file (also with .gz, .bz2 or .zst), ho
         ("missing.csv", None, [], "missing.csv does not exist"),
         ("empty.csv", "", [], "empty.csv is empty"),
         ("head.csv", "a,price\n", [], "head.csv has no rows"),
-        ("one.csv", "a,price\n1,2\n", [], "USNRTRegressor needs at least 2 rows, however: n_samples=1"),
+        ("one.csv", "a,price\n1,2\n", [], "USNRTRegressor needs at least 2 rows, got n_samples=1"),
         ("d.xlsx", "x", [], f"d.xlsx {KINDS} '.xlsx'"),
         ("d", "x", [], f"d {KINDS} 'nothing of the kind'"),
         ("d.csv", "a,prise\n1,2\n", [], "d.csv has no column 'price'; did you mean 'prise'?"),
         ("d.csv", "a,b\n1,2\n", [], "d.csv has no column 'price'; its columns are a, b"),
-        ("d.csv", "a,price\n1,2\n3,x\n", [], "the target 'price' must hold numbers, however: 'x' in row 2 of d.csv"),
+        ("d.csv", "a,price\n1,2\n3,x\n", [], "the target 'price' must hold numbers, got 'x' in row 2 of d.csv"),
         ("d.csv", "a,price\n1,\n3,NA\n", [], "the target 'price' has no value in any row of d.csv"),
         ("d.csv", "a,price\n1,2\n3\n", [], f"d.csv {PARSING} Row #3: Expected 2 columns, got 1: 3"),
     ],
@@ -56,15 +56,15 @@ def test_fit_on_bad_tables(tmp_path, name, content, arguments, sentence, usnrt):
 @pytest.mark.parametrize(
     ("name", "content", "arguments", "sentence"),
     [
-        ("d.csv", "a,price\n1,2\n3,inf\n", [], f"{TARGET} be finite, however: it is infinite in row 2 of d.csv"),
-        ("d.csv", "price\n1\n2\n", [], "d.csv must have columns beside the target, however: there are none left"),
-        ("d.csv", "a,a,price\n1,2,3\n", [], "d.csv must have column names that differ, however: 'a' is there twice"),
+        ("d.csv", "a,price\n1,2\n3,inf\n", [], f"{TARGET} be finite, but it is infinite in row 2 of d.csv"),
+        ("d.csv", "price\n1\n2\n", [], "d.csv must have columns beside the target, but there are none left"),
+        ("d.csv", "a,a,price\n1,2,3\n", [], "d.csv must have column names that differ, but 'a' is there twice"),
         ("d.csv", CSV, ["--drop", "z"], "d.csv has no column 'z'; its columns are a, price"),
         ("d.csv", CSV, ["--drop", "price"], "'price' is the target and cannot be left out"),
-        ("d.csv", CSV, ["--holdout", "1.5"], "--holdout must be in [0, 1), however: 1.5"),
-        ("d.csv", CSV, ["--set", "alpha=7"], "alpha must be in (0, 1), however: alpha=7"),
-        ("d.csv", CSV, ["--categorical", "z"], "categorical_features must name columns of X, however: 'z' is not one"),
-        ("d.csv", "a,price\n1,2\ninf,4\n", [], "X must be finite, however: column 'a' holds infinity"),
+        ("d.csv", CSV, ["--holdout", "1.5"], "--holdout must be in [0, 1), got 1.5"),
+        ("d.csv", CSV, ["--set", "alpha=7"], "alpha must be in (0, 1), got 7"),
+        ("d.csv", CSV, ["--categorical", "z"], "categorical_features must name columns of X, but 'z' is not one"),
+        ("d.csv", "a,price\n1,2\ninf,4\n", [], "X must be finite, but column 'a' holds infinity"),
         ("d.csv", CSV, ["-o", "nowhere/m.usnrt"], "the folder nowhere does not exist"),
         ("d.csv", CSV, ["-o", "."], ". is a directory, not a file to write"),
     ],
@@ -96,7 +96,7 @@ def test_unknown_parameter(tmp_path, inside):
     write(tmp_path / "d.csv", CSV)
     run = inside("fit", "d.csv", "-t", "price", "--set", "aplha=0.1", cwd=tmp_path)
     assert run.stderr.startswith(
-        "usnrt: --set must be name=value with a parameter's name, however: 'aplha=0.1'; names: alpha, "
+        "usnrt: --set must be name=value with a parameter's name, got 'aplha=0.1'; names: alpha, "
     )
 
 
@@ -135,9 +135,9 @@ def test_latin_1_semicolons_and_missing_targets_are_read_and_said(tmp_path, usnr
         (["predict", "test.csv", "test.csv"], f"test.csv {NO_MODEL} it does not begin like one"),
         (["predict", "model.usnrt", "no.csv"], "no.csv does not exist"),
         (["predict", "model.usnrt", "less.csv"], "less.csv must have the columns that the model was fitted on"),
-        (["predict", "model.usnrt", "text.csv"], "column 'area' must hold numbers as in fit, however: it holds text"),
+        (["predict", "model.usnrt", "text.csv"], "column 'area' must hold numbers as in fit, but it holds text"),
         (["predict", "model.usnrt", "test.csv", "--keep", "z"], "test.csv has no column 'z' to keep"),
-        (["predict", "model.usnrt", "test.csv", "--coverage", "90"], "--coverage must be in (0, 1), however: 90"),
+        (["predict", "model.usnrt", "test.csv", "--coverage", "90"], "--coverage must be in (0, 1), got 90"),
         (["predict", "model.usnrt", "test.csv", "-o", "out.doc"], f"out.doc {KINDS} '.doc'"),
         (["predict", "model.usnrt", "test.csv", "-o", "train.csv"], "train.csv exists already; --force overwrites it"),
         (["evaluate", "model.usnrt", "bare.csv"], "bare.csv has no column 'price'; its columns are id, area, district"),

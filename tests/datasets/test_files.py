@@ -100,7 +100,7 @@ def test_a_truncated_file_is_thrown_away(server, cache):
     with pytest.raises(
         ValueError,
         match=r"^the download of 'electrical' from .* failed and was thrown away: .* must be a whole zip "
-        r"archive, however: File is not a zip file",
+        r"archive, but: File is not a zip file",
     ):
         files.get_files(SPEC, cache, download=True)
     assert left_in(cache) == []
@@ -111,7 +111,7 @@ def test_a_wrong_checksum_is_thrown_away(server, cache):
     path.write_bytes(zipped(**{NAME: CONTENT + b"more"}))
     with pytest.raises(
         ValueError,
-        match=r"thrown away: Data_for_UCI_named.csv in .* must have the SHA-256 [0-9a-f]{64}, however: "
+        match=r"thrown away: Data_for_UCI_named.csv in .* must have the SHA-256 [0-9a-f]{64}, got "
         r"[0-9a-f]{64}; it is damaged or another version$",
     ):
         files.get_files(SPEC, cache, download=True)
@@ -121,7 +121,7 @@ def test_a_wrong_checksum_is_thrown_away(server, cache):
 def test_an_archive_without_the_file_is_thrown_away(server, cache):
     _, path = server
     path.write_bytes(zipped(other=b""))
-    with pytest.raises(ValueError, match=r"must hold Data_for_UCI_named.csv, however: it does not$"):
+    with pytest.raises(ValueError, match=r"must hold Data_for_UCI_named.csv, but it does not$"):
         files.get_files(SPEC, cache, download=True)
     assert left_in(cache) == []
 
@@ -198,7 +198,7 @@ def test_gzip_inside_an_archive(tmp_path):
 def test_a_damaged_local_archive_says_so(tmp_path, monkeypatch, cache):
     monkeypatch.setenv("USNRT_DATA", str(tmp_path))
     (tmp_path / "electrical.zip").write_bytes(b"PK\x03\x04 nonsense")
-    with pytest.raises(ValueError, match=r"electrical.zip must be a whole zip archive, however: File is not"):
+    with pytest.raises(ValueError, match=r"electrical.zip must be a whole zip archive, but: File is not"):
         files.get_files(SPEC, cache, download=False)
 
 

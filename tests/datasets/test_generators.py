@@ -77,14 +77,14 @@ def test_categorical_codes_decide_the_region():
 
 
 def test_clear_errors():
-    with pytest.raises(ValueError, match=r"^kind must be one of \[.*\], however: kind='steps'$"):
+    with pytest.raises(ValueError, match=r"^kind must be one of \[.*\], got 'steps'$"):
         make_heteroscedastic("steps")
-    with pytest.raises(ValueError, match=r"^n_samples must be at least 1, however: n_samples=0$"):
+    with pytest.raises(ValueError, match=r"^n_samples must be at least 1, got 0$"):
         make_heteroscedastic(n_samples=0)
-    with pytest.raises(ValueError, match=r"^n_features must be at least 3, however: n_features=2$"):
+    with pytest.raises(ValueError, match=r"^n_features must be at least 3, got 2$"):
         make_heteroscedastic(n_features=2)
     truth = make_heteroscedastic(n_samples=1).truth
-    with pytest.raises(ValueError, match=r"^X must have shape \(n, d\) with d >= 3, however: X.shape=\(3,"):
+    with pytest.raises(ValueError, match=r"^X must have shape \(n, d\) with d >= 3, got \(3,"):
         truth.mean([0.1, 0.2, 0.3])
-    with pytest.raises(ValueError, match=r"however: levels=1.0$"):
+    with pytest.raises(ValueError, match=r"got 1.0$"):
         truth.quantile([[0.1, 0.2, 0.3]], 1.0)

@@ -136,7 +136,7 @@ def test_bunch_says_what_is_what():
 
 def test_a_file_with_too_few_rows_is_refused():
     message = (
-        "^data set 'online' must have 68784 rows and 18 features, however: 2 rows and 18 features; "
+        "^data set 'online' must have 68784 rows and 18 features, got 2 rows and 18 features; "
         "its file is damaged or another version$"
     )
     with pytest.raises(ValueError, match=message):
@@ -146,9 +146,9 @@ def test_a_file_with_too_few_rows_is_refused():
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("query", "a,b\n1,2\n", "must have the columns .'Unnamed: 0', 'avg', 'count', 'sum_'., however"),
-        ("query", "", "the file of data set 'query' must be a table, however: No columns to parse from file"),
-        ("year", csv_line("x", *range(90)), "must have numbers outside .., however: could not convert"),
+        ("query", "a,b\n1,2\n", "must have the columns .'Unnamed: 0', 'avg', 'count', 'sum_'.,"),
+        ("query", "", "the file of data set 'query' must be a table, got No columns to parse from file"),
+        ("year", csv_line("x", *range(90)), "must have numbers outside .., got could not convert"),
         ("electrical", "\x00\x00", "must have the columns"),
     ],
 )
@@ -158,7 +158,7 @@ def test_files_that_are_no_such_table_are_refused(name, text, message):
 
 
 def test_unknown_names_are_refused():
-    with pytest.raises(ValueError, match=r"^name must be one of \['electrical', .*\], however: name='iris'$"):
+    with pytest.raises(ValueError, match=r"^name must be one of \['electrical', .*\], got 'iris'$"):
         fetch("iris")
 
 
@@ -194,7 +194,7 @@ def test_splits_leave_the_global_generator_alone():
 def test_seeds_and_errors_of_splits():
     assert seeds_for(99_999) == (42, 142, 242, 342, 442)
     assert seeds_for(100_000) == (42,)
-    with pytest.raises(ValueError, match=r"^n_rows must be at least 2, however: n_rows=1$"):
+    with pytest.raises(ValueError, match=r"^n_rows must be at least 2, got 1$"):
         train_test_rows(1, 42)
 
 

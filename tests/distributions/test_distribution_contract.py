@@ -107,9 +107,9 @@ def test_slicing(family):
     parts = dist.with_parts(np.arange(7.0), np.ones(7))[mask]
     np.testing.assert_array_equal(parts.aleatoric, [0, 2, 3, 6])
     np.testing.assert_array_equal(parts.epistemic, np.ones(4))
-    with pytest.raises(IndexError, match=r"a mask must have one value a row \(7\), however: it has 2"):
+    with pytest.raises(IndexError, match=r"a mask must have one value a row \(7\), but it has 2"):
         dist[[True, False]]
-    with pytest.raises(TypeError, match="rows are chosen by a slice, row numbers or a mask, however: 'a'"):
+    with pytest.raises(TypeError, match="rows are chosen by a slice, row numbers or a mask, got 'a'"):
         dist["a"]
 
 
@@ -132,7 +132,7 @@ def test_scaling_of_parts_and_by_row(family):
     moved = dist.scaled(np.arange(7.0), 2.0)
     np.testing.assert_array_equal(moved.aleatoric, np.full(7, 4.0))
     np.testing.assert_allclose(moved.mean(), 2.0 * dist.mean() + np.arange(7.0), rtol=1e-12)
-    with pytest.raises(ValueError, match="factor must be positive, however: its smallest value is -1.0"):
+    with pytest.raises(ValueError, match="factor must be positive, but its smallest value is -1.0"):
         dist.scaled(0.0, -1.0)
 
 
@@ -154,17 +154,17 @@ def test_to_frame_without_pandas(family, monkeypatch):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda d: d.cdf(np.zeros(3)), r"y must be a number or have shape \(7,\) or \(7, k\), however: y.shape=\(3,\)"),
-        (lambda d: d.crps(np.zeros((7, 2))), r"y must be a number or have shape \(7,\), however: y.shape=\(7, 2\)"),
-        (lambda d: d.logpdf(np.nan), "y must not contain NaN, however: it does"),
-        (lambda d: d.crps(np.inf), "y must be finite, however: it contains infinity"),
-        (lambda d: d.ppf(1.5), r"q must be in \(0, 1\), however: q=1.5"),
-        (lambda d: d.ppf([0.5, 0.0]), r"q must be in \(0, 1\), however: q=0.0"),
-        (lambda d: d.ppf([[0.5]]), r"q must be a number or a list, however: q.shape=\(1, 1\)"),
-        (lambda d: d.interval(1.0), r"coverage must be in \(0, 1\), however: coverage=1.0"),
-        (lambda d: d.interval(np.nan), r"coverage must be in \(0, 1\), however: coverage=nan"),
-        (lambda d: d.rvs(0), "size must be a positive integer or None, however: size=0"),
-        (lambda d: d.rvs(1.5), "size must be a positive integer or None, however: size=1.5"),
+        (lambda d: d.cdf(np.zeros(3)), r"y must be a number or have shape \(7,\) or \(7, k\), got \(3,\)"),
+        (lambda d: d.crps(np.zeros((7, 2))), r"y must be a number or have shape \(7,\), got \(7, 2\)"),
+        (lambda d: d.logpdf(np.nan), "y must not contain NaN, but it does"),
+        (lambda d: d.crps(np.inf), "y must be finite, but it contains infinity"),
+        (lambda d: d.ppf(1.5), r"q must be in \(0, 1\), got 1.5"),
+        (lambda d: d.ppf([0.5, 0.0]), r"q must be in \(0, 1\), got 0.0"),
+        (lambda d: d.ppf([[0.5]]), r"q must be a number or a list, got \(1, 1\)"),
+        (lambda d: d.interval(1.0), r"coverage must be in \(0, 1\), got 1.0"),
+        (lambda d: d.interval(np.nan), r"coverage must be in \(0, 1\), got nan"),
+        (lambda d: d.rvs(0), "size must be a positive integer or None, got 0"),
+        (lambda d: d.rvs(1.5), "size must be a positive integer or None, got 1.5"),
     ],
 )
 def test_bad_input(family, call, message):

@@ -202,13 +202,13 @@ def test_no_rows():
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (([[0.0, 1.0]], [0.0, 1.0], [3]), r"group must be in \[0, 3\), the number of shapes, however: it goes from 3"),
-        (([[0.0, 1.0]], [0.0, 1.0], [0.5]), r"group must be integers of shape \(n,\), however: float64 of shape"),
-        (([[0.0]], [0.0], [0]), r"positions must have shape \(J,\) with J >= 2, however: positions.shape=\(1,\)"),
-        (([[0.0, 1.0]], [0.0, 0.0], [0]), "positions must be finite and increasing, however: they are not"),
-        (([0.0, 1.0], [0.0, 1.0], [0]), r"knots must have shape \(1, 2\), however: knots.shape=\(2,\)"),
-        (([[0.0, np.nan]], [0.0, 1.0], [0]), "knots must be finite, however: they contain NaN or infinity"),
-        (([[1.0, 0.0]], [0.0, 1.0], [0]), r"knots must be non-decreasing in each row, however: knots\[0\]=\[1. 0.\]"),
+        (([[0.0, 1.0]], [0.0, 1.0], [3]), r"group must be in \[0, 3\), the number of shapes, but it goes from 3"),
+        (([[0.0, 1.0]], [0.0, 1.0], [0.5]), r"group must be integers of shape \(n,\), got float64 of shape"),
+        (([[0.0]], [0.0], [0]), r"positions must have shape \(J,\) with J >= 2, got \(1,\)"),
+        (([[0.0, 1.0]], [0.0, 0.0], [0]), "positions must be finite and increasing, but they are not"),
+        (([0.0, 1.0], [0.0, 1.0], [0]), r"knots must have shape \(1, 2\), got \(2,\)"),
+        (([[0.0, np.nan]], [0.0, 1.0], [0]), "knots must be finite, but they contain NaN or infinity"),
+        (([[1.0, 0.0]], [0.0, 1.0], [0]), r"knots must be non-decreasing in each row, got knots\[0\]=\[1. 0.\]"),
     ],
 )
 def test_bad_input(args, message):

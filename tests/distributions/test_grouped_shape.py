@@ -58,11 +58,11 @@ def test_no_rows_and_unused_shapes():
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (([0.0], 1.0, [3]), r"group must be in \[0, 3\), the number of shapes, however: it goes from 3 to 3"),
-        (([0.0], 1.0, [-1]), r"group must be in \[0, 3\), the number of shapes, however: it goes from -1 to -1"),
-        (([0.0], 1.0, [0.5]), r"group must be integers of shape \(n,\), however: float64 of shape \(1,\)"),
-        (([0.0], -1.0, [0]), "scale must be 0 or more, however: its smallest value is -1.0"),
-        (([0.0, 1.0], 1.0, [0]), r"parameters must have equal lengths, however: loc \(2,\), scale \(\), group \(1,\)"),
+        (([0.0], 1.0, [3]), r"group must be in \[0, 3\), the number of shapes, but it goes from 3 to 3"),
+        (([0.0], 1.0, [-1]), r"group must be in \[0, 3\), the number of shapes, but it goes from -1 to -1"),
+        (([0.0], 1.0, [0.5]), r"group must be integers of shape \(n,\), got float64 of shape \(1,\)"),
+        (([0.0], -1.0, [0]), "scale must be 0 or more, but its smallest value is -1.0"),
+        (([0.0, 1.0], 1.0, [0]), r"parameters must have equal lengths, got loc \(2,\), scale \(\), group \(1,\)"),
     ],
 )
 def test_bad_input(args, message):

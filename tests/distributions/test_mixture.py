@@ -153,19 +153,17 @@ def test_chunks_do_not_change_the_answer(monkeypatch):
 
 def test_bad_components_and_weights():
     normal, t = Normal([0.0], 1.0), StudentT(3.0, [0.0], 1.0)
-    with pytest.raises(
-        TypeError, match=r"components must be all Normal or all StudentT, however: \['Normal', 'StudentT'\]"
-    ):
+    with pytest.raises(TypeError, match=r"components must be all Normal or all StudentT, got \['Normal', 'StudentT'\]"):
         Mixture([normal, t])
-    with pytest.raises(TypeError, match=r"components must be all Normal or all StudentT, however: \[\]"):
+    with pytest.raises(TypeError, match=r"components must be all Normal or all StudentT, got \[\]"):
         Mixture([])
-    with pytest.raises(ValueError, match=r"components must have equal numbers of rows, however: \[1, 2\]"):
+    with pytest.raises(ValueError, match=r"components must have equal numbers of rows, got \[1, 2\]"):
         Mixture([normal, Normal([0.0, 1.0], 1.0)])
-    with pytest.raises(ValueError, match=r"weights must have shape \(2,\) or \(1, 2\), however: weights.shape=\(3,\)"):
+    with pytest.raises(ValueError, match=r"weights must have shape \(2,\) or \(1, 2\), got \(3,\)"):
         Mixture([normal, normal], [1, 1, 1])
-    with pytest.raises(ValueError, match="weights must be finite and 0 or more, however: some are not"):
+    with pytest.raises(ValueError, match="weights must be finite and 0 or more, but some are not"):
         Mixture([normal, normal], [1, -1])
-    with pytest.raises(ValueError, match="weights must have a positive sum in every row, however: a sum is 0"):
+    with pytest.raises(ValueError, match="weights must have a positive sum in every row, but a sum is 0"):
         Mixture([normal, normal], [0, 0])
 
 

@@ -87,11 +87,11 @@ def test_far_from_the_mean_crps_is_the_distance():
 @pytest.mark.parametrize(
     ("mean", "std", "message"),
     [
-        ([0.0], [-1.0], "std must be 0 or more, however: its smallest value is -1.0"),
-        ([np.nan], [1.0], "mean must be finite, however: it contains NaN or infinity"),
-        ([0.0], [np.inf], "std must be finite, however: it contains NaN or infinity"),
-        ([0.0, 1.0], [1.0, 1.0, 1.0], r"parameters must have equal lengths, however: mean \(2,\), std \(3,\)"),
-        ([[0.0]], [1.0], r"mean must be a number or have shape \(n,\), however: mean.shape=\(1, 1\)"),
+        ([0.0], [-1.0], "std must be 0 or more, but its smallest value is -1.0"),
+        ([np.nan], [1.0], "mean must be finite, but it contains NaN or infinity"),
+        ([0.0], [np.inf], "std must be finite, but it contains NaN or infinity"),
+        ([0.0, 1.0], [1.0, 1.0, 1.0], r"parameters must have equal lengths, got mean \(2,\), std \(3,\)"),
+        ([[0.0]], [1.0], r"mean must be a number or have shape \(n,\), got \(1, 1\)"),
     ],
 )
 def test_bad_parameters(mean, std, message):
@@ -101,6 +101,6 @@ def test_bad_parameters(mean, std, message):
 
 def test_bad_parts():
     with pytest.raises(
-        ValueError, match=r"parameters must have equal lengths, however: aleatoric \(2,\), the distribution \(1,\)"
+        ValueError, match=r"parameters must have equal lengths, got aleatoric \(2,\), the distribution \(1,\)"
     ):
         Normal(0.0, 1.0).with_parts([1.0, 2.0], None)

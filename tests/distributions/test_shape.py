@@ -179,10 +179,10 @@ def test_the_estimator_beats_the_simpler_ones_on_held_out_rows():
 @pytest.mark.parametrize(
     ("residuals", "weights", "message"),
     [
-        ([], None, r"residuals must have shape \(n,\) with n >= 1, however: residuals.shape=\(0,\)"),
-        ([0.0, np.nan], None, "residuals must be finite, however: they contain NaN or infinity"),
-        ([0.0, 1.0], [1.0], r"weights must have shape \(2,\), however: weights.shape=\(1,\)"),
-        ([0.0, 1.0], [1.0, 0.0], "weights must be finite and positive, however: some are not"),
+        ([], None, r"residuals must have shape \(n,\) with n >= 1, got \(0,\)"),
+        ([0.0, np.nan], None, "residuals must be finite, but they contain NaN or infinity"),
+        ([0.0, 1.0], [1.0], r"weights must have shape \(2,\), got \(1,\)"),
+        ([0.0, 1.0], [1.0, 0.0], "weights must be finite and positive, but some are not"),
     ],
 )
 def test_bad_residuals(residuals, weights, message):
@@ -193,10 +193,10 @@ def test_bad_residuals(residuals, weights, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"knots": np.array([0.0, 0.0])}, "knots must be finite and increasing, however: they are not"),
-        ({"density": np.array([0.0, 1.0])}, "density must be finite and positive, however: it is not"),
-        ({"density": np.ones(3)}, r"knots and density must have one shape \(K,\), however: \(2,\) and \(3,\)"),
-        ({"tail_mass": np.array([0.0, 0.1])}, r"tail_mass must be two positive numbers, however: \[0.  0.1\]"),
+        ({"knots": np.array([0.0, 0.0])}, "knots must be finite and increasing, but they are not"),
+        ({"density": np.array([0.0, 1.0])}, "density must be finite and positive, but it is not"),
+        ({"density": np.ones(3)}, r"knots and density must have one shape \(K,\), got \(2,\) and \(3,\)"),
+        ({"tail_mass": np.array([0.0, 0.1])}, r"tail_mass must be two positive numbers, got \[0.  0.1\]"),
     ],
 )
 def test_bad_shapes(change, message):

@@ -19,7 +19,7 @@ def exactly(message):
     return f"^{re.escape(message)}$"
 
 
-ONE_OF = "categorical_features must be None, 'from_dtype', names, positions or a mask, however: categorical_features="
+ONE_OF = "categorical_features must be None, 'from_dtype', names, positions or a mask, got "
 TRAIN = pd.DataFrame({"n": [1.0, 2.0], "s": ["a", "b"], "d": pd.to_datetime(["2024-01-01", "2024-01-15"])})
 
 
@@ -32,10 +32,10 @@ def test_unseen_and_missing_categories():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"n": ["x", "y"]}, "column 'n' must hold numbers as in fit, however: it holds text"),
-        ({"s": [1.0, 2.0]}, "column 's' must hold text as in fit, however: it holds numbers"),
-        ({"d": [1.0, 2.0]}, "column 'd' must hold dates as in fit, however: it holds numbers"),
-        ({"n": pd.to_datetime(["2024-01-01"] * 2)}, "column 'n' must hold numbers as in fit, however: it holds dates"),
+        ({"n": ["x", "y"]}, "column 'n' must hold numbers as in fit, but it holds text"),
+        ({"s": [1.0, 2.0]}, "column 's' must hold text as in fit, but it holds numbers"),
+        ({"d": [1.0, 2.0]}, "column 'd' must hold dates as in fit, but it holds numbers"),
+        ({"n": pd.to_datetime(["2024-01-01"] * 2)}, "column 'n' must hold numbers as in fit, but it holds dates"),
     ],
 )
 def test_changed_types_are_caught_by_name(changes, message):
@@ -82,13 +82,13 @@ def test_nothing_named(spec):
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        (["z"], "categorical_features must name columns of X, however: 'z' is not one"),
-        ([7], "categorical_features must be positions below 3, however: 7"),
-        ([True], "categorical_features as a mask must have 3 entries, however: 1"),
+        (["z"], "categorical_features must name columns of X, but 'z' is not one"),
+        ([7], "categorical_features must be positions below 3, got 7"),
+        ([True], "categorical_features as a mask must have 3 entries, got 1"),
         ("n", f"{ONE_OF}'n'"),
         (3, f"{ONE_OF}3"),
-        ([1.5], "categorical_features must hold names or positions, however: 1.5"),
-        (["d"], "categorical_features must name numbers or text, however: 'd' holds dates"),
+        ([1.5], "categorical_features must hold names or positions, got 1.5"),
+        (["d"], "categorical_features must name numbers or text, but 'd' holds dates"),
     ],
 )
 def test_wrong_categorical_features(spec, message):

@@ -176,7 +176,7 @@ def test_arrays_of_numbers_come_out_as_float64(dtype):
     ],
 )
 def test_infinity_is_refused_by_name(X):
-    with pytest.raises(ValueError, match=exactly("X must be finite, however: column 'x1' holds infinity")):
+    with pytest.raises(ValueError, match=exactly("X must be finite, but column 'x1' holds infinity")):
         as_table(X)
 
 
@@ -188,24 +188,24 @@ def test_structures_in_cells_are_refused():
     cases = [
         (
             np.array([[1], [{"a": 1}]], dtype=object),
-            "argument must be a string or a number, however: column 'x0' holds a dict",
+            "argument must be a string or a number, but column 'x0' holds a dict",
         ),
-        (pd.DataFrame({"l": [[1], [2]]}), "argument must be a string or a number, however: column 'l' holds a list"),
+        (pd.DataFrame({"l": [[1], [2]]}), "argument must be a string or a number, but column 'l' holds a list"),
         (
             pl.DataFrame({"l": [[1], [2]]}),
-            "X must hold numbers, text, booleans or dates, however: column 'l' is List(Int64)",
+            "X must hold numbers, text, booleans or dates, but column 'l' is List(Int64)",
         ),
         (
             pd.DataFrame({"p": pd.period_range("2020", periods=2, freq="M")}),
-            "argument must be a string or a number, however: column 'p' holds a Period",
+            "argument must be a string or a number, but column 'p' holds a Period",
         ),
         (
             np.array([[1], [DAY]], dtype=object),
-            "a column must hold one type of value, however: 'x0' mixes dates with others",
+            "a column must hold one type of value, but 'x0' mixes dates with others",
         ),
         (
             np.zeros((2, 1), dtype="timedelta64[s]"),
-            "X must hold numbers, text, booleans or dates, however: dtype=timedelta64[s]",
+            "X must hold numbers, text, booleans or dates, got timedelta64[s]",
         ),
     ]
     for X, message in cases:
@@ -234,17 +234,13 @@ def test_scikit_learns_words_for_shapes():
         read_table(Model(), np.arange(3.0), reset=True)
     with pytest.raises(TypeError, match="Sparse data was passed for X, but dense data is required"):
         read_table(Model(), sparse.csr_array(np.eye(3)), reset=True)
-    with pytest.raises(
-        TypeError, match=exactly("X must be a table in memory (collect it first), however: type=LazyFrame")
-    ):
+    with pytest.raises(TypeError, match=exactly("X must be a table in memory (collect it first), got LazyFrame")):
         read_table(Model(), pl.LazyFrame({"a": [1]}), reset=True)
 
 
 def test_equal_names_are_refused():
     for frame in [pd.DataFrame([[1, 2]], columns=["a", "a"]), pa.table([[1], [2]], names=["a", "a"])]:
-        with pytest.raises(
-            ValueError, match=exactly("X must have column names that differ, however: 'a' is there twice")
-        ):
+        with pytest.raises(ValueError, match=exactly("X must have column names that differ, but 'a' is there twice")):
             as_table(frame)
 
 

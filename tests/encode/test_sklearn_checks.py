@@ -20,9 +20,9 @@ class LinearOnTables(RegressorMixin, BaseEstimator):
         table = read_table(self, X, reset=True)
         y = column_or_1d(np.asarray(y), warn=True, dtype=np.float64)
         if len(y) != table.n_rows:
-            raise ValueError(f"y must have {table.n_rows} entries, however: {len(y)}")
+            raise ValueError(f"y must have {table.n_rows} entries, got {len(y)}")
         if not np.isfinite(y).all():
-            raise ValueError("y must be finite, however: it holds NaN or infinity")
+            raise ValueError("y must be finite, but it holds NaN or infinity")
         self.encoder_ = TableEncoder().fit(table, self.categorical_features)
         raw = self.encoder_.transform(table)
         self.inputs_ = NetworkInputs().fit(raw, self.encoder_.columns_)

@@ -171,20 +171,20 @@ def test_quantile_bins():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: metrics.quantile_bins([np.nan], 2), "x must not contain NaN, however: it does"),
-        (lambda: metrics.quantile_bins([], 2), r"x must have shape \(n_rows,\) with at least one row, however"),
-        (lambda: metrics.quantile_bins([1.0], 0), "n must be a positive integer, however: n=0"),
+        (lambda: metrics.quantile_bins([np.nan], 2), "x must not contain NaN, but it does"),
+        (lambda: metrics.quantile_bins([], 2), r"x must have shape \(n_rows,\) with at least one row,"),
+        (lambda: metrics.quantile_bins([1.0], 0), "n must be a positive integer, got 0"),
         (
             lambda: metrics.calibration_by_group(Y, Normal(MEAN, STD), [1, 2]),
-            r"groups must have one label a row \(60\), however: groups.shape=\(2,\)",
+            r"groups must have one label a row \(60\), got \(2,\)",
         ),
         (
             lambda: metrics.calibration_by_group(Y, Normal(MEAN, STD), np.full(N, np.nan)),
-            "groups must not contain NaN, however: they do",
+            "groups must not contain NaN, but they do",
         ),
         (
             lambda: metrics.tce(Y, Normal(MEAN, STD), coverages=[0.9, 1.0]),
-            r"coverages must be in \(0, 1\), however: coverages=1.0",
+            r"coverages must be in \(0, 1\), got 1.0",
         ),
     ],
 )

@@ -133,7 +133,7 @@ def test_models_pipelines_and_searches():
     np.testing.assert_allclose(metrics.evaluate(search, X, Y)["value"], expected)
     with pytest.raises(
         TypeError,
-        match="model must be a Distribution or an estimator with predict_dist, however: it is a LinearRegression",
+        match="model must be a Distribution or an estimator with predict_dist, but it is a LinearRegression",
     ):
         metrics.evaluate(LinearRegression(), X, Y)
 
@@ -189,7 +189,7 @@ def test_a_search_finds_the_right_width():
 
 def test_scorer_names():
     assert {"neg_crps", "neg_nll", "neg_interval_score", "neg_ece"} <= set(metrics.get_scorer_names())
-    with pytest.raises(ValueError, match=r"name must be one of \['neg_crps', .*\], however: name='crps'"):
+    with pytest.raises(ValueError, match=r"name must be one of \['neg_crps', .*\], got 'crps'"):
         metrics.get_scorer("crps")
 
 
@@ -211,11 +211,11 @@ def test_memory_grows_with_rows_not_with_rows_times_levels_times_members():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"bootstrap": 1}, "bootstrap must be 0 or an integer of 2 or more, however: bootstrap=1"),
-        ({"bootstrap": 2.5}, "bootstrap must be 0 or an integer of 2 or more, however: bootstrap=2.5"),
-        ({"confidence": 1.0}, r"confidence must be in \(0, 1\), however: confidence=1.0"),
-        ({"coverage": 0.0}, r"coverage must be in \(0, 1\), however: coverage=0.0"),
-        ({"groups": [1, 2]}, r"groups must have one label a row \(300\), however: groups.shape=\(2,\)"),
+        ({"bootstrap": 1}, "bootstrap must be 0 or an integer of 2 or more, got 1"),
+        ({"bootstrap": 2.5}, "bootstrap must be 0 or an integer of 2 or more, got 2.5"),
+        ({"confidence": 1.0}, r"confidence must be in \(0, 1\), got 1.0"),
+        ({"coverage": 0.0}, r"coverage must be in \(0, 1\), got 0.0"),
+        ({"groups": [1, 2]}, r"groups must have one label a row \(300\), got \(2,\)"),
     ],
 )
 def test_bad_input(change, message):
@@ -224,5 +224,5 @@ def test_bad_input(change, message):
 
 
 def test_y_is_needed():
-    with pytest.raises(ValueError, match=r"y_true must have at least one row, however: y_true.shape=\(0,\)"):
+    with pytest.raises(ValueError, match=r"y_true must have at least one row, got \(0,\)"):
         metrics.evaluate(DIST)

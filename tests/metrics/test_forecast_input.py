@@ -84,25 +84,25 @@ def test_a_point_forecast_may_stand_alone():
         (
             metrics.nll,
             {"samples": np.zeros((N, 3))},
-            "this metric needs a density, however: the forecast is given by samples",
+            "this metric needs a density, but the forecast is given by samples",
         ),
         (
             metrics.nll,
             {"quantiles": QUANTILES, "levels": LEVELS},
-            "needs a density, however: the forecast is given by quantiles",
+            "needs a density, but the forecast is given by quantiles",
         ),
         (
             metrics.rmse,
             {"quantiles": QUANTILES, "levels": LEVELS},
-            "needs a mean, however: the forecast is given by quantiles",
+            "needs a mean, but the forecast is given by quantiles",
         ),
-        (metrics.crps, {"mean": MEAN}, "needs a distribution, however: the forecast is given by a mean alone"),
-        (metrics.ece, {"mean": MEAN}, "needs quantiles, however: the forecast is given by a mean alone"),
-        (metrics.coverage, {"mean": MEAN}, "needs quantiles, however: the forecast is given by a mean alone"),
+        (metrics.crps, {"mean": MEAN}, "needs a distribution, but the forecast is given by a mean alone"),
+        (metrics.ece, {"mean": MEAN}, "needs quantiles, but the forecast is given by a mean alone"),
+        (metrics.coverage, {"mean": MEAN}, "needs quantiles, but the forecast is given by a mean alone"),
         (
             metrics.tce,
             {"quantiles": QUANTILES[:, 10:90], "levels": LEVELS[10:90]},
-            r"quantiles are known for levels in \[0.11, 0.9\], however: level 0.05 is needed",
+            r"quantiles are known for levels in \[0.11, 0.9\], but level 0.05 is needed",
         ),
     ],
 )
@@ -112,46 +112,46 @@ def test_what_a_forecast_cannot_give(metric, given, message):
 
 
 def test_sharpness_needs_a_std():
-    with pytest.raises(ValueError, match="needs a standard deviation, however: the forecast is given by quantiles"):
+    with pytest.raises(ValueError, match="needs a standard deviation, but the forecast is given by quantiles"):
         metrics.sharpness(quantiles=QUANTILES, levels=LEVELS)
 
 
 @pytest.mark.parametrize(
     ("args", "given", "message"),
     [
-        ((Y,), {}, "give one forecast: a distribution or keywords such as mean=, std=, however: nothing was given"),
-        ((Y, DIST), {"mean": MEAN}, "give one forecast: .*, however: both was given"),
-        ((Y,), {"std": STD}, "a forecast is given by mean=, .* or by samples=, however: std was given"),
-        ((Y,), {"quantiles": QUANTILES}, ".* however: quantiles was given"),
-        ((Y,), {"mean": MEAN, "samples": QUANTILES}, ".* however: mean, samples was given"),
-        ((Y[:5], DIST), {}, r"y_true must have one value a row of the forecast \(400\), however: 5 values"),
-        ((Y[:, None], DIST), {}, r"y_true must have shape \(n,\), however: y_true.shape=\(400, 1\)"),
-        (([], DIST), {}, r"y_true must have at least one row, however: y_true.shape=\(0,\)"),
-        (([np.nan] * N, DIST), {}, "y_true must be finite, however: it contains NaN or infinity"),
-        ((Y,), {"mean": MEAN, "std": -STD}, "std must be 0 or more, however: its smallest value is -"),
+        ((Y,), {}, "give one forecast: a distribution or keywords such as mean=, std=, but nothing was given"),
+        ((Y, DIST), {"mean": MEAN}, "give one forecast: .*, but both was given"),
+        ((Y,), {"std": STD}, "a forecast is given by mean=, .* or by samples=, but std was given"),
+        ((Y,), {"quantiles": QUANTILES}, ".* but quantiles was given"),
+        ((Y,), {"mean": MEAN, "samples": QUANTILES}, ".* got mean, samples was given"),
+        ((Y[:5], DIST), {}, r"y_true must have one value a row of the forecast \(400\), got 5 values"),
+        ((Y[:, None], DIST), {}, r"y_true must have shape \(n,\), got \(400, 1\)"),
+        (([], DIST), {}, r"y_true must have at least one row, got \(0,\)"),
+        (([np.nan] * N, DIST), {}, "y_true must be finite, but it contains NaN or infinity"),
+        ((Y,), {"mean": MEAN, "std": -STD}, "std must be 0 or more, but its smallest value is -"),
         (
             (Y,),
             {"mean": MEAN, "std": STD[:3]},
-            r"parameters must have equal lengths, however: mean \(400,\), std \(3,\)",
+            r"parameters must have equal lengths, got mean \(400,\), std \(3,\)",
         ),
         (
             (Y,),
             {"quantiles": QUANTILES, "levels": LEVELS[:4]},
-            r"quantiles must have one column a level \(4\), however",
+            r"quantiles must have one column a level \(4\),",
         ),
-        ((Y,), {"quantiles": QUANTILES, "levels": LEVELS + 0.01}, r"levels must be in \(0, 1\), however: levels=1.0"),
+        ((Y,), {"quantiles": QUANTILES, "levels": LEVELS + 0.01}, r"levels must be in \(0, 1\), got 1.0"),
         (
             (Y,),
             {"quantiles": QUANTILES[:, ::-1], "levels": LEVELS},
-            "quantiles must not decrease with their level, however",
+            "quantiles must not decrease with their level,",
         ),
         (
             (Y,),
             {"quantiles": QUANTILES[:, :2], "levels": [0.5, 0.5]},
-            "levels must differ from each other, however: one is",
+            "levels must differ from each other, but one is",
         ),
-        ((Y,), {"samples": np.full((N, 2), np.inf)}, "samples must be finite, however: it contains NaN or infinity"),
-        ((Y,), {"samples": Y}, r"samples must have shape \(n, k\), however: samples.shape=\(400,\)"),
+        ((Y,), {"samples": np.full((N, 2), np.inf)}, "samples must be finite, but it contains NaN or infinity"),
+        ((Y,), {"samples": Y}, r"samples must have shape \(n, k\), got \(400,\)"),
     ],
 )
 def test_bad_forecasts(args, given, message):
@@ -160,7 +160,7 @@ def test_bad_forecasts(args, given, message):
 
 
 def test_an_unknown_keyword():
-    with pytest.raises(TypeError, match=r"a forecast is given by \['levels', .*\], however: variance= was passed"):
+    with pytest.raises(TypeError, match=r"a forecast is given by \['levels', .*\], but variance= was passed"):
         metrics.crps(Y, mean=MEAN, variance=STD)
 
 

@@ -115,11 +115,11 @@ def test_proper_scores_prefer_the_truth():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"mean": MEAN, "std": STD, "coverage": 1.2}, r"coverage must be in \(0, 1\), however: coverage=1.2"),
-        ({"mean": MEAN, "std": STD, "coverage": [0.5]}, r"coverage must be one number, however: coverage=\[0.5\]"),
-        ({"interval": np.zeros((3, 2))}, r"interval must have shape \(n, 2\) .*, however: \(3, 2\) and \(200,\)"),
-        ({"interval": np.tile([1.0, 0.0], (N, 1))}, "interval must have lower ends below upper ends, however"),
-        ({"mean": MEAN, "interval": np.zeros((N, 2))}, "give a forecast or interval=, however: both were given"),
+        ({"mean": MEAN, "std": STD, "coverage": 1.2}, r"coverage must be in \(0, 1\), got 1.2"),
+        ({"mean": MEAN, "std": STD, "coverage": [0.5]}, r"coverage must be one number, got \[0.5\]"),
+        ({"interval": np.zeros((3, 2))}, r"interval must have shape \(n, 2\) .*, got \(3, 2\) and \(200,\)"),
+        ({"interval": np.tile([1.0, 0.0], (N, 1))}, "interval must have lower ends below upper ends,"),
+        ({"mean": MEAN, "interval": np.zeros((N, 2))}, "give a forecast or interval=, but both were given"),
     ],
 )
 def test_bad_intervals(given, message):
@@ -128,7 +128,7 @@ def test_bad_intervals(given, message):
 
 
 def test_bad_levels():
-    with pytest.raises(ValueError, match=r"at must be in \(0, 1\), however: at=0.0"):
+    with pytest.raises(ValueError, match=r"at must be in \(0, 1\), got 0.0"):
         metrics.pinball(Y, mean=MEAN, std=STD, at=[0.0, 0.5])
-    with pytest.raises(ValueError, match=r"at must be in \(0, 1\), however: at=1.0"):
+    with pytest.raises(ValueError, match=r"at must be in \(0, 1\), got 1.0"):
         metrics.ece(Y, mean=MEAN, std=STD, at=1.0)

@@ -199,9 +199,9 @@ def test_inverse_variance_averages_one_and_is_bounded():
 @pytest.mark.parametrize(
     ("hidden", "message"),
     [
-        (("8x",), "hidden must hold whole numbers from 1 on or multiples like '8d', however: hidden=('8x',)"),
-        ((0,), "hidden must hold whole numbers from 1 on or multiples like '8d', however: hidden=(0,)"),
-        ((None,), "hidden must hold whole numbers from 1 on or multiples like '8d', however: hidden=(None,)"),
+        (("8x",), "hidden must hold whole numbers from 1 on or multiples like '8d', got ('8x',)"),
+        ((0,), "hidden must hold whole numbers from 1 on or multiples like '8d', got (0,)"),
+        ((None,), "hidden must hold whole numbers from 1 on or multiples like '8d', got (None,)"),
     ],
 )
 def test_bad_hidden_sizes(hidden, message):

@@ -86,7 +86,7 @@ def test_pit_bars_are_densities():
 
 def test_pit_from_estimator_and_bad_bins():
     assert PITDisplay.from_estimator(Fake(), np.arange(N), Y).ax_.get_title() == "Fake"
-    with pytest.raises(ValueError, match="bins must be a positive integer, however: bins=0"):
+    with pytest.raises(ValueError, match="bins must be a positive integer, got 0"):
         PITDisplay.from_predictions(Y, DIST, bins=0)
 
 
@@ -135,15 +135,15 @@ def test_infinite_intervals_can_be_drawn():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"sort_by": "name"}, r"sort_by must be one of \['median', 'width', 'outcome'\], however: sort_by='name'"),
-        ({"max_rows": 0}, "max_rows must be positive, however: max_rows=0"),
-        ({"coverage": 1.5}, r"coverage must be in \(0, 1\), however: coverage=1.5"),
+        ({"sort_by": "name"}, r"sort_by must be one of \['median', 'width', 'outcome'\], got 'name'"),
+        ({"max_rows": 0}, "max_rows must be positive, got 0"),
+        ({"coverage": 1.5}, r"coverage must be in \(0, 1\), got 1.5"),
     ],
 )
 def test_bad_interval_options(change, message):
     with pytest.raises(ValueError, match=message):
         IntervalDisplay.from_predictions(Y, DIST, **change)
-    with pytest.raises(TypeError, match="options must be those of from_predictions, however: colour= was passed"):
+    with pytest.raises(TypeError, match="options must be those of from_predictions, but colour= was passed"):
         IntervalDisplay.from_estimator(Fake(), np.arange(N), Y, colour="red")
 
 
@@ -166,5 +166,5 @@ def test_sharpness_of_estimators_and_of_nothing():
     display = SharpnessCalibrationDisplay.from_estimators({"a": Fake()}, np.arange(N), Y, target_name="load")
     assert display.sharpness_error is None
     assert display.ax_.get_xlabel() == "sharpness: mean stated std of load"
-    with pytest.raises(ValueError, match="forecasts must name at least one forecast, however: it is empty"):
+    with pytest.raises(ValueError, match="forecasts must name at least one forecast, but it is empty"):
         SharpnessCalibrationDisplay.from_predictions(Y, {})

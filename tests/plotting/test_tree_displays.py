@@ -73,11 +73,9 @@ def test_variance_function_of_a_data_frame(module):
     display = VarianceFunctionDisplay.from_estimator(Model(), frame, "wind", n_points=30)
     np.testing.assert_allclose(display.lines_[0].get_ydata(), 1.0 + display.lines_[0].get_xdata())
     assert display.ax_.get_xlabel() == "wind"
-    with pytest.raises(ValueError, match="feature must be numeric, however: word is String"):
+    with pytest.raises(ValueError, match="feature must be numeric, but word is String"):
         VarianceFunctionDisplay.from_estimator(Model(), frame, "word")
-    with pytest.raises(
-        ValueError, match=r"feature must be one of \['wind', 'count', 'word'\], however: feature='rain'"
-    ):
+    with pytest.raises(ValueError, match=r"feature must be one of \['wind', 'count', 'word'\], got 'rain'"):
         VarianceFunctionDisplay.from_estimator(Model(), frame, "rain")
 
 
@@ -99,27 +97,27 @@ def test_variance_function_keeps_odd_indexes_and_missing_values_apart():
     [
         (
             lambda: VarianceFunctionDisplay.from_estimator(TwoRegions(), X, 3),
-            r"feature must be in \[0, 3\), however: feature=3",
+            r"feature must be in \[0, 3\), got 3",
         ),
         (
             lambda: VarianceFunctionDisplay.from_estimator(TwoRegions(), X, 0, n_points=1),
-            "n_points must be 2 or more, however",
+            "n_points must be 2 or more,",
         ),
         (
             lambda: VarianceFunctionDisplay.from_estimator(TwoRegions(), X[0], 0),
-            r"X must have shape \(n, d\), however: X.shape=\(3,\)",
+            r"X must have shape \(n, d\), got \(3,\)",
         ),
         (
             lambda: VarianceFunctionDisplay.from_estimator(TwoRegions(), np.array([["a", "b"]]), 0),
-            "X must be numeric or a data frame, however: it is an array with text",
+            "X must be numeric or a data frame, but it is an array with text",
         ),
         (
             lambda: VarianceFunctionDisplay.from_predictions([1.0, 2.0], [1.0]),
-            r"x, std and region must have one shape \(k,\), however: \(2,\), \(1,\)",
+            r"x, std and region must have one shape \(k,\), got \(2,\), \(1,\)",
         ),
         (
             lambda: VarianceFunctionDisplay.from_predictions([1.0], [np.nan]),
-            "x and std must be finite, however: they contain NaN or infinity",
+            "x and std must be finite, but they contain NaN or infinity",
         ),
     ],
 )
@@ -237,23 +235,23 @@ def test_many_categories_on_the_left_are_counted():
     [
         (
             lambda: RootPartitionDisplay.from_predictions(X[:, 0], X[:5, 1], RESIDUALS, 0.4),
-            r"x, other and residuals must have one shape \(n,\), however: \(300,\), \(5,\), \(300,\)",
+            r"x, other and residuals must have one shape \(n,\), got \(300,\), \(5,\), \(300,\)",
         ),
         (
             lambda: RootPartitionDisplay.from_predictions(X[:, 0], X[:, 1] * np.nan, RESIDUALS, 0.4),
-            "x, other and residuals must be finite, however: they contain NaN or infinity",
+            "x, other and residuals must be finite, but they contain NaN or infinity",
         ),
         (
             lambda: RootPartitionDisplay.from_predictions(X[:, 0], X[:, 1], RESIDUALS, 2.0),
-            "threshold must have rows on both sides, however: threshold=2.0",
+            "threshold must have rows on both sides, got 2.0",
         ),
         (
             lambda: RootPartitionDisplay.from_estimator(fitted(), X, RESIDUALS, "z"),
-            r"other must be one of \['u', 'v', 'w'\], however: other='z'",
+            r"other must be one of \['u', 'v', 'w'\], got 'z'",
         ),
         (
             lambda: RootPartitionDisplay.from_estimator(fitted(), X, RESIDUALS, 3),
-            r"other must be in \[0, 3\), however: other=3",
+            r"other must be in \[0, 3\), got 3",
         ),
     ],
 )
@@ -291,9 +289,9 @@ def test_leaf_stds_of_estimators():
 
 
 def test_bad_leaf_stds():
-    with pytest.raises(ValueError, match="stds must name at least one data set, however: it is empty"):
+    with pytest.raises(ValueError, match="stds must name at least one data set, but it is empty"):
         LeafStdDisplay.from_predictions({})
-    with pytest.raises(ValueError, match=r"stds must be positive, at least one a data set, however: a has \[0.\]"):
+    with pytest.raises(ValueError, match=r"stds must be positive, at least one a data set, but a has \[0.\]"):
         LeafStdDisplay.from_predictions({"a": [0.0]})
 
 
@@ -323,9 +321,9 @@ def test_seventeen_data_sets_can_be_told_apart():
 
 
 def test_bad_stability():
-    with pytest.raises(ValueError, match="results must name at least one data set, however: it is empty"):
+    with pytest.raises(ValueError, match="results must name at least one data set, but it is empty"):
         StabilityDisplay.from_predictions([1], {})
-    with pytest.raises(ValueError, match=r"results must have one entry a value \(2\), however: a has \(3,\)"):
+    with pytest.raises(ValueError, match=r"results must have one entry a value \(2\), but a has \(3,\)"):
         StabilityDisplay.from_predictions([1, 2], {"a": [1, 2, 3]})
 
 

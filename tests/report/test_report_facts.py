@@ -249,9 +249,9 @@ def test_arrays_without_names(tmp_path):
 
 def test_bad_arguments(model, houses, tmp_path):
     X, y = houses(5, 0)
-    with pytest.raises(ValueError, match=re.escape("coverage must be in (0, 1), however: coverage=90")):
+    with pytest.raises(ValueError, match=re.escape("coverage must be in (0, 1), got 90")):
         write_report(model, X, y, tmp_path / "r.html", coverage=90)
-    with pytest.raises(ValueError, match="^y must have a value for each row of X, however: 4 for 5 rows$"):
+    with pytest.raises(ValueError, match="^y must have a value for each row of X, got 4 for 5 rows$"):
         write_report(model, X, y[:4], tmp_path / "r.html")
     assert list(tmp_path.iterdir()) == []
 

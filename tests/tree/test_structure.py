@@ -155,7 +155,7 @@ def test_bad_use_is_named(mixed):
     for X, shape in ((np.zeros((4, 2)), "(4, 2)"), (np.zeros(3), "(3,)")):
         with pytest.raises(ValueError) as error:
             tree.apply(X)
-        assert str(error.value) == f"X must have shape (n, 3), however: {shape}"
+        assert str(error.value) == f"X must have shape (n, 3), got {shape}"
     builder = TreeBuilder(1)
     with pytest.raises(ValueError) as error:
         builder.build()
@@ -171,4 +171,4 @@ def test_bad_use_is_named(mixed):
     with pytest.raises(TypeError) as error:
         Tree(n_features=1, feature=np.array([-1]))
     assert str(error.value).startswith("Tree needs exactly the arrays ['category_row', 'depth', 'feature', ")
-    assert str(error.value).endswith("however: ['feature']")
+    assert str(error.value).endswith("got ['feature']")

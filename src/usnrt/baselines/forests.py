@@ -81,10 +81,10 @@ def check_share(name: str, value: Any) -> None:
     >>> check_share("max_features", 1.5)
     Traceback (most recent call last):
         ...
-    ValueError: max_features must be in (0, 1], however: max_features=1.5
+    ValueError: max_features must be in (0, 1], got 1.5
     """
     if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) <= 1:
-        raise ValueError(f"{name} must be in (0, 1], however: {name}={value!r}")
+        raise ValueError(f"{name} must be in (0, 1], got {value!r}")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -154,5 +154,5 @@ def page(store: StoreOption = Path("results")) -> None:
 
 def _existing(store: Path) -> Path:
     if not (store / "store.json").is_file():
-        raise ValueError(f"store must be a folder that 'bench run' has filled, however: {store} is not")
+        raise ValueError(f"store must be a folder that 'bench run' has filled, but {store} is not")
     return store

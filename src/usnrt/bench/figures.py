@@ -40,7 +40,7 @@ def draw(name: str, store: Store, folder: str | Path) -> Path | None:
     Path of the PNG file, or None when there are no records to draw from
     """
     if name not in FIGURES:
-        raise ValueError(f"figure must be one of {list(FIGURES)}, however: figure={name!r}")
+        raise ValueError(f"figure must be one of {list(FIGURES)}, got {name!r}")
     figure = FIGURES[name].draw(store)
     if figure is None:
         return None

@@ -121,7 +121,7 @@ def preset(name: str) -> list[Cell]:
         # Our ensemble takes minutes a cell, so two sets must do.
         ensembles = make_grid([*small[:1], *small[-1:]], ["usnrt-ensemble"], seeds=[42])
         return compared + ensembles + make_grid(small[:1], STABILITY, seeds=[42])
-    raise ValueError(f"preset must be one of 'paper', 'stability', 'ablation', 'quick', however: preset={name!r}")
+    raise ValueError(f"preset must be one of 'paper', 'stability', 'ablation', 'quick', got {name!r}")
 
 
 def protocol_seeds(dataset: str) -> tuple[int, ...]:
@@ -155,7 +155,7 @@ def _generated(dataset: str) -> tuple[str, int] | None:
     if prefix != "generated":
         return None
     if not rows.isdigit():
-        raise ValueError(f"dataset must read 'generated-KIND-ROWS', however: dataset={dataset!r}")
+        raise ValueError(f"dataset must read 'generated-KIND-ROWS', got {dataset!r}")
     return kind, int(rows)
 
 

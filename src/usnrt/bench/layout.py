@@ -60,7 +60,7 @@ class Layout:
     def render(self, style: str) -> str:
         """The table as ``"text"``, ``"markdown"``, ``"latex"`` or ``"csv"``."""
         if style not in _STYLES:
-            raise ValueError(f"format must be one of {list(_STYLES)}, however: format={style!r}")
+            raise ValueError(f"format must be one of {list(_STYLES)}, got {style!r}")
         return _STYLES[style](self)
 
     def section(self) -> str:

@@ -37,12 +37,12 @@ class Recipe:
         except ImportError as error:
             raise ImportError(f"recipe {self.name!r} cannot be used: {error}") from error
         except AttributeError as error:
-            raise ValueError(f"recipe {self.name!r} must name a class, however: {self.home} has none") from error
+            raise ValueError(f"recipe {self.name!r} must name a class, but {self.home} has none") from error
         known = inspect.signature(model_class.__init__).parameters
         given = {"random_state": random_state, "n_jobs": n_jobs}
         params = {**{name: value for name, value in given.items() if name in known}, **self.changes}
         if unknown := sorted(set(params) - set(known)):
-            raise ValueError(f"recipe {self.name!r} must change parameters of {class_name}, however: {unknown}")
+            raise ValueError(f"recipe {self.name!r} must change parameters of {class_name}, got {unknown}")
         return model_class.paper(**params) if self.paper else model_class(**params)
 
 
@@ -161,14 +161,14 @@ def get_recipe(name: str) -> Recipe:
     elif ":" in base:
         recipe = Recipe(base, base)
     else:
-        raise ValueError(f"recipe must be one of {sorted(RECIPES)} or 'module:Class', however: recipe={base!r}")
+        raise ValueError(f"recipe must be one of {sorted(RECIPES)} or 'module:Class', got {base!r}")
     if not query:
         return recipe
     changes = dict(recipe.changes)
     for part in query.split("&"):
         key, equals, value = part.partition("=")
         if not (key and equals):
-            raise ValueError(f"changes must read 'parameter=value', however: {part!r} in recipe={name!r}")
+            raise ValueError(f"changes must read 'parameter=value', got {part!r} in recipe={name!r}")
         changes[key] = _value(value)
     return Recipe(name, recipe.home, recipe.paper, changes)
 

@@ -176,7 +176,7 @@ def _backend(cluster: str | None) -> Iterator[None]:
     try:
         client_context = Client(cluster, timeout="20s")
     except (OSError, ValueError) as error:
-        raise ValueError(f"cluster must be the address of a Dask scheduler, however: {cluster!r} ({error})") from error
+        raise ValueError(f"cluster must be the address of a Dask scheduler, got {cluster!r} ({error})") from error
     with client_context as client:
         client.wait_for_workers(1, timeout=60)
         with parallel_config(backend="dask", wait_for_workers_timeout=60):

@@ -104,9 +104,9 @@ class Store:
                 _write_durably(marker, json.dumps({"format": FORMAT}).encode())
             found = json.loads(marker.read_text()).get("format")
         except (OSError, ValueError, AttributeError) as error:
-            raise ValueError(f"store must be a folder of records, however: {self.root} gives {error}") from error
+            raise ValueError(f"store must be a folder of records, but {self.root} gives {error}") from error
         if found != FORMAT:
-            raise ValueError(f"store must have format {FORMAT}, however: {self.root} has format {found}")
+            raise ValueError(f"store must have format {FORMAT}, but {self.root} has format {found}")
         for left_by_a_kill in self.root.rglob(".*.part"):
             if _silence(left_by_a_kill) > self.stale_after:
                 left_by_a_kill.unlink(missing_ok=True)

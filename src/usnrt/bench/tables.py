@@ -373,5 +373,5 @@ def make_table(name: str, records: Iterable[Record] | Means) -> Layout:
         return COMPARISONS[name].layout(means)
     others = {"datasets": dataset_table, "heterogeneity": heterogeneity_table, "times": times_table}
     if name not in others:
-        raise ValueError(f"table must be one of {list(TABLES)}, however: table={name!r}")
+        raise ValueError(f"table must be one of {list(TABLES)}, got {name!r}")
     return others[name](means)

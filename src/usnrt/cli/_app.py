@@ -87,7 +87,7 @@ def fit(
     output = output or data.with_name(f"{data.name.split('.')[0]}.usnrt")
     may_write(output, force)
     if not 0 <= holdout < 1:
-        raise UserError(f"--holdout must be in [0, 1), however: {holdout:g}")
+        raise UserError(f"--holdout must be in [0, 1), got {holdout:g}")
     say = silent if quiet else notice
     X, y = training_data(data, target, drop or [], say)
 
@@ -141,7 +141,7 @@ def predict(
     from usnrt.predict_table import prediction_table
 
     if not 0 < coverage < 1:
-        raise UserError(f"--coverage must be in (0, 1), however: {coverage:g}")
+        raise UserError(f"--coverage must be in (0, 1), got {coverage:g}")
     if output is not None:
         format_of(output)
         may_write(output, force)

@@ -37,7 +37,7 @@ def training_data(
     table, y = with_target(table, target, path, notice)
     features = table.drop_columns([target, *dict.fromkeys(drop)])
     if features.num_columns == 0:
-        raise UserError(f"{path} must have columns beside the target, however: there are none left")
+        raise UserError(f"{path} must have columns beside the target, but there are none left")
     return features, y
 
 
@@ -69,13 +69,13 @@ def features_of(model: Any, table: pa.Table, path: Path) -> pa.Table:
         if table.num_columns != model.n_features_in_:
             raise UserError(
                 f"{path} must have {model.n_features_in_} columns, as the model was fitted without names, "
-                f"however: it has {table.num_columns}"
+                f"but it has {table.num_columns}"
             )
         return table.rename_columns([f"x{j}" for j in range(table.num_columns)])
     absent = [name for name in names if name not in table.column_names]
     if absent:
         shown = ", ".join(map(repr, absent[:5])) + (", ..." if len(absent) > 5 else "")
-        raise UserError(f"{path} must have the columns that the model was fitted on, however: {shown} missing")
+        raise UserError(f"{path} must have the columns that the model was fitted on, but {shown} is missing")
     return table.select(names)
 
 
@@ -90,7 +90,7 @@ def with_target(
         values = column.cast(pa.float64()).to_numpy()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         row, value = _first_text(column)
-        raise UserError(f"the target {target!r} must hold numbers, however: {value!r} in row {row} of {path}") from None
+        raise UserError(f"the target {target!r} must hold numbers, got {value!r} in row {row} of {path}") from None
     known = ~np.isnan(values)
     if not known.any():
         raise UserError(f"the target {target!r} has no value in any row of {path}")
@@ -101,7 +101,7 @@ def with_target(
         table, values = table.filter(pa.array(known)), values[known]
     if np.isinf(values).any():
         row = int(np.flatnonzero(np.isinf(values))[0]) + 1
-        raise UserError(f"the target {target!r} must be finite, however: it is infinite in row {row} of {path}")
+        raise UserError(f"the target {target!r} must be finite, but it is infinite in row {row} of {path}")
     return table, values
 
 

@@ -30,7 +30,7 @@ def make_model(
         name, equals, value = setting.partition("=")
         if not equals or name not in known:
             names = ", ".join(sorted(known))
-            raise UserError(f"--set must be name=value with a parameter's name, however: {setting!r}; names: {names}")
+            raise UserError(f"--set must be name=value with a parameter's name, got {setting!r}; names: {names}")
         changes[name] = _value(value)
     if members == 1:
         return model.set_params(**changes)

@@ -48,7 +48,7 @@ def report(
     from usnrt.report import write_report
 
     if not 0 < coverage < 1:
-        raise UserError(f"--coverage must be in (0, 1), however: {coverage:g}")
+        raise UserError(f"--coverage must be in (0, 1), got {coverage:g}")
     may_write(output, force)
     fitted = load_model(model)
     say = silent if quiet else notice

@@ -25,7 +25,7 @@ def format_of(path: Path) -> tuple[str, str | None]:
     if not suffixes or suffixes[-1] not in FORMATS:
         raise UserError(
             f"{path} must be a .csv, .tsv or .parquet file (also with .gz, .bz2 or .zst), "
-            f"however: its name ends in {path.suffix or 'nothing of the kind'!r}"
+            f"but its name ends in {path.suffix or 'nothing of the kind'!r}"
         )
     return FORMATS[suffixes[-1]], compression
 
@@ -63,7 +63,7 @@ def read_file(path: Path, notice: Callable[[str], None], text_columns: Collectio
         raise UserError(f"{path} has no rows")
     twice = [name for name in table.column_names if table.column_names.count(name) > 1]
     if twice:
-        raise UserError(f"{path} must have column names that differ, however: {twice[0]!r} is there twice")
+        raise UserError(f"{path} must have column names that differ, but {twice[0]!r} is there twice")
     return table
 
 
@@ -112,7 +112,7 @@ def _read_texts(path: Path, delimiter: str, encoding: str) -> pa.Table:
         names = pa_csv.open_csv(stream, read, parse).schema.names
     twice = [name for name in names if names.count(name) > 1]
     if twice:
-        raise UserError(f"{path} must have column names that differ, however: {twice[0]!r} is there twice")
+        raise UserError(f"{path} must have column names that differ, but {twice[0]!r} is there twice")
     convert = pa_csv.ConvertOptions(
         column_types={name: pa.string() for name in names}, strings_can_be_null=True, null_values=NULL_TEXTS
     )

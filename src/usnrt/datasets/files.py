@@ -96,12 +96,12 @@ def read_archive(path: Path, spec: Spec) -> list[bytes]:
             for name, content in _members(archive, wanted):
                 contents.setdefault(name, content)
     except (zipfile.BadZipFile, zlib.error, gzip.BadGzipFile, EOFError) as error:
-        raise ValueError(f"{path} must be a whole zip archive, however: {error}; delete it and fetch again") from error
+        raise ValueError(f"{path} must be a whole zip archive, but: {error}; delete it and fetch again") from error
     found = []
     for file in spec.files:
         there = [contents[n] for n in (file.name, *file.aliases) if n in contents]
         if not there:
-            raise ValueError(f"{path} must hold {file.name}, however: it does not")
+            raise ValueError(f"{path} must hold {file.name}, but it does not")
         found.append(_verified(there[0], file, path))
     return found
 
@@ -124,8 +124,7 @@ def _verified(content: bytes, file: DataFile, where: Path) -> bytes:
     found = hashlib.sha256(content).hexdigest()
     if file.sha256 is not None and found != file.sha256:
         raise ValueError(
-            f"{file.name} in {where} must have the SHA-256 {file.sha256}, however: {found}; "
-            "it is damaged or another version"
+            f"{file.name} in {where} must have the SHA-256 {file.sha256}, got {found}; it is damaged or another version"
         )
     return content
 

@@ -60,7 +60,7 @@ class Truth:
         """
         rows, q = _rows(X), np.asarray(levels, dtype=float)
         if q.ndim > 1 or not np.all((q > 0) & (q < 1)):
-            raise ValueError(f"levels must be in (0, 1) and at most 1-d, however: levels={levels!r}")
+            raise ValueError(f"levels must be in (0, 1) and at most 1-d, got {levels!r}")
         grid = self._ppf(rows, np.broadcast_to(q.reshape(1, -1), (len(rows), q.size)))
         return grid[:, 0] if q.ndim == 0 else grid
 
@@ -144,11 +144,11 @@ def make_heteroscedastic(
     array([0.1, 1. ])
     """
     if kind not in _KINDS:
-        raise ValueError(f"kind must be one of {sorted(_KINDS)}, however: kind={kind!r}")
+        raise ValueError(f"kind must be one of {sorted(_KINDS)}, got {kind!r}")
     if n_samples < 1:
-        raise ValueError(f"n_samples must be at least 1, however: n_samples={n_samples}")
+        raise ValueError(f"n_samples must be at least 1, got {n_samples}")
     if n_features < 3:
-        raise ValueError(f"n_features must be at least 3, however: n_features={n_features}")
+        raise ValueError(f"n_features must be at least 3, got {n_features}")
     truth = _KINDS[kind]()
     rng = check_random_state(random_state)
     data = rng.uniform(size=(n_samples, n_features))
@@ -170,7 +170,7 @@ def make_heteroscedastic(
 def _rows(X: ArrayLike) -> Floats:
     rows = np.asarray(X, dtype=float)
     if rows.ndim != 2 or rows.shape[1] < 3:
-        raise ValueError(f"X must have shape (n, d) with d >= 3, however: X.shape={rows.shape}")
+        raise ValueError(f"X must have shape (n, d) with d >= 3, got {rows.shape}")
     return rows
 
 

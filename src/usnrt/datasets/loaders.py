@@ -68,7 +68,7 @@ def _bunch(spec: Spec, contents: list[bytes]) -> Bunch:
     features = [column for column in frame.columns if column != spec.target]
     if (len(frame), len(features)) != (spec.n_rows, spec.n_features):
         raise ValueError(
-            f"data set {spec.key!r} must have {spec.n_rows} rows and {spec.n_features} features, however: "
+            f"data set {spec.key!r} must have {spec.n_rows} rows and {spec.n_features} features, got "
             f"{len(frame)} rows and {len(features)} features; its file is damaged or another version"
         )
     return Bunch(
@@ -111,10 +111,10 @@ def parse(spec: Spec, contents: list[bytes]) -> Any:
     try:
         frame = pd.concat([pd.read_csv(io.BytesIO(content), **options) for content in contents], ignore_index=True)
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
-        raise ValueError(f"the file of data set {spec.key!r} must be a table, however: {error}") from error
+        raise ValueError(f"the file of data set {spec.key!r} must be a table, got {error}") from error
     missing = {spec.target, *spec.drop, *spec.categorical} - set(frame.columns)
     if missing:
-        raise ValueError(f"data set {spec.key!r} must have the columns {sorted(missing)}, however: it does not")
+        raise ValueError(f"data set {spec.key!r} must have the columns {sorted(missing)}, but it does not")
     frame = frame.drop(columns=list(spec.drop)).dropna(subset=[spec.target])
     if spec.sample is not None and len(frame) > spec.sample:
         frame = frame.sample(n=spec.sample, random_state=42)  # the paper's code draws them so
@@ -124,6 +124,6 @@ def parse(spec: Spec, contents: list[bytes]) -> Any:
         frame = frame[[*features, spec.target]].astype(kinds)
     except ValueError as error:
         raise ValueError(
-            f"data set {spec.key!r} must have numbers outside {list(spec.categorical)}, however: {error}"
+            f"data set {spec.key!r} must have numbers outside {list(spec.categorical)}, got {error}"
         ) from error
     return frame.astype(dict.fromkeys(spec.categorical, "category")).reset_index(drop=True)

@@ -409,5 +409,5 @@ def get_spec(name: str) -> Spec:
     'stab'
     """
     if name not in SPECS:
-        raise ValueError(f"name must be one of {list(SPECS)}, however: name={name!r}")
+        raise ValueError(f"name must be one of {list(SPECS)}, got {name!r}")
     return SPECS[name]

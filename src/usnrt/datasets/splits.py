@@ -43,7 +43,7 @@ def train_test_rows(n_rows: int, seed: int) -> tuple[NDArray[np.intp], NDArray[n
     (array([1, 0, 4, 9, 6, 5, 8, 2]), array([3, 7]))
     """
     if n_rows < 2:
-        raise ValueError(f"n_rows must be at least 2, however: n_rows={n_rows}")
+        raise ValueError(f"n_rows must be at least 2, got {n_rows}")
     # A generator of its own gives the numbers of random.seed(seed) without touching the global one.
     train = np.array(random.Random(seed).sample(range(n_rows), math.floor(0.8 * n_rows)), dtype=np.intp)
     is_test = np.ones(n_rows, dtype=bool)

@@ -163,7 +163,7 @@ class Distribution(ABC):
         """
         count = 1 if size is None else size
         if not isinstance(count, int | np.integer) or count < 1:
-            raise ValueError(f"size must be a positive integer or None, however: size={size!r}")
+            raise ValueError(f"size must be a positive integer or None, got {size!r}")
         values = self._draw(int(count), as_generator(random_state))
         return values[:, 0] if count == 1 else values
 
@@ -181,9 +181,9 @@ class Distribution(ABC):
         """
         seen = np.asarray(y, dtype=np.float64)
         if seen.ndim > 1:
-            raise ValueError(f"y must be a number or have shape ({len(self)},), however: y.shape={seen.shape}")
+            raise ValueError(f"y must be a number or have shape ({len(self)},), got {seen.shape}")
         if np.isinf(seen).any():
-            raise ValueError("y must be finite, however: it contains infinity")
+            raise ValueError("y must be finite, but it contains infinity")
         return self._on_rows(lambda rows: self._crps(rows[:, 0])[:, None], seen)
 
     def scaled(self, shift: ArrayLike = 0.0, factor: ArrayLike = 1.0) -> Self:
@@ -197,7 +197,7 @@ class Distribution(ABC):
         """
         shift, factor = self._per_row(shift, "shift"), self._per_row(factor, "factor")
         if not (factor > 0).all():
-            raise ValueError(f"factor must be positive, however: its smallest value is {factor.min()}")
+            raise ValueError(f"factor must be positive, but its smallest value is {factor.min()}")
         changed = self._scaled(shift, factor)
         changed._aleatoric = None if self._aleatoric is None else self._aleatoric * factor**2
         changed._epistemic = None if self._epistemic is None else self._epistemic * factor**2
@@ -248,9 +248,9 @@ class Distribution(ABC):
         if values.ndim == 0:
             values = np.broadcast_to(values, (n,))
         if values.ndim > 2 or values.shape[0] != n:
-            raise ValueError(f"y must be a number or have shape ({n},) or ({n}, k), however: y.shape={values.shape}")
+            raise ValueError(f"y must be a number or have shape ({n},) or ({n}, k), got {values.shape}")
         if np.isnan(values).any():
-            raise ValueError("y must not contain NaN, however: it does")
+            raise ValueError("y must not contain NaN, but it does")
         return function(values[:, None])[:, 0] if values.ndim == 1 else function(values)
 
 
@@ -258,10 +258,10 @@ def check_levels(levels: ArrayLike, name: str) -> Floats:
     """Levels as an array of 0 or 1 dimensions, each inside (0, 1)."""
     checked = np.asarray(levels, dtype=np.float64)
     if checked.ndim > 1:
-        raise ValueError(f"{name} must be a number or a list, however: {name}.shape={checked.shape}")
+        raise ValueError(f"{name} must be a number or a list, got {checked.shape}")
     outside = ~((checked > 0) & (checked < 1))
     if outside.any():
-        raise ValueError(f"{name} must be in (0, 1), however: {name}={checked[outside].flat[0]}")
+        raise ValueError(f"{name} must be in (0, 1), got {checked[outside].flat[0]}")
     return checked
 
 
@@ -270,13 +270,13 @@ def broadcast_rows(parameters: dict[str, ArrayLike]) -> list[Floats]:
     arrays = {name: np.asarray(values, dtype=np.float64) for name, values in parameters.items()}
     for name, values in arrays.items():
         if values.ndim > 1:
-            raise ValueError(f"{name} must be a number or have shape (n,), however: {name}.shape={values.shape}")
+            raise ValueError(f"{name} must be a number or have shape (n,), got {values.shape}")
         if not np.isfinite(values).all():
-            raise ValueError(f"{name} must be finite, however: it contains NaN or infinity")
+            raise ValueError(f"{name} must be finite, but it contains NaN or infinity")
     lengths = {values.size for values in arrays.values() if values.ndim == 1}
     if len(lengths) > 1:
         shapes = ", ".join(f"{name or 'the distribution'} {v.shape}" for name, v in arrays.items())
-        raise ValueError(f"parameters must have equal lengths, however: {shapes}")
+        raise ValueError(f"parameters must have equal lengths, got {shapes}")
     n = lengths.pop() if lengths else 1
     return [np.broadcast_to(values, (n,)) if values.ndim == 0 else values for values in arrays.values()]
 
@@ -305,9 +305,9 @@ def _row_index(index: int | slice | ArrayLike, n: int) -> slice | NDArray[Any]:
     if rows.size == 0:
         rows = rows.astype(np.intp)
     if rows.ndim != 1 or rows.dtype.kind not in "iub":
-        raise TypeError(f"rows are chosen by a slice, row numbers or a mask, however: {index!r}")
+        raise TypeError(f"rows are chosen by a slice, row numbers or a mask, got {index!r}")
     if rows.dtype.kind == "b" and rows.size != n:
-        raise IndexError(f"a mask must have one value a row ({n}), however: it has {rows.size}")
+        raise IndexError(f"a mask must have one value a row ({n}), but it has {rows.size}")
     return rows
 
 

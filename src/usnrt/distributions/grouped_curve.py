@@ -60,18 +60,16 @@ class GroupedCurve(Distribution):
         self.group, self.shapes = self._standard.group, self._standard.shapes
         expected = (self.group.size, self.positions.size)
         if self.positions.ndim != 1 or self.positions.size < 2:
-            raise ValueError(
-                f"positions must have shape (J,) with J >= 2, however: positions.shape={self.positions.shape}"
-            )
+            raise ValueError(f"positions must have shape (J,) with J >= 2, got {self.positions.shape}")
         if not (np.isfinite(self.positions).all() and (np.diff(self.positions) > 0).all()):
-            raise ValueError("positions must be finite and increasing, however: they are not")
+            raise ValueError("positions must be finite and increasing, but they are not")
         if self.knots.shape != expected:
-            raise ValueError(f"knots must have shape {expected}, however: knots.shape={self.knots.shape}")
+            raise ValueError(f"knots must have shape {expected}, got {self.knots.shape}")
         if not np.isfinite(self.knots).all():
-            raise ValueError("knots must be finite, however: they contain NaN or infinity")
+            raise ValueError("knots must be finite, but they contain NaN or infinity")
         if (self.knots[:, 1:] < self.knots[:, :-1]).any():
             row = int((self.knots[:, 1:] < self.knots[:, :-1]).any(axis=1).argmax())
-            raise ValueError(f"knots must be non-decreasing in each row, however: knots[{row}]={self.knots[row]}")
+            raise ValueError(f"knots must be non-decreasing in each row, got knots[{row}]={self.knots[row]}")
         self.loc = broadcast_rows({"loc": loc, "group": self._standard.loc})[0]
         self.known_mean = None if mean is None else broadcast_rows({"mean": mean, "group": self._standard.loc})[0]
 

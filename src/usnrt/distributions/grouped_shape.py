@@ -48,17 +48,17 @@ class GroupedShape(Distribution):
         self.group = np.asarray(group)
         if self.group.ndim != 1 or self.group.dtype.kind not in "iu":
             raise ValueError(
-                f"group must be integers of shape (n,), however: {self.group.dtype} of shape {self.group.shape}"
+                f"group must be integers of shape (n,), got {self.group.dtype} of shape {self.group.shape}"
             )
         rows = np.zeros(self.group.shape)
         self.loc, self.scale, _ = broadcast_rows({"loc": loc, "scale": scale, "group": rows})
         self.shapes = list(shapes)
         self.known_mean = None if mean is None else broadcast_rows({"mean": mean, "group": rows})[0]
         if (self.scale < 0).any():
-            raise ValueError(f"scale must be 0 or more, however: its smallest value is {self.scale.min()}")
+            raise ValueError(f"scale must be 0 or more, but its smallest value is {self.scale.min()}")
         if self.group.size and not (self.group.min() >= 0 and self.group.max() < len(self.shapes)):
             raise ValueError(
-                f"group must be in [0, {len(self.shapes)}), the number of shapes, however: "
+                f"group must be in [0, {len(self.shapes)}), the number of shapes, but "
                 f"it goes from {self.group.min()} to {self.group.max()}"
             )
 

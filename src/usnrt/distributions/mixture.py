@@ -48,10 +48,10 @@ class Mixture(Distribution):
         families = {type(member) for member in members}
         if len(families) != 1 or not families <= {Normal, StudentT}:
             names = sorted(family.__name__ for family in families)
-            raise TypeError(f"components must be all Normal or all StudentT, however: {names}")
+            raise TypeError(f"components must be all Normal or all StudentT, got {names}")
         lengths = sorted({len(member) for member in members})
         if len(lengths) > 1:
-            raise ValueError(f"components must have equal numbers of rows, however: {lengths}")
+            raise ValueError(f"components must have equal numbers of rows, got {lengths}")
         self.family: type[Family] = families.pop()
         columns = zip(*(member.parameters for member in members))
         self.parameters: tuple[Floats, ...] = tuple(np.stack(column, axis=1) for column in columns)
@@ -235,12 +235,12 @@ def _check_weights(weights: ArrayLike | None, n: int, m: int) -> Floats:
         return np.full((n, m), 1.0 / m)
     values = np.asarray(weights, dtype=np.float64)
     if values.shape not in ((m,), (n, m)):
-        raise ValueError(f"weights must have shape ({m},) or ({n}, {m}), however: weights.shape={values.shape}")
+        raise ValueError(f"weights must have shape ({m},) or ({n}, {m}), got {values.shape}")
     if not np.isfinite(values).all() or (values < 0).any():
-        raise ValueError("weights must be finite and 0 or more, however: some are not")
+        raise ValueError("weights must be finite and 0 or more, but some are not")
     total = values.sum(axis=-1, keepdims=True)
     if (total == 0).any():
-        raise ValueError("weights must have a positive sum in every row, however: a sum is 0")
+        raise ValueError("weights must have a positive sum in every row, but a sum is 0")
     return np.broadcast_to(values / total, (n, m)).copy()
 
 

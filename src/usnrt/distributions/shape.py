@@ -75,13 +75,13 @@ class Shape:
         x, d = np.asarray(self.knots, float), np.asarray(self.density, float)
         mass, index = np.asarray(self.tail_mass, float), np.asarray(self.tail_index, float)
         if x.ndim != 1 or x.size < 2 or x.shape != d.shape:
-            raise ValueError(f"knots and density must have one shape (K,), however: {x.shape} and {d.shape}")
+            raise ValueError(f"knots and density must have one shape (K,), got {x.shape} and {d.shape}")
         if not (np.isfinite(x).all() and (np.diff(x) > 0).all()):
-            raise ValueError("knots must be finite and increasing, however: they are not")
+            raise ValueError("knots must be finite and increasing, but they are not")
         if not (np.isfinite(d).all() and (d > 0).all()):
-            raise ValueError("density must be finite and positive, however: it is not")
+            raise ValueError("density must be finite and positive, but it is not")
         if mass.shape != (2,) or not (mass > 0).all() or index.shape != (2,):
-            raise ValueError(f"tail_mass must be two positive numbers, however: {self.tail_mass}")
+            raise ValueError(f"tail_mass must be two positive numbers, got {self.tail_mass}")
         cells = np.diff(x) * 0.5 * (d[1:] + d[:-1])
         total = mass.sum() + cells.sum()
         self.knots, self.density, self.tail_mass = x, d / total, mass / total

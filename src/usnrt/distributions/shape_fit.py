@@ -69,14 +69,14 @@ def _check(residuals: ArrayLike, weights: ArrayLike | None) -> tuple[Floats, Flo
     """Residuals in increasing order with weights that sum to 1."""
     values = np.asarray(residuals, dtype=np.float64)
     if values.ndim != 1 or values.size == 0:
-        raise ValueError(f"residuals must have shape (n,) with n >= 1, however: residuals.shape={values.shape}")
+        raise ValueError(f"residuals must have shape (n,) with n >= 1, got {values.shape}")
     if not np.isfinite(values).all():
-        raise ValueError("residuals must be finite, however: they contain NaN or infinity")
+        raise ValueError("residuals must be finite, but they contain NaN or infinity")
     mass = np.ones(values.size) if weights is None else np.asarray(weights, dtype=np.float64)
     if mass.shape != values.shape:
-        raise ValueError(f"weights must have shape {values.shape}, however: weights.shape={mass.shape}")
+        raise ValueError(f"weights must have shape {values.shape}, got {mass.shape}")
     if not (np.isfinite(mass).all() and (mass > 0).all()):
-        raise ValueError("weights must be finite and positive, however: some are not")
+        raise ValueError("weights must be finite and positive, but some are not")
     values = np.where(np.abs(values) < 1e-100, 0.0, values)  # their squares would vanish
     order = np.argsort(values, kind="stable")
     return values[order], mass[order] / mass.sum()

@@ -119,7 +119,7 @@ class TableEncoder:
             return FeatureColumn("empty", np.full(len(column.values), np.nan))
         if column.type not in (expected, "empty"):
             raise ValueError(
-                f"column {name!r} must hold {_WORDS[expected]} as in fit, however: it holds {_WORDS[column.type]}"
+                f"column {name!r} must hold {_WORDS[expected]} as in fit, but it holds {_WORDS[column.type]}"
             )
         return column
 
@@ -133,23 +133,18 @@ def _resolve_categorical(spec: Any, table: FeatureTable) -> set[int]:
     if spec is None or (isinstance(spec, str) and spec == "from_dtype"):
         return set()
     if isinstance(spec, str) or not isinstance(spec, Iterable):
-        raise ValueError(
-            "categorical_features must be None, 'from_dtype', names, positions or a mask, "
-            f"however: categorical_features={spec!r}"
-        )
+        raise ValueError(f"categorical_features must be None, 'from_dtype', names, positions or a mask, got {spec!r}")
     entries = np.asarray(list(spec), dtype=object).ravel()
     if entries.size and all(isinstance(entry, bool | np.bool_) for entry in entries):
         if len(entries) != table.n_columns:
-            raise ValueError(
-                f"categorical_features as a mask must have {table.n_columns} entries, however: {len(entries)}"
-            )
+            raise ValueError(f"categorical_features as a mask must have {table.n_columns} entries, got {len(entries)}")
         positions = set(np.flatnonzero(entries.astype(bool)).tolist())
     else:
         positions = {_position(entry, table) for entry in entries}
     for position in sorted(positions):
         if table.column(position).type == "date":
             raise ValueError(
-                f"categorical_features must name numbers or text, however: {table.names[position]!r} holds dates"
+                f"categorical_features must name numbers or text, but {table.names[position]!r} holds dates"
             )
     return positions
 
@@ -157,13 +152,13 @@ def _resolve_categorical(spec: Any, table: FeatureTable) -> set[int]:
 def _position(entry: Any, table: FeatureTable) -> int:
     if isinstance(entry, str):
         if entry not in table.names:
-            raise ValueError(f"categorical_features must name columns of X, however: {entry!r} is not one")
+            raise ValueError(f"categorical_features must name columns of X, but {entry!r} is not one")
         return table.names.index(entry)
     if isinstance(entry, int | np.integer) and not isinstance(entry, bool):
         if not -table.n_columns <= entry < table.n_columns:
-            raise ValueError(f"categorical_features must be positions below {table.n_columns}, however: {int(entry)}")
+            raise ValueError(f"categorical_features must be positions below {table.n_columns}, got {int(entry)}")
         return int(entry) % table.n_columns
-    raise ValueError(f"categorical_features must hold names or positions, however: {entry!r}")
+    raise ValueError(f"categorical_features must hold names or positions, got {entry!r}")
 
 
 def _describe(column: FeatureColumn, name: str, index: int, named: bool) -> list[Column]:

@@ -111,9 +111,9 @@ def _as_frame(X: Any) -> Any:
     except nw.exceptions.DuplicateError:
         names = list(X.column_names if hasattr(X, "column_names") else X.columns)  # pyarrow, pandas
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"X must have column names that differ, however: {twice!r} is there twice") from None
+        raise ValueError(f"X must have column names that differ, but {twice!r} is there twice") from None
     if isinstance(frame, nw.LazyFrame):
-        raise TypeError(f"X must be a table in memory (collect it first), however: type={type(X).__name__}")
+        raise TypeError(f"X must be a table in memory (collect it first), got {type(X).__name__}")
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
@@ -135,7 +135,7 @@ def _read_array(X: Any, estimator: Any) -> tuple[FeatureTable, NDArray[Any]]:
     elif array.dtype.kind in "OUST":
         columns = [_from_objects(array[:, j].astype(object), name) for j, name in enumerate(names)]
     else:
-        raise TypeError(f"X must hold numbers, text, booleans or dates, however: dtype={array.dtype}")
+        raise TypeError(f"X must hold numbers, text, booleans or dates, got {array.dtype}")
     return FeatureTable(names, n_rows, columns), array
 
 
@@ -147,7 +147,7 @@ def _refuse_infinity(values: NDArray[Any], names: Sequence[str]) -> None:
     bad = np.isinf(values)
     if bad.any():
         name = names[int(np.flatnonzero(bad.any(axis=0))[0])] if values.ndim == 2 else names[0]
-        raise ValueError(f"X must be finite, however: column {name!r} holds infinity")
+        raise ValueError(f"X must be finite, but column {name!r} holds infinity")
 
 
 def _from_objects(values: NDArray[Any], name: str) -> FeatureColumn:
@@ -166,7 +166,7 @@ def _from_objects(values: NDArray[Any], name: str) -> FeatureColumn:
         dates[~missing] = [_as_datetime64(v) for v in values[~missing]]
         return _date_column(dates)
     if "date" in present:
-        raise TypeError(f"a column must hold one type of value, however: {name!r} mixes dates with others")
+        raise TypeError(f"a column must hold one type of value, but {name!r} mixes dates with others")
     text = np.full(len(values), None, dtype=object)
     text[~missing] = [_as_label(v) for v in values[~missing]]
     return _text_column(text)
@@ -184,8 +184,8 @@ def _kind_of(kind: type, name: str) -> str:
     if issubclass(kind, datetime.date | np.datetime64):
         return "date"
     if issubclass(kind, numbers.Complex):
-        raise ValueError(f"Complex data not supported, however: column {name!r} holds {kind.__name__}")
-    raise TypeError(f"argument must be a string or a number, however: column {name!r} holds a {kind.__name__}")
+        raise ValueError(f"Complex data not supported, but column {name!r} holds {kind.__name__}")
+    raise TypeError(f"argument must be a string or a number, but column {name!r} holds a {kind.__name__}")
 
 
 def _as_number(value: Any) -> float:
@@ -263,7 +263,7 @@ def _from_series(series: nw.Series[Any], name: str) -> FeatureColumn:
         labels = tuple(str(label) for label in dtype.categories) if isinstance(dtype, nw.Enum) else None
         return _text_column(text, labels)
     if dtype in (nw.List, nw.Array, nw.Struct, nw.Binary):
-        raise TypeError(f"X must hold numbers, text, booleans or dates, however: column {name!r} is {dtype}")
+        raise TypeError(f"X must hold numbers, text, booleans or dates, but column {name!r} is {dtype}")
     if isinstance(dtype, nw.Datetime) and dtype.time_zone is not None:
         series = series.dt.replace_time_zone(None)  # wall time: what its calendar shows
     values = series.to_numpy()
@@ -272,5 +272,5 @@ def _from_series(series: nw.Series[Any], name: str) -> FeatureColumn:
     if values.dtype.kind == "m":
         return _number_column(_seconds(values))
     if values.dtype.kind == "c":
-        raise ValueError(f"Complex data not supported, however: column {name!r} holds complex numbers")
+        raise ValueError(f"Complex data not supported, but column {name!r} holds complex numbers")
     return _from_objects(values.astype(object), name)

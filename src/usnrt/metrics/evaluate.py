@@ -103,11 +103,11 @@ def evaluate(
     11  interval_score       4.118
     """
     if not isinstance(bootstrap, int | np.integer) or bootstrap < 0 or bootstrap == 1:
-        raise ValueError(f"bootstrap must be 0 or an integer of 2 or more, however: bootstrap={bootstrap!r}")
+        raise ValueError(f"bootstrap must be 0 or an integer of 2 or more, got {bootstrap!r}")
     if not 0 < confidence < 1:
-        raise ValueError(f"confidence must be in (0, 1), however: confidence={confidence}")
+        raise ValueError(f"confidence must be in (0, 1), got {confidence}")
     if not 0 < coverage < 1:
-        raise ValueError(f"coverage must be in (0, 1), however: coverage={coverage}")
+        raise ValueError(f"coverage must be in (0, 1), got {coverage}")
     forecast, truth, ends = _judged(model_or_dist, X, y, coverage, interval)
     group_names, group = (None, None) if groups is None else check_groups(groups, truth.size)
     metrics = dict(_metrics(truth, forecast, coverage, ends))

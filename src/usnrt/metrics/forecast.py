@@ -42,7 +42,7 @@ class Forecast:
         raise NotImplementedError
 
     def _lacks(self, what: str) -> NoReturn:
-        raise ValueError(f"this metric needs {what}, however: the forecast is given by {self.kind}")
+        raise ValueError(f"this metric needs {what}, but the forecast is given by {self.kind}")
 
     def mean(self) -> Floats:
         """Point forecast, shape ``(n,)``."""
@@ -146,16 +146,14 @@ class QuantileForecast(Forecast):
         at = np.atleast_1d(check_levels(levels, "levels"))
         values = _finite(quantiles, "quantiles", 2)
         if values.shape[1] != at.size:
-            raise ValueError(
-                f"quantiles must have one column a level ({at.size}), however: quantiles.shape={values.shape}"
-            )
+            raise ValueError(f"quantiles must have one column a level ({at.size}), got {values.shape}")
         order = np.argsort(at)
         self.levels = self.own_levels = at[order]
         self.values = values[:, order]
         if (np.diff(self.levels) == 0).any():
-            raise ValueError("levels must differ from each other, however: one is given twice")
+            raise ValueError("levels must differ from each other, but one is given twice")
         if (np.diff(self.values, axis=1) < 0).any():
-            raise ValueError("quantiles must not decrease with their level, however: some cross")
+            raise ValueError("quantiles must not decrease with their level, but some cross")
 
     def __len__(self) -> int:
         return len(self.values)
@@ -166,8 +164,7 @@ class QuantileForecast(Forecast):
         outside = (levels < low - 1e-12) | (levels > high + 1e-12)
         if outside.any():
             raise ValueError(
-                f"quantiles are known for levels in [{low:g}, {high:g}], however: "
-                f"level {levels[outside][0]:g} is needed"
+                f"quantiles are known for levels in [{low:g}, {high:g}], but level {levels[outside][0]:g} is needed"
             )
         right = np.clip(np.searchsorted(self.levels, levels - 1e-12), 1, max(self.levels.size - 1, 1))
         if self.levels.size == 1:
@@ -278,12 +275,10 @@ def as_forecast(forecast: Distribution | Forecast | ArrayLike | None = None, **g
     named = {name for name, value in given.items() if value is not None}
     unknown = sorted(set(given) - set(Given.__annotations__))
     if unknown:
-        raise TypeError(f"a forecast is given by {sorted(Given.__annotations__)}, however: {unknown[0]}= was passed")
+        raise TypeError(f"a forecast is given by {sorted(Given.__annotations__)}, but {unknown[0]}= was passed")
     if (forecast is not None) == bool(named):
         what = "both" if named else "nothing"
-        raise ValueError(
-            f"give one forecast: a distribution or keywords such as mean=, std=, however: {what} was given"
-        )
+        raise ValueError(f"give one forecast: a distribution or keywords such as mean=, std=, but {what} was given")
     if forecast is not None:
         if isinstance(forecast, Forecast):
             return forecast
@@ -298,7 +293,7 @@ def as_forecast(forecast: Distribution | Forecast | ArrayLike | None = None, **g
         return SampleForecast(given["samples"])
     raise ValueError(
         "a forecast is given by mean=, by mean= and std=, by quantiles= and levels=, or by samples=, "
-        f"however: {', '.join(sorted(named))} was given"
+        f"but {', '.join(sorted(named))} was given"
     )
 
 
@@ -306,9 +301,7 @@ def check_truth(y_true: ArrayLike, forecast: Forecast) -> Floats:
     """What happened, as finite numbers, one a row of the forecast."""
     y = _finite(y_true, "y_true", 1)
     if y.size != len(forecast):
-        raise ValueError(
-            f"y_true must have one value a row of the forecast ({len(forecast)}), however: {y.size} values"
-        )
+        raise ValueError(f"y_true must have one value a row of the forecast ({len(forecast)}), got {y.size} values")
     return y
 
 
@@ -327,9 +320,9 @@ def _finite(values: ArrayLike, name: str, ndim: int) -> Floats:
     array = np.asarray(values, dtype=np.float64)
     shape = "(n,)" if ndim == 1 else "(n, k)"
     if array.ndim != ndim:
-        raise ValueError(f"{name} must have shape {shape}, however: {name}.shape={array.shape}")
+        raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
     if array.size == 0:
-        raise ValueError(f"{name} must have at least one row, however: {name}.shape={array.shape}")
+        raise ValueError(f"{name} must have at least one row, got {array.shape}")
     if not np.isfinite(array).all():
-        raise ValueError(f"{name} must be finite, however: it contains NaN or infinity")
+        raise ValueError(f"{name} must be finite, but it contains NaN or infinity")
     return array

@@ -122,11 +122,11 @@ def quantile_bins(x: ArrayLike, n: int = 10) -> NDArray[np.intp]:
     """
     values = np.asarray(x, dtype=np.float64)
     if values.ndim != 1 or values.size == 0:
-        raise ValueError(f"x must have shape (n_rows,) with at least one row, however: x.shape={values.shape}")
+        raise ValueError(f"x must have shape (n_rows,) with at least one row, got {values.shape}")
     if np.isnan(values).any():
-        raise ValueError("x must not contain NaN, however: it does")
+        raise ValueError("x must not contain NaN, but it does")
     if not isinstance(n, int | np.integer) or n < 1:
-        raise ValueError(f"n must be a positive integer, however: n={n!r}")
+        raise ValueError(f"n must be a positive integer, got {n!r}")
     edges = np.unique(np.quantile(values, np.arange(1, n) / n, method="inverted_cdf"))
     return np.unique(np.searchsorted(edges, values, side="left"), return_inverse=True)[1]
 
@@ -135,8 +135,8 @@ def check_groups(groups: ArrayLike, n: int) -> tuple[NDArray, NDArray[np.intp]]:
     """The distinct labels and each row's number among them."""
     labels = np.asarray(groups)
     if labels.ndim != 1 or labels.size != n:
-        raise ValueError(f"groups must have one label a row ({n}), however: groups.shape={labels.shape}")
+        raise ValueError(f"groups must have one label a row ({n}), got {labels.shape}")
     if labels.dtype.kind == "f" and np.isnan(labels).any():
-        raise ValueError("groups must not contain NaN, however: they do")
+        raise ValueError("groups must not contain NaN, but they do")
     names, group = np.unique(labels, return_inverse=True)
     return names, group

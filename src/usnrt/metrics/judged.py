@@ -41,7 +41,7 @@ def resolve(model: Any, X: Any) -> tuple[Any, Any]:
     if steps and hasattr(steps[-1][1], "predict_dist"):
         return steps[-1][1], model[:-1].transform(X) if len(steps) > 1 else X
     raise TypeError(
-        f"model must be a Distribution or an estimator with predict_dist, however: it is a {type(model).__name__}"
+        f"model must be a Distribution or an estimator with predict_dist, but it is a {type(model).__name__}"
     )
 
 

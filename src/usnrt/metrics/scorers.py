@@ -53,7 +53,7 @@ def get_scorer(name: str) -> DistributionScorer:
     DistributionScorer(name='neg_crps')
     """
     if name not in _LOSSES:
-        raise ValueError(f"name must be one of {get_scorer_names()}, however: name={name!r}")
+        raise ValueError(f"name must be one of {get_scorer_names()}, got {name!r}")
     return DistributionScorer(name)
 
 

@@ -196,12 +196,12 @@ def truth_and_interval(
     """Outcomes and the intervals to compare them with, given as such or taken from a forecast."""
     level = check_levels(coverage, "coverage")
     if level.ndim:
-        raise ValueError(f"coverage must be one number, however: coverage={coverage}")
+        raise ValueError(f"coverage must be one number, got {coverage}")
     if interval is None:
         f = as_forecast(forecast, **given)
         return check_truth(y_true, f), central_interval(f, float(level))
     if forecast is not None or given:
-        raise ValueError("give a forecast or interval=, however: both were given")
+        raise ValueError("give a forecast or interval=, but both were given")
     y = np.asarray(y_true, dtype=np.float64)
     return y, check_interval(interval, y)
 
@@ -210,11 +210,9 @@ def check_interval(interval: ArrayLike, y: Floats) -> Floats:
     """Intervals for outcomes of shape (n,), as an array of shape (n, 2); ends may be infinite."""
     ends = np.asarray(interval, dtype=np.float64)
     if y.ndim != 1 or ends.shape != (y.size, 2):
-        raise ValueError(
-            f"interval must have shape (n, 2) for y_true of shape (n,), however: {ends.shape} and {y.shape}"
-        )
+        raise ValueError(f"interval must have shape (n, 2) for y_true of shape (n,), got {ends.shape} and {y.shape}")
     if np.isnan(ends).any() or (ends[:, 0] > ends[:, 1]).any():
-        raise ValueError("interval must have lower ends below upper ends, however: some are not, or NaN")
+        raise ValueError("interval must have lower ends below upper ends, but some are not, or NaN")
     return ends
 
 

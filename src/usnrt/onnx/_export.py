@@ -67,7 +67,7 @@ def to_onnx(model: Any, path: Any = None, *, levels: Sequence[float] = (0.05, 0.
     check_is_fitted(model)
     asked = np.atleast_1d(check_levels(levels, "levels"))
     if asked.size == 0:
-        raise ValueError(f"levels must hold at least one level, however: levels={levels!r}")
+        raise ValueError(f"levels must hold at least one level, got {levels!r}")
     members: list[TreeModel] = model.members_ if hasattr(model, "members_") else [model.model_]
     _check_size(members)
     if model.calibration_ is not None and model.calibration_.has_familiar:
@@ -156,7 +156,7 @@ def _check_size(members: list[TreeModel]) -> None:
     networks = [m.mean_params for m in members] + [params for m in members for params in m.variance_params]
     size = sum(np.asarray(array).nbytes for leaves in networks for net in leaves for layer in net for array in layer)
     if size > MAX_WEIGHTS:
-        raise ValueError(f"an ONNX file must be smaller than 2 GB, however: the networks have {size / 1e9:.1f} GB")
+        raise ValueError(f"an ONNX file must be smaller than 2 GB, but the networks have {size / 1e9:.1f} GB")
 
 
 def _describe(made: Any, model: Any, levels: NDArray[np.float64]) -> None:

@@ -54,7 +54,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
     name = name_of(type(model))
     if name is None:
-        raise TypeError(f"model must be a model of usnrt, however: it is of type {type(model).__name__}")
+        raise TypeError(f"model must be a model of usnrt, but it is of type {type(model).__name__}")
     if hasattr(model, "get_params"):
         from sklearn.utils.validation import check_is_fitted
 

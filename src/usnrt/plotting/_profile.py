@@ -19,17 +19,17 @@ def profile_rows(X: Any, feature: int | str, n_points: int) -> tuple[str, Floats
         names = frame.columns
         position = _position(feature, names, len(names))
         if not frame.schema[names[position]].is_numeric():
-            raise ValueError(f"feature must be numeric, however: {names[position]} is {frame.schema[names[position]]}")
+            raise ValueError(f"feature must be numeric, but {names[position]} is {frame.schema[names[position]]}")
         seen = frame[names[position]].to_numpy().astype(np.float64)
         return names[position], seen, _grid(seen, n_points), lambda values: _frame_rows(frame, names[position], values)
     table = np.asarray(X)
     if table.ndim != 2:
-        raise ValueError(f"X must have shape (n, d), however: X.shape={table.shape}")
+        raise ValueError(f"X must have shape (n, d), got {table.shape}")
     position = _position(feature, [], table.shape[1])
     try:
         numbers = table.astype(np.float64)
     except ValueError as error:
-        raise ValueError("X must be numeric or a data frame, however: it is an array with text") from error
+        raise ValueError("X must be numeric or a data frame, but it is an array with text") from error
     center = np.nanmean(numbers, axis=0)
 
     def build(values: Floats) -> Floats:
@@ -44,17 +44,17 @@ def profile_rows(X: Any, feature: int | str, n_points: int) -> tuple[str, Floats
 def _position(feature: int | str, names: list[str], d: int) -> int:
     if isinstance(feature, str):
         if feature not in names:
-            raise ValueError(f"feature must be one of {names or 'the positions'}, however: feature={feature!r}")
+            raise ValueError(f"feature must be one of {names or 'the positions'}, got {feature!r}")
         return names.index(feature)
     if not 0 <= feature < d:
-        raise ValueError(f"feature must be in [0, {d}), however: feature={feature}")
+        raise ValueError(f"feature must be in [0, {d}), got {feature}")
     return int(feature)
 
 
 def _grid(seen: Floats, n_points: int) -> Floats:
     finite = seen[np.isfinite(seen)]
     if finite.size == 0:
-        raise ValueError("feature must have a finite value, however: it has none")
+        raise ValueError("feature must have a finite value, but it has none")
     return np.linspace(finite.min(), finite.max(), n_points)
 
 

@@ -113,7 +113,7 @@ class IntervalDisplay(Display):
         target = options.pop("target_name", None)
         name = options.pop("name", type(estimator).__name__)
         if options:
-            raise TypeError(f"options must be those of from_predictions, however: {sorted(options)[0]}= was passed")
+            raise TypeError(f"options must be those of from_predictions, but {sorted(options)[0]}= was passed")
         check_levels(coverage, "coverage")
         dist = distribution_of(estimator, X)
         f = as_forecast(dist)
@@ -134,9 +134,9 @@ class IntervalDisplay(Display):
             Of more rows evenly many are shown; the title counts them all.
         """
         if sort_by not in _SORTS:
-            raise ValueError(f"sort_by must be one of {list(_SORTS)}, however: sort_by={sort_by!r}")
+            raise ValueError(f"sort_by must be one of {list(_SORTS)}, got {sort_by!r}")
         if max_rows < 1:
-            raise ValueError(f"max_rows must be positive, however: max_rows={max_rows}")
+            raise ValueError(f"max_rows must be positive, got {max_rows}")
         ax = self._start(ax, (6.4, 3.6))
         low, high = self.interval[:, 0], self.interval[:, 1]
         key = {"median": self.median, "width": high - low, "outcome": self.y_true}[sort_by]

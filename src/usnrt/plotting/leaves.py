@@ -87,10 +87,10 @@ class LeafStdDisplay(Display):
     def plot(self, ax: "Axes | None" = None) -> Self:
         """Draw on ``ax``, by default on a new figure."""
         if not self.stds:
-            raise ValueError("stds must name at least one data set, however: it is empty")
+            raise ValueError("stds must name at least one data set, but it is empty")
         for name, values in self.stds.items():
             if values.ndim != 1 or values.size == 0 or not (np.isfinite(values) & (values > 0)).all():
-                raise ValueError(f"stds must be positive, at least one a data set, however: {name} has {values}")
+                raise ValueError(f"stds must be positive, at least one a data set, but {name} has {values}")
         ax = self._start(ax, (max(4.6, 0.62 * len(self.stds) + 1.6), 3.6))
         self.points_ = []
         for k, (name, values) in enumerate(self.stds.items()):

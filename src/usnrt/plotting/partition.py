@@ -106,12 +106,12 @@ class RootPartitionDisplay(Display):
         columns = [np.asarray(values, dtype=np.float64) for values in (x, other, residuals)]
         if columns[0].ndim != 1 or len({values.shape for values in columns}) > 1 or columns[0].size == 0:
             shapes = ", ".join(str(values.shape) for values in columns)
-            raise ValueError(f"x, other and residuals must have one shape (n,), however: {shapes}")
+            raise ValueError(f"x, other and residuals must have one shape (n,), got {shapes}")
         if not all(np.isfinite(values).all() for values in columns):
-            raise ValueError("x, other and residuals must be finite, however: they contain NaN or infinity")
+            raise ValueError("x, other and residuals must be finite, but they contain NaN or infinity")
         left = columns[0] <= threshold
         if left.all() or not left.any():
-            raise ValueError(f"threshold must have rows on both sides, however: threshold={threshold}")
+            raise ValueError(f"threshold must have rows on both sides, got {threshold}")
         at, over, errors = columns
         made = cls(at, over, errors, left, float(threshold), feature_name=feature_name, other_name=other_name)
         return made.plot(ax, max_rows=max_rows)
@@ -222,11 +222,11 @@ def _spread_out(values: Floats, rng: np.random.Generator, most: int) -> Floats:
 def _other_column(other: int | str | None, first: int, splits: NDArray[np.int64], names: list[str]) -> int:
     if isinstance(other, str):
         if other not in names:
-            raise ValueError(f"other must be one of {names}, however: other={other!r}")
+            raise ValueError(f"other must be one of {names}, got {other!r}")
         return names.index(other)
     if other is not None:
         if not 0 <= other < len(names):
-            raise ValueError(f"other must be in [0, {len(names)}), however: other={other}")
+            raise ValueError(f"other must be in [0, {len(names)}), got {other}")
         return int(other)
     candidates = [int(f) for f in splits if f >= 0 and f != first] + [k for k in range(len(names)) if k != first]
     return candidates[0] if candidates else first

@@ -94,7 +94,7 @@ class PITDisplay(Display):
             Probability with which each bar of a calibrated forecast ends in the grey band; None for no band.
         """
         if not isinstance(bins, int | np.integer) or bins < 1:
-            raise ValueError(f"bins must be a positive integer, however: bins={bins!r}")
+            raise ValueError(f"bins must be a positive integer, got {bins!r}")
         ax = self._start(ax, (5.0, 3.4))
         counts, edges = np.histogram(self.pit, bins=bins, range=(0.0, 1.0))
         height = counts * bins / self.pit.size

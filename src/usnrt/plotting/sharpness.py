@@ -93,7 +93,7 @@ class SharpnessCalibrationDisplay(Display):
         ax : matplotlib.axes.Axes, default=None
         """
         if not forecasts:
-            raise ValueError("forecasts must name at least one forecast, however: it is empty")
+            raise ValueError("forecasts must name at least one forecast, but it is empty")
         tables = [
             evaluate(dist, None, y_true, bootstrap=bootstrap, random_state=random_state) for dist in forecasts.values()
         ]

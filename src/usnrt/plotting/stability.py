@@ -63,11 +63,11 @@ class StabilityDisplay(Display):
     def plot(self, ax: "Axes | None" = None) -> Self:
         """Draw on ``ax``, by default on a new figure."""
         if not self.results:
-            raise ValueError("results must name at least one data set, however: it is empty")
+            raise ValueError("results must name at least one data set, but it is empty")
         for name, result in self.results.items():
             if result.ndim not in (1, 2) or len(result) != len(self.values):
                 count = len(self.values)
-                raise ValueError(f"results must have one entry a value ({count}), however: {name} has {result.shape}")
+                raise ValueError(f"results must have one entry a value ({count}), but {name} has {result.shape}")
         ax = self._start(ax, (6.0, 3.8))
         place = self._scale(ax)
         self.lines_ = []

@@ -87,9 +87,9 @@ class VarianceFunctionDisplay(Display):
             or (labels is not None and labels.shape != at.shape)
         ):
             shapes = f"{at.shape}, {spread.shape}" + ("" if labels is None else f", {labels.shape}")
-            raise ValueError(f"x, std and region must have one shape (k,), however: {shapes}")
+            raise ValueError(f"x, std and region must have one shape (k,), got {shapes}")
         if not (np.isfinite(at).all() and np.isfinite(spread).all()):
-            raise ValueError("x and std must be finite, however: they contain NaN or infinity")
+            raise ValueError("x and std must be finite, but they contain NaN or infinity")
         order = np.argsort(at, kind="stable")
         seen = None if data is None else np.asarray(data, dtype=np.float64)
         made = cls(
@@ -126,7 +126,7 @@ class VarianceFunctionDisplay(Display):
         ax : matplotlib.axes.Axes, default=None
         """
         if n_points < 2:
-            raise ValueError(f"n_points must be 2 or more, however: n_points={n_points}")
+            raise ValueError(f"n_points must be 2 or more, got {n_points}")
         name, seen, grid, build = profile_rows(X, feature, n_points)
         has_regions = hasattr(estimator, "apply")
         if has_regions:

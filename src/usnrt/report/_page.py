@@ -64,10 +64,10 @@ def write_report(
     from usnrt.whole_file import whole_file
 
     if np.ndim(coverage) or not 0 < coverage < 1:
-        raise ValueError(f"coverage must be in (0, 1), however: coverage={coverage!r}")
+        raise ValueError(f"coverage must be in (0, 1), got {coverage!r}")
     truth = read_target(y)
     if len(truth) != np.shape(X)[0]:
-        raise ValueError(f"y must have a value for each row of X, however: {len(truth)} for {np.shape(X)[0]} rows")
+        raise ValueError(f"y must have a value for each row of X, got {len(truth)} for {np.shape(X)[0]} rows")
     facts = gather(model, X, truth, coverage)
     if facts.training:
         warnings.warn(training_sentence(facts.training), TrainingRowsWarning, stacklevel=2)

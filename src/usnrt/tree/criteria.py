@@ -216,7 +216,7 @@ class Cart(SearchCriterion):
 
     def prepare(self, residuals: FloatArray, target: FloatArray | None, weight: FloatArray) -> NodeValues:
         if target is None:
-            raise ValueError("target must be given for the criterion 'cart', however: target=None")
+            raise ValueError("target must be given for the criterion 'cart', got None")
         return NodeValues.of(target, weight)
 
     def _score(self, node: NodeValues) -> FloatArray:
@@ -308,7 +308,7 @@ def get_criterion(criterion: str | Criterion) -> Criterion:
         return criterion
     if criterion not in CRITERIA:
         names = ", ".join(repr(name) for name in CRITERIA)
-        raise ValueError(f"criterion must be one of {names}, however: criterion={criterion!r}")
+        raise ValueError(f"criterion must be one of {names}, got {criterion!r}")
     return CRITERIA[criterion]()
 
 

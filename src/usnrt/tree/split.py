@@ -177,7 +177,7 @@ def best_split(
     weight = np.ones(len(rows)) if sample_weight is None else _aligned("sample_weight", sample_weight, len(rows))
     kinds = np.zeros(X.shape[1], np.int64) if n_categories is None else np.asarray(n_categories, np.int64)
     if kinds.shape != (X.shape[1],):
-        raise ValueError(f"n_categories must have one entry a column, however: {len(kinds)} for {X.shape[1]} columns")
+        raise ValueError(f"n_categories must have one entry a column, got {len(kinds)} for {X.shape[1]} columns")
     judge = get_criterion(criterion)
     if (counted := weight > 0).sum() < len(rows):
         rows, values, weight = rows[counted], values[counted], weight[counted]
@@ -335,7 +335,7 @@ def _each(search: Callable[[int], Found | None], n_features: int, n_jobs: int | 
 def _aligned(name: str, values: ArrayLike, n: int) -> NDArray[np.float64]:
     array = np.array(values, dtype=np.float64)  # a copy: read-only arrays would need kernels of their own
     if array.shape != (n,):
-        raise ValueError(f"{name} must have shape ({n},), one entry a row of the node, however: {array.shape}")
+        raise ValueError(f"{name} must have shape ({n},), one entry a row of the node, got {array.shape}")
     if not np.isfinite(array).all():
-        raise ValueError(f"{name} must be finite, however: {(~np.isfinite(array)).sum()} of {n} entries are not")
+        raise ValueError(f"{name} must be finite, but {(~np.isfinite(array)).sum()} of {n} entries are not")
     return array

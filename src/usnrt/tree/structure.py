@@ -78,7 +78,7 @@ class Tree:
     def __init__(self, *, n_features: int, **arrays: NDArray[Any]) -> None:
         expected = set(Tree.__annotations__) - {"n_features"}
         if set(arrays) != expected:
-            raise TypeError(f"Tree needs exactly the arrays {sorted(expected)}, however: {sorted(arrays)}")
+            raise TypeError(f"Tree needs exactly the arrays {sorted(expected)}, got {sorted(arrays)}")
         self.n_features = n_features
         for name, array in arrays.items():
             setattr(self, name, np.ascontiguousarray(array))
@@ -127,7 +127,7 @@ class Tree:
 
         table = np.asarray(X, dtype=np.float64)
         if table.ndim != 2 or table.shape[1] != self.n_features:
-            raise ValueError(f"X must have shape (n, {self.n_features}), however: {table.shape}")
+            raise ValueError(f"X must have shape (n, {self.n_features}), got {table.shape}")
         n, d = table.shape
         if not (table.flags.c_contiguous or table.flags.f_contiguous):
             table = np.ascontiguousarray(table)

@@ -212,7 +212,7 @@ class LightGBMQuantileRegressor(BoostingPeer):
         check_whole("num_leaves", self.num_leaves, 2)
         levels = np.asarray(self.levels, dtype=np.float64)
         if levels.ndim != 1 or levels.size < 2 or not (np.diff(np.concatenate([[0.0], levels, [1.0]])) > 0).all():
-            raise ValueError(f"levels must be at least 2, increasing, in (0, 1), however: levels={self.levels!r}")
+            raise ValueError(f"levels must be at least 2, increasing, in (0, 1), got {self.levels!r}")
 
     def _boost(self, table: TrainingTable, train: NDArray[np.intp], valid: NDArray[np.intp], seed: int) -> None:
         lightgbm = needed("lightgbm", "lightgbm", self)

@@ -37,13 +37,11 @@ class QuantileDistribution(Distribution):
         self.values = np.asarray(values, dtype=np.float64)
         steps = np.diff(np.concatenate([[0.0], self.levels, [1.0]]))
         if self.levels.ndim != 1 or self.levels.size < 2 or not (steps > 0).all():
-            raise ValueError(f"levels must be at least 2, increasing, in (0, 1), however: levels={levels!r}")
+            raise ValueError(f"levels must be at least 2, increasing, in (0, 1), got {levels!r}")
         if self.values.ndim != 2 or self.values.shape[1] != self.levels.size:
-            raise ValueError(
-                f"values must have shape (n, {self.levels.size}), however: values.shape={self.values.shape}"
-            )
+            raise ValueError(f"values must have shape (n, {self.levels.size}), got {self.values.shape}")
         if not np.isfinite(self.values).all() or not (np.diff(self.values, axis=1) > 0).all():
-            raise ValueError("values must be finite and increase along each row, however: they do not")
+            raise ValueError("values must be finite and increase along each row, but they do not")
         width = np.diff(self.values, axis=1)
         self._low = self.levels[0] * width[:, 0] / steps[1]
         self._high = (1.0 - self.levels[-1]) * width[:, -1] / steps[-2]
