@@ -19,6 +19,8 @@ from usnrt.report import write_report
 from usnrt.table import Table
 
 N_TRAIN, N_TEST = 10_000, 20_000
+# A typical draw: of the seeds 0 to 5 it has the median CRPS (4 % above that of the truth itself).
+SEED = 1
 COVERAGES = (0.5, 0.8, 0.9, 0.95)
 COLOURS = ("#1b6ca8", "#e08e1b", "#b3322f")  # one a region, told apart by colour-blind readers too
 
@@ -61,10 +63,9 @@ def find(n_train: int = N_TRAIN, n_test: int = N_TEST, verbose: int = 1, **param
     -------
     Findings
     """
-    bunch = make_heteroscedastic("piecewise", n_train, random_state=0)
-    fresh = make_heteroscedastic("piecewise", n_test, random_state=1)
-    # Thousands of thresholds are tried in every node; the correction keeps chance from being taken for a boundary.
-    model = USNRTRegressor(**{"bonferroni": True, "random_state": 0, "verbose": verbose, **params})
+    bunch = make_heteroscedastic("piecewise", n_train, random_state=SEED)
+    fresh = fresh_rows(n_test)
+    model = USNRTRegressor(**{"random_state": SEED, "verbose": verbose, **params})
     model.fit(bunch.data, bunch.target)
     lower, upper = np.moveaxis(model.predict_interval(fresh.data, list(COVERAGES)), 1, 0)
     inside = (lower <= fresh.target[:, None]) & (fresh.target[:, None] <= upper)
@@ -82,6 +83,11 @@ def find(n_train: int = N_TRAIN, n_test: int = N_TEST, verbose: int = 1, **param
         }
     )
     return Findings(model, bunch.truth, compare_cuts(model, bunch.truth), regions, coverage)
+
+
+def fresh_rows(n: int) -> Any:
+    """Rows of the same kind that the model has not seen."""
+    return make_heteroscedastic("piecewise", n, random_state=1000 + SEED)
 
 
 def compare_cuts(model: USNRTRegressor, truth: Truth) -> Table:
@@ -135,12 +141,12 @@ def run(output_dir: str | Path = "demo-output", *, n_train: int = N_TRAIN, n_tes
     found = find(n_train, n_test, **params)
     print("\nBoundaries: where the tree cuts, and where the noise really changes")
     print(found.cuts)
-    print(f"\nNoise: {n_test:,} fresh rows, the stated standard deviation (median) and 90 % intervals")
+    print(f"\nNoise: {n_test:,} fresh rows, the predicted standard deviation (median) and 90 % intervals")
     print(found.regions)
     print()
     path = draw(found, Path(output_dir) / "usnrt-demo.png")
     print(f"wrote {path}")
-    fresh = make_heteroscedastic("piecewise", n_test, random_state=1)
+    fresh = fresh_rows(n_test)
     page = Path(output_dir) / "report.html"
     print(f"wrote {write_report(found.model, fresh.data, fresh.target, page, source='fresh generated data')}")
     return path

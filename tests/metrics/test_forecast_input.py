@@ -123,7 +123,7 @@ def test_sharpness_needs_a_std():
         ((Y, DIST), {"mean": MEAN}, "give one forecast: .*, but both was given"),
         ((Y,), {"std": STD}, "a forecast is given by mean=, .* or by samples=, but std was given"),
         ((Y,), {"quantiles": QUANTILES}, ".* but quantiles was given"),
-        ((Y,), {"mean": MEAN, "samples": QUANTILES}, ".* got mean, samples was given"),
+        ((Y,), {"mean": MEAN, "samples": QUANTILES}, ".* but mean, samples was given"),
         ((Y[:5], DIST), {}, r"y_true must have one value a row of the forecast \(400\), got 5 values"),
         ((Y[:, None], DIST), {}, r"y_true must have shape \(n,\), got \(400, 1\)"),
         (([], DIST), {}, r"y_true must have at least one row, got \(0,\)"),
