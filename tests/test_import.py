@@ -1,8 +1,10 @@
 """``import usnrt`` is light, and the public names are there."""
 
 import pickle
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -43,6 +45,14 @@ def test_a_stored_model_predicts_without_jax(tmp_path):
 def test_public_names_are_there(name):
     assert getattr(usnrt, name) is not None
     assert name in dir(usnrt)
+
+
+def test_names_that_load_when_used_are_those_that_type_checkers_see():
+    assert set(usnrt.__all__) == {"__version__", *usnrt._HOME}
+    source = Path(usnrt.__file__).read_text()
+    typed = source[source.index("if TYPE_CHECKING") : source.index("__version__ =")]
+    for name, home in usnrt._HOME.items():
+        assert re.search(rf"from {re.escape(home)} import .*\b{name}\b", typed), name
 
 
 def test_unknown_names_are_refused():

@@ -1,10 +1,21 @@
-"""Regression on tables that says how sure it is, and where it is unsure.
+"""Regression on tables that tells how sure it is, and where it is unsure.
+
+The method is that of W. Ma, X. Yan and K. Zhang, "Improving Uncertainty Quantification of Variance Networks by
+Tree-Structured Learning"; docs/recipe.md tells where the default recipe differs.
 
 The public names load when first used, so that ``import usnrt`` stays quick.
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # what users' type checkers see
+    from usnrt.ensemble import USNRTEnsemble
+    from usnrt.metrics import evaluate
+    from usnrt.persistence import load
+    from usnrt.plotting import plot_tree
+    from usnrt.regressor import USNRTRegressor
+    from usnrt.tree.rules import export_graphviz, export_text
 
 __version__ = "0.1.0"
 
@@ -19,7 +30,16 @@ _HOME = {
     "evaluate": "usnrt.metrics",
 }
 
-__all__ = ["__version__", *sorted(_HOME)]
+__all__ = [
+    "USNRTEnsemble",
+    "USNRTRegressor",
+    "__version__",
+    "evaluate",
+    "export_graphviz",
+    "export_text",
+    "load",
+    "plot_tree",
+]
 
 
 def __getattr__(name: str) -> Any:
