@@ -1,12 +1,15 @@
 """Tables that repeat themselves: rows that training has seen are recognised and calibrated apart."""
 
 from copy import copy
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from usnrt import USNRTEnsemble, USNRTRegressor, load
+from usnrt.calibration import Calibration
 from usnrt.familiar import Familiar, feature_hashes, find_familiar
+from usnrt.nn.quantiles import POSITIONS
 from usnrt.notices import ResultWarning
 
 TREE = {"mean_hidden": (128, 64), "variance_hidden": (128, 64), "min_samples_leaf": 2000}
@@ -95,12 +98,30 @@ def test_fresh_rows_calibrate_both_kinds(album, model):
     assert np.isfinite(model.predict_interval(X[:10])).all(), "familiar rows have the intervals of their region then"
 
 
+def test_regions_have_familiar_rows_of_their_own_where_they_are_enough(model):
+    rng = np.random.default_rng(0)
+    leaf_index, leaves = np.array([-1, 0, 1]), np.array([1, 2])
+    tree = SimpleNamespace(n_leaves=2, leaves=leaves, leaf_index=leaf_index, path=lambda node: [0, node])
+        n_leaves=2, leaves=np.array([1, 2]), leaf_index=np.array([-1, 0, 1]), path=lambda node: [0, node]
+    )
+    leaf = rng.integers(0, 2, 400)
+    new = Calibration.from_scores(rng.normal(size=400), leaf, np.ones(400), tree)
+    few_in_second = np.repeat([0, 1], [200, 30])
+    both = new.with_familiar(0.1 * rng.normal(size=230), few_in_second, np.ones(230), min_rows=100)
+    np.testing.assert_array_equal(both.group_of_leaf, [0, 1, 2, 1])
+    curve = np.tile(POSITIONS, (4, 1))
+    width = np.ptp(both.interval(curve, np.arange(4), 0.9), axis=1)
+    assert width[2] < 0.2 * width[0]
+    assert width[3] == width[1]
+
+
 def test_weights_change_nothing_for_new_rows():
     """Whole weights look like repetitions, but no new row has the features of a training row."""
     X, y = subjects(500, 0)
     model = USNRTRegressor(random_state=0, **{**TREE, "max_epochs": 5}).fit(X, y, sample_weight=np.full(500, 3))
     assert model.calibration_.has_familiar
-    assert len(model.calibration_.group_of_leaf) == model.n_leaves_ + 1
+    assert len(model.calibration_.group_of_leaf) == 2 * model.n_leaves_
+    assert model.calibration_.n_leaves == model.n_leaves_
     X_new, _ = subjects(200, 1)
     before = model.predict_interval(X_new)
     model.familiar_ = None

@@ -57,7 +57,7 @@ class CalibratedRegressor(SupportedRegressor):
             or len(self.calibration_.group_of_leaf) == self.n_leaves_
         ):
             return predicted
-        return replace(predicted, leaf=np.where(self.familiar_.holds(raw), self.n_leaves_, predicted.leaf))
+        return replace(predicted, leaf=predicted.leaf + self.n_leaves_ * self.familiar_.holds(raw))
 
     def _distribution(self, raw: NDArray[np.float64]) -> Distribution:
         predicted = self._predicted(raw)
@@ -97,7 +97,9 @@ class CalibratedRegressor(SupportedRegressor):
             known[:] = False
         new = ~known
         calibration = Calibration.from_scores(scores[new], leaf[new], rows.weight[new], self.tree_, by)
-        self.calibration_ = calibration.with_familiar(scores[known], rows.weight[known]) if known.any() else calibration
+        self.calibration_ = calibration
+        if known.any():
+            self.calibration_ = calibration.with_familiar(scores[known], leaf[known], rows.weight[known], MIN_REPEATED)
 
     def _calibrate_by_validation(
         self, table: TrainingTable, rows: NDArray[np.intp], scores: NDArray[np.float64], by: str
@@ -107,9 +109,9 @@ class CalibratedRegressor(SupportedRegressor):
         self.calibration_ = Calibration.from_scores(scores, leaf, table.weight[rows], self.tree_, by)
         self.familiar_, repeated = find_familiar(table.raw, table.weight)
         if self.familiar_ is not None:
-            curve = self._network_curves(table.raw[repeated])[2]
-            weight = table.weight[repeated]
-            self.calibration_ = self.calibration_.with_familiar(scores_of(curve, table.y[repeated]), weight)
+            leaf, _, curve, _ = self._network_curves(table.raw[repeated])
+            scores = scores_of(curve, table.y[repeated])
+            self.calibration_ = self.calibration_.with_familiar(scores, leaf, table.weight[repeated], MIN_REPEATED)
 
     def calibrate(self, X: Any, y: ArrayLike, by: str = "leaf") -> Self:
         """Learn the spread and shape of the errors anew from fresh rows, and nothing else.

@@ -36,7 +36,7 @@ class Calibration:
     Attributes
     ----------
     group_of_leaf : ndarray of int of shape (n_leaves,)
-        Which group each leaf belongs to: its own, or 0 for all. One more entry if familiar rows have a group.
+        Which group each leaf belongs to: its own, or 0 for all. Twice as long if familiar rows have groups.
     shapes : list of Shape
         Of the distribution of each group.
     scores : list of ndarray
@@ -44,7 +44,7 @@ class Calibration:
     weights : list of ndarray or None
         How often each of the scores counts; None if once each.
     has_familiar : bool
-        Whether the last group is that of familiar rows, which count as one more leaf.
+        Whether familiar rows have groups; they count as rows of leaves of their own, the second half.
     """
 
     group_of_leaf: NDArray[np.int64]
@@ -55,8 +55,8 @@ class Calibration:
 
     @property
     def n_leaves(self) -> int:
-        """Number of leaves, without the one that stands for familiar rows."""
-        return len(self.group_of_leaf) - self.has_familiar
+        """Number of leaves, without those that stand for familiar rows."""
+        return len(self.group_of_leaf) // (2 if self.has_familiar else 1)
 
     @classmethod
     def from_scores(
@@ -101,22 +101,39 @@ class Calibration:
             np.arange(tree.n_leaves), shapes, [scores[order] for order in orders], [weight[order] for order in orders]
         )
 
-    def with_familiar(self, scores: NDArray[np.float64], weight: NDArray[np.float64]) -> "Calibration":
-        """One more group, for the rows that `usnrt.familiar` recognises; they count as one more leaf, the last.
+    def with_familiar(
+        self, scores: NDArray[np.float64], leaf: NDArray[np.int64], weight: NDArray[np.float64], min_rows: int
+    ) -> "Calibration":
+        """One more group for each of these, for the rows that `usnrt.familiar` recognises, where they are enough.
+
+        Familiar rows count as rows of other leaves: ``n_leaves`` and on.
 
         Parameters
         ----------
         scores, weight : ndarray of shape (n,)
+            Of familiar rows.
+        leaf : ndarray of int of shape (n,)
+        min_rows : int
+            A group with fewer of them keeps its familiar rows.
+
+        Returns
+        -------
+        Calibration
         """
-        order = np.argsort(scores, kind="stable")
         assert self.weights is not None
-        return Calibration(
-            np.append(self.group_of_leaf, len(self.shapes)),
-            [*self.shapes, Shape.from_residuals(scores, weights=weight)],
-            [*self.scores, scores[order]],
-            [*self.weights, weight[order]],
-            has_familiar=True,
-        )
+        shapes, ordered, weights = list(self.shapes), list(self.scores), list(self.weights)
+        group_of_familiar = self.group_of_leaf.copy()
+        for group in range(len(self.shapes)):
+            own = np.flatnonzero(self.group_of_leaf[leaf] == group)
+            if len(own) < min_rows:
+                continue
+            order = own[np.argsort(scores[own], kind="stable")]
+            group_of_familiar[self.group_of_leaf == group] = len(shapes)
+            shapes.append(Shape.from_residuals(scores[own], weights=weight[own]))
+            ordered.append(scores[order])
+            weights.append(weight[order])
+        group_of_leaf = np.concatenate([self.group_of_leaf, group_of_familiar])
+        return Calibration(group_of_leaf, shapes, ordered, weights, has_familiar=True)
 
     def distribution(
         self, curve: NDArray[np.float64], leaf: NDArray[np.int64], mean: NDArray[np.float64] | None = None
