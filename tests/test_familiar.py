@@ -102,8 +102,6 @@ def test_regions_have_familiar_rows_of_their_own_where_they_are_enough(model):
     rng = np.random.default_rng(0)
     leaf_index, leaves = np.array([-1, 0, 1]), np.array([1, 2])
     tree = SimpleNamespace(n_leaves=2, leaves=leaves, leaf_index=leaf_index, path=lambda node: [0, node])
-        n_leaves=2, leaves=np.array([1, 2]), leaf_index=np.array([-1, 0, 1]), path=lambda node: [0, node]
-    )
     leaf = rng.integers(0, 2, 400)
     new = Calibration.from_scores(rng.normal(size=400), leaf, np.ones(400), tree)
     few_in_second = np.repeat([0, 1], [200, 30])
