@@ -51,11 +51,7 @@ class CalibratedRegressor(SupportedRegressor):
 
     def _predicted(self, raw: NDArray[np.float64]) -> Prediction:
         predicted = super()._predicted(raw)
-        if (
-            self.familiar_ is None
-            or self.calibration_ is None
-            or len(self.calibration_.group_of_leaf) == self.n_leaves_
-        ):
+        if self.familiar_ is None or self.calibration_ is None or not self.calibration_.has_familiar:
             return predicted
         return replace(predicted, leaf=predicted.leaf + self.n_leaves_ * self.familiar_.holds(raw))
 
@@ -93,9 +89,12 @@ class CalibratedRegressor(SupportedRegressor):
         y = (rows.target - self.target_mean_) / self.target_std_
         scores, leaf = scores_of(self._curves(rows.raw)[2], y), self.tree_.leaf_of(rows.raw)
         known = np.zeros(len(y), dtype=bool) if self.familiar_ is None else self.familiar_.holds(rows.raw)
-        if known.sum() < MIN_REPEATED or known.all():
-            known[:] = False
+        # Where familiar rows are too few for a group of their own, they are calibrated and count as the others.
+        group = leaf if by == "leaf" else np.zeros_like(leaf)
+        known &= (np.bincount(group[known], minlength=self.n_leaves_) >= MIN_REPEATED)[group]
         new = ~known
+        if not new.any():
+            known, new = new, known
         calibration = Calibration.from_scores(scores[new], leaf[new], rows.weight[new], self.tree_, by)
         self.calibration_ = calibration
         if known.any():
