@@ -1,5 +1,6 @@
 """A curve of straight pieces a row, shape of the residuals a group: spread and skewness that change with the row."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -78,11 +79,11 @@ class GroupedCurve(Distribution):
 
     def mean(self) -> Floats:
         """Mean of each row, shape ``(n,)``."""
-        return self.loc + self._moments()[0] if self.known_mean is None else self.known_mean
+        return self.loc + self._moments[0] if self.known_mean is None else self.known_mean
 
     def std(self) -> Floats:
         """Standard deviation of each row, shape ``(n,)``."""
-        return self._moments()[1]
+        return self._moments[1].copy()
 
     @property
     def aleatoric(self) -> Floats | None:
@@ -96,6 +97,7 @@ class GroupedCurve(Distribution):
     def _positions(self, y: Floats, side: str = "right") -> tuple[Floats, Floats]:
         return position_of(self.knots, self.positions, y - self.loc[:, None], side)
 
+    @functools.cached_property
     def _moments(self) -> tuple[Floats, Floats]:
         """Mean of the curve and standard deviation of the distribution itself."""
         # Each piece is the line at_mean + slope * (E - E[E]); in units of the row, so that no square overflows.
