@@ -69,16 +69,3 @@ def test_weights_do_not_narrow_intervals(kind, weights):
 @pytest.mark.parametrize("kind", MODELS)
 def test_tables_that_repeat_themselves_do_not_narrow_intervals(kind):
     assert_holds(kind, "mixed", n_sets=10, repeat=True)
-
-
-def test_a_table_given_thrice_does_not_look_like_evidence():
-    """Copies are no new evidence: without differences in the noise they must not make the tree split either."""
-    data = make_heteroscedastic("homoscedastic", n_samples=800, random_state=0)
-    settings = {"mean_hidden": (16,), "variance_hidden": (8,), "max_epochs": 10, "min_samples_leaf": 300}
-    once, thrice = (
-        USNRTRegressor(random_state=0, **{**settings, "min_samples_leaf": 100 * w}).fit(
-            data.data, data.target, sample_weight=np.full(800, w)
-        )
-        for w in (1, 3)
-    )
-    assert once.n_leaves_ == thrice.n_leaves_ == 1
