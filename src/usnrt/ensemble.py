@@ -344,10 +344,10 @@ def own_error_share(pairs: Pairs) -> float:
 
 
 def level_factors(pairs: Pairs, scores: NDArray[np.float64], own: float, n_members: int) -> NDArray[np.float64]:
-    r"""What scores of single members are multiplied by, so that they are distributed as the ensemble's.
+    """What scores of single members are multiplied by, so that they are distributed as the ensemble's.
 
-    At each level of \|score\|, pairs err r times as much as single members; M members err R times as much, with
-    R² = 1 - 2 (M - 1) / M (1 - r²). What quantile functions are narrowed by on average is taken out again.
+    At each level of the absolute score, pairs err r times as much as single members; M members err R times as much,
+    with R² = 1 - 2 (M - 1) / M (1 - r²). What quantile functions are narrowed by on average is taken out again.
 
     Parameters
     ----------
