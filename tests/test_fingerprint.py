@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import usnrt
+from usnrt import USNRTRegressor
 from usnrt.baselines import RandomForestVarianceRegressor
 from usnrt.fingerprint import SKETCH_SIZE, fingerprint
 from usnrt.metrics.judged import training_share
@@ -112,3 +113,17 @@ def test_scorers_are_silent_on_training_rows(forest):
 
     assert get_scorer("neg_crps")(forest, *table(400, 0)) < 0
     assert get_scorer("neg_interval_score")(forest, *table(400, 0)) < 0
+
+
+def test_a_fit_remembers_that_its_table_repeats_itself():
+    """Rows are merged before a fit; new rows that equal training rows by chance must not look like training rows."""
+    rng = np.random.default_rng(0)
+    subjects = rng.normal(size=(300, 2))
+    rows, new = rng.integers(0, 300, 1200), rng.integers(0, 300, 400)
+    model = USNRTRegressor(max_epochs=2, random_state=0)
+    model.fit(subjects[rows], subjects[rows, 0])
+    assert model.fingerprint_.repeated == fingerprint(subjects[rows], subjects[rows, 0]).repeated > 0.8
+    assert training_share(model, subjects[new], subjects[new, 0]) == 0.0
+    counts = np.bincount(rows, minlength=300)
+    weighted = USNRTRegressor(max_epochs=2, random_state=0).fit(subjects, subjects[:, 0], sample_weight=counts)
+    assert weighted.fingerprint_.repeated == model.fingerprint_.repeated

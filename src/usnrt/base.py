@@ -120,7 +120,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         rows, weight = merged_rows(raw, target, counted_weight(weight))
         raw, target = np.asfortranarray(raw[rows]), target[rows]
         self.encoder_ = encoder
-        self.fingerprint_ = fingerprint(raw, target)  # of the rows that have a weight
+        self.fingerprint_ = fingerprint(raw, target, weight)  # of the rows that have a weight
         return self._scaled_table(raw, target, weight)
 
     def _scaled_table(

@@ -59,7 +59,9 @@ class Fingerprint:
         return share if share > half + margin else 0.0
 
 
-def fingerprint(raw: NDArray[np.float64], y: NDArray[np.float64]) -> Fingerprint:
+def fingerprint(
+    raw: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray[np.float64] | None = None
+) -> Fingerprint:
     """Sketch a training table; the order of its rows does not matter.
 
     Parameters
@@ -68,6 +70,8 @@ def fingerprint(raw: NDArray[np.float64], y: NDArray[np.float64]) -> Fingerprint
         Encoded features.
     y : ndarray of shape (n,)
         Target in the user's units.
+    weight : ndarray of shape (n,), optional
+        How often each row came, if copies were merged; weights that are not whole tell nothing of repetitions.
 
     Returns
     -------
@@ -83,6 +87,8 @@ def fingerprint(raw: NDArray[np.float64], y: NDArray[np.float64]) -> Fingerprint
     >>> fingerprint(raw, y).share_of(raw + 0.5, y)
     0.0
     """
-    distinct, counts = np.unique(row_hashes(raw, y), return_counts=True)
+    distinct, place = np.unique(row_hashes(raw, y), return_inverse=True)
+    whole = weight is not None and np.array_equal(weight, np.floor(weight))
+    counts = np.bincount(place, weights=weight if whole else None).astype(np.int64)
     single = counts[counts == np.gcd.reduce(counts)].sum()
     return Fingerprint(distinct[:SKETCH_SIZE], float(1.0 - single / counts.sum()))

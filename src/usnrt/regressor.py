@@ -229,8 +229,8 @@ class USNRTRegressor(CalibratedRegressor):
         self.min_samples_leaf_ = smallest_leaf(self, learnt)
         self._fit_support(learnt, fitted.held_rows, lambda _, raw: self._network_curves(raw)[2], self.holdout == "tree")
         self.calibration_, self.familiar_, self.own_mean_ = None, None, True
-        if set_aside is not None:
-            self._calibrate_on(set_aside, str(self.calibration))
+        if self.calibration is not None and set_aside is not None:
+            self._calibrate_on(set_aside, self.calibration)
         elif self.calibration is not None:
             self._calibrate_by_validation(learnt, fitted.held_rows, fitted.scores, self.calibration)
         trainings = {f"node {number}": courses for number, courses in enumerate(self.history_)}
