@@ -13,7 +13,7 @@ import numpy as np
 
 from peer_torch import make_network, squared_error, torch
 from usnrt.nn import losses
-from usnrt.nn.device import Table
+from usnrt.nn.device import DeviceTable
 from usnrt.nn.mlp import MLP
 from usnrt.nn.train import Training, train
 
@@ -22,7 +22,7 @@ N_ROWS, BATCH, REPEATS = 6400, 64, 5
 
 def ours(x, y, d):
     """Seconds a step, validation left out (one row validates)."""
-    network, table = MLP((d, 8 * d, 4 * d, 1)), Table(x)
+    network, table = MLP((d, 8 * d, 4 * d, 1)), DeviceTable(x)
     rows, valid = np.arange(N_ROWS), np.arange(1)
 
     def run(epochs):

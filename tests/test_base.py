@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from usnrt.base import DistributionalRegressor, read_target
 from usnrt.distributions import Normal
+from usnrt.estimators.base import DistributionalRegressor, read_target
 
 
 class Constant(DistributionalRegressor):

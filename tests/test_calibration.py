@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from usnrt import USNRTRegressor
-from usnrt.calibration import ENOUGH_SCORES, Calibration, conformal_bounds, scores_of
+from usnrt.calibration.calibration import ENOUGH_SCORES, Calibration, conformal_bounds
 from usnrt.datasets import make_heteroscedastic
+from usnrt.nn.quantile_functions import conformity_scores
 from usnrt.nn.quantiles import POSITIONS
-from usnrt.notices import InfiniteIntervalWarning
+from usnrt.utils.notices import InfiniteIntervalWarning
 
 TINY = {"mean_hidden": (8,), "variance_hidden": (4,), "max_epochs": 4, "n_jobs": 1, "random_state": 0}
 
@@ -138,10 +139,10 @@ def test_equal_weights_change_nothing(model):
     """A table given three times states what it states given once: copies are no new evidence."""
     scores, leaf = np.sort(np.random.default_rng(0).normal(size=50)), np.zeros(50, dtype=int)
     once, thrice = (Calibration.from_scores(scores, leaf, np.full(50, w), model.tree_, "leaf") for w in (1.0, 3.0))
-    curve = np.tile(POSITIONS, (2, 1))
+    quantiles = np.tile(POSITIONS, (2, 1))
     for coverage in (0.5, 0.9, 0.95):
-        bounds = once.interval(curve, np.zeros(2, dtype=int), coverage)
-        np.testing.assert_array_equal(thrice.interval(curve, np.zeros(2, dtype=int), coverage), bounds)
+        bounds = once.interval(quantiles, np.zeros(2, dtype=int), coverage)
+        np.testing.assert_array_equal(thrice.interval(quantiles, np.zeros(2, dtype=int), coverage), bounds)
     grid = np.linspace(-3, 3, 50)
     np.testing.assert_allclose(thrice.shapes[0].cdf(grid), once.shapes[0].cdf(grid), atol=1e-12)
 
@@ -184,8 +185,8 @@ def test_rows_set_aside_for_calibration_are_used_for_nothing_else():
     parameters = {**TINY, "calibration_fraction": 0.25, "min_samples_leaf": 150}
     model = USNRTRegressor(**parameters).fit(X, y)
     assert sum(len(scores) for scores in model.calibration_.scores) == 200
-    curve = model._curves(model._encode(X))[2]
-    scores = scores_of(curve, (y - model.target_mean_) / model.target_std_)
+    quantiles = model._quantile_functions(model._encode(X))[2]
+    scores = conformity_scores(quantiles, (y - model.target_mean_) / model.target_std_)
     used = np.isin(np.round(scores, 9), np.round(np.concatenate(model.calibration_.scores), 9))
     assert used.sum() == 200
     # Not even the scaling knows of them.

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 from usnrt import USNRTEnsemble, USNRTRegressor
 from usnrt.datasets import make_heteroscedastic
 from usnrt.distributions import Mixture
-from usnrt.ensemble import Pairs, capped_disagreement, draw_folds, level_factors, own_error_share
+from usnrt.estimators.ensemble import Pairs, capped_disagreement, draw_folds, level_factors, own_error_share
 from usnrt.nn.quantiles import POSITIONS
 
 TINY = USNRTRegressor(mean_hidden=(16,), variance_hidden=(8,), max_epochs=15, min_samples_leaf=300)
@@ -54,7 +54,9 @@ def test_same_seed_gives_the_same_bits_whatever_n_jobs(model, data):
 
 def members_means(model, X):
     raw = model._encode(X)
-    return np.column_stack([member.curves(raw, model.inputs_.transform(raw))[1] for member in model.members_])
+    return np.column_stack(
+        [member.quantile_functions(raw, model.inputs_.transform(raw))[1] for member in model.members_]
+    )
 
 
 def test_members_differ(model, data):

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from usnrt import USNRTEnsemble, USNRTRegressor, load
-from usnrt.calibration import Calibration
-from usnrt.familiar import Familiar, feature_hashes, find_familiar
+from usnrt.calibration.calibration import Calibration
+from usnrt.calibration.familiar import Familiar, feature_hashes, find_familiar
 from usnrt.nn.quantiles import POSITIONS
-from usnrt.notices import ResultWarning
+from usnrt.utils.notices import ResultWarning
 
 TREE = {"mean_hidden": (128, 64), "variance_hidden": (128, 64), "min_samples_leaf": 2000}
 
@@ -107,8 +107,8 @@ def test_regions_have_familiar_rows_of_their_own_where_they_are_enough(model):
     few_in_second = np.repeat([0, 1], [200, 30])
     both = new.with_familiar(0.1 * rng.normal(size=230), few_in_second, np.ones(230), min_rows=100)
     np.testing.assert_array_equal(both.group_of_leaf, [0, 1, 2, 1])
-    curve = np.tile(POSITIONS, (4, 1))
-    width = np.ptp(both.interval(curve, np.arange(4), 0.9), axis=1)
+    quantiles = np.tile(POSITIONS, (4, 1))
+    width = np.ptp(both.interval(quantiles, np.arange(4), 0.9), axis=1)
     assert width[2] < 0.2 * width[0]
     assert width[3] == width[1]
 

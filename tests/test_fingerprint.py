@@ -6,9 +6,9 @@ import pytest
 import usnrt
 from usnrt import USNRTRegressor
 from usnrt.baselines import RandomForestVarianceRegressor
-from usnrt.fingerprint import SKETCH_SIZE, fingerprint
 from usnrt.metrics.judged import training_share
-from usnrt.notices import TrainingRowsWarning
+from usnrt.tables.fingerprint import SKETCH_SIZE, fingerprint
+from usnrt.utils.notices import TrainingRowsWarning
 
 
 def table(n, seed, d=3):

@@ -50,7 +50,7 @@ def test_public_names_are_there(name):
 def test_names_that_load_when_used_are_those_that_type_checkers_see():
     assert set(usnrt.__all__) == {"__version__", *usnrt._HOME}
     source = Path(usnrt.__file__).read_text()
-    typed = source[source.index("if TYPE_CHECKING") : source.index("__version__ =")]
+    typed = source[source.index("if TYPE_CHECKING") : source.index("_HOME = ")]
     for name, home in usnrt._HOME.items():
         assert re.search(rf"from {re.escape(home)} import .*\b{name}\b", typed), name
 

@@ -12,8 +12,8 @@ import pytest
 
 import usnrt
 from usnrt import USNRTEnsemble, USNRTRegressor
+from usnrt.estimators.regions import uncertainty_ratio
 from usnrt.plotting import plot_tree
-from usnrt.regions import uncertainty_ratio
 from usnrt.report._facts import gather
 
 

@@ -19,17 +19,17 @@ from sklearn.exceptions import NotFittedError
 
 import usnrt
 from usnrt import USNRTEnsemble, USNRTRegressor
-from usnrt.calibrated import standard_normal
-from usnrt.calibration import Calibration
+from usnrt.calibration.calibration import Calibration
 from usnrt.cli._run import run as run_command
-from usnrt.distributions import GroupedCurve, Mixture, Normal, Shape
-from usnrt.distributions.curve import value_at
-from usnrt.encode._encoder import CALENDAR_PARTS, calendar_part
+from usnrt.distributions import Mixture, Normal, QuantileDistribution, ResidualDistribution
+from usnrt.estimators.calibrated import standard_normal
 from usnrt.nn.forward import forward
 from usnrt.nn.mlp import MLP
-from usnrt.nn.quantiles import N_OUTPUTS, POSITIONS, curve_means, quantiles
+from usnrt.nn.quantile_functions import value_at
+from usnrt.nn.quantiles import N_OUTPUTS, POSITIONS, quantile_function_mean, to_quantiles
 from usnrt.onnx import _answers, _columns, _export, _networks, _routing, feeds
 from usnrt.onnx._graph import IR_VERSION, ML_DOMAIN, ML_OPSET, OPSET, Graph
+from usnrt.tables.encoder import CALENDAR_PARTS, calendar_part
 from usnrt.tree.refine import Refinement
 from usnrt.tree.split import Split
 from usnrt.tree.structure import TreeBuilder
@@ -448,7 +448,7 @@ def test_mixture_quantiles_like_the_library(seed, apart):
 def random_curves(rng, n):
     """Curves of every skewness; some have pieces that are flat, or a hundred times as steep as others."""
     outputs = rng.normal(size=(n, N_OUTPUTS)) * np.array([1.0, 2.0] + [1.5] * (N_OUTPUTS - 2))
-    made = quantiles(outputs)
+    made = to_quantiles(outputs)
     made[0, 3:7] = made[0, 3]
     made[1] = made[1, 0]
     return made
@@ -459,7 +459,7 @@ def random_curves(rng, n):
 def test_curves_and_shapes_like_the_library(seed, groups, own_mean):
     rng = np.random.default_rng(seed)
     draws = [rng.normal(size=50), rng.standard_exponential(size=200) - 3.0, rng.standard_t(2, size=80) + 4.0]
-    shapes = [Shape.from_residuals(draw) for draw in draws]
+    shapes = [ResidualDistribution.from_residuals(draw) for draw in draws]
     calibration = {
         "none": None,
         "one": Calibration(np.zeros(4, dtype=np.int64), shapes[1:2], []),
@@ -467,20 +467,20 @@ def test_curves_and_shapes_like_the_library(seed, groups, own_mean):
     }[groups]
     model = SimpleNamespace(calibration_=calibration, target_mean_=5.0, target_std_=2.0, own_mean_=own_mean)
     levels = np.array([0.999, 1e-4, 0.05, 0.5])
-    curve, mean, leaf = random_curves(rng, 20), rng.normal(size=20), rng.integers(0, 4, 20)
+    quantiles, mean, leaf = random_curves(rng, 20), rng.normal(size=20), rng.integers(0, 4, 20)
     graph = Graph("test")
-    inputs = [graph.input("mean", np.float64, ["n"]), graph.input("curve", np.float64, ["n", len(POSITIONS)])]
+    inputs = [graph.input("mean", np.float64, ["n"]), graph.input("quantiles", np.float64, ["n", len(POSITIONS)])]
     answers = _answers.curved(graph, model, *inputs, graph.input("leaf", np.int64, ["n"]), levels)
     for name, answer, shape in zip(("m", "s", "q"), answers, (["n"], ["n"], ["n", 4])):
         graph.output(name, answer, np.float64, shape)
-    found = run_graph(graph, {"mean": mean, "curve": curve, "leaf": leaf})
+    found = run_graph(graph, {"mean": mean, "quantiles": quantiles, "leaf": leaf})
     told = None if own_mean else mean
     if calibration is None:
-        expected = GroupedCurve(curve, POSITIONS, np.zeros_like(leaf), [standard_normal()], told)
+        expected = QuantileDistribution(quantiles, POSITIONS, np.zeros_like(leaf), [standard_normal()], told)
     else:
-        expected = calibration.distribution(curve, leaf, told)
+        expected = calibration.distribution(quantiles, leaf, told)
     expected = expected.scaled(5.0, 2.0)
-    spread = np.ptp(curve, axis=1)[:, None] + np.abs(curve).max(axis=1, keepdims=True)
+    spread = np.ptp(quantiles, axis=1)[:, None] + np.abs(quantiles).max(axis=1, keepdims=True)
     np.testing.assert_allclose(found[0] / spread[:, 0], expected.mean() / spread[:, 0], rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(found[1] / spread[:, 0], expected.std() / spread[:, 0], rtol=1e-9, atol=1e-7)
     np.testing.assert_allclose(found[2] / spread, expected.ppf(levels) / spread, rtol=1e-9, atol=1e-9)
@@ -488,14 +488,14 @@ def test_curves_and_shapes_like_the_library(seed, groups, own_mean):
 
 def test_curves_that_shrink_or_grow_like_the_library():
     rng = np.random.default_rng(0)
-    curve, factor = random_curves(rng, 50), rng.uniform(0.05, 3.0, 50)
+    quantiles, factor = random_curves(rng, 50), rng.uniform(0.05, 3.0, 50)
     factor[:2] = 1.0, 1.5 / 2.5
     graph = Graph("test")
-    inputs = [graph.input("curve", np.float64, ["n", len(POSITIONS)]), graph.input("factor", np.float64, ["n"])]
+    inputs = [graph.input("quantiles", np.float64, ["n", len(POSITIONS)]), graph.input("factor", np.float64, ["n"])]
     graph.output("shrunk", _answers._shrunk(graph, *inputs), np.float64, ["n", len(POSITIONS)])
-    (found,) = run_graph(graph, {"curve": curve, "factor": factor})
-    expected = value_at(curve, POSITIONS, factor[:, None] * POSITIONS)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * np.abs(curve).max())
+    (found,) = run_graph(graph, {"quantiles": quantiles, "factor": factor})
+    expected = value_at(quantiles, POSITIONS, factor[:, None] * POSITIONS)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * np.abs(quantiles).max())
 
 
 @pytest.mark.parametrize("refined", [False, True])
@@ -515,18 +515,22 @@ def test_means_and_quantiles_like_the_library(blends, n_networks, refined):
     ]  # fmt: skip
     graph = Graph("test")
     said = [graph.input("first", np.float64, ["n", 2]), graph.input("second", np.float64, ["m", N_OUTPUTS])]
-    means, curves = _networks.curves(graph, members, graph.input("leaves", np.int64, ["n", 2]), *said)
+    means, member_quantiles = _networks.quantile_functions(
+        graph, members, graph.input("leaves", np.int64, ["n", 2]), *said
+    )
     graph.output("means", means, np.float64, ["n", 2])
-    graph.output("curves", curves, np.float64, ["n", 2, len(POSITIONS)])
+    graph.output("member_quantiles", member_quantiles, np.float64, ["n", 2, len(POSITIONS)])
     found = run_graph(graph, {"first": first, "second": second.reshape(-1, N_OUTPUTS), "leaves": leaves})
-    curve = quantiles(second.reshape(-1, N_OUTPUTS)).reshape(30, 2, n_networks, -1).mean(axis=2)
-    centres = curve_means(curve.reshape(60, -1)).reshape(30, 2)
+    quantiles = to_quantiles(second.reshape(-1, N_OUTPUTS)).reshape(30, 2, n_networks, -1).mean(axis=2)
+    centres = quantile_function_mean(quantiles.reshape(60, -1)).reshape(30, 2)
     mean = first + np.array(blends) * (centres - first)
     if refined:
-        refine = [member.refinement.apply(leaves[:, m], mean[:, m], curve[:, m]) for m, member in enumerate(members)]
-        curve = np.stack(refine, axis=1)
+        refine = [
+            member.refinement.apply(leaves[:, m], mean[:, m], quantiles[:, m]) for m, member in enumerate(members)
+        ]
+        quantiles = np.stack(refine, axis=1)
     np.testing.assert_allclose(found[0], mean, rtol=1e-9)
-    np.testing.assert_allclose(found[1], curve, rtol=1e-9, atol=1e-9 * np.abs(curve).max())
+    np.testing.assert_allclose(found[1], quantiles, rtol=1e-9, atol=1e-9 * np.abs(quantiles).max())
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh", "silu"])

@@ -19,10 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from usnrt.encode import Column, NetworkInputs, TableEncoder
 from usnrt.persistence import ModelFileError, load, read_manifest, save
 from usnrt.persistence import _container as container
 from usnrt.persistence._values import Reader, Writer
+from usnrt.tables import Column, NetworkInputs, TableEncoder
 from usnrt.tree.split import best_split
 from usnrt.tree.structure import TreeBuilder
 
@@ -536,7 +536,7 @@ def test_links_and_devices_and_directories(encoder, data, tmp_path):
     received = []
     reader = threading.Thread(target=lambda: received.append((tmp_path / "pipe").read_bytes()))
     reader.start()
-    from usnrt.whole_file import whole_file
+    from usnrt.utils.whole_file import whole_file
 
     with whole_file(tmp_path / "pipe") as file:
         file.write(b"through the pipe")

@@ -11,7 +11,7 @@ import pytest
 
 import usnrt
 from usnrt import USNRTEnsemble, USNRTRegressor, baselines
-from usnrt.base import DistributionalRegressor
+from usnrt.estimators.base import DistributionalRegressor
 from usnrt.persistence import ModelFileError, load, save
 from usnrt.persistence._classes import CLASSES, name_of
 

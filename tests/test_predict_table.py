@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from usnrt.distributions import Normal
-from usnrt.predict_table import prediction_table
-from usnrt.table import Table
+from usnrt.estimators.prediction_table import prediction_table
+from usnrt.utils.result_table import Table
 
 
 class Plain:

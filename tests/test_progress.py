@@ -13,7 +13,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from usnrt import USNRTRegressor
-from usnrt.progress import FitEvent, FitStopped, Progress
+from usnrt.utils.progress import FitEvent, FitStopped, Progress
 
 EVENT = FitEvent("LR", 1200, "mean 1", 9, 0.5, 0.25)
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import usnrt.rows
-from usnrt.rows import counted_weight, merged_rows
+import usnrt.tables.rows
+from usnrt.tables.rows import counted_weight, merged_rows
 
 cells = st.sampled_from([0.0, -0.0, 1.0, 2.5, -3.0, 1e300, np.nan])
 tables = st.integers(1, 3).flatmap(
@@ -74,7 +74,7 @@ def test_weights_that_are_not_whole_are_summed_in_an_order_of_their_own():
 
 
 def test_rows_whose_hashes_collide_stay_apart(monkeypatch):
-    monkeypatch.setattr(usnrt.rows, "row_hashes", lambda raw, y: np.zeros(len(y), dtype=np.uint64))
+    monkeypatch.setattr(usnrt.tables.rows, "row_hashes", lambda raw, y: np.zeros(len(y), dtype=np.uint64))
     rows, weight = merged_rows(np.array([[1.0], [2.0], [1.0]]), np.array([5.0, 6.0, 5.0]), np.ones(3))
     assert dict(zip(rows.tolist(), weight.tolist())) == {0: 2.0, 1: 1.0}
 

@@ -8,10 +8,10 @@ import pytest
 from scipy.special import ndtri
 
 from usnrt import USNRTEnsemble, USNRTRegressor, load
+from usnrt.calibration.landmarks import Landmarks
+from usnrt.calibration.support import RowSupport, Support, needed_variance, widened
 from usnrt.datasets import make_heteroscedastic
-from usnrt.landmarks import Landmarks
 from usnrt.nn.quantiles import MEDIAN, POSITIONS
-from usnrt.support import RowSupport, Support, needed_variance, widened
 
 NUMBERS = np.zeros(2, dtype=bool)
 
@@ -187,37 +187,37 @@ def test_clamping_goes_to_the_border_or_one_unit_beyond(square):
 # -- widening --------------------------------------------------------------------------------------------------
 
 
-def curves(n, seed=0):
+def quantile_functions(n, seed=0):
     steps = np.random.default_rng(seed).exponential(size=(n, len(POSITIONS)))
     return np.cumsum(steps, axis=1) - 3.0
 
 
 def test_supported_rows_keep_their_quantiles_bit_for_bit(square):
     rows = np.random.default_rng(1).uniform(size=(100, 2))
-    curve = curves(100)
-    assert square.widen(curve, measured(square, rows)) is curve
+    quantiles = quantile_functions(100)
+    assert square.widen(quantiles, measured(square, rows)) is quantiles
     rows[7, 0], rows[8, 1] = 4.0, np.nan
-    wider = square.widen(curve, measured(square, rows))
-    touched = (wider != curve).any(axis=1)
+    wider = square.widen(quantiles, measured(square, rows))
+    touched = (wider != quantiles).any(axis=1)
     assert np.flatnonzero(touched).tolist() == [7, 8]
 
 
 def test_widened_quantiles_rise_and_are_nowhere_narrower():
-    curve = curves(200)
-    curve[0] = 0.0  # a point mass
-    wider = widened(curve, np.random.default_rng(2).exponential(size=200))
+    quantiles = quantile_functions(200)
+    quantiles[0] = 0.0  # a point mass
+    wider = widened(quantiles, np.random.default_rng(2).exponential(size=200))
     assert (np.diff(wider, axis=1) > 0).all()
-    np.testing.assert_array_equal(wider[:, MEDIAN], curve[:, MEDIAN])
-    assert (np.abs(wider - wider[:, [MEDIAN]]) >= np.abs(curve - curve[:, [MEDIAN]])).all()
-    np.testing.assert_allclose(widened(curve, np.zeros(200)), curve, atol=1e-12)
+    np.testing.assert_array_equal(wider[:, MEDIAN], quantiles[:, MEDIAN])
+    assert (np.abs(wider - wider[:, [MEDIAN]]) >= np.abs(quantiles - quantiles[:, [MEDIAN]])).all()
+    np.testing.assert_allclose(widened(quantiles, np.zeros(200)), quantiles, atol=1e-12)
 
 
 def test_the_spread_grows_along_every_ray_and_starts_from_nothing(square):
-    curve = np.tile(0.1 * POSITIONS, (400, 1))
+    quantiles = np.tile(0.1 * POSITIONS, (400, 1))
     for direction in np.random.default_rng(3).normal(size=(20, 2)):
         rows = 0.5 + np.linspace(0, 20, 400)[:, None] * direction
         found = measured(square, rows)
-        wider = square.widen(curve, found)
+        wider = square.widen(quantiles, found)
         width = wider[:, -1] - wider[:, 0]
         assert (np.diff(width) >= -1e-9).all()
         first = int(np.argmin(found.supported))
@@ -227,9 +227,9 @@ def test_the_spread_grows_along_every_ray_and_starts_from_nothing(square):
 
 def test_the_border_of_the_support_is_no_jump(square):
     edge = square.high[0, 0]
-    curve = np.tile(0.1 * POSITIONS, (3, 1))
+    quantiles = np.tile(0.1 * POSITIONS, (3, 1))
     rows = np.array([[edge, 0.5], [edge + 1e-9, 0.5], [edge + 1e-3, 0.5]])
-    width = np.ptp(square.widen(curve, measured(square, rows)), axis=1)
+    width = np.ptp(square.widen(quantiles, measured(square, rows)), axis=1)
     np.testing.assert_allclose(width[1] / width[0], 1.0, atol=1e-5)
     assert width[2] < 1.2 * width[0]
 
@@ -289,11 +289,11 @@ def test_blank_variances_find_what_matters():
     assert support.blank_variance[2] < 1e-6
     blanked = raw.copy()
     blanked[:, 0] = np.nan
-    curve = linear_model(blanked)
+    quantiles = linear_model(blanked)
     found = measured(support, blanked)
-    for quantiles, least, most in ((curve, 0.0, 0.4), (support.widen(curve, found), 0.88, 0.96)):
+    for judged, least, most in ((quantiles, 0.0, 0.4), (support.widen(quantiles, found), 0.88, 0.96)):
         edge = 1.5 + 0.145  # 1.645 lies between two of the positions
-        low, high = (np.array([np.interp(z, POSITIONS, row) for row in quantiles]) for z in (-edge, edge))
+        low, high = (np.array([np.interp(z, POSITIONS, row) for row in judged]) for z in (-edge, edge))
         assert least <= np.mean((low <= y) & (y <= high)) <= most
 
 
@@ -386,7 +386,7 @@ def test_the_trend_goes_on_for_a_while_only(model):
     median = predicted.narrow[:, MEDIAN]
     assert median[1] > median[0]
     assert median[3] == median[2]
-    np.testing.assert_array_equal(predicted.curve[:, MEDIAN], median)
+    np.testing.assert_array_equal(predicted.quantiles[:, MEDIAN], median)
 
 
 def test_support_is_saved_with_the_model(model, tmp_path):

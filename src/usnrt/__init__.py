@@ -9,20 +9,20 @@ The public names load when first used, so that ``import usnrt`` stays quick.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from usnrt._version import __version__
+
 if TYPE_CHECKING:  # what users' type checkers see
-    from usnrt.ensemble import USNRTEnsemble
+    from usnrt.estimators.ensemble import USNRTEnsemble
+    from usnrt.estimators.regressor import USNRTRegressor
     from usnrt.metrics import evaluate
     from usnrt.persistence import load
     from usnrt.plotting import plot_tree
-    from usnrt.regressor import USNRTRegressor
     from usnrt.tree.rules import export_graphviz, export_text
-
-__version__ = "0.1.0"
 
 # public name -> the module it lives in
 _HOME = {
-    "USNRTEnsemble": "usnrt.ensemble",
-    "USNRTRegressor": "usnrt.regressor",
+    "USNRTEnsemble": "usnrt.estimators.ensemble",
+    "USNRTRegressor": "usnrt.estimators.regressor",
     "load": "usnrt.persistence",
     "export_text": "usnrt.tree.rules",
     "export_graphviz": "usnrt.tree.rules",

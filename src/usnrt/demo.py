@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from usnrt import USNRTRegressor
 from usnrt.datasets import Truth, make_heteroscedastic
 from usnrt.report import write_report
-from usnrt.table import Table
+from usnrt.utils.result_table import Table
 
 N_TRAIN, N_TEST = 10_000, 20_000
 # A typical draw: of the seeds 0 to 5 it has the median CRPS (4 % above that of the truth itself).

@@ -2,7 +2,15 @@
 
 import numpy as np
 
-from usnrt.distributions import Distribution, GroupedCurve, GroupedShape, Mixture, Normal, Shape, StudentT
+from usnrt.distributions import (
+    Distribution,
+    GroupedResiduals,
+    Mixture,
+    Normal,
+    QuantileDistribution,
+    ResidualDistribution,
+    StudentT,
+)
 
 
 def make(family: str, n: int = 7, seed: int = 0) -> Distribution:
@@ -22,12 +30,15 @@ def make(family: str, n: int = 7, seed: int = 0) -> Distribution:
         return Mixture([Normal(loc(), scale()) for _ in range(4)], weights=[1.0, 2.0, 3.0, 0.5])
     if family == "t_mixture":
         return Mixture([StudentT(rng.uniform(2.5, 9.0, size=n), loc(), scale()) for _ in range(3)])
-    shapes = [Shape.from_residuals(rng.normal(size=200)), Shape.from_residuals(rng.standard_t(4, size=60))]
+    shapes = [
+        ResidualDistribution.from_residuals(rng.normal(size=200)),
+        ResidualDistribution.from_residuals(rng.standard_t(4, size=60)),
+    ]
     if family == "grouped_curve":
         positions = np.linspace(-2.0, 2.0, 6)
         knots = loc()[:, None] + scale()[:, None] * (positions + 0.02 * positions**2)
-        return GroupedCurve(knots, positions, np.arange(n) % 2, shapes)
-    return GroupedShape(loc(), scale(), np.arange(n) % 2, shapes)
+        return QuantileDistribution(knots, positions, np.arange(n) % 2, shapes)
+    return GroupedResiduals(loc(), scale(), np.arange(n) % 2, shapes)
 
 
 FAMILIES = ["normal", "student_t", "normal_mixture", "t_mixture", "grouped_shape", "grouped_curve"]

@@ -1,18 +1,18 @@
-"""GroupedCurve: the shape of the group, bent by the curve of the row."""
+"""QuantileDistribution: the shape of the group, bent by the curve of the row."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from usnrt.distributions import GroupedCurve, GroupedShape, Shape
-from usnrt.distributions.curve import position_of, value_at
+from usnrt.distributions import GroupedResiduals, QuantileDistribution, ResidualDistribution
+from usnrt.nn.quantile_functions import position_of, value_at
 
 RNG = np.random.default_rng(0)
 SHAPES = [
-    Shape.from_residuals(RNG.normal(size=300)),
-    Shape.from_residuals(RNG.exponential(size=300) - 1.0),
-    Shape.from_residuals([0.1, -0.5, 2.0]),
+    ResidualDistribution.from_residuals(RNG.normal(size=300)),
+    ResidualDistribution.from_residuals(RNG.exponential(size=300) - 1.0),
+    ResidualDistribution.from_residuals([0.1, -0.5, 2.0]),
 ]
 GROUP = np.array([2, 0, 0, 1, 2, 0])
 POSITIONS = np.array([-2.0, -1.1, -0.4, 0.0, 0.3, 1.0, 2.5])
@@ -21,7 +21,7 @@ LEVELS = np.array([1e-9, 0.001, 0.05, 0.3, 0.5, 0.8, 0.99, 0.99999])
 
 def make_bent(positions=POSITIONS, seed=1):
     steps = np.random.default_rng(seed).uniform(0.1, 3.0, size=(6, positions.size))
-    return GroupedCurve(np.cumsum(steps, axis=1) - 4.0, positions, GROUP, SHAPES)
+    return QuantileDistribution(np.cumsum(steps, axis=1) - 4.0, positions, GROUP, SHAPES)
 
 
 @pytest.mark.parametrize("positions", [POSITIONS, [-1.0, 2.0], [0.0, 0.5, 30.0], [-50.0, -40.0, -39.0]])
@@ -31,8 +31,8 @@ def test_a_straight_curve_is_a_location_and_a_scale(positions, loc, scale, known
     loc, scale = loc + np.arange(6.0), scale * np.linspace(1, 2, 6)
     mean = np.arange(6.0) if known else None
     knots = loc[:, None] + scale[:, None] * np.asarray(positions)
-    curve = GroupedCurve(knots, positions, GROUP, SHAPES, mean)
-    straight = GroupedShape(loc, scale, GROUP, SHAPES, mean)
+    curve = QuantileDistribution(knots, positions, GROUP, SHAPES, mean)
+    straight = GroupedResiduals(loc, scale, GROUP, SHAPES, mean)
     # knots far out know the scale less well than the scale itself does
     unit = 1e-11 * (np.abs(loc) + scale)[:, None] * 10
     y = straight.ppf(LEVELS)
@@ -144,7 +144,7 @@ def test_scaling_and_choosing_rows(shift, factor):
 
 def test_a_mean_that_is_known_stays_through_slices_and_scaling():
     plain = make_bent()
-    dist = GroupedCurve(plain.knots, POSITIONS, GROUP, SHAPES, mean=np.arange(6.0))
+    dist = QuantileDistribution(plain.knots, POSITIONS, GROUP, SHAPES, mean=np.arange(6.0))
     np.testing.assert_array_equal(dist.mean(), np.arange(6.0))
     np.testing.assert_array_equal(dist[1:3].scaled(10.0, 2.0).mean(), [12.0, 14.0])
     np.testing.assert_array_equal(dist.std(), plain.std())
@@ -159,7 +159,7 @@ def test_a_mean_that_is_known_stays_through_slices_and_scaling():
 def test_flat_pieces_give_neither_warnings_nor_nan(steps, start, far):
     knots = start + np.concatenate([[0.0], np.cumsum(steps)])
     y = np.concatenate([knots, [knots[0] - far, knots[-1] + far]])
-    dist = GroupedCurve(np.tile(knots, (y.size, 1)), POSITIONS, np.arange(y.size) % 3, SHAPES)
+    dist = QuantileDistribution(np.tile(knots, (y.size, 1)), POSITIONS, np.arange(y.size) % 3, SHAPES)
     for values in (dist.mean(), dist.std(), dist.cdf(y), dist.cdf_left(y), dist.crps(y), dist.ppf(LEVELS), dist.rvs(2)):
         assert np.isfinite(values).all()
     assert not np.isnan(dist.logpdf(y)).any()
@@ -170,7 +170,9 @@ def test_flat_pieces_give_neither_warnings_nor_nan(steps, start, far):
 
 
 def test_flat_pieces_are_point_masses():
-    dist = GroupedCurve([[1.0, 1.0, 1.0], [0.0, 0.0, 2.0], [0.0, 2.0, 2.0]], [-1.0, 0.0, 1.0], [0, 0, 0], SHAPES)
+    dist = QuantileDistribution(
+        [[1.0, 1.0, 1.0], [0.0, 0.0, 2.0], [0.0, 2.0, 2.0]], [-1.0, 0.0, 1.0], [0, 0, 0], SHAPES
+    )
     half = SHAPES[0].cdf(np.array(0.0))
     at, off = np.array([1.0, 0.0, 2.0]), np.array([0.5, -0.1, 2.1])
     np.testing.assert_allclose(dist.cdf(at), [1.0, half, 1.0])
@@ -185,7 +187,7 @@ def test_flat_pieces_are_point_masses():
 
 
 def test_extreme_knots_stay_finite():
-    dist = GroupedCurve([[-1e-300, 1e-300], [-1e300, 1e300]], [-1.0, 1.0], [0, 1], SHAPES)
+    dist = QuantileDistribution([[-1e-300, 1e-300], [-1e300, 1e300]], [-1.0, 1.0], [0, 1], SHAPES)
     np.testing.assert_allclose(dist.crps([1e200, 1.0])[0], 1e200)
     assert np.isfinite(dist.crps([1e200, 1.0])).all()
     assert np.isfinite(dist.logpdf([1e-300, 1.0])).all()
@@ -213,4 +215,4 @@ def test_no_rows():
 )
 def test_bad_input(args, message):
     with pytest.raises(ValueError, match=message):
-        GroupedCurve(*args, SHAPES)
+        QuantileDistribution(*args, SHAPES)

@@ -1,22 +1,22 @@
-"""GroupedShape: each row has the shape of its group, moved and scaled."""
+"""GroupedResiduals: each row has the shape of its group, moved and scaled."""
 
 import numpy as np
 import pytest
 
-from usnrt.distributions import GroupedShape, Shape
+from usnrt.distributions import GroupedResiduals, ResidualDistribution
 
 RNG = np.random.default_rng(0)
 SHAPES = [
-    Shape.from_residuals(RNG.normal(size=300)),
-    Shape.from_residuals(RNG.exponential(size=300) - 1.0),
-    Shape.from_residuals([0.1, -0.5, 2.0]),
+    ResidualDistribution.from_residuals(RNG.normal(size=300)),
+    ResidualDistribution.from_residuals(RNG.exponential(size=300) - 1.0),
+    ResidualDistribution.from_residuals([0.1, -0.5, 2.0]),
 ]
 GROUP = np.array([2, 0, 0, 1, 2, 0])
 LOC, SCALE = RNG.normal(size=6), RNG.uniform(0.5, 2.0, size=6)
 
 
 def test_rows_follow_their_group():
-    dist = GroupedShape(LOC, SCALE, GROUP, SHAPES)
+    dist = GroupedResiduals(LOC, SCALE, GROUP, SHAPES)
     y = LOC + np.array([-1.0, 0.3, 0.0, 2.0, 30.0, -4.0])
     for row, shape in enumerate(SHAPES[g] for g in GROUP):
         z = (y[row] - LOC[row]) / SCALE[row]
@@ -31,7 +31,7 @@ def test_rows_follow_their_group():
 
 
 def test_scale_of_zero_is_a_point_mass():
-    dist = GroupedShape([1.0, 1.0, 1.0], 0.0, [0, 0, 1], SHAPES)
+    dist = GroupedResiduals([1.0, 1.0, 1.0], 0.0, [0, 0, 1], SHAPES)
     y = np.array([0.5, 1.0, 1.5])
     np.testing.assert_array_equal(dist.cdf(y), [0.0, 1.0, 1.0])
     np.testing.assert_array_equal(dist.cdf_left(y), [0.0, 0.0, 1.0])
@@ -41,7 +41,7 @@ def test_scale_of_zero_is_a_point_mass():
 
 
 def test_extreme_scales_stay_finite():
-    dist = GroupedShape(0.0, [1e-300, 1e300], [0, 1], SHAPES)
+    dist = GroupedResiduals(0.0, [1e-300, 1e300], [0, 1], SHAPES)
     assert np.isfinite(dist.crps([1e200, 1.0])).all()
     np.testing.assert_allclose(dist.crps([1e200, 1.0])[0], 1e200)
     assert np.isfinite(dist.logpdf([1e-300, 1.0])).all()
@@ -49,7 +49,7 @@ def test_extreme_scales_stay_finite():
 
 
 def test_no_rows_and_unused_shapes():
-    empty = GroupedShape(LOC, SCALE, GROUP, SHAPES)[[]]
+    empty = GroupedResiduals(LOC, SCALE, GROUP, SHAPES)[[]]
     assert len(empty) == 0
     assert empty.ppf([0.1, 0.9]).shape == (0, 2)
     assert empty.cdf(0.0).shape == (0,)
@@ -67,15 +67,15 @@ def test_no_rows_and_unused_shapes():
 )
 def test_bad_input(args, message):
     with pytest.raises(ValueError, match=message):
-        GroupedShape(*args, SHAPES)
+        GroupedResiduals(*args, SHAPES)
 
 
 def test_a_mean_that_is_known_stays_through_slices_and_scaling():
-    shape = Shape.from_residuals(np.random.default_rng(0).exponential(size=200))
-    dist = GroupedShape(np.zeros(3), np.ones(3), np.zeros(3, dtype=int), [shape], mean=[1.0, 2.0, 3.0])
+    shape = ResidualDistribution.from_residuals(np.random.default_rng(0).exponential(size=200))
+    dist = GroupedResiduals(np.zeros(3), np.ones(3), np.zeros(3, dtype=int), [shape], mean=[1.0, 2.0, 3.0])
     np.testing.assert_array_equal(dist.mean(), [1.0, 2.0, 3.0])
     np.testing.assert_array_equal(dist[1:].scaled(10.0, 2.0).mean(), [14.0, 16.0])
     # Only the mean is told; probabilities are those of the shape.
-    plain = GroupedShape(np.zeros(3), np.ones(3), np.zeros(3, dtype=int), [shape])
+    plain = GroupedResiduals(np.zeros(3), np.ones(3), np.zeros(3, dtype=int), [shape])
     np.testing.assert_array_equal(dist.ppf(0.9), plain.ppf(0.9))
     assert plain.mean()[0] == pytest.approx(shape.mean)

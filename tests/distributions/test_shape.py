@@ -6,10 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from usnrt.distributions import Shape
-from usnrt.distributions.shape_fit import fit_shape
+from usnrt.distributions import ResidualDistribution
+from usnrt.distributions.residual_fit import fit_residual_distribution
 
-SIMPLE = Shape(np.array([-1.0, 0.0, 2.0]), np.array([0.2, 0.5, 0.1]), np.array([0.1, 0.2]), np.array([0.3, 0.1]))
+SIMPLE = ResidualDistribution(
+    np.array([-1.0, 0.0, 2.0]), np.array([0.2, 0.5, 0.1]), np.array([0.1, 0.2]), np.array([0.3, 0.1])
+)
 
 
 def test_total_mass_is_one():
@@ -56,7 +58,7 @@ def test_crps_is_least_near_the_median_and_grows_like_the_distance():
     level=st.floats(1e-9, 1 - 1e-9),
 )
 def test_any_residuals_give_a_proper_distribution(residuals, level):
-    shape = Shape.from_residuals(residuals)
+    shape = ResidualDistribution.from_residuals(residuals)
     z = shape.ppf(np.array([1e-12, level, 1 - 1e-12]))
     assert np.isfinite(z).all()
     assert z[0] <= z[1] <= z[2]
@@ -71,7 +73,7 @@ def test_any_residuals_give_a_proper_distribution(residuals, level):
 @pytest.mark.parametrize("n", [1, 2, 5, 9])
 def test_few_residuals_give_only_a_spread(n):
     residuals = np.linspace(1.0, 2.0, n)
-    shape = Shape.from_residuals(residuals)
+    shape = ResidualDistribution.from_residuals(residuals)
     rms = np.sqrt(np.mean(residuals**2))
     np.testing.assert_allclose(
         shape.ppf(np.array([0.05, 0.5, 0.95])), rms * stats.t.ppf([0.05, 0.5, 0.95], 5), atol=0.01
@@ -81,7 +83,7 @@ def test_few_residuals_give_only_a_spread(n):
 
 def test_nothing_but_zeros():
     for n in (1, 3, 200):
-        shape = Shape.from_residuals(np.zeros(n))
+        shape = ResidualDistribution.from_residuals(np.zeros(n))
         width = float(np.diff(shape.ppf(np.array([0.05, 0.95])))[0])
         assert abs(shape.ppf(np.array(0.5))) < 1e-12
         # one zero says nothing about the spread; two hundred say that zero it is
@@ -92,7 +94,7 @@ def test_nothing_but_zeros():
 def test_zero_inflated_residuals_keep_the_mass_of_the_zeros():
     rng = np.random.default_rng(0)
     residuals = np.where(rng.random(1000) < 0.6, 0.0, rng.exponential(2.0, size=1000))
-    shape = Shape.from_residuals(residuals)
+    shape = ResidualDistribution.from_residuals(residuals)
     mass = np.diff(shape.cdf(np.array([-0.01, 0.01])))[0]
     assert abs(mass - (residuals == 0).mean()) < 0.02
     others = residuals[residuals > 0]
@@ -107,7 +109,7 @@ def test_estimate_is_near_a_known_truth():
     rng = np.random.default_rng(1)
     levels = np.array([0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99])
     for truth in (stats.norm(0, 1), stats.t(3), stats.gamma(2, loc=-2), stats.norm(5, 0.01)):
-        shape = Shape.from_residuals(truth.rvs(5000, random_state=rng))
+        shape = ResidualDistribution.from_residuals(truth.rvs(5000, random_state=rng))
         np.testing.assert_allclose(truth.cdf(shape.ppf(levels)), levels, atol=0.015)
         held_out = truth.rvs(20000, random_state=rng)
         lost = truth.logpdf(held_out).mean() - shape.logpdf(held_out).mean()
@@ -119,7 +121,10 @@ def test_estimate_is_near_a_known_truth():
 def test_estimate_moves_along_with_its_residuals(shift, factor):
     residuals = np.random.default_rng(2).standard_t(4, size=80)
     levels = np.array([0.001, 0.1, 0.5, 0.8, 0.999])
-    plain, moved = Shape.from_residuals(residuals), Shape.from_residuals(factor * residuals + shift)
+    plain, moved = (
+        ResidualDistribution.from_residuals(residuals),
+        ResidualDistribution.from_residuals(factor * residuals + shift),
+    )
     np.testing.assert_allclose(moved.ppf(levels), factor * plain.ppf(levels) + shift, atol=1e-4 * factor)
     np.testing.assert_allclose(moved.std, factor * plain.std, rtol=1e-4)
 
@@ -127,18 +132,22 @@ def test_estimate_moves_along_with_its_residuals(shift, factor):
 def test_order_does_not_matter_and_weights_count_rows():
     rng = np.random.default_rng(3)
     residuals = rng.normal(size=60)
-    shuffled = Shape.from_residuals(rng.permutation(residuals))
-    plain = Shape.from_residuals(residuals)
+    shuffled = ResidualDistribution.from_residuals(rng.permutation(residuals))
+    plain = ResidualDistribution.from_residuals(residuals)
     np.testing.assert_array_equal(plain.knots, shuffled.knots)
-    np.testing.assert_array_equal(plain.density, Shape.from_residuals(residuals, np.full(60, 7.0)).density)
-    heavy = Shape.from_residuals(np.concatenate([residuals, residuals + 10.0]), np.repeat([1.0, 1e-3], 60))
+    np.testing.assert_array_equal(
+        plain.density, ResidualDistribution.from_residuals(residuals, np.full(60, 7.0)).density
+    )
+    heavy = ResidualDistribution.from_residuals(
+        np.concatenate([residuals, residuals + 10.0]), np.repeat([1.0, 1e-3], 60)
+    )
     assert abs(heavy.ppf(np.array(0.5)) - plain.ppf(np.array(0.5))) < 0.1
     assert heavy.cdf(np.array(5.0)) > 0.97
 
 
 def test_many_residuals_are_grouped_without_loss():
     residuals = np.random.default_rng(4).gamma(2.0, size=20000)
-    shape = Shape.from_residuals(residuals)
+    shape = ResidualDistribution.from_residuals(residuals)
     assert shape.knots.size < 800
     levels = np.array([0.005, 0.1, 0.5, 0.9, 0.995])
     np.testing.assert_allclose((residuals[:, None] <= shape.ppf(levels)).mean(axis=0), levels, atol=0.006)
@@ -147,7 +156,7 @@ def test_many_residuals_are_grouped_without_loss():
 def test_heavy_tails_do_not_swallow_the_spread():
     for seed in range(5):
         residuals = np.random.default_rng(seed).lognormal(sigma=1.0, size=100)
-        shape = Shape.from_residuals(residuals)
+        shape = ResidualDistribution.from_residuals(residuals)
         assert 0.6 < shape.std / residuals.std() < 1.5
 
 
@@ -168,7 +177,7 @@ def test_the_estimator_beats_the_simpler_ones_on_held_out_rows():
             best = truth.logpdf(held_out).mean()
             for seed in range(4):
                 r = truth.rvs(n, random_state=seed)
-                lost["shape"].append(best - Shape.from_residuals(r).logpdf(held_out).mean())
+                lost["shape"].append(best - ResidualDistribution.from_residuals(r).logpdf(held_out).mean())
                 lost["normal"].append(best - stats.norm.logpdf(held_out, r.mean(), r.std()).mean())
                 lost["t"].append(best - stats.t.logpdf(held_out, *stats.t.fit(r)).mean())
                 lost["kde"].append(best - np.log(stats.gaussian_kde(r)(held_out) + 1e-300).mean())
@@ -187,7 +196,7 @@ def test_the_estimator_beats_the_simpler_ones_on_held_out_rows():
 )
 def test_bad_residuals(residuals, weights, message):
     with pytest.raises(ValueError, match=message):
-        fit_shape(residuals, weights)
+        fit_residual_distribution(residuals, weights)
 
 
 @pytest.mark.parametrize(
@@ -202,4 +211,4 @@ def test_bad_residuals(residuals, weights, message):
 def test_bad_shapes(change, message):
     good = {"knots": np.array([0.0, 1.0]), "density": np.ones(2), "tail_mass": np.ones(2), "tail_index": np.ones(2)}
     with pytest.raises(ValueError, match=message):
-        Shape(**(good | change))
+        ResidualDistribution(**(good | change))

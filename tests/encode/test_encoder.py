@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from usnrt.encode import TableEncoder
+from usnrt.tables import TableEncoder
 
 NAN = float("nan")
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from usnrt.encode import NetworkInputs, TableEncoder
-from usnrt.encode._inputs import MAX_LEVELS
+from usnrt.tables import NetworkInputs, TableEncoder
+from usnrt.tables.inputs import MAX_LEVELS
 
 NAN = float("nan")
 

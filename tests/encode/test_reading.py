@@ -12,8 +12,8 @@ import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from usnrt.encode import TableEncoder, read_table
-from usnrt.encode._reading import as_table
+from usnrt.tables import TableEncoder, read_table
+from usnrt.tables.reading import as_table
 
 NAN = float("nan")
 DAY = dt.date(2024, 2, 29)

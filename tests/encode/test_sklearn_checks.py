@@ -5,7 +5,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from usnrt.encode import NetworkInputs, TableEncoder, read_table
+from usnrt.tables import NetworkInputs, TableEncoder, read_table
 
 
 class LinearOnTables(RegressorMixin, BaseEstimator):

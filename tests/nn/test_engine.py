@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from usnrt.nn.alternate import inverse_variance, train_alternately
-from usnrt.nn.device import Table, rounded_up
+from usnrt.nn.device import DeviceTable, rounded_up
 from usnrt.nn.forward import CHUNK, forward, predict, predict_grouped
 from usnrt.nn.losses import squared_error, variance_nll
 from usnrt.nn.mlp import MLP, hidden_sizes
@@ -47,7 +47,7 @@ def test_training_gradient_is_that_of_the_weighted_loss():
     gradient = np.array([-2 * np.mean(weight * residual * x[:, j]) for j in range(2)])
     how = Training(learning_rate=1e-3, batch_size=64, max_epochs=1)
     rows = np.arange(50)
-    params, _ = train(network, squared_error, start, Table(x), y, weight, rows, rows, how, rng)
+    params, _ = train(network, squared_error, start, DeviceTable(x), y, weight, rows, rows, how, rng)
     np.testing.assert_allclose(params[0][0][:, 0], start[0][0][:, 0] - 1e-3 * np.sign(gradient), rtol=1e-4)
 
 
@@ -59,7 +59,7 @@ def test_losses_are_reported_as_weighted_means(problem):
     valid = np.arange(2000, 3000)
     how = Training(learning_rate=1e-9, max_epochs=1)
     _, history = train(
-        network, squared_error, params, Table(x), y, weight, np.arange(2000), valid, how, np.random.default_rng(0)
+        network, squared_error, params, DeviceTable(x), y, weight, np.arange(2000), valid, how, np.random.default_rng(0)
     )
     residual = y - predict(network, params, x)
     assert history.valid_loss[0] == pytest.approx(np.average(residual[valid] ** 2, weights=weight[valid]), rel=1e-5)
@@ -80,7 +80,7 @@ def test_learns_mean_and_variance(problem):
     x, y, std = problem
     networks = (MLP((4, 32, 16, 1)), MLP((4, 16, 8, 1), "tanh", "softplus"))
     pair = train_alternately(
-        networks, Table(x), x, y, np.ones(len(y)), np.arange(2400), np.arange(2400, 3000),
+        networks, DeviceTable(x), x, y, np.ones(len(y)), np.arange(2400), np.arange(2400, 3000),
         Training(max_epochs=60, patience=15), np.random.default_rng(0),
     )  # fmt: skip
     assert set(pair.history) == {"mean 1", "variance 1", "mean 2", "variance 2"}
@@ -94,7 +94,7 @@ def test_learns_mean_and_variance(problem):
 
 def test_nodes_of_any_size_share_one_program(problem):
     x, y, _ = problem
-    network, table = MLP((4, 7, 1)), Table(x)
+    network, table = MLP((4, 7, 1)), DeviceTable(x)
     how = Training(max_epochs=2)
     program = _program(network, squared_error, None, 64, "constant", False, 4)
     before = program._cache_size()
@@ -103,7 +103,7 @@ def test_nodes_of_any_size_share_one_program(problem):
         train(network, squared_error, network.init(np.random.default_rng(0)), table, y, None, rows, rows, how,
               np.random.default_rng(0))  # fmt: skip
     # A table of about the same length, too.
-    shorter = Table(x[:2950])
+    shorter = DeviceTable(x[:2950])
     train(network, squared_error, network.init(np.random.default_rng(0)), shorter, y[:2950], None, rows, rows, how,
           np.random.default_rng(0))  # fmt: skip
     assert program._cache_size() - before == 1
@@ -111,7 +111,7 @@ def test_nodes_of_any_size_share_one_program(problem):
 
 def test_same_generator_gives_the_same_bits(problem):
     x, y, _ = problem
-    network, table = MLP((4, 16, 1)), Table(x)
+    network, table = MLP((4, 16, 1)), DeviceTable(x)
 
     def run():
         rng = np.random.default_rng(5)
@@ -144,7 +144,7 @@ def test_diverging_training_stops_with_the_last_good_weights(problem):
     start = network.init(np.random.default_rng(0))
     target = np.where(np.arange(len(y)) == 5, np.inf, y)
     params, history = train(
-        network, squared_error, start, Table(x), target, None, np.arange(100), np.arange(100, 200), Training(),
+        network, squared_error, start, DeviceTable(x), target, None, np.arange(100), np.arange(100, 200), Training(),
         np.random.default_rng(0),
     )  # fmt: skip
     assert history.diverged
@@ -168,8 +168,8 @@ def test_cosine_schedule_ends_with_steps_of_nearly_nothing(problem):
     start = network.init(np.random.default_rng(0))
     for schedule in ("constant", "cosine"):
         how = Training(learning_rate=0.05, schedule=schedule, max_epochs=30, patience=30)
-        _, history = train(network, squared_error, start, Table(x), y, None, np.arange(2400), np.arange(2400, 3000),
-                           how, np.random.default_rng(0))  # fmt: skip
+        _, history = train(network, squared_error, start, DeviceTable(x), y, None, np.arange(2400),
+                           np.arange(2400, 3000), how, np.random.default_rng(0))  # fmt: skip
         seen.append(np.std(history.valid_loss[-4:]))
     assert seen[1] < 0.05 * seen[0]
 
@@ -180,8 +180,8 @@ def test_averaged_weights_validate_more_smoothly(problem):
     start = network.init(np.random.default_rng(0))
     for average in (0.0, 0.99):
         how = Training(learning_rate=0.05, max_epochs=30, patience=30, average=average)
-        _, history = train(network, squared_error, start, Table(x), y, None, np.arange(2400), np.arange(2400, 3000),
-                           how, np.random.default_rng(0))  # fmt: skip
+        _, history = train(network, squared_error, start, DeviceTable(x), y, None, np.arange(2400),
+                           np.arange(2400, 3000), how, np.random.default_rng(0))  # fmt: skip
         wobble.append(np.std(np.diff(history.valid_loss[10:])))
     assert wobble[1] < 0.5 * wobble[0]
 

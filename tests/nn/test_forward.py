@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from threadpoolctl import ThreadpoolController
 
-from usnrt.blas import ONE_BLAS_THREAD
 from usnrt.nn.forward import CHUNK, forward, predict, predict_grouped, rows_per_product
 from usnrt.nn.mlp import MLP
+from usnrt.utils.blas import ONE_BLAS_THREAD
 
 BLAS = ThreadpoolController().select(user_api="blas")
 

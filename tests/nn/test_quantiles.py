@@ -9,20 +9,29 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import integrate, stats
 
-from usnrt.distributions.curve import value_at
-from usnrt.nn.device import Table
+from usnrt.nn.device import DeviceTable
 from usnrt.nn.forward import predict
 from usnrt.nn.mlp import MLP
-from usnrt.nn.quantiles import LEVELS, N_OUTPUTS, POSITIONS, SHARES, curve_means, pinball, quantiles, start_at
+from usnrt.nn.quantile_functions import value_at
+from usnrt.nn.quantiles import (
+    LEVELS,
+    N_OUTPUTS,
+    POSITIONS,
+    SHARES,
+    pinball,
+    quantile_function_mean,
+    start_at,
+    to_quantiles,
+)
 from usnrt.nn.train import Training, train
 
 
 @settings(deadline=None)
 @given(arrays(np.float64, (3, N_OUTPUTS), elements=st.floats(-100, 100)))
 def test_quantiles_never_cross(outputs):
-    curve = quantiles(outputs)
-    assert np.isfinite(curve).all()
-    assert (np.diff(curve, axis=1) >= 0).all()
+    quantiles = to_quantiles(outputs)
+    assert np.isfinite(quantiles).all()
+    assert (np.diff(quantiles, axis=1) >= 0).all()
 
 
 def test_the_loss_is_the_sum_of_pinball_losses():
@@ -30,10 +39,10 @@ def test_the_loss_is_the_sum_of_pinball_losses():
     outputs, target = rng.normal(size=(20, N_OUTPUTS)).astype(np.float32), rng.normal(size=20).astype(np.float32)
     from sklearn.metrics import mean_pinball_loss
 
-    curve = quantiles(outputs)
+    quantiles = to_quantiles(outputs)
     by_hand = [
         sum(w * mean_pinball_loss([y], [q], alpha=p) for w, p, q in zip(SHARES, LEVELS, row))
-        for y, row in zip(target, curve)
+        for y, row in zip(target, quantiles)
     ]
     np.testing.assert_allclose(np.asarray(pinball(outputs, target)), by_hand, rtol=1e-5)
 
@@ -47,8 +56,8 @@ def test_the_loss_is_nearly_half_the_crps():
 
 def test_the_mean_of_a_curve_against_integration():
     rng = np.random.default_rng(1)
-    curves = quantiles(rng.normal(size=(4, N_OUTPUTS)))
-    for row, mean in zip(curves, curve_means(curves)):
+    member_quantiles = to_quantiles(rng.normal(size=(4, N_OUTPUTS)))
+    for row, mean in zip(member_quantiles, quantile_function_mean(member_quantiles)):
         edges = [-12.0, *POSITIONS, 12.0]
         parts = [
             integrate.quad(
@@ -63,9 +72,9 @@ def test_a_new_network_starts_at_the_spread_of_the_target():
     network = MLP((4, 32, N_OUTPUTS))
     params = start_at(network, np.random.default_rng(0), centre=3.0, spread=2.0)
     x = np.random.default_rng(1).normal(size=(200, 4)).astype(np.float32)
-    curve = quantiles(predict(network, params, x))
-    assert np.mean(curve_means(curve)) == pytest.approx(3.0, abs=0.3)
-    assert np.mean(curve[:, 8] - curve[:, 2]) == pytest.approx(4.0, rel=0.3)
+    quantiles = to_quantiles(predict(network, params, x))
+    assert np.mean(quantile_function_mean(quantiles)) == pytest.approx(3.0, abs=0.3)
+    assert np.mean(quantiles[:, 8] - quantiles[:, 2]) == pytest.approx(4.0, rel=0.3)
 
 
 def test_it_learns_two_peaks():
@@ -75,9 +84,10 @@ def test_it_learns_two_peaks():
     y = np.where(rng.random(3000) < 0.5, -1.0, 1.0) + 0.05 * rng.normal(size=3000)
     network = MLP((2, 32, N_OUTPUTS))
     params, _ = train(
-        network, pinball, start_at(network, rng, 0.0, 1.0), Table(x), y, None, np.arange(2400), np.arange(2400, 3000),
-        Training(learning_rate=0.01, batch_size=64, max_epochs=30, schedule="cosine", patience=30, average=0.99), rng,
+        network, pinball, start_at(network, rng, 0.0, 1.0), DeviceTable(x), y, None, np.arange(2400),
+        np.arange(2400, 3000), rng=rng,
+        how=Training(learning_rate=0.01, batch_size=64, max_epochs=30, schedule="cosine", patience=30, average=0.99),
     )  # fmt: skip
-    curve = np.median(quantiles(predict(network, params, x)), axis=0)
-    np.testing.assert_allclose(curve[[0, 1, 2, 3]], -1.0, atol=0.15)
-    np.testing.assert_allclose(curve[[7, 8, 9, 10]], 1.0, atol=0.15)
+    quantiles = np.median(to_quantiles(predict(network, params, x)), axis=0)
+    np.testing.assert_allclose(quantiles[[0, 1, 2, 3]], -1.0, atol=0.15)
+    np.testing.assert_allclose(quantiles[[7, 8, 9, 10]], 1.0, atol=0.15)

@@ -11,7 +11,7 @@ import pytest
 from usnrt import USNRTRegressor, metrics
 from usnrt.bench.paper import paper_value
 from usnrt.datasets import SEEDS, fetch, train_test_rows
-from usnrt.table import Table
+from usnrt.utils.result_table import Table
 
 pytestmark = pytest.mark.real
 

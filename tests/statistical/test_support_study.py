@@ -89,8 +89,8 @@ def test_the_spread_is_never_less_than_at_the_nearest_supported_row(kind):
         raw = model._encode(ray)
         found = model.support_.measure(raw, model.tree_.leaf_of(raw))
         near = model.support_.clamp(raw, found)
-        width = np.ptp(model._curves(raw)[2], axis=1)
-        assert (width >= np.ptp(model._network_curves(near)[2], axis=1) * (1 - 1e-9)).all()
+        width = np.ptp(model._quantile_functions(raw)[2], axis=1)
+        assert (width >= np.ptp(model._network_quantiles(near)[2], axis=1) * (1 - 1e-9)).all()
         # It grows as long as the nearest supported row is the same.
         same = (near[1:] == near[:-1]).all(axis=1)
         assert same.any()

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from usnrt.progress import Progress
 from usnrt.tree.grow import Growth, grow
+from usnrt.utils.progress import Progress
 
 
 class GivenResiduals:

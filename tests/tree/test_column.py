@@ -5,11 +5,11 @@ from math import inf
 import numpy as np
 import pytest
 
-from usnrt.tree.column import Column, midpoint, standardise
+from usnrt.tree.split_column import SplitColumn, midpoint, standardise
 
 
 def test_a_column_lines_up_missing_values_on_either_side():
-    right, left = Column(np.array([2.0, np.nan, 1.0, 2.0])).arrangements()
+    right, left = SplitColumn(np.array([2.0, np.nan, 1.0, 2.0])).arrangements()
     assert (right.missing_left, left.missing_left) == (False, True)
     np.testing.assert_array_equal(right.values, [1, 2, 2, np.nan])
     np.testing.assert_array_equal(right.allowed, [True, False, True])
@@ -18,8 +18,8 @@ def test_a_column_lines_up_missing_values_on_either_side():
     assert (right.threshold(0), right.threshold(2), left.threshold(1)) == (1.5, inf, 1.5)
     np.testing.assert_array_equal(right.admissible(np.ones(4), 2), [])
     np.testing.assert_array_equal(left.admissible(np.ones(4), 2), [1])
-    assert len(list(Column(np.array([1.0, 2.0])).arrangements())) == 1
-    assert list(Column(np.array([np.nan, np.nan])).arrangements()) == []
+    assert len(list(SplitColumn(np.array([1.0, 2.0])).arrangements())) == 1
+    assert list(SplitColumn(np.array([np.nan, np.nan])).arrangements()) == []
 
 
 @pytest.mark.parametrize("scale", [5e-324, 1e-308, 1e-150, 1.0, 1e150, 1.7e308])

@@ -2,11 +2,11 @@
 
 import numba
 
-from usnrt.tree import _jit
+from usnrt.utils import jit
 
 
 def test_kernels_are_kept_on_disk_and_run_without_the_lock():
-    @_jit.kernel()
+    @jit.kernel()
     def double(x):
         return 2 * x
 
@@ -23,7 +23,7 @@ def test_kernels_work_where_nothing_can_be_written(monkeypatch):
 
     monkeypatch.setattr(_jit, "njit", refuse)
 
-    @_jit.kernel()
+    @jit.kernel()
     def double(x):
         return 2 * x
 

@@ -5,7 +5,7 @@ import pytest
 
 from usnrt import USNRTRegressor
 from usnrt.datasets import make_heteroscedastic
-from usnrt.nn.quantiles import POSITIONS, curve_means
+from usnrt.nn.quantiles import POSITIONS, quantile_function_mean
 from usnrt.tree.refine import Refinement, half_widths, pinball_losses
 
 
@@ -19,9 +19,9 @@ def rows(n=4000, seed=0):
 
 def test_perfect_networks_are_left_as_they_are():
     _, leaf, mean, std, y = rows()
-    curve = mean[:, None] + std[:, None] * POSITIONS
-    refined = Refinement.fit(leaf, mean, curve, y, np.ones(len(y)), 2).apply(leaf, mean, curve)
-    np.testing.assert_allclose(refined, curve, atol=1e-12)
+    quantiles = mean[:, None] + std[:, None] * POSITIONS
+    refined = Refinement.fit(leaf, mean, quantiles, y, np.ones(len(y)), 2).apply(leaf, mean, quantiles)
+    np.testing.assert_allclose(refined, quantiles, atol=1e-12)
 
 
 def test_a_better_mean_moves_the_quantile_function_and_a_worse_one_does_not():
@@ -33,20 +33,20 @@ def test_a_better_mean_moves_the_quantile_function_and_a_worse_one_does_not():
     right = mean[:, None] + std[:, None] * POSITIONS
     worse = Refinement.fit(leaf, mean + error, right, y, np.ones(len(y)), 2)
     assert (worse.location_share <= 0.25).all()
-    np.testing.assert_allclose(curve_means(better.apply(leaf, mean, off)), mean, atol=1e-9)
+    np.testing.assert_allclose(quantile_function_mean(better.apply(leaf, mean, off)), mean, atol=1e-9)
 
 
 def test_half_widths_that_are_noise_are_drawn_to_their_regions_and_those_that_are_not_stay():
     rng, leaf, mean, std, y = rows()
     noisy = std * np.exp(0.7 * rng.normal(size=len(y)))
-    curve = mean[:, None] + noisy[:, None] * POSITIONS
-    found = Refinement.fit(leaf, mean, curve, y, np.ones(len(y)), 2)
+    quantiles = mean[:, None] + noisy[:, None] * POSITIONS
+    found = Refinement.fit(leaf, mean, quantiles, y, np.ones(len(y)), 2)
     assert (found.spread_share >= 0.75).all()
-    refined = found.apply(leaf, mean, curve)
-    assert pinball_losses(refined, y).mean() < pinball_losses(curve, y).mean()
+    refined = found.apply(leaf, mean, quantiles)
+    assert pinball_losses(refined, y).mean() < pinball_losses(quantiles, y).mean()
     true_widths = np.where(leaf == 0, 1.0, noisy / std)  # in the second region the noise is the truth
     target = mean + std * true_widths * rng.normal(size=len(y))
-    assert Refinement.fit(leaf, mean, curve, target, np.ones(len(y)), 2).spread_share[1] == 0.0
+    assert Refinement.fit(leaf, mean, quantiles, target, np.ones(len(y)), 2).spread_share[1] == 0.0
 
 
 def test_small_regions_follow_the_table():
@@ -60,11 +60,11 @@ def test_small_regions_follow_the_table():
 
 def test_weights_are_repetitions():
     rng, leaf, mean, std, y = rows(300)
-    curve = (mean + 0.3 * rng.normal(size=300))[:, None] + std[:, None] * POSITIONS
+    quantiles = (mean + 0.3 * rng.normal(size=300))[:, None] + std[:, None] * POSITIONS
     weight = rng.integers(1, 4, 300)
     again = np.repeat(np.arange(300), weight)
-    weighted = Refinement.fit(leaf, mean, curve, y, weight.astype(float), 2)
-    repeated = Refinement.fit(leaf[again], mean[again], curve[again], y[again], np.ones(len(again)), 2)
+    weighted = Refinement.fit(leaf, mean, quantiles, y, weight.astype(float), 2)
+    repeated = Refinement.fit(leaf[again], mean[again], quantiles[again], y[again], np.ones(len(again)), 2)
     np.testing.assert_array_equal(weighted.location_share, repeated.location_share)
     np.testing.assert_allclose(weighted.log_half_width, repeated.log_half_width)
 

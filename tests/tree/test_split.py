@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from usnrt.tree.column import Column
 from usnrt.tree.criteria import BrownForsythe, Cart, Levene
 from usnrt.tree.levels import subsets
 from usnrt.tree.split import Split, best_split
+from usnrt.tree.split_column import SplitColumn
 
 SEARCHES = ("levene", "brown-forsythe", "cart")
 # Multiples of 1/8: sums of them are exact, so ties and zero spreads are what they are.
@@ -99,7 +99,7 @@ def statistics(criterion, x, values, weight=None, min_weight=1):
     judge = criterion()
     weight = np.ones(len(x)) if weight is None else weight.astype(float)
     node = judge.prepare(values, values, weight)
-    arrangement = next(Column(x).arrangements())
+    arrangement = next(SplitColumn(x).arrangements())
     every = judge.statistics(node, arrangement, min_weight)
     positions = np.flatnonzero(~np.isnan(every))
     return every[positions], [arrangement.threshold(position) for position in positions]

@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 
 from usnrt import USNRTEnsemble, USNRTRegressor
-from usnrt.recipe import _blend
+from usnrt.estimators.recipe import _blend
 
 SMALL = {"mean_hidden": (32, 16), "variance_hidden": (32, 16), "random_state": 0}
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from usnrt.progress import FitStopped, Progress
+from usnrt.utils.progress import FitStopped, Progress
 
 
 class MemberProgress(Progress):

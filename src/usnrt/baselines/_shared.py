@@ -14,19 +14,20 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from usnrt.base import DistributionalRegressor, TrainingTable
 from usnrt.baselines._docs import EVERY_MODEL, SharedDocs
 from usnrt.baselines._members import MemberProgress, in_threads
 from usnrt.baselines._spread import MIN_ROWS_TO_CALIBRATE, likeliest_spread, stretched
-from usnrt.checks import check_applies, check_choice, check_flag, check_number, check_running, check_whole
 from usnrt.distributions import Distribution
-from usnrt.nn.device import MARGIN, Table
+from usnrt.estimators.base import DistributionalRegressor
+from usnrt.estimators.recipe import batch_size_for, warn_if_diverged
+from usnrt.nn.device import MARGIN, DeviceTable
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import predict
 from usnrt.nn.mlp import MLP, Params, hidden_sizes
 from usnrt.nn.train import History, Training, train
-from usnrt.recipe import batch_size_for, warn_if_diverged
-from usnrt.rows import draw_validation
+from usnrt.tables.rows import draw_validation
+from usnrt.tables.training import TrainingTable
+from usnrt.utils.checks import check_applies, check_choice, check_flag, check_number, check_running, check_whole
 
 # How the paper trains every network.
 PAPER_TRAINING: dict[str, Any] = {
@@ -68,12 +69,12 @@ learning_rate : float, default={model.learning_rate}
     verbose : int, default=0
         1 shows a progress bar, 2 says more in a log.
     callbacks : list of callables, default=None
-        Each is called with a `usnrt.progress.FitEvent` after every epoch."""
+        Each is called with a `usnrt.utils.progress.FitEvent` after every epoch."""
 )
 
 
 @dataclass
-class Lesson:
+class TrainingJob:
     """One network model being trained: the rows to learn from and everything that training needs.
 
     Attributes
@@ -109,7 +110,7 @@ class Lesson:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class NetworkRegressor(SharedDocs, DistributionalRegressor):
-    """Base of the network models: a model writes ``_learn(lesson)`` and ``_of_inputs(inputs)``.
+    """Base of the network models: a model writes ``_learn(job)`` and ``_of_inputs(inputs)``.
 
     Parameters
     ----------
@@ -144,7 +145,7 @@ class NetworkRegressor(SharedDocs, DistributionalRegressor):
 
     # -- hooks --------------------------------------------------------------------------------------------------
 
-    def _learn(self, lesson: Lesson) -> Any:
+    def _learn(self, job: TrainingJob) -> Any:
         """Train, and give what shall be kept as ``params_``; may run in one of several threads."""
         raise NotImplementedError(f"{type(self).__name__} must define _learn")
 
@@ -171,20 +172,22 @@ class NetworkRegressor(SharedDocs, DistributionalRegressor):
             self.encoding_ = PiecewiseLinear.fit(table.inputs[splits[0][0]], self.inputs_.numeric_, self.n_bins)
         self._check(table)
         progress = MemberProgress(self.verbose, self.callbacks, table.n_rows * len(names))
-        inputs = Table(table.inputs, self.encoding_)
-        lessons = [
-            Lesson(table, inputs, *rows, how, self._rng(1, i), functools.partial(progress.reporter, name, table.n_rows))
+        inputs = DeviceTable(table.inputs, self.encoding_)
+        jobs = [
+            TrainingJob(
+                table, inputs, *rows, how, self._rng(1, i), functools.partial(progress.reporter, name, table.n_rows)
+            )
             for i, (name, rows) in enumerate(zip(names, splits))
         ]
 
         def learn(index: int) -> Any:
-            params = self._learn(lessons[index])
+            params = self._learn(jobs[index])
             progress.node_done(names[index], table.n_rows, "trained", is_leaf=True)
             return params
 
         self._keep(in_threads(learn, len(names), effective_n_jobs(self.n_jobs), progress))
         progress.finish()
-        self.history_ = {name: lesson.history for name, lesson in zip(names, lessons)}
+        self.history_ = {name: job.history for name, job in zip(names, jobs)}
         self._finish(table, splits[0][1])
         warn_if_diverged(self, self.history_, self.learning_rate)
 

@@ -4,7 +4,7 @@
 
 import numpy as np
 
-from usnrt.tree._jit import kernel
+from usnrt.utils.jit import kernel
 
 
 @kernel()

@@ -6,12 +6,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.base import TrainingTable
 from usnrt.baselines._passes import PassesRegressor
-from usnrt.baselines._shared import Lesson
-from usnrt.checks import check_number, check_whole
+from usnrt.baselines._shared import TrainingJob
 from usnrt.distributions import Normal
 from usnrt.nn.dropout import ConcreteDropoutMLP, ConcretePenalty, heteroscedastic_nll, rate_of
+from usnrt.tables.training import TrainingTable
+from usnrt.utils.checks import check_number, check_whole
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -72,8 +72,8 @@ class ConcreteDropoutRegressor(PassesRegressor):
         check_whole("n_passes", self.n_passes, 2)
         self.network_ = ConcreteDropoutMLP(self._sizes(table, n_outputs=2))
 
-    def _learn(self, lesson: Lesson) -> Any:
-        return lesson.train(self.network_, heteroscedastic_nll, ConcretePenalty(self.length_scale))
+    def _learn(self, job: TrainingJob) -> Any:
+        return job.train(self.network_, heteroscedastic_nll, ConcretePenalty(self.length_scale))
 
     def _keep(self, learnt: list[Any]) -> None:
         super()._keep(learnt)

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.baselines.hnn import HNNRegressor
-from usnrt.checks import check_whole
 from usnrt.distributions import Distribution, Mixture
+from usnrt.utils.checks import check_whole
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

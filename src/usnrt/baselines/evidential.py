@@ -6,12 +6,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.base import TrainingTable
-from usnrt.baselines._shared import Lesson, NetworkRegressor
-from usnrt.checks import check_number
+from usnrt.baselines._shared import NetworkRegressor, TrainingJob
 from usnrt.distributions import StudentT
 from usnrt.nn.evidential import EvidentialLoss, nig_parameters, softplus
 from usnrt.nn.mlp import MLP, Params
+from usnrt.tables.training import TrainingTable
+from usnrt.utils.checks import check_number
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -67,8 +67,8 @@ class EvidentialRegressor(NetworkRegressor):
         check_number("lam", self.lam, 0, np.inf, include_low=True)
         self.network_ = MLP(self._sizes(table, n_outputs=4), "relu", "linear")
 
-    def _learn(self, lesson: Lesson) -> Params:
-        return lesson.train(self.network_, EvidentialLoss(self.lam))
+    def _learn(self, job: TrainingJob) -> Params:
+        return job.train(self.network_, EvidentialLoss(self.lam))
 
     def _of_inputs(self, inputs: NDArray[np.float32]) -> StudentT:
         outputs = self._outputs(self.network_, self.params_, inputs)

@@ -12,15 +12,16 @@ from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 from sklearn.utils import check_random_state
 
-from usnrt.base import DistributionalRegressor, TrainingTable
 from usnrt.baselines._docs import EVERY_MODEL, SharedDocs
 from usnrt.baselines._spread import MIN_ROWS_TO_CALIBRATE, likeliest_spread, stretched
 from usnrt.baselines._trees import NO_LIMIT, FlatForest
-from usnrt.checks import check_applies, check_flag, check_number, check_running, check_whole
 from usnrt.distributions import Distribution, Normal
-from usnrt.progress import Progress
-from usnrt.rows import draw_validation
-from usnrt.table import Table
+from usnrt.estimators.base import DistributionalRegressor
+from usnrt.tables.rows import draw_validation
+from usnrt.tables.training import TrainingTable
+from usnrt.utils.checks import check_applies, check_flag, check_number, check_running, check_whole
+from usnrt.utils.progress import Progress
+from usnrt.utils.result_table import Table
 
 # What the paper tries: numbers of trees, depths, and shares of the features that a split may choose from.
 SEARCH_GRID: dict[str, tuple[Any, ...]] = {

@@ -6,15 +6,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.base import TrainingTable
-from usnrt.baselines._shared import Lesson, NetworkRegressor
+from usnrt.baselines._shared import NetworkRegressor, TrainingJob
 from usnrt.baselines._spread import MIN_ROWS_TO_CALIBRATE
-from usnrt.checks import check_whole
 from usnrt.distributions import Normal
 from usnrt.nn.alternate import MeanAndVariance, train_alternately
 from usnrt.nn.losses import variance_nll
 from usnrt.nn.mlp import MLP, Params
 from usnrt.nn.train import train
+from usnrt.tables.training import TrainingTable
+from usnrt.utils.checks import check_whole
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -68,31 +68,31 @@ class HNNRegressor(NetworkRegressor):
         sizes = self._sizes(table, n_outputs=1)
         self.networks_ = (MLP(sizes, "relu", "linear"), MLP(sizes, "tanh", "softplus"))
 
-    def _learn(self, lesson: Lesson) -> tuple[Params, Params]:
+    def _learn(self, job: TrainingJob) -> tuple[Params, Params]:
         pair = train_alternately(
-            self.networks_, lesson.inputs, lesson.table.inputs, lesson.table.y, lesson.table.weight,
-            lesson.train_rows, lesson.valid_rows, lesson.how, lesson.rng,
+            self.networks_, job.inputs, job.table.inputs, job.table.y, job.table.weight,
+            job.train_rows, job.valid_rows, job.how, job.rng,
             n_alternations=self.n_alternations, encoding=self.encoding_,
-            on_epoch=lambda name, *state: lesson.report(name)(*state),
+            on_epoch=lambda name, *state: job.report(name)(*state),
         )  # fmt: skip
-        lesson.history |= pair.history
-        return pair.mean, self._corrected(pair, lesson) if self.calibrate else pair.variance
+        job.history |= pair.history
+        return pair.mean, self._corrected(pair, job) if self.calibrate else pair.variance
 
-    def _corrected(self, pair: MeanAndVariance, lesson: Lesson) -> Params:
+    def _corrected(self, pair: MeanAndVariance, job: TrainingJob) -> Params:
         """The variance network trained on with residuals of held-out rows, which the mean network does not remember.
 
         Half of these rows train, the others judge; where they see no gain the network stays as it was.
         """
-        table, rows = lesson.table, lesson.rng.permutation(lesson.valid_rows)
+        table, rows = job.table, job.rng.permutation(job.valid_rows)
         if len(rows) < MIN_ROWS_TO_CALIBRATE:
             return pair.variance
         squared_residual = np.zeros(table.n_rows)
         squared_residual[rows] = (table.y[rows] - self._outputs(self.networks_[0], pair.mean, table.inputs[rows])) ** 2
-        how = replace(lesson.how, learning_rate=lesson.how.learning_rate / 3.0)
+        how = replace(job.how, learning_rate=job.how.learning_rate / 3.0)
         name, half = "variance held-out", len(rows) // 2
-        params, lesson.history[name] = train(
-            self.networks_[1], variance_nll, pair.variance, lesson.inputs, squared_residual, table.weight,
-            np.sort(rows[half:]), np.sort(rows[:half]), how, lesson.rng, lesson.report(name), judge_start=True,
+        params, job.history[name] = train(
+            self.networks_[1], variance_nll, pair.variance, job.inputs, squared_residual, table.weight,
+            np.sort(rows[half:]), np.sort(rows[:half]), how, job.rng, job.report(name), judge_start=True,
         )  # fmt: skip
         return params
 

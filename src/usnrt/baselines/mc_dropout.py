@@ -7,14 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from usnrt.base import TrainingTable
 from usnrt.baselines._passes import PassesRegressor
-from usnrt.baselines._shared import Lesson
-from usnrt.checks import check_applies, check_flag, check_number, check_whole
+from usnrt.baselines._shared import TrainingJob
 from usnrt.distributions import Normal
 from usnrt.nn.dropout import DropoutMLP
 from usnrt.nn.losses import squared_error
 from usnrt.nn.mlp import MIN_VARIANCE, Params
+from usnrt.tables.training import TrainingTable
+from usnrt.utils.checks import check_applies, check_flag, check_number, check_whole
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -90,8 +90,8 @@ class MCDropoutRegressor(PassesRegressor):
         check_applies(self, "calibrate", observation_noise=False)
         self.network_ = DropoutMLP(self._sizes(table, n_outputs=1), self.rate)
 
-    def _learn(self, lesson: Lesson) -> Params:
-        return lesson.train(self.network_, squared_error)
+    def _learn(self, job: TrainingJob) -> Params:
+        return job.train(self.network_, squared_error)
 
     def _finish(self, table: TrainingTable, held_out: NDArray[np.intp]) -> None:
         self.noise_ = 0.0

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.bench.grid import Cell, Split, load_split
+from usnrt.bench.grid import Cell, TrainTestSplit, load_split
 from usnrt.bench.recipes import get_recipe
 from usnrt.bench.scores import score
 from usnrt.bench.trees import describe_tree
@@ -84,7 +84,7 @@ def run_cell(cell: Cell, n_jobs: int = 1) -> tuple[dict[str, Any], Arrays]:
     return meta, arrays
 
 
-def predict_rows(model: Any, split: Split) -> Arrays:
+def predict_rows(model: Any, split: TrainTestSplit) -> Arrays:
     """What a model predicts for the test rows, compactly.
 
     Quantiles are kept in standard deviations from the mean, at half precision: for a normal distribution they are the
@@ -94,12 +94,12 @@ def predict_rows(model: Any, split: Split) -> Arrays:
     return _distribution_rows(model, split) | _interval_rows(model, split)
 
 
-def _interval_rows(model: Any, split: Split) -> Arrays:
+def _interval_rows(model: Any, split: TrainTestSplit) -> Arrays:
     lower, upper = np.asarray(interval_of(model, split.X_test, 0.9)).T
     return {"inside90": (lower <= split.y_test) & (split.y_test <= upper)}
 
 
-def _distribution_rows(model: Any, split: Split) -> Arrays:
+def _distribution_rows(model: Any, split: TrainTestSplit) -> Arrays:
     y = split.y_test
     dist = model.predict_dist(split.X_test)
     mean, std = dist.mean(), dist.std()

@@ -34,7 +34,7 @@ def run(
     preset: Annotated[str | None, typer.Option(help="'paper', 'stability', 'ablation' or 'quick'.")] = None,
     dataset: Annotated[list[str] | None, typer.Option("--dataset", "-d", help="Data set; may be repeated.")] = None,
     recipe: Annotated[list[str] | None, typer.Option("--recipe", "-r", help="Model; may be repeated.")] = None,
-    seed: Annotated[list[int] | None, typer.Option(help="Split seed; by default the paper's.")] = None,
+    seed: Annotated[list[int] | None, typer.Option(help="TrainTestSplit seed; by default the paper's.")] = None,
     store: StoreOption = Path("results"),
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Cells at once; -1 for one a core.")] = 1,
     cluster: Annotated[str | None, typer.Option(help="Dask scheduler to run on, as tcp://host:8786.")] = None,

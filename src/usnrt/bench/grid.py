@@ -55,7 +55,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Split:
+class TrainTestSplit:
     """Rows of a cell: features as frames, the target scaled with the mean and standard deviation of training rows."""
 
     X_train: Any
@@ -79,7 +79,7 @@ def make_grid(datasets: Iterable[str], recipes: Iterable[str], seeds: Sequence[i
     recipes : iterable of str
         Names :func:`get_recipe` understands.
     seeds : sequence of int, default=None
-        Split seeds; None for the paper's protocol (five below 100,000 rows, else one; one for Blog).
+        TrainTestSplit seeds; None for the paper's protocol (five below 100,000 rows, else one; one for Blog).
 
     Examples
     --------
@@ -125,7 +125,7 @@ def preset(name: str) -> list[Cell]:
 
 
 def protocol_seeds(dataset: str) -> tuple[int, ...]:
-    """Split seeds of a data set in these experiments."""
+    """TrainTestSplit seeds of a data set in these experiments."""
     seeds = seeds_for(n_rows_of(dataset))
     return seeds[:1] if dataset in ONE_SEED else seeds
 
@@ -173,7 +173,7 @@ def load_table(dataset: str) -> tuple[Any, NDArray[np.float64]]:
     return frame.astype(dict.fromkeys(bunch.categorical_names, "category")), bunch.target
 
 
-def load_split(dataset: str, seed: int) -> Split:
+def load_split(dataset: str, seed: int) -> TrainTestSplit:
     """The rows of one cell.
 
     Parameters
@@ -183,10 +183,10 @@ def load_split(dataset: str, seed: int) -> Split:
 
     Returns
     -------
-    Split
+    TrainTestSplit
     """
     X, y = load_table(dataset)
     train, test = train_test_rows(len(y), seed)
     mean, std = float(y[train].mean()), float(y[train].std())
     scaled = (y - mean) / (std if std > 0 else 1.0)
-    return Split(X.iloc[train], scaled[train], X.iloc[test], scaled[test], mean, std)
+    return TrainTestSplit(X.iloc[train], scaled[train], X.iloc[test], scaled[test], mean, std)

@@ -15,7 +15,7 @@ from usnrt.bench.scores import METRICS
 from usnrt.bench.store import Record, Store
 from usnrt.bench.tables import TABLES, make_table
 from usnrt.datasets import SEEDS, get_spec, list_datasets, seeds_for
-from usnrt.whole_file import whole_file
+from usnrt.utils.whole_file import whole_file
 
 TIMES = ("fit_seconds", "fit_cpu_seconds", "predict_seconds")
 

@@ -47,8 +47,8 @@ class Recipe:
 
 
 _FAMILIES = {
-    "usnrt": "usnrt.regressor:USNRTRegressor",
-    "usnrt-ensemble": "usnrt.ensemble:USNRTEnsemble",
+    "usnrt": "usnrt.estimators.regressor:USNRTRegressor",
+    "usnrt-ensemble": "usnrt.estimators.ensemble:USNRTEnsemble",
     "hnn": "usnrt.baselines:HNNRegressor",
     "deep-ensemble": "usnrt.baselines:DeepEnsembleRegressor",
     "evidential": "usnrt.baselines:EvidentialRegressor",

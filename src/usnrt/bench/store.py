@@ -28,7 +28,7 @@ import numpy as np
 
 from usnrt.bench.cells import Arrays
 from usnrt.bench.grid import Cell
-from usnrt.whole_file import whole_file
+from usnrt.utils.whole_file import whole_file
 
 FORMAT = 1
 DEFAULT_STORE = Path("results")

@@ -5,19 +5,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.bench.grid import Split
+from usnrt.bench.grid import TrainTestSplit
 
 CURVE_POINTS = 200
 SHOWN_ROWS = 2000
 
 
-def describe_tree(model: Any, split: Split) -> tuple[dict[str, Any] | None, dict[str, NDArray[Any]]]:
+def describe_tree(model: Any, split: TrainTestSplit) -> tuple[dict[str, Any] | None, dict[str, NDArray[Any]]]:
     """Leaves, depth and heterogeneity of a fitted tree, a curve of its predicted noise and the cut at its root.
 
     Parameters
     ----------
     model : regressor
-    split : Split
+    split : TrainTestSplit
 
     Returns
     -------
@@ -73,7 +73,7 @@ def _curve(model: Any, X: Any, name: str) -> dict[str, NDArray[Any]]:
     return curve
 
 
-def _root_plane(model: Any, split: Split, name: str, other: str) -> dict[str, NDArray[Any]]:
+def _root_plane(model: Any, split: TrainTestSplit, name: str, other: str) -> dict[str, NDArray[Any]]:
     shown = np.linspace(0, len(split.y_test) - 1, min(SHOWN_ROWS, len(split.y_test))).astype(int)
     rows = split.X_test.iloc[shown]
     residual = split.y_test[shown] - model.predict_dist(rows).mean()

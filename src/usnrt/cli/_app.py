@@ -40,9 +40,9 @@ Coverage = Annotated[float, typer.Option(help="Probability that an interval shou
 def version(shown: bool) -> None:
     """Print the version and stop."""
     if shown:
-        import usnrt
+        from usnrt._version import __version__
 
-        print(f"usnrt {usnrt.__version__}")
+        print(f"usnrt {__version__}")
         raise typer.Exit
 
 
@@ -138,7 +138,7 @@ def predict(
 
     from usnrt.cli._data import known_data, load_model
     from usnrt.cli._tables import format_of, write_file, write_stream
-    from usnrt.predict_table import prediction_table
+    from usnrt.estimators.prediction_table import prediction_table
 
     if not 0 < coverage < 1:
         raise UserError(f"--coverage must be in (0, 1), got {coverage:g}")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.cli._errors import UserError
-from usnrt.regions import region_rows
+from usnrt.estimators.regions import region_rows
 
 # parameters that an ensemble has itself and its trees need not have
 WHOLE = ("categorical_features", "random_state", "n_jobs", "verbose")

@@ -9,14 +9,14 @@ import typer
 from usnrt.cli._app import Coverage, Data, Force, Json, Model, Quiet, app
 from usnrt.cli._errors import UserError
 from usnrt.cli._output import may_write, notice, print_json, print_table, region_table, results_noticed, silent
-from usnrt.whole_file import whole_file
+from usnrt.utils.whole_file import whole_file
 
 
 @app.command()
 def explain(model: Model, as_json: Json = False) -> None:
     """Show the rules of a model's regions and where it is unsure."""
     from usnrt.cli._data import load_model
-    from usnrt.regions import ratio_sentence, region_rows, uncertainty_ratio
+    from usnrt.estimators.regions import ratio_sentence, region_rows, uncertainty_ratio
 
     fitted = load_model(model)
     regions = region_rows(fitted)
@@ -136,7 +136,7 @@ def _installation() -> dict[str, Any]:
     import platform
     from importlib.metadata import PackageNotFoundError, version
 
-    import usnrt
+    from usnrt._version import __version__
 
     def of(package: str) -> str:
         try:
@@ -145,7 +145,7 @@ def _installation() -> dict[str, Any]:
             return "not installed"
 
     packages = ("jax", "numba", "numpy", "scikit-learn", "pyarrow", "matplotlib", "jinja2", "onnxruntime")
-    facts = {"usnrt": usnrt.__version__, "python": platform.python_version(), "cores": os.cpu_count()}
+    facts = {"usnrt": __version__, "python": platform.python_version(), "cores": os.cpu_count()}
     return facts | {package: of(package) for package in packages}
 
 

@@ -26,7 +26,7 @@ def silent(sentence: str) -> None:
 @contextmanager
 def results_noticed(say: Callable[[str], None]) -> Iterator[None]:
     """Say in a sentence, once, what Python users are warned of: what a result is worth."""
-    from usnrt.notices import ResultWarning
+    from usnrt.utils.notices import ResultWarning
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ResultWarning)

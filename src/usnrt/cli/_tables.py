@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from usnrt.cli._errors import UserError
-from usnrt.whole_file import whole_file
+from usnrt.utils.whole_file import whole_file
 
 COMPRESSION = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 FORMATS = {".csv": "csv", ".tsv": "tsv", ".txt": "csv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet"}

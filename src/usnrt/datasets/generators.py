@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from sklearn.utils import Bunch, check_random_state
 
-Floats = NDArray[np.float64]
+from usnrt.utils.types import Floats
+
 RowFunction = Callable[[Floats], Floats]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from usnrt.distributions.base import Floats
+from usnrt.utils.types import Floats
 
 EPS = np.finfo(np.float64).eps
 LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)

@@ -7,10 +7,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from usnrt.distributions._roots import solve_quantiles
-from usnrt.distributions.base import Distribution, Floats, row_chunks
-from usnrt.distributions.family import Family
+from usnrt.distributions.base import Distribution, row_chunks
 from usnrt.distributions.normal import Normal, expected_distance
+from usnrt.distributions.parametric import ParametricDistribution
 from usnrt.distributions.student_t import StudentT
+from usnrt.utils.types import Floats
 
 
 class Mixture(Distribution):
@@ -44,7 +45,7 @@ class Mixture(Distribution):
     """
 
     def __init__(self, components: Sequence[Normal] | Sequence[StudentT], weights: ArrayLike | None = None) -> None:
-        members: list[Family] = list(components)
+        members: list[ParametricDistribution] = list(components)
         families = {type(member) for member in members}
         if len(families) != 1 or not families <= {Normal, StudentT}:
             names = sorted(family.__name__ for family in families)
@@ -52,20 +53,20 @@ class Mixture(Distribution):
         lengths = sorted({len(member) for member in members})
         if len(lengths) > 1:
             raise ValueError(f"components must have equal numbers of rows, got {lengths}")
-        self.family: type[Family] = families.pop()
+        self.family: type[ParametricDistribution] = families.pop()
         columns = zip(*(member.parameters for member in members))
         self.parameters: tuple[Floats, ...] = tuple(np.stack(column, axis=1) for column in columns)
         self.weights = _check_weights(weights, lengths[0], len(members))
 
     @classmethod
-    def _of(cls, family: type[Family], parameters: tuple[Floats, ...], weights: Floats) -> "Mixture":
+    def _of(cls, family: type[ParametricDistribution], parameters: tuple[Floats, ...], weights: Floats) -> "Mixture":
         """A mixture from what another one holds, already checked."""
         made = cls.__new__(cls)
         made.family, made.parameters, made.weights = family, parameters, weights
         return made
 
     @property
-    def components(self) -> list[Family]:
+    def components(self) -> list[ParametricDistribution]:
         """The members, each a distribution of n rows."""
         return [self.family(*(p[:, j] for p in self.parameters)) for j in range(self.n_members)]
 

@@ -4,15 +4,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
-from usnrt.distributions.base import Floats, broadcast_rows, standardise
-from usnrt.distributions.family import Family
+from usnrt.distributions.base import broadcast_rows, standardise
+from usnrt.distributions.parametric import ParametricDistribution
+from usnrt.utils.types import Floats
 
 HALF_LOG_2PI = 0.5 * np.log(2.0 * np.pi)
 SQRT_2PI = np.sqrt(2.0 * np.pi)
 INV_SQRT_PI = 1.0 / np.sqrt(np.pi)
 
 
-class Normal(Family):
+class Normal(ParametricDistribution):
     """Normal distributions.
 
     Parameters

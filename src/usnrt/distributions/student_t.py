@@ -4,15 +4,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaln, stdtr, stdtrit
 
-from usnrt.distributions.base import Floats, broadcast_rows, standardise
-from usnrt.distributions.family import Family
+from usnrt.distributions.base import broadcast_rows, standardise
+from usnrt.distributions.parametric import ParametricDistribution
+from usnrt.utils.types import Floats
 
 # From here on (in units of sqrt(df)) the tail is a pure power to all digits of a float, and scipy's functions
 # overflow inside.
 FAR = 1e8
 
 
-class StudentT(Family):
+class StudentT(ParametricDistribution):
     """Student-t distributions, ``loc + scale * T`` with ``T`` of ``df`` degrees of freedom.
 
     Parameters

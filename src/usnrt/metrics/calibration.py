@@ -5,9 +5,10 @@ from typing import Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from usnrt.distributions.base import Floats, as_generator, check_levels
+from usnrt.distributions.base import as_generator, check_levels
 from usnrt.metrics.forecast import Forecast, Given, as_forecast, check_truth
 from usnrt.metrics.scores import AnyForecast, truth_and_interval
+from usnrt.utils.types import Floats
 
 ECE_LEVELS = np.arange(1, 100) / 100.0
 TCE_COVERAGES = (0.9, 0.8, 0.7, 0.6)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from usnrt.distributions import Distribution
-from usnrt.distributions.base import Floats, as_generator
+from usnrt.distributions.base import as_generator
 from usnrt.metrics.calibration import TCE_COVERAGES, comparison_levels, share_below
 from usnrt.metrics.forecast import Forecast, PointForecast, as_forecast, check_truth
 from usnrt.metrics.groups import check_groups
@@ -21,8 +21,9 @@ from usnrt.metrics.judged import (
     training_share,
 )
 from usnrt.metrics.scores import central_interval, check_interval, interval_score_of_rows, pinball_of_rows
-from usnrt.notices import InfiniteIntervalWarning, TrainingRowsWarning
-from usnrt.table import Table
+from usnrt.utils.notices import InfiniteIntervalWarning, TrainingRowsWarning
+from usnrt.utils.result_table import Table
+from usnrt.utils.types import Floats
 
 # A metric that can be computed again for other weights of the rows: of a bootstrap draw, of one group.
 Metric = Callable[[Floats], float]

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from usnrt.distributions import Distribution, Normal
-from usnrt.distributions.base import Floats, check_levels, row_chunks
+from usnrt.distributions.base import check_levels, row_chunks
+from usnrt.utils.types import Floats
 
 
 class Given(TypedDict, total=False):

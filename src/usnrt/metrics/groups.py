@@ -5,11 +5,11 @@ from typing import Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from usnrt.distributions.base import Floats
 from usnrt.metrics.calibration import ECE_LEVELS, TCE_COVERAGES, comparison_levels, share_below
 from usnrt.metrics.forecast import Forecast, Given, as_forecast, check_truth
 from usnrt.metrics.scores import AnyForecast, central_interval, check_interval
-from usnrt.table import Table
+from usnrt.utils.result_table import Table
+from usnrt.utils.types import Floats
 
 
 def calibration_by_group(

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.distributions import Distribution
-from usnrt.distributions.base import Floats
+from usnrt.utils.types import Floats
 
 
 def resolve(model: Any, X: Any) -> tuple[Any, Any]:
@@ -69,7 +69,7 @@ def interval_of(model: Any, X: Any, coverage: Any = 0.9) -> Floats:
     """
     import warnings
 
-    from usnrt.notices import InfiniteIntervalWarning
+    from usnrt.utils.notices import InfiniteIntervalWarning
 
     estimator, rows = resolve(model, X)
     if not hasattr(estimator, "predict_interval"):
@@ -102,7 +102,7 @@ def infinite_sentence(model: Any, ends: Floats, coverage: float) -> str:
     ends : ndarray of shape (n, 2)
     coverage : float
     """
-    from usnrt.regions import shortage
+    from usnrt.estimators.regions import shortage
 
     share = float(is_infinite(ends).mean())
     if share == 0:

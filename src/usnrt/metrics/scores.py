@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from usnrt.distributions import Distribution
-from usnrt.distributions.base import Floats, check_levels
+from usnrt.distributions.base import check_levels
 from usnrt.metrics.forecast import Forecast, Given, as_forecast, check_truth, pinball_rows, tail_levels
+from usnrt.utils.types import Floats
 
 DECILES = np.arange(1, 10) / 10.0
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.nn.device import Table
+from usnrt.nn.device import DeviceTable
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import predict
 from usnrt.nn.losses import squared_error, variance_nll
@@ -36,7 +36,7 @@ class MeanAndVariance:
 
 def train_alternately(
     networks: tuple[MLP, MLP],
-    table: Table,
+    table: DeviceTable,
     inputs: NDArray[np.float32],
     y: NDArray[np.float64],
     weight: NDArray[np.float64],
@@ -59,7 +59,7 @@ def train_alternately(
     ----------
     networks : (MLP, MLP)
         Of the mean and of the variance.
-    table : Table
+    table : DeviceTable
         The inputs of all rows on the device; ``inputs`` are the same on the host.
     y, weight : ndarray of shape (n_table,)
     train_rows, valid_rows : ndarray of int

@@ -15,7 +15,7 @@ from usnrt.nn.encoding import PiecewiseLinear
 MARGIN = 4096
 
 
-class Table:
+class DeviceTable:
     """The network inputs of all rows, on the device once for a whole fit.
 
     The number of rows is rounded up, so that tables of about the same length share their compiled programs.

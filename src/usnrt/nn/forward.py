@@ -12,9 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.blas import ONE_BLAS_THREAD
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.mlp import LOG_LIMIT, MIN_VARIANCE, MLP, Params
+from usnrt.utils.blas import ONE_BLAS_THREAD
 
 # Activations of a chunk stay in the second-level cache.
 CHUNK = 512

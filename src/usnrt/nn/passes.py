@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from usnrt.nn.dropout import LOG_VARIANCE_BOUNDS
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import ONE_BLAS_THREAD
-from usnrt.tree._jit import kernel
+from usnrt.utils.jit import kernel
 
 # Rows worked off at once. One size for all, the last chunk padded, so that the bits of an answer never change.
 CHUNK = 256

@@ -23,7 +23,7 @@ N_OUTPUTS = len(POSITIONS) + 1
 SCALE_LIMIT, STRETCH_LIMIT = 12.0, 5.0
 
 
-def quantiles(outputs: Any, xp: Any = np) -> Any:
+def to_quantiles(outputs: Any, xp: Any = np) -> Any:
     """Quantiles at the levels of ``POSITIONS``, rising along each row.
 
     Parameters
@@ -40,8 +40,8 @@ def quantiles(outputs: Any, xp: Any = np) -> Any:
     Examples
     --------
     >>> import numpy as np
-    >>> from usnrt.nn.quantiles import N_OUTPUTS, quantiles
-    >>> quantiles(np.zeros((1, N_OUTPUTS)))  # a standard normal
+    >>> from usnrt.nn.quantiles import N_OUTPUTS, to_quantiles
+    >>> to_quantiles(np.zeros((1, N_OUTPUTS)))  # a standard normal
     array([[-2.5, -1.5, -1. , -0.6, -0.3,  0. ,  0.3,  0.6,  1. ,  1.5,  2.5]])
     """
     gaps = np.diff(POSITIONS).astype(outputs.dtype)
@@ -61,16 +61,16 @@ def pinball(outputs: Any, target: Any) -> Any:
     import jax.numpy as jnp
 
     levels, shares = LEVELS.astype(np.float32), SHARES.astype(np.float32)
-    distance = target[:, None] - quantiles(outputs, jnp)
+    distance = target[:, None] - to_quantiles(outputs, jnp)
     return jnp.sum(shares * jnp.maximum(levels * distance, (levels - 1.0) * distance), axis=1)
 
 
-def curve_means(curves: NDArray[np.float64]) -> NDArray[np.float64]:
+def quantile_function_mean(member_quantiles: NDArray[np.float64]) -> NDArray[np.float64]:
     """Mean of a standard normal sent through straight lines between the quantiles, and beyond them.
 
     Parameters
     ----------
-    curves : ndarray of shape (n, n_positions)
+    member_quantiles : ndarray of shape (n, n_positions)
 
     Returns
     -------
@@ -78,12 +78,12 @@ def curve_means(curves: NDArray[np.float64]) -> NDArray[np.float64]:
 
     Examples
     --------
-    >>> from usnrt.nn.quantiles import POSITIONS, curve_means
-    >>> curve_means(3.0 + 2.0 * POSITIONS[None, :]).round(12)
+    >>> from usnrt.nn.quantiles import POSITIONS, quantile_function_mean
+    >>> quantile_function_mean(3.0 + 2.0 * POSITIONS[None, :]).round(12)
     array([3.])
     """
     # Not a matrix product: BLAS rounds a row differently in another company or with another number of threads.
-    return (curves * _MEAN_WEIGHTS).sum(axis=1)
+    return (member_quantiles * _MEAN_WEIGHTS).sum(axis=1)
 
 
 def _mean_weights() -> NDArray[np.float64]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.nn.device import Table, compiled
+from usnrt.nn.device import DeviceTable, compiled
 from usnrt.nn.encoding import encode
 from usnrt.nn.mlp import Params, to_numpy
 
@@ -77,7 +77,7 @@ def train(
     network: Any,
     loss: Callable[[Any, Any], Any],
     params: Params,
-    table: Table,
+    table: DeviceTable,
     target: NDArray[np.floating],
     weight: NDArray[np.floating] | None,
     train_rows: NDArray[np.intp],
@@ -98,7 +98,7 @@ def train(
         ``loss(outputs, target)`` gives a value a row; a module-level function, so that its program is cached.
     params : pytree
         Where to start from.
-    table : Table
+    table : DeviceTable
         The network inputs of all rows, on the device.
     target, weight : ndarray of shape (n_table,)
         Of all rows of the table; only those named count. ``weight=None``: all weigh 1.

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from usnrt.calibrated import standard_normal
-from usnrt.distributions import Shape
-from usnrt.ensemble import MAX_DISAGREEMENT
+from usnrt.distributions import ResidualDistribution
+from usnrt.estimators.calibrated import standard_normal
+from usnrt.estimators.ensemble import MAX_DISAGREEMENT
 from usnrt.nn.quantiles import POSITIONS
 from usnrt.onnx._graph import Graph, Value, whole
 from usnrt.onnx._networks import HALF_WIDTH, MEAN_WEIGHTS, weighted
@@ -58,14 +58,14 @@ def located(graph: Graph, model: Any, mean: str, scale: str, leaf: str, levels: 
     return _in_units(graph, model, mean, std, quantiles)
 
 
-def curved(graph: Graph, model: Any, mean: str, curve: str, leaf: str, levels: NDArray[np.float64]) -> list[str]:
-    """Answers where quantiles are said: a row's curve, put right by the shape of its leaf, see `GroupedCurve`.
+def curved(graph: Graph, model: Any, mean: str, quantiles: str, leaf: str, levels: NDArray[np.float64]) -> list[str]:
+    """Answers where quantiles are said: a row's quantiles, corrected by the residual distribution of its group.
 
     Parameters
     ----------
     graph, model, mean, leaf, levels
         As for `located`.
-    curve : str
+    quantiles : str
         Name, shape (n, J).
 
     Returns
@@ -75,9 +75,9 @@ def curved(graph: Graph, model: Any, mean: str, curve: str, leaf: str, levels: N
     """
     shapes = [standard_normal()] if model.calibration_ is None else model.calibration_.shapes
     weights, squares, products = (_of_group(graph, model, leaf, table) for table in _squares(shapes))
-    centre = graph.op("ReduceSum", graph.op("Mul", curve, weights), whole(1), keepdims=1)
+    centre = graph.op("ReduceSum", graph.op("Mul", quantiles, weights), whole(1), keepdims=1)
     # About the mean itself, so that no two large numbers are subtracted.
-    off = graph.op("Sub", curve, centre)
+    off = graph.op("Sub", quantiles, centre)
     next_off = graph.op("Gather", off, np.append(np.arange(1, len(POSITIONS)), 0), axis=1)
     forms = graph.op("Add", graph.op("Mul", squares, off), graph.op("Mul", products, next_off))
     variance = graph.op("ReduceSum", graph.op("Mul", off, forms), whole(1), keepdims=0)
@@ -87,20 +87,20 @@ def curved(graph: Graph, model: Any, mean: str, curve: str, leaf: str, levels: N
     piece = np.searchsorted(POSITIONS[1:-1], z, side="right")
     part = (z - POSITIONS[piece]) / np.diff(POSITIONS)[piece]
     if len(shapes) == 1:
-        low, high = (graph.op("Gather", curve, places[0], axis=1) for places in (piece, piece + 1))
+        low, high = (graph.op("Gather", quantiles, places[0], axis=1) for places in (piece, piece + 1))
     else:
         places = (_of_group(graph, model, leaf, table) for table in (piece, piece + 1))
-        low, high = (graph.op("GatherElements", curve, place, axis=1) for place in places)
+        low, high = (graph.op("GatherElements", quantiles, place, axis=1) for place in places)
     climbed = graph.op("Mul", graph.op("Sub", high, low), _of_group(graph, model, leaf, part))
     if model.own_mean_:
         mean = graph.op("Squeeze", centre, whole(1))
     return _in_units(graph, model, mean, std, graph.op("Add", low, climbed))
 
 
-def _squares(shapes: Sequence[Shape]) -> NDArray[np.float64]:
-    """Mean and variance of a curve of straight pieces, as a linear and a quadratic form of its knots.
+def _squares(shapes: Sequence[ResidualDistribution]) -> NDArray[np.float64]:
+    """Mean and variance of a quantiles of straight pieces, as a linear and a quadratic form of its knots.
 
-    With E of a shape, the curve is the sum of its knots times tent functions of E: the mean of the curve is
+    With E of a shape, the quantiles is the sum of its knots times tent functions of E: the mean of the quantiles is
     ``sum_j weights_j knot_j``, its mean square ``sum_j knot_j (squares_j knot_j + products_j knot_(j + 1))``.
 
     Parameters
@@ -152,7 +152,7 @@ def joined(graph: Graph, model: Any, means: str, variances: str, leaf: str) -> t
     return graph.op("ReduceMean", means, axes=[1], keepdims=0), scale
 
 
-def joined_curves(graph: Graph, model: Any, means: str, curves: str, leaf: str) -> tuple[str, str]:
+def joined_quantiles(graph: Graph, model: Any, means: str, member_quantiles: str, leaf: str) -> tuple[str, str]:
     """Mean and quantiles of an ensemble whose members say quantiles.
 
     Parameters
@@ -161,20 +161,20 @@ def joined_curves(graph: Graph, model: Any, means: str, curves: str, leaf: str) 
     model : USNRTEnsemble
     means : str
         Name, shape (n, M).
-    curves : str
+    member_quantiles : str
         Name, shape (n, M, J).
     leaf : str
         Name, shape (n,).
 
     Returns
     -------
-    mean, curve : str
+    mean, quantiles : str
         Names, shapes (n,) and (n, J).
     """
-    centres, stds = (weighted(graph, curves, weights) for weights in (MEAN_WEIGHTS, HALF_WIDTH))
+    centres, stds = (weighted(graph, member_quantiles, weights) for weights in (MEAN_WEIGHTS, HALF_WIDTH))
     shrinkage = _shrinkage(graph, model, centres, graph.op("Mul", stds, stds), leaf)
-    curve = graph.op("ReduceMean", curves, axes=[1], keepdims=0)
-    return graph.op("ReduceMean", means, axes=[1], keepdims=0), _shrunk(graph, curve, shrinkage)
+    quantiles = graph.op("ReduceMean", member_quantiles, axes=[1], keepdims=0)
+    return graph.op("ReduceMean", means, axes=[1], keepdims=0), _shrunk(graph, quantiles, shrinkage)
 
 
 def _shrinkage(graph: Graph, model: Any, centres: str, variances: str, leaf: str) -> str:
@@ -190,10 +190,10 @@ def _shrinkage(graph: Graph, model: Any, centres: str, variances: str, leaf: str
     return graph.op("Sqrt", graph.op("Add", graph.op("Gather", model.shared_, leaf, axis=0), own))
 
 
-def _shrunk(graph: Graph, curve: str, shrinkage: str) -> str:
-    """Heights of curves, shape (n, J), at the positions times the row's own positive factor, shape (n,).
+def _shrunk(graph: Graph, quantiles: str, shrinkage: str) -> str:
+    """Heights of member_quantiles, shape (n, J), at the positions times the row's own positive factor, shape (n,).
 
-    A curve climbs on each of its pieces for the part of the way that is on it, so no piece need be looked for.
+    A quantiles climbs on each of its pieces for the part of the way that is on it, so no piece need be looked for.
     """
     width, n_pieces = np.diff(POSITIONS), len(POSITIONS) - 1
     z = graph.op("Mul", graph.op("Unsqueeze", shrinkage, whole(1, 2)), POSITIONS[:, None])
@@ -201,9 +201,9 @@ def _shrunk(graph: Graph, curve: str, shrinkage: str) -> str:
     low[0], high[-1] = -np.inf, np.inf  # the outer pieces go on
     ways = graph.op("Min", graph.op("Max", graph.op("Sub", z, POSITIONS[:-1]), low), high)  # (n, J, J - 1)
     steepness = (np.eye(n_pieces, n_pieces + 1, 1) - np.eye(n_pieces, n_pieces + 1)).T / width
-    slopes = graph.op("Unsqueeze", graph.op("MatMul", curve, steepness), whole(1))
+    slopes = graph.op("Unsqueeze", graph.op("MatMul", quantiles, steepness), whole(1))
     climbed = graph.op("ReduceSum", graph.op("Mul", ways, slopes), whole(2), keepdims=0)
-    return graph.op("Add", graph.op("Gather", curve, whole(0), axis=1), climbed)
+    return graph.op("Add", graph.op("Gather", quantiles, whole(0), axis=1), climbed)
 
 
 def mixed(graph: Graph, model: Any, means: str, variances: str, levels: NDArray[np.float64]) -> list[str]:

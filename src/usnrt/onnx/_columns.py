@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.encode import Column, TableEncoder, read_table
 from usnrt.onnx._graph import ML_DOMAIN, Graph, whole
+from usnrt.tables import Column, TableEncoder, read_table
 
 OUTPUTS = ("mean", "std", "region", "quantiles", "supported")
 NO_DATE = np.iinfo(np.int64).min  # what numpy stores for NaT

@@ -10,22 +10,22 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from usnrt.distributions.base import check_levels
-from usnrt.notices import ResultWarning
-from usnrt.onnx._answers import curved, joined, joined_curves, located, mixed
+from usnrt.onnx._answers import curved, joined, joined_quantiles, located, mixed
 from usnrt.onnx._columns import input_names, read_columns
 from usnrt.onnx._graph import IR_VERSION, ML_DOMAIN, ML_OPSET, OPSET, Graph, whole
-from usnrt.onnx._networks import answers, curves, network_inputs, variances
+from usnrt.onnx._networks import answers, network_inputs, quantile_functions, variances
 from usnrt.onnx._routing import find_leaves
 from usnrt.onnx._support import (
     MeasuredSupport,
     first_rows,
     measure,
-    widened_curves,
+    widened_quantiles,
     widened_scale,
     widened_variances,
 )
 from usnrt.tree.model import TreeModel
-from usnrt.whole_file import whole_file
+from usnrt.utils.notices import ResultWarning
+from usnrt.utils.whole_file import whole_file
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -125,12 +125,12 @@ def _distribution(
     alone, support = len(members) == 1, model.support_
     asked = first_leaf(graph, leaves)
     leaf = first_rows(graph, found, asked) if found else asked
-    if members[0].says_quantiles:
-        each = curves(graph, members, leaves, *said)
-        mean, curve = _only(graph, *each) if alone else joined_curves(graph, model, *each, asked)
+    if members[0].predicts_quantiles:
+        each = quantile_functions(graph, members, leaves, *said)
+        mean, quantiles = _only(graph, *each) if alone else joined_quantiles(graph, model, *each, asked)
         if found:
-            mean, curve = widened_curves(graph, support, found, mean, curve)
-        return curved(graph, model, mean, curve, leaf, levels)
+            mean, quantiles = widened_quantiles(graph, support, found, mean, quantiles)
+        return curved(graph, model, mean, quantiles, leaf, levels)
     means, stated = said[0], variances(graph, members, said[1])
     if not alone and model.calibration_ is None:
         if found:

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.encode._inputs import MAX_SCALED, NetworkInputs
 from usnrt.nn.encoding import FARTHEST
 from usnrt.nn.mlp import LOG_LIMIT, MIN_VARIANCE, MLP
-from usnrt.nn.quantiles import MEDIAN, POSITIONS, SCALE_LIMIT, STRETCH_LIMIT, curve_means
+from usnrt.nn.quantiles import MEDIAN, POSITIONS, SCALE_LIMIT, STRETCH_LIMIT, quantile_function_mean
 from usnrt.onnx._columns import EncodedColumns
 from usnrt.onnx._graph import Graph, whole
+from usnrt.tables.inputs import MAX_SCALED, NetworkInputs
 from usnrt.tree.model import TreeModel
 
-# What each quantile counts in the mean of a curve.
-MEAN_WEIGHTS: NDArray[np.float64] = curve_means(np.eye(len(POSITIONS)))
+# What each quantile counts in the mean of a quantiles.
+MEAN_WEIGHTS: NDArray[np.float64] = quantile_function_mean(np.eye(len(POSITIONS)))
 # ... and half of the distance between the quantiles one standard deviation either way.
 HALF_WIDTH: NDArray[np.float64] = np.isclose(POSITIONS, 1.0) / 2.0 - np.isclose(POSITIONS, -1.0) / 2.0
 
@@ -126,7 +126,9 @@ def variances(graph: Graph, members: Sequence[TreeModel], second: str) -> str:
     return graph.op("Exp", graph.op("ReduceMean", logs, axes=[2], keepdims=0))
 
 
-def curves(graph: Graph, members: Sequence[TreeModel], leaves: str, first: str, second: str) -> tuple[str, str]:
+def quantile_functions(
+    graph: Graph, members: Sequence[TreeModel], leaves: str, first: str, second: str
+) -> tuple[str, str]:
     """Means and quantiles of networks that say quantiles, see `usnrt.nn.quantiles.quantiles`.
 
     Parameters
@@ -140,7 +142,7 @@ def curves(graph: Graph, members: Sequence[TreeModel], leaves: str, first: str, 
 
     Returns
     -------
-    means, curves : str
+    means, member_quantiles : str
         Names, shapes (n, n_members) and (n, n_members, J), where J is the number of positions.
     """
     outputs = graph.ops("Split", 3, second, whole(1, 1, len(POSITIONS) - 1), axis=1)
@@ -183,10 +185,10 @@ def _refined(graph: Graph, members: Sequence[TreeModel], leaves: str, means: str
     return graph.op("Add", stretched, graph.op("Unsqueeze", shift, whole(2)))
 
 
-def weighted(graph: Graph, curves: str, weights: NDArray[np.float64]) -> str:
-    """Sums of the quantiles of each curve, shape (n, n_members, J), times weights; name, shape (n, n_members)."""
+def weighted(graph: Graph, member_quantiles: str, weights: NDArray[np.float64]) -> str:
+    """Sums of the quantiles of each quantiles, shape (n, n_members, J), times weights; name, shape (n, n_members)."""
     # Not MatMul with a vector, nor -1 for the axis: onnxruntime fails at both when there is no row at all.
-    return graph.op("ReduceSum", graph.op("Mul", curves, weights), whole(2), keepdims=0)
+    return graph.op("ReduceSum", graph.op("Mul", member_quantiles, weights), whole(2), keepdims=0)
 
 
 def _ways_from_median() -> NDArray[np.float64]:

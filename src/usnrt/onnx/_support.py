@@ -1,6 +1,6 @@
 """The support of rows in the graph: what is measured, the rows that networks are asked for, and wider distributions.
 
-It is `usnrt.support` operator by operator. Networks are asked for n clamped rows and, after those, once more for each
+It is `usnrt.calibration.support` operator by operator. Networks predict n clamped rows and, after those, once more each
 row that is outside its range, where numbers may go one unit beyond it.
 """
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.landmarks import LARGEST, Landmarks
+from usnrt.calibration.landmarks import LARGEST, Landmarks
+from usnrt.calibration.support import MAX_DELTA, REACH, Support
 from usnrt.nn.quantiles import MEDIAN, POSITIONS
 from usnrt.onnx._columns import EncodedColumns
 from usnrt.onnx._graph import Graph, Value, whole
 from usnrt.onnx._networks import HALF_WIDTH
-from usnrt.support import MAX_DELTA, REACH, Support
 
 END = np.iinfo(np.int64).max
 
@@ -30,7 +30,7 @@ class MeasuredSupport:
     region : str
         Whose spread counts, int64.
     blank, walk, distance : str
-        As in `usnrt.support.RowSupport`, float64.
+        As in `usnrt.calibration.support.RowSupport`, float64.
     rows : str
         The m rows that are outside their range, shape (m,), int64; "" where no row can be.
     """
@@ -103,7 +103,9 @@ def measure(
     return measured, replace(columns, first=asked, numbers=asked, places=places)
 
 
-def widened_curves(graph: Graph, support: Support, found: MeasuredSupport, mean: str, curve: str) -> tuple[str, str]:
+def widened_quantiles(
+    graph: Graph, support: Support, found: MeasuredSupport, mean: str, quantiles: str
+) -> tuple[str, str]:
     """Mean and quantile functions of n rows, widened where support is lacking.
 
     Parameters
@@ -111,25 +113,25 @@ def widened_curves(graph: Graph, support: Support, found: MeasuredSupport, mean:
     graph : Graph
     support : Support
     found : MeasuredSupport
-    mean, curve : str
+    mean, quantiles : str
         Names, shapes (n + m,) and (n + m, J), of the rows that networks were asked for.
 
     Returns
     -------
-    mean, curve : str
+    mean, quantiles : str
         Names, shapes (n,) and (n, J).
     """
-    median = graph.op("Gather", curve, np.int64(MEDIAN), axis=1)
-    curve, shift = first_rows(graph, found, curve), _shift(graph, found, median)
-    curve = graph.op("Add", curve, graph.op("Unsqueeze", shift, whole(1)))
+    median = graph.op("Gather", quantiles, np.int64(MEDIAN), axis=1)
+    quantiles, shift = first_rows(graph, found, quantiles), _shift(graph, found, median)
+    quantiles = graph.op("Add", quantiles, graph.op("Unsqueeze", shift, whole(1)))
     mean = graph.op("Add", first_rows(graph, found, mean), _shift(graph, found, mean))
-    half_width = _weighted(graph, curve, HALF_WIDTH)
+    half_width = _weighted(graph, quantiles, HALF_WIDTH)
     variance = graph.op("Unsqueeze", added_variance(graph, support, found, half_width), whole(1))
-    median = graph.op("Gather", curve, whole(MEDIAN), axis=1)
-    off = graph.op("Sub", curve, median)
+    median = graph.op("Gather", quantiles, whole(MEDIAN), axis=1)
+    off = graph.op("Sub", quantiles, median)
     squares = graph.op("Add", graph.op("Mul", off, off), graph.op("Mul", variance, POSITIONS**2))
     wider = graph.op("Add", median, graph.op("Mul", graph.op("Sqrt", squares), np.sign(POSITIONS)))
-    return mean, graph.op("Where", graph.op("Unsqueeze", found.supported, whole(1)), curve, wider)
+    return mean, graph.op("Where", graph.op("Unsqueeze", found.supported, whole(1)), quantiles, wider)
 
 
 def widened_scale(graph: Graph, support: Support, found: MeasuredSupport, mean: str, scale: str) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 from usnrt.persistence._classes import name_of
 from usnrt.persistence._errors import ModelFileError
 from usnrt.persistence._values import Reader, Writer
-from usnrt.whole_file import whole_file
+from usnrt.utils.whole_file import whole_file
 
 FORMAT = "usnrt-model"
 FORMAT_VERSION = 1
@@ -41,7 +41,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     --------
     >>> import os, tempfile
     >>> import numpy as np
-    >>> from usnrt.encode import TableEncoder
+    >>> from usnrt.tables import TableEncoder
     >>> from usnrt.persistence import load, save
     >>> path = os.path.join(tempfile.mkdtemp(), "encoder.usnrt")
     >>> save(TableEncoder().fit(np.ones((3, 2))), path)
@@ -50,7 +50,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     """
     from safetensors.numpy import save as write_tensors
 
-    import usnrt
+    from usnrt._version import __version__
 
     name = name_of(type(model))
     if name is None:
@@ -66,7 +66,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     manifest = {
         "format": FORMAT,
         "version": FORMAT_VERSION,
-        "library": usnrt.__version__,
+        "library": __version__,
         "class": name,
         "members": {
             member: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()} for member, data in members.items()

@@ -6,7 +6,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from usnrt.distributions.base import Floats
+from usnrt.utils.types import Floats
 
 
 def profile_rows(X: Any, feature: int | str, n_points: int) -> tuple[str, Floats, Floats, Callable[[Floats], Any]]:

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from usnrt.distributions.base import Floats, check_levels
+from usnrt.distributions.base import check_levels
 from usnrt.metrics.forecast import Given, as_forecast, check_truth
 from usnrt.metrics.judged import distribution_of, interval_of, is_infinite, share_text
 from usnrt.metrics.scores import AnyForecast, central_interval
 from usnrt.plotting._style import BLUE, RED, Display, legend, name_of, percent
+from usnrt.utils.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

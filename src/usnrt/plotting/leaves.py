@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from usnrt.distributions.base import Floats
 from usnrt.plotting._style import COLOURS, GREY, MARKERS, Display
+from usnrt.utils.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from usnrt.distributions.base import Floats
 from usnrt.metrics.judged import distribution_of
 from usnrt.plotting._style import Display, legend
+from usnrt.utils.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

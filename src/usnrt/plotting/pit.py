@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from usnrt.distributions.base import Floats
 from usnrt.metrics.calibration import pit
 from usnrt.metrics.forecast import Given
 from usnrt.metrics.judged import distribution_of
 from usnrt.metrics.scores import AnyForecast
 from usnrt.plotting._style import BLUE, GREY, Display, legend, percent
 from usnrt.plotting.reliability import chance_band
+from usnrt.utils.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

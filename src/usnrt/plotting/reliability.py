@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from usnrt.distributions.base import Floats
 from usnrt.metrics.calibration import reliability
 from usnrt.metrics.forecast import Given
 from usnrt.metrics.judged import distribution_of
 from usnrt.metrics.scores import AnyForecast
 from usnrt.plotting._style import GREY, Display, legend, next_colour, percent, percent_axis
+from usnrt.utils.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

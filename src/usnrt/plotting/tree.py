@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from usnrt.tree.rules import FittedTree, count_text, number_text, region_text, split_text
+from usnrt.tree.rules import ModelWithTree, count_text, number_text, region_text, split_text
 from usnrt.tree.structure import Tree
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _BETWEEN_LEAVES = 0.7  # in font sizes
 _COLOUR_MAP = "cividis"  # even in lightness and the same for colour-blind eyes
 
 
-def plot_tree(model: FittedTree, ax: "Axes | None" = None, *, decimals: int = 3) -> "Axes":
+def plot_tree(model: ModelWithTree, ax: "Axes | None" = None, *, decimals: int = 3) -> "Axes":
     """Draw a fitted tree: its splits, and the id, rule, rows and residual standard deviation of every region.
 
     The root is on the left. Rows that answer a split's question with yes go up, the others down. The colour of a
@@ -44,7 +44,7 @@ def plot_tree(model: FittedTree, ax: "Axes | None" = None, *, decimals: int = 3)
     >>> from types import SimpleNamespace
     >>> import matplotlib
     >>> matplotlib.use("Agg")
-    >>> from usnrt.encode import Column
+    >>> from usnrt.tables import Column
     >>> from usnrt.plotting.tree import plot_tree
     >>> from usnrt.tree import Split, TreeBuilder
     >>> builder = TreeBuilder(n_features=1)
@@ -74,7 +74,7 @@ def plot_tree(model: FittedTree, ax: "Axes | None" = None, *, decimals: int = 3)
 class _Layout:
     """Places of the boxes, in points at the full font size; x from the left, y from the top."""
 
-    def __init__(self, model: FittedTree, decimals: int) -> None:
+    def __init__(self, model: ModelWithTree, decimals: int) -> None:
         tree = self.tree = model.tree_
         self.texts = [_box_text(model, node, decimals) for node in range(tree.n_nodes)]
         sizes = np.array([_size(text) for text in self.texts])
@@ -139,7 +139,7 @@ class _Layout:
         return min(box.width * points / (self.width + 2), box.height * points / self.height)
 
 
-def _box_text(model: FittedTree, node: int, decimals: int) -> str:
+def _box_text(model: ModelWithTree, node: int, decimals: int) -> str:
     tree, columns = model.tree_, model.columns_
     if tree.feature[node] >= 0:
         question = wrap(split_text(tree, node, columns, decimals=decimals), 26)

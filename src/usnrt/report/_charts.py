@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.report._facts import LEVELS, Calibration, Facts
+from usnrt.report._facts import LEVELS, CalibrationFacts, Facts
 from usnrt.report._numbers import number, percent, wilson
 from usnrt.report._svg import Chart, nice_ticks
 
@@ -12,7 +12,7 @@ N_BINS = 20
 MAX_STROKES = 80
 
 
-def reliability(calibration: Calibration, coverage: float, small: bool = False) -> str:
+def reliability(calibration: CalibrationFacts, coverage: float, small: bool = False) -> str:
     """Stated against observed probabilities; a truthful model follows the diagonal."""
     chart = Chart(
         (0, 1),

@@ -8,8 +8,8 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from usnrt.estimators.regions import calibration_rows, region_rows, shortage, uncertainty_ratio
 from usnrt.metrics.judged import interval_of, is_infinite, training_share
-from usnrt.regions import calibration_rows, region_rows, shortage, uncertainty_ratio
 from usnrt.report._numbers import wilson
 
 LEVELS = np.array([*np.arange(5, 100, 5), 99]) / 100
@@ -19,7 +19,7 @@ N_EXAMPLES, N_LEAST_SURE, N_SHOWN_FEATURES = 4, 10, 8
 
 
 @dataclass
-class Calibration:
+class CalibrationFacts:
     """Stated against observed probabilities of some rows."""
 
     n: int
@@ -45,7 +45,7 @@ class Region:
     rows: int
     std: float
     error: float
-    calibration: Calibration
+    calibration: CalibrationFacts
     examples: list[Cells]
 
 
@@ -62,7 +62,7 @@ class Facts:
     upper: NDArray[np.float64]
     y: NDArray[np.float64]
     pit: NDArray[np.float64]
-    calibration: Calibration
+    calibration: CalibrationFacts
     widths: NDArray[np.float64]  # mean width of the interval of each of LEVELS
     measures: dict[str, tuple[float, float]]  # name -> (model, baseline)
     drivers: list[tuple[str, float]]  # feature -> factor by which shuffling it changes the std
@@ -121,7 +121,7 @@ def predict(model: Any, raw: NDArray[np.float64]) -> Any:
     return model._distribution(raw).scaled(model.target_mean_, model.target_std_)
 
 
-def calibrate(inside: NDArray[np.bool_], infinite: NDArray[np.bool_]) -> Calibration:
+def calibrate(inside: NDArray[np.bool_], infinite: NDArray[np.bool_]) -> CalibrationFacts:
     """Compare stated with observed probabilities; the last column is the coverage that was asked for.
 
     Parameters
@@ -131,10 +131,10 @@ def calibrate(inside: NDArray[np.bool_], infinite: NDArray[np.bool_]) -> Calibra
     """
     n = len(inside)
     if n == 0:
-        return Calibration(0, np.full(len(LEVELS), np.nan), np.nan, 0.0, 1.0)
+        return CalibrationFacts(0, np.full(len(LEVELS), np.nan), np.nan, 0.0, 1.0)
     shares, endless = inside.mean(axis=0), infinite.mean(axis=0)
     finite = inside[~infinite[:, -1], -1]
-    return Calibration(
+    return CalibrationFacts(
         n,
         shares[:-1],
         float(shares[-1]),

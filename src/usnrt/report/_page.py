@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from usnrt.metrics.judged import training_sentence
-from usnrt.notices import TrainingRowsWarning
 from usnrt.report._facts import LEVELS, Cells, Facts, Region, gather
 from usnrt.report._numbers import number, percent
 from usnrt.report._words import (
@@ -23,6 +22,7 @@ from usnrt.report._words import (
     where_sentence,
     why_sentence,
 )
+from usnrt.utils.notices import TrainingRowsWarning
 
 N_DRIVERS = 12
 
@@ -60,8 +60,8 @@ def write_report(
     Path
         The page.
     """
-    from usnrt.base import read_target
-    from usnrt.whole_file import whole_file
+    from usnrt.estimators.base import read_target
+    from usnrt.utils.whole_file import whole_file
 
     if np.ndim(coverage) or not 0 < coverage < 1:
         raise ValueError(f"coverage must be in (0, 1), got {coverage!r}")
@@ -85,7 +85,7 @@ def render(model: Any, facts: Facts, title: str | None, source: str | None, comm
     except ImportError as error:
         raise ImportError("the report needs jinja2: pip install 'usnrt[report]'") from error
 
-    import usnrt
+    from usnrt._version import __version__
     from usnrt.report import _charts as charts
     from usnrt.report._tree import draw_tree
 
@@ -96,7 +96,7 @@ def render(model: Any, facts: Facts, title: str | None, source: str | None, comm
     epoch = int(os.environ.get("SOURCE_DATE_EPOCH", time.time()))
     return template.render(
         title=title or f"How sure is the model about {target}?",
-        version=usnrt.__version__,
+        version=__version__,
         css=Markup((folder / "page.css").read_text("utf-8")),
         js=Markup((folder / "page.js").read_text("utf-8")),
         asked=asked(model, facts, source),
@@ -134,7 +134,7 @@ def _levels(facts: Facts) -> dict[str, Any]:
 def _region(region: Region, facts: Facts) -> dict[str, Any]:
     from markupsafe import Markup
 
-    from usnrt.calibration import rows_needed
+    from usnrt.calibration.calibration import rows_needed
     from usnrt.report._charts import reliability
     from usnrt.tree.rules import count_text
 

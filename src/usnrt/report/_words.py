@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+from usnrt.estimators.regions import ratio_sentence
 from usnrt.metrics.judged import share_text
-from usnrt.regions import ratio_sentence
 from usnrt.report._facts import LEVELS, Facts
 from usnrt.report._numbers import number, percent
 
@@ -108,7 +108,7 @@ def _against_baseline(facts: Facts) -> str:
 
 
 def _worst_region(facts: Facts) -> str:
-    """Calibration may be right on the whole and wrong somewhere."""
+    """CalibrationFacts may be right on the whole and wrong somewhere."""
     judged = [r for r in facts.regions if r.calibration.n >= FEW_ROWS and not r.calibration.infinite]
     wrong = [
         r

@@ -5,7 +5,7 @@ spread. The sum of absolute deviations from any centre, and the median, come fro
 the sorted values, with a Fenwick tree over the ranks for far jumps, so never more than O(log n) a cut: all cuts of a
 feature take O(n log n), each exact.
 
-The tested values are standardised over the node before they come here (`usnrt.tree.column.standardise`), so the
+The tested values are standardised over the node before they come here (`usnrt.tree.split_column.standardise`), so the
 constants below are in units of the node's standard deviation. All of it is in one file because numba's cache on disk
 does not notice changes in other files.
 """
@@ -14,7 +14,7 @@ from math import inf, sqrt
 
 import numpy as np
 
-from usnrt.tree._jit import kernel
+from usnrt.utils.jit import kernel
 
 # What the two-sample t-test compares between the sides.
 CENTRE_MEAN = 0  # |value - the side's mean|: Levene

@@ -1,6 +1,6 @@
 """The compiled walk of rows from the root to their leaves."""
 
-from usnrt.tree._jit import kernel
+from usnrt.utils.jit import kernel
 
 
 @kernel()

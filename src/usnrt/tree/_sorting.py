@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from usnrt.tree._jit import kernel
+from usnrt.utils.jit import kernel
 
 BITS = 11  # of a key that one pass looks at
 PASSES = 6  # 6 x 11 bits hold a 64-bit key

@@ -1,7 +1,7 @@
 """What makes a split good: the criteria of the split search, and how to add one.
 
 A criterion is a `Criterion` with two methods. ``prepare`` looks once at a node's residuals, targets and weights and
-keeps what it needs; ``best_cut`` then judges one feature, given as a `Column`, and answers with a `Cut` (or None when
+keeps what it needs; ``best_cut`` then judges one feature, given as a `SplitColumn`, and returns a `Cut` (or None when
 no division leaves enough rows on both sides). `SearchCriterion` holds what the criteria share that test every cut;
 one that tests something else overrides ``best_cut``, as `Support` does. To offer it by name, add it to `CRITERIA`;
 `usnrt.tree.split.best_split` takes an instance as well::
@@ -37,8 +37,8 @@ from usnrt.tree._kernels import (
     scan_subsets,
 )
 from usnrt.tree._sorting import argsort
-from usnrt.tree.column import Arrangement, Column, FloatArray, IntArray, between, standardise
 from usnrt.tree.pvalue import log10_p
+from usnrt.tree.split_column import Arrangement, FloatArray, IntArray, SplitColumn, between, standardise
 
 
 class Cut(NamedTuple):
@@ -100,7 +100,7 @@ class Criterion:
         """What the other methods need to know of a node; all arrays have shape (n,)."""
         raise NotImplementedError
 
-    def best_cut(self, node: Any, column: Column, min_weight: float) -> Cut | None:
+    def best_cut(self, node: Any, column: SplitColumn, min_weight: float) -> Cut | None:
         """The best cut of one feature with at least `min_weight` on both sides."""
         raise NotImplementedError
 
@@ -136,7 +136,7 @@ class SearchCriterion(Criterion):
     def prepare(self, residuals: FloatArray, target: FloatArray | None, weight: FloatArray) -> NodeValues:
         return NodeValues.of(residuals, weight)
 
-    def best_cut(self, node: NodeValues, column: Column, min_weight: float) -> Cut | None:
+    def best_cut(self, node: NodeValues, column: SplitColumn, min_weight: float) -> Cut | None:
         best: Cut | None = None
         n_candidates = 0
         for arrangement in column.arrangements():
@@ -244,7 +244,9 @@ class Support(Criterion):
         positive, weight = node
         return _group_means(positive.astype(float), weight, group, n_groups, pseudo_count)
 
-    def best_cut(self, node: tuple[NDArray[np.bool_], FloatArray], column: Column, min_weight: float) -> Cut | None:
+    def best_cut(
+        self, node: tuple[NDArray[np.bool_], FloatArray], column: SplitColumn, min_weight: float
+    ) -> Cut | None:
         positive, weight = node
         present = ~np.isnan(column.values)
         first, second = present & positive, present & ~positive
@@ -264,7 +266,7 @@ class Support(Criterion):
         return Cut(*nearest, statistic, df, -log10_p(statistic, df), 2)
 
     def _nearest_cut(
-        self, column: Column, values: FloatArray, wanted: float, weight: FloatArray, min_weight: float
+        self, column: SplitColumn, values: FloatArray, wanted: float, weight: FloatArray, min_weight: float
     ) -> tuple[float, bool] | None:
         """Threshold and place of the missing values of the admissible cut nearest to a (standardised) value."""
         best: tuple[tuple[float, bool], float, bool] | None = None

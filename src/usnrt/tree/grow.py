@@ -1,7 +1,7 @@
 """Growing the tree (Algorithm 1 of the paper): residuals of a node, best split, children; networks in the leaves.
 
-How the networks of a node are trained is a strategy of its own: `usnrt.tree.scratch` is the paper's, every node anew;
-in `usnrt.tree.inherit` children start from their parent's.
+How the networks of a node are trained is a strategy: `usnrt.tree.from_scratch` is the paper's, every node anew;
+in `usnrt.tree.warm_start` children start from their parent's.
 
 Nodes that do not depend on each other are worked off by several threads. Every node draws its random numbers from
 its own place in the tree, so that the result does not depend on how many threads there are or who was first.
@@ -14,14 +14,14 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.base import TrainingTable
 from usnrt.nn.mlp import Params
 from usnrt.nn.train import History
-from usnrt.progress import FitStopped, Progress
+from usnrt.tables.training import TrainingTable
 from usnrt.tree.levels import MAX_CATEGORIES_FOR_SUBSETS
 from usnrt.tree.sharpen import sharpened
 from usnrt.tree.split import Members, Sample, Split, best_split
 from usnrt.tree.structure import Tree, TreeBuilder
+from usnrt.utils.progress import FitStopped, Progress
 
 # The way from the root to a node: 0 for each step left, 1 for each step right.
 Path = tuple[int, ...]

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.tree.column import Column, FloatArray, IntArray, Limits
 from usnrt.tree.criteria import Criterion, Cut
+from usnrt.tree.split_column import FloatArray, IntArray, Limits, SplitColumn
 
 #: up to this many categories in a node, all their subsets are tested
 MAX_CATEGORIES_FOR_SUBSETS = 10
@@ -74,7 +74,7 @@ def best_division(
         return _best_subset(judge, node, tested, weight_of, levels.min_leaf, min_tested)
     places = _places(judge, order, present, levels.n_codes)
     limits = Limits(places[members], levels.weight, levels.min_leaf)
-    cut = judge.best_cut(node, Column(places[tested], limits), min_tested)
+    cut = judge.best_cut(node, SplitColumn(places[tested], limits), min_tested)
     if cut is None:
         return None
     return cut._replace(threshold=np.nan), tuple(int(code) for code in present[places[present] <= cut.threshold])

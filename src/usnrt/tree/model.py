@@ -1,4 +1,4 @@
-"""A grown tree with the networks of its leaves: plain arrays that answer with a mean and a curve of quantiles."""
+"""A grown tree with the networks of its leaves: plain arrays that answer with a mean and a quantiles of quantiles."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import predict_grouped
 from usnrt.nn.mlp import MLP
-from usnrt.nn.quantiles import POSITIONS, curve_means, quantiles
+from usnrt.nn.quantiles import POSITIONS, quantile_function_mean, to_quantiles
 from usnrt.tree.refine import Refinement
 from usnrt.tree.structure import Tree
 
@@ -46,7 +46,7 @@ class TreeModel:
     refinement: Refinement | None = None
 
     @property
-    def says_quantiles(self) -> bool:
+    def predicts_quantiles(self) -> bool:
         """Whether the second networks say quantiles, not a variance."""
         return self.variance_network.sizes[-1] > 1
 
@@ -73,7 +73,7 @@ class TreeModel:
         log_variance = [np.log(answer) for answer in self._second_answers(inputs, leaf, n_threads)]
         return leaf, self._means(inputs, leaf, n_threads), np.exp(np.mean(log_variance, axis=0))
 
-    def curves(
+    def quantile_functions(
         self, raw: NDArray[np.float64], inputs: NDArray[np.float32], n_threads: int = 1
     ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
         """Leaf, mean and quantiles of each row; a variance says those of a normal distribution.
@@ -88,18 +88,18 @@ class TreeModel:
         leaf : ndarray of int of shape (n,)
         mean : ndarray of shape (n,)
             Of the mean network, blended with that of the quantile network.
-        curve : ndarray of shape (n, n_positions)
+        quantiles : ndarray of shape (n, n_positions)
             Refined quantile functions, at `usnrt.nn.quantiles.POSITIONS`.
         """
-        if not self.says_quantiles:
+        if not self.predicts_quantiles:
             leaf, mean, variance = self.moments(raw, inputs, n_threads)
             return leaf, mean, mean[:, None] + np.sqrt(variance)[:, None] * POSITIONS
         leaf = self.tree.leaf_of(raw)
         answers = self._second_answers(inputs, leaf, n_threads)
-        curve = np.mean([quantiles(answer) for answer in answers], axis=0)
+        quantiles = np.mean([to_quantiles(answer) for answer in answers], axis=0)
         mean = self._means(inputs, leaf, n_threads)
-        mean = mean + self.blend * (curve_means(curve) - mean)
-        return leaf, mean, curve if self.refinement is None else self.refinement.apply(leaf, mean, curve)
+        mean = mean + self.blend * (quantile_function_mean(quantiles) - mean)
+        return leaf, mean, quantiles if self.refinement is None else self.refinement.apply(leaf, mean, quantiles)
 
     def _means(self, inputs: NDArray[np.float32], leaf: NDArray[np.int64], n_threads: int) -> NDArray[np.float64]:
         return predict_grouped(self.mean_network, self.mean_params, inputs, leaf, None, n_threads, self.encoding)

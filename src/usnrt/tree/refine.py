@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.nn.quantiles import LEVELS, MEDIAN, POSITIONS, SHARES, curve_means
+from usnrt.nn.quantiles import LEVELS, MEDIAN, POSITIONS, SHARES, quantile_function_mean
+from usnrt.utils.types import Floats
 
 # Shares that are tried, 0 (leave it as it is) first: of equally good ones the first is taken.
 SHARES_TRIED = np.linspace(0.0, 1.0, 5)
@@ -21,7 +22,6 @@ SHARES_TRIED = np.linspace(0.0, 1.0, 5)
 PRIOR_ROWS = 50.0
 
 _LOW, _HIGH = (int(np.argmin(np.abs(POSITIONS - z))) for z in (-1.0, 1.0))
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Refinement:
 
     @classmethod
     def fit(
-        cls, leaf: NDArray[np.int64], mean: Floats, curve: Floats, y: Floats, weight: Floats, n_leaves: int
+        cls, leaf: NDArray[np.int64], mean: Floats, quantiles: Floats, y: Floats, weight: Floats, n_leaves: int
     ) -> "Refinement":
         """Choose the shares by the pinball loss of validation rows.
 
@@ -54,7 +54,7 @@ class Refinement:
             Region of each row, counted from 0.
         mean : ndarray of shape (n,)
             Predicted means.
-        curve : ndarray of shape (n, n_positions)
+        quantiles : ndarray of shape (n, n_positions)
             Predicted quantile functions.
         y, weight : ndarray of shape (n,)
         n_leaves : int
@@ -64,25 +64,25 @@ class Refinement:
         Refinement
         """
         unchanged = np.zeros(n_leaves)
-        log_width = np.log(half_widths(curve))
+        log_width = np.log(half_widths(quantiles))
         typical = _group_means(log_width, leaf, weight, n_leaves)
 
         def choose(refined: Callable[[Floats], Floats]) -> Floats:
             losses = np.array([pinball_losses(refined(np.full(n_leaves, share)), y) for share in SHARES_TRIED])
             return _best_shares(losses, leaf, weight, n_leaves)
 
-        location = choose(lambda share: cls(unchanged, typical, share).apply(leaf, mean, curve))
-        spread = choose(lambda share: cls(share, typical, location).apply(leaf, mean, curve))
+        location = choose(lambda share: cls(unchanged, typical, share).apply(leaf, mean, quantiles))
+        spread = choose(lambda share: cls(share, typical, location).apply(leaf, mean, quantiles))
         return cls(spread, typical, location)
 
-    def apply(self, leaf: NDArray[np.int64], mean: Floats, curve: Floats) -> Floats:
+    def apply(self, leaf: NDArray[np.int64], mean: Floats, quantiles: Floats) -> Floats:
         """Refined quantile functions of rows.
 
         Parameters
         ----------
         leaf : ndarray of int of shape (n,)
         mean : ndarray of shape (n,)
-        curve : ndarray of shape (n, n_positions)
+        quantiles : ndarray of shape (n, n_positions)
 
         Returns
         -------
@@ -91,28 +91,28 @@ class Refinement:
         Examples
         --------
         >>> import numpy as np
-        >>> from usnrt.nn.quantiles import POSITIONS, curve_means
+        >>> from usnrt.nn.quantiles import POSITIONS, quantile_function_mean
         >>> from usnrt.tree.refine import Refinement, half_widths
         >>> refinement = Refinement(np.array([1.0]), np.array([np.log(3.0)]), np.array([0.5]))
         >>> refined = refinement.apply(np.array([0]), np.array([4.0]), 2.0 * POSITIONS[None, :])
-        >>> half_widths(refined).round(6), curve_means(refined).round(6)
+        >>> half_widths(refined).round(6), quantile_function_mean(refined).round(6)
         (array([3.]), array([2.]))
         """
-        stretch = np.exp(self.spread_share[leaf] * (self.log_half_width[leaf] - np.log(half_widths(curve))))
-        median = curve[:, [MEDIAN]]
-        stretched = median + stretch[:, None] * (curve - median)
-        shift = self.location_share[leaf] * (mean - curve_means(stretched))
+        stretch = np.exp(self.spread_share[leaf] * (self.log_half_width[leaf] - np.log(half_widths(quantiles))))
+        median = quantiles[:, [MEDIAN]]
+        stretched = median + stretch[:, None] * (quantiles - median)
+        shift = self.location_share[leaf] * (mean - quantile_function_mean(stretched))
         return stretched + shift[:, None]
 
 
-def half_widths(curve: Floats) -> Floats:
+def half_widths(quantiles: Floats) -> Floats:
     """Half of the distance between the quantiles at -1 and 1 of the normal scale, shape (n,); never 0."""
-    return np.maximum((curve[:, _HIGH] - curve[:, _LOW]) / 2.0, 1e-30)
+    return np.maximum((quantiles[:, _HIGH] - quantiles[:, _LOW]) / 2.0, 1e-30)
 
 
-def pinball_losses(curve: Floats, y: Floats) -> Floats:
+def pinball_losses(quantiles: Floats, y: Floats) -> Floats:
     """Pinball loss of each row over all its quantiles, shape (n,); what `usnrt.nn.quantiles.pinball` trains by."""
-    distance = y[:, None] - curve
+    distance = y[:, None] - quantiles
     return (SHARES * np.maximum(LEVELS * distance, (LEVELS - 1.0) * distance)).sum(axis=1)
 
 

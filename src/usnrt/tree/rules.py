@@ -8,15 +8,15 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.table import Table
 from usnrt.tree.structure import Tree
+from usnrt.utils.result_table import Table
 
 #: labels of one list of categories that are shown before the rest is counted
 MAX_LABELS = 6
 
 
 class ColumnInfo(Protocol):
-    """What the rules need to know of a column, e.g. `usnrt.encode.Column`."""
+    """What the rules need to know of a column, e.g. `usnrt.tables.Column`."""
 
     @property
     def name(self) -> str: ...
@@ -28,7 +28,7 @@ class ColumnInfo(Protocol):
     def has_missing(self) -> bool: ...
 
 
-class FittedTree(Protocol):
+class ModelWithTree(Protocol):
     """A fitted model with a tree, e.g. `usnrt.USNRTRegressor`."""
 
     tree_: Tree
@@ -55,7 +55,7 @@ def rules_table(tree: Tree, columns: Sequence[ColumnInfo], *, decimals: int = 3)
 
     Examples
     --------
-    >>> from usnrt.encode import Column
+    >>> from usnrt.tables import Column
     >>> from usnrt.tree import Split, TreeBuilder
     >>> builder = TreeBuilder(n_features=1)
     >>> split = Split(0, 2.5, None, True, -7.0, -11.2, 30, 10, 25)
@@ -167,7 +167,7 @@ class _Condition:
         return f"{self.column.name} in {{{shown}}}"
 
 
-def export_text(model: FittedTree, *, decimals: int = 3) -> str:
+def export_text(model: ModelWithTree, *, decimals: int = 3) -> str:
     """The tree as indented text.
 
     Parameters
@@ -185,7 +185,7 @@ def export_text(model: FittedTree, *, decimals: int = 3) -> str:
     Examples
     --------
     >>> from types import SimpleNamespace
-    >>> from usnrt.encode import Column
+    >>> from usnrt.tables import Column
     >>> from usnrt.tree import Split, TreeBuilder, export_text
     >>> builder = TreeBuilder(n_features=1)
     >>> split = Split(0, 2.5, None, True, -7.0, -11.2, 30, 10, 25)
@@ -214,7 +214,7 @@ def export_text(model: FittedTree, *, decimals: int = 3) -> str:
     return "\n".join(lines)
 
 
-def export_graphviz(model: FittedTree, *, decimals: int = 3) -> str:
+def export_graphviz(model: ModelWithTree, *, decimals: int = 3) -> str:
     """The tree in Graphviz's DOT language, coloured by the logarithm of the residuals' standard deviation.
 
     Parameters

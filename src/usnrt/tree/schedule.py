@@ -19,7 +19,7 @@ class Schedule:
         Steps at the root of the mean network, and of the one or the other kind of second network.
     max_rounds : int
         How often a training at the root may be repeated from where it came to.
-    worth_a_round : float
+    min_relative_gain : float
         Share of the loss of held-out rows that a round must gain for another.
     child_rate : float
         Share of the root's step size that fine-tuning takes.
@@ -37,7 +37,7 @@ class Schedule:
     quantile_steps: int = 5000
     variance_steps: int = 1500
     max_rounds: int = 4
-    worth_a_round: float = 0.03
+    min_relative_gain: float = 0.03
     child_rate: float = 0.5
     child_steps: int = 1000
     tune_steps: int = 1000

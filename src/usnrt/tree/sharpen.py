@@ -19,10 +19,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.tree.column import Column, Limits
 from usnrt.tree.criteria import Criterion, get_criterion
 from usnrt.tree.pvalue import log10_p
 from usnrt.tree.split import Members, Sample, Split, count_sides
+from usnrt.tree.split_column import Limits, SplitColumn
 
 # A spread counts as at least this share of the whole sample's: constant residuals have no finite likelihood.
 MIN_SPREAD = 1e-6
@@ -112,7 +112,7 @@ def _likeliest(
         present = ~np.isnan(column)
         column, sample_of = column[present], sample_of[present]
         residuals, weight = residuals[present], weight[present]
-    arranged = next(a for a in Column(column, limits).arrangements() if a.missing_left == bool(missing_left))
+    arranged = next(a for a in SplitColumn(column, limits).arrangements() if a.missing_left == bool(missing_left))
     order, allowed = arranged.order, arranged.allowed & ~np.isnan(arranged.values[1:])
     tested = np.cumsum(np.where(sample_of == 0, weight, 0.0)[order])
     least = min_tested - 1e-12 * tested[-1]

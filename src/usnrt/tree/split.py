@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from usnrt.tree._kernels import TIE
-from usnrt.tree.column import Column, Limits
 from usnrt.tree.criteria import Criterion, Cut, get_criterion
 from usnrt.tree.levels import MAX_CATEGORIES_FOR_SUBSETS, PSEUDO_COUNT, LevelOrder, Levels, best_division
 from usnrt.tree.pvalue import log10_p
+from usnrt.tree.split_column import Limits, SplitColumn
 
 __all__ = ["MAX_CATEGORIES_FOR_SUBSETS", "Members", "Sample", "Split", "best_split"]
 
@@ -245,7 +245,7 @@ class _Search:
         n_codes = int(self.kinds[feature])
         if n_codes == 0:
             limits = None if self.members is None else Limits(members, weight, self.min_leaf)
-            cut = self.judge.best_cut(self.node, Column(column, limits), self.min_tested)
+            cut = self.judge.best_cut(self.node, SplitColumn(column, limits), self.min_tested)
             return None if cut is None else (cut, None)
         same = self.ordering is self.tested
         values = column if same else self.X[self.ordering.rows, feature]

@@ -12,26 +12,25 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.base import TrainingTable
-from usnrt.calibration import scores_of
-from usnrt.nn.device import Table
+from usnrt.nn.device import DeviceTable
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import predict
 from usnrt.nn.losses import SCALE_DF, robust_scale_nll, variance_nll
 from usnrt.nn.mlp import MLP, Params
-from usnrt.nn.quantiles import pinball, quantiles, start_at
+from usnrt.nn.quantile_functions import conformity_scores
+from usnrt.nn.quantiles import pinball, start_at, to_quantiles
 from usnrt.nn.train import Training, train
-from usnrt.progress import Progress
+from usnrt.tables.training import TrainingTable
 from usnrt.tree.grow import Node
 from usnrt.tree.schedule import Schedule
+from usnrt.utils.progress import Progress
+from usnrt.utils.types import Rows
 
 # A half of a leaf's held-out rows below this tells too little to tune a variance network by.
 MIN_ROWS_TO_TUNE = 20
 
 # A training whose best epoch comes after this share of it has not come to its end.
 LATE = 0.9
-
-Rows = NDArray[np.intp]
 
 
 class Spread(Protocol):
@@ -50,20 +49,20 @@ class Spread(Protocol):
 
 
 @dataclass
-class Workshop:
+class TrainingContext:
     """What every training of a tree needs.
 
     Attributes
     ----------
     table : TrainingTable
-    device_table : Table
+    device_table : DeviceTable
     encoding : PiecewiseLinear or None
     schedule : Schedule
     progress : Progress
     """
 
     table: TrainingTable
-    device_table: Table
+    device_table: DeviceTable
     encoding: PiecewiseLinear | None
     schedule: Schedule
     progress: Progress
@@ -98,7 +97,7 @@ class Workshop:
             )  # fmt: skip
             node.history[label] = course
             loss_now = min(course.valid_loss, default=np.inf)
-            gained = loss_now <= (1.0 - self.schedule.worth_a_round) * loss_before
+            gained = loss_now <= (1.0 - self.schedule.min_relative_gain) * loss_before
             if not gained or course.best_epoch < LATE * len(course.valid_loss):
                 break
             loss_before = loss_now
@@ -115,23 +114,23 @@ class QuantileSpread:
 
     Parameters
     ----------
-    workshop : Workshop
+    context : TrainingContext
     network : MLP
     inherit : bool
         Whether leaves start from the root's network, or anew.
     """
 
-    workshop: Workshop
+    context: TrainingContext
     network: MLP
     inherit: bool
 
     def root(self, node: Node, seen: Rows, held: Rows, rng: np.random.Generator) -> tuple[Params, ...]:
         """A network for all rows."""
-        y, schedule = self.workshop.table.y, self.workshop.schedule
+        y, schedule = self.context.table.y, self.context.schedule
         start = start_at(self.network, rng, float(y[seen].mean()), float(y[seen].std()))
         how = schedule.fitted(schedule.variance, schedule.quantile_steps, len(seen))
         return (
-            self.workshop.train(
+            self.context.train(
                 node, "quantiles", self.network, pinball, start, y, seen, held, how, rng, rounds=schedule.max_rounds
             ),
         )
@@ -142,19 +141,29 @@ class QuantileSpread:
         """The root's network, tuned on the rows of a leaf if that helps."""
         if not self.inherit:
             return self.root(node, seen, held, rng)
-        shop, schedule = self.workshop, self.workshop.schedule
+        context, schedule = self.context, self.context.schedule
         rate = schedule.child_rate * schedule.variance.learning_rate
         how = schedule.fitted(schedule.variance, schedule.child_steps, len(seen), learning_rate=rate)
         return (
-            shop.train(
-                node, "quantiles", self.network, pinball, networks[0], shop.table.y, seen, held, how, rng, fresh=False
+            context.train(
+                node,
+                "quantiles",
+                self.network,
+                pinball,
+                networks[0],
+                context.table.y,
+                seen,
+                held,
+                how,
+                rng,
+                fresh=False,
             ),
         )
 
     def scores(self, node: Node, networks: Sequence[Params], held: Rows) -> NDArray[np.float64]:
         """Positions of the held-out targets on the normal scale."""
-        curve = quantiles(self.workshop.answer(self.network, networks[0], held))
-        return scores_of(curve, self.workshop.table.y[held])
+        quantiles = to_quantiles(self.context.answer(self.network, networks[0], held))
+        return conformity_scores(quantiles, self.context.table.y[held])
 
 
 @dataclass
@@ -166,14 +175,14 @@ class VarianceSpread:
 
     Parameters
     ----------
-    workshop : Workshop
+    context : TrainingContext
     network, mean_network : MLP
     robust : bool
         Whether spreads are learnt by the likelihood of a Student-t, so that outliers do not rule them; calibration must
         follow then. Otherwise they are variances, by that of a normal.
     """
 
-    workshop: Workshop
+    context: TrainingContext
     network: MLP
     mean_network: MLP
     robust: bool
@@ -185,20 +194,20 @@ class VarianceSpread:
     def root(self, node: Node, seen: Rows, held: Rows, rng: np.random.Generator) -> tuple[Params, ...]:
         """A variance network from the training rows, then one from each half of the held-out rows."""
         assert node.residuals is not None
-        shop, schedule = self.workshop, self.workshop.schedule
-        squared = np.zeros(shop.table.n_rows)
-        squared[seen] = (shop.table.y[seen] - shop.answer(self.mean_network, node.mean, seen)) ** 2
+        context, schedule = self.context, self.context.schedule
+        squared = np.zeros(context.table.n_rows)
+        squared[seen] = (context.table.y[seen] - context.answer(self.mean_network, node.mean, seen)) ** 2
         squared[held] = node.residuals[1] ** 2
         how = schedule.fitted(schedule.variance, schedule.variance_steps, len(seen))
         start = self.network.init(rng)
-        params = shop.train(node, "variance", self.network, self._loss, start, squared, seen, held, how, rng)
+        params = context.train(node, "variance", self.network, self._loss, start, squared, seen, held, how, rng)
         return self._tune(node, (params, params), held, schedule.tune_steps, rng)
 
     def leaf(
         self, node: Node, networks: tuple[Params, ...], seen: Rows, held: Rows, rng: np.random.Generator
     ) -> tuple[Params, ...]:
         """The root's two networks, tuned on the held-out rows of a leaf."""
-        return self._tune(node, networks, held, self.workshop.schedule.leaf_tune_steps, rng)
+        return self._tune(node, networks, held, self.context.schedule.leaf_tune_steps, rng)
 
     def scores(self, node: Node, networks: Sequence[Params], held: Rows) -> NDArray[np.float64]:
         """Residuals over standard deviations, by the network of the other half."""
@@ -211,8 +220,8 @@ class VarianceSpread:
     ) -> tuple[Params, ...]:
         """Tune the network of each half on that half, early stopping on the other."""
         assert node.residuals is not None
-        shop, schedule = self.workshop, self.workshop.schedule
-        squared = np.zeros(shop.table.n_rows)
+        context, schedule = self.context, self.context.schedule
+        squared = np.zeros(context.table.n_rows)
         squared[held] = node.residuals[1] ** 2
         first = _first_half(held)
         halves = held[first], held[~first]
@@ -224,7 +233,7 @@ class VarianceSpread:
                 rate = schedule.variance.learning_rate / 4
                 how = schedule.fitted(schedule.variance, n_steps, len(own), batch_size=64, learning_rate=rate)
                 name = f"variance {'AB'[which]}"
-                params = shop.train(
+                params = context.train(
                     node, name, self.network, self._loss, params, squared, own, other, how, rng, fresh=False
                 )
             tuned.append(params)
@@ -232,7 +241,7 @@ class VarianceSpread:
 
     def _rescaled(self, params: Params, rows: Rows, squared: NDArray[np.float64]) -> Params:
         """The variance network times the factor that fits the residuals of some rows best."""
-        weight = self.workshop.table.weight[rows]
+        weight = self.context.table.weight[rows]
         ratio = squared[rows] / self._variance(params, rows)
         factor = float(np.average(ratio, weights=weight))
         for _ in range(20 if self.robust else 0):  # the scale of a Student-t, by its fixed point
@@ -242,7 +251,7 @@ class VarianceSpread:
         return (*hidden, (weights, (bias + np.log(max(factor, 1e-12))).astype(np.float32)))
 
     def _variance(self, params: Params, rows: Rows) -> NDArray[np.float64]:
-        return self.workshop.answer(self.network, params, rows)
+        return self.context.answer(self.network, params, rows)
 
 
 def _first_half(rows: Rows) -> NDArray[np.bool_]:

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from usnrt.base import DistributionalRegressor, TrainingTable
 from usnrt.baselines._docs import EVERY_MODEL, SharedDocs
-from usnrt.checks import check_number, check_running, check_whole
 from usnrt.distributions import Distribution, Normal
-from usnrt.rows import draw_validation
+from usnrt.estimators.base import DistributionalRegressor
+from usnrt.tables.rows import draw_validation
+from usnrt.tables.training import TrainingTable
+from usnrt.utils.checks import check_number, check_running, check_whole
 
 # Of the scaled target: quantiles closer than this are drawn apart, standard deviations below it raised to it.
 TINY = 1e-6

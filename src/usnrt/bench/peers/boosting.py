@@ -11,12 +11,12 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeRegressor
 
-from usnrt.base import TrainingTable
 from usnrt.baselines._trees import FlatForest
 from usnrt.bench.peers._shared import TINY, BoostingPeer, needed
 from usnrt.bench.peers.quantiles import QuantileDistribution, separated
-from usnrt.checks import check_whole
 from usnrt.distributions import Normal
+from usnrt.tables.training import TrainingTable
+from usnrt.utils.checks import check_whole
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

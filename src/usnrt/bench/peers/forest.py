@@ -8,12 +8,13 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from usnrt.base import DistributionalRegressor, TrainingTable
 from usnrt.baselines._trees import FlatForest
 from usnrt.baselines.forests import check_share
 from usnrt.bench.peers._shared import TINY, needed
 from usnrt.bench.peers.quantiles import QuantileDistribution, separated
-from usnrt.checks import check_running, check_whole
+from usnrt.estimators.base import DistributionalRegressor
+from usnrt.tables.training import TrainingTable
+from usnrt.utils.checks import check_running, check_whole
 
 LEVELS = np.concatenate([[0.01], np.arange(1, 20) / 20, [0.99]])
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from usnrt.distributions import Distribution
-from usnrt.distributions.base import Floats
+from usnrt.utils.types import Floats
 
 
 class QuantileDistribution(Distribution):

@@ -1,0 +1,199 @@
+"""Distance of rows to the nearest training rows in the joint space of all numeric columns."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usnrt.nn.forward import CHUNK, ONE_BLAS_THREAD
+
+N_LANDMARKS, N_CENTRAL = 512, 16
+MAX_ROWS = 20_000  # training rows whose own distances set the threshold
+# A row is far if it is farther from its landmark than this share of the training rows, with a margin.
+FAR_QUANTILE, FAR_MARGIN = 0.999, 1.25
+# In standard deviations: gaps that are smaller do not matter, however dense the training rows are.
+MIN_THRESHOLD = 0.25
+LARGEST = 1e30  # in units of the scale: what float32 holds
+# Of the mean eigenvalue: directions in which training rows hardly vary count as if they varied by this much.
+EIGENVALUE_FLOOR = 0.01
+
+
+@dataclass(frozen=True)
+class Landmarks:
+    """Training rows that stand for all, in coordinates in which distances are comparable.
+
+    Columns are divided by a robust scale, squashed to sign(z) log(1 + abs(z)) against heavy tails, and whitened, so
+    that a combination of values that correlated columns never had is as far away as a value that a column never had.
+
+    Attributes
+    ----------
+    centre, scale : ndarray of shape (k,)
+        Of each numeric column; a scale of 0 marks a constant column, which is left out.
+    offset : ndarray of shape (k,), float32
+        Mean of the squashed columns.
+    whitening : ndarray of shape (k, k), float32
+    points : ndarray of shape (m, k), float32
+        The landmarks in whitened coordinates, the most central ones first.
+    threshold : float
+        The distance beyond which a row is far.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.calibration.landmarks import Landmarks
+    >>> angle = np.random.default_rng(0).uniform(0, 2 * np.pi, 1000)
+    >>> ring = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    >>> landmarks = Landmarks.fit(ring)
+    >>> landmarks.excess(np.array([[0.0, 0.0], [1.0, 0.0]])) > 0
+    array([ True, False])
+    """
+
+    centre: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    offset: NDArray[np.float32]
+    whitening: NDArray[np.float32]
+    points: NDArray[np.float32]
+    threshold: float
+
+    @classmethod
+    def fit(cls, numbers: NDArray[np.float64]) -> "Landmarks":
+        """Choose landmarks, evenly spaced among the training rows, and learn what is far.
+
+        Parameters
+        ----------
+        numbers : ndarray of shape (n, k)
+            The numeric columns of the training rows, NaN where missing, in an order that depends on contents only.
+
+        Returns
+        -------
+        Landmarks
+        """
+        rows = numbers[evenly(len(numbers), MAX_ROWS)]
+        centre, scale = _centre_and_scale(rows)
+        squashed = _squashed(rows, centre, scale).astype(np.float64)
+        offset = squashed.mean(axis=0)
+        with ONE_BLAS_THREAD:
+            values, vectors = np.linalg.eigh((squashed - offset).T @ (squashed - offset) / len(rows))
+            floor = EIGENVALUE_FLOOR * float(values.mean()) or 1.0  # 1 if all columns are constant
+            whitening = (vectors / np.sqrt(np.maximum(values, floor))).astype(np.float32)
+        offset = offset.astype(np.float32)
+        coordinates = _whitened(rows, centre, scale, offset, whitening)
+        chosen = evenly(len(rows), N_LANDMARKS)
+        chosen = chosen[np.argsort(np.sum(coordinates[chosen] ** 2, axis=1), kind="stable")]
+        points = coordinates[chosen]
+        distance = np.empty(len(rows))
+        others = np.setdiff1d(np.arange(len(rows)), chosen)
+        distance[others] = _nearest(coordinates[others], points)
+        distance[chosen] = _nearest_other(points)
+        far = FAR_MARGIN * float(np.quantile(distance, FAR_QUANTILE))
+        return cls(centre, scale, offset, whitening, points, max(far, MIN_THRESHOLD))
+
+    def excess(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """How much farther rows are than the threshold, in units of it; 0 for rows that are not far.
+
+        Parameters
+        ----------
+        numbers : ndarray of shape (n, k)
+            Missing values count as the centre of their column.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        coordinates = _whitened(numbers, self.centre, self.scale, self.offset, self.whitening)
+        excess = np.zeros(len(coordinates))
+        # Near one of the central landmarks, as most rows are: the others need not be asked.
+        rest = np.flatnonzero(_nearest(coordinates, self.points[:N_CENTRAL]) > self.threshold)
+        distance = _nearest(coordinates[rest], self.points)
+        excess[rest] = np.maximum(distance / self.threshold - 1.0, 0.0)
+        return excess
+
+
+def _whitened(
+    numbers: NDArray[np.float64],
+    centre: NDArray[np.float64],
+    scale: NDArray[np.float64],
+    offset: NDArray[np.float32],
+    whitening: NDArray[np.float32],
+) -> NDArray[np.float32]:
+    """Coordinates of rows, shape (n, k), from products of one shape: other rows do not change a row's bits."""
+    result = np.empty(numbers.shape, dtype=np.float32)
+    chunk = np.zeros((CHUNK, numbers.shape[1]), dtype=np.float32)
+    with ONE_BLAS_THREAD:
+        for start in range(0, len(numbers), CHUNK):
+            part = numbers[start : start + CHUNK]
+            np.subtract(_squashed(part, centre, scale), offset, out=chunk[: len(part)])
+            result[start : start + CHUNK] = (chunk @ whitening)[: len(part)]
+    return result
+
+
+def evenly(n: int, most: int) -> NDArray[np.intp]:
+    """At most so many of n places, evenly spaced.
+
+    Examples
+    --------
+    >>> from usnrt.calibration.landmarks import evenly
+    >>> evenly(10, 4)
+    array([0, 2, 5, 7])
+    """
+    return np.arange(n) if n <= most else np.floor(np.arange(most) * (n / most)).astype(np.intp)
+
+
+def _centre_and_scale(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Median and interquartile range over 1.35; the standard deviation where more than half of the values are equal."""
+    centre, scale = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
+    for j, column in enumerate(rows.T):
+        present = column[~np.isnan(column)]
+        if len(present) == 0:
+            continue
+        low, centre[j], high = np.quantile(present, [0.25, 0.5, 0.75])
+        scale[j] = high / 1.349 - low / 1.349
+        if scale[j] <= 1e-9 * np.abs(present).max():
+            largest = np.abs(present / 2 - centre[j] / 2).max()  # halves: differences may overflow
+            if largest > 1e-12 * np.abs(present).max():
+                scale[j] = 2 * largest * np.sqrt(np.mean(((present / 2 - centre[j] / 2) / largest) ** 2))
+            else:
+                scale[j] = 0.0
+    return centre, scale
+
+
+def _squashed(
+    rows: NDArray[np.float64], centre: NDArray[np.float64], scale: NDArray[np.float64]
+) -> NDArray[np.float32]:
+    """Columns in units of their scale, squashed; 0 where missing and in constant columns."""
+    with np.errstate(over="ignore"):
+        units = np.clip((rows - centre) / np.where(scale > 0, scale, np.inf), -LARGEST, LARGEST).astype(np.float32)
+    squashed = np.copysign(np.log(np.abs(units) + np.float32(1.0)), units)
+    missing = np.isnan(squashed)
+    if missing.any():
+        squashed[missing] = 0.0
+    return squashed
+
+
+def _nearest(coordinates: NDArray[np.float32], points: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Distance of each row to the nearest of the points, from products of one shape."""
+    half = 0.5 * np.sum(points * points, axis=1)
+    transposed = np.ascontiguousarray(points.T)
+    chunk = np.zeros((CHUNK, coordinates.shape[1]), dtype=np.float32)
+    nearest = np.empty(len(coordinates))
+    with ONE_BLAS_THREAD:
+        for start in range(0, len(coordinates), CHUNK):
+            part = coordinates[start : start + CHUNK]
+            chunk[: len(part)] = part
+            product = chunk @ transposed
+            product -= half
+            nearest[start : start + CHUNK] = product.max(axis=1)[: len(part)]
+    squares = np.einsum("ij,ij->i", coordinates, coordinates, dtype=np.float64) - 2.0 * nearest
+    return np.sqrt(np.maximum(squares, 0.0))
+
+
+def _nearest_other(points: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Distance of each of at most 512 points to the nearest other one."""
+    if len(points) < 2:
+        return np.zeros(len(points))
+    exact = points.astype(np.float64)
+    squares = np.sum(exact**2, axis=1)
+    with ONE_BLAS_THREAD:
+        table = squares[:, None] + squares - 2.0 * exact @ exact.T
+    np.fill_diagonal(table, np.inf)
+    return np.sqrt(np.maximum(table.min(axis=1), 0.0))

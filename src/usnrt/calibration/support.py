@@ -1,0 +1,439 @@
+"""Support: whether a row resembles the training rows of its region, and a wider distribution where it does not.
+
+A row lacks support if a number is outside the range of its region, if a category was unseen in training, if a value
+is missing where training had none missing, or if it is far from all training rows in the joint space of the numeric
+columns. The networks are then evaluated at the nearest supported row (`Support.clamp`), their median and mean where
+numbers are at most one unit beyond their range, so that a trend goes on for a while; and variance is added to the
+predicted quantile function (`Support.widen`). Rows with support keep theirs bit for bit.
+
+The added variance, in units of the scaled target (whose variance is 1), is the sum of
+
+- for each column that is not known, its blank variance: what not knowing it adds to the squared errors of validation
+  rows, see `Support.with_blank_variances`;
+- for each number outside its range by δ units (standard deviations, or more in columns with heavy tails), its blank
+  variance (at least 0.05) times δ: a random walk beyond the data;
+- 1 - exp(-D² / 2) times the variance of the target, because far from all data nothing else is known, and times what
+  the row's spread falls short of the typical spread of its region. D² sums δ² over the columns, weighted by their
+  share of the largest blank variance, and the square of the excess distance in the joint space.
+
+All three start from 0 at the border of the support and grow with the distance from it; so the spread is never smaller
+than that of the nearest supported row.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usnrt.calibration.landmarks import Landmarks, evenly
+from usnrt.nn.quantile_functions import position_of, value_at
+from usnrt.nn.quantiles import MEDIAN, POSITIONS
+from usnrt.tree.refine import half_widths
+
+# A region's range is extended by this share of it, by this share of the column's standard deviation, and by the
+# distance from the extreme to the tenth most extreme value (heavy tails), whichever is largest.
+RANGE_MARGIN, STD_MARGIN, TAIL_ROWS = 0.1, 0.1, 10
+CONSTANT_MARGIN = 1e-6  # of the value of a column that is constant in training
+# What exceeds a range is measured in standard deviations, but at least in this share of the range of the whole column
+# (a rare 1 among zeros is many standard deviations out) and in the margin.
+RANGE_UNIT = 0.25
+REACH = 1.0  # units beyond the range up to which the trend of the networks is followed
+MAX_DELTA = 1e3  # sentinels such as 1e300 must not overflow
+MIN_BLANK_VARIANCE = 0.05  # of a column that does not matter inside its range: it may outside
+BLANK_LEVELS = (0.5, 0.8, 0.9, 0.95)
+# Rows that blank variances are measured on, and bounds on rows times columns to predict.
+MIN_BLANK_ROWS, FEW_BLANK_ROWS, MAX_BLANK_ROWS, MAX_BLANK_CELLS = 20, 200, 1000, 25_000
+BLOCK = 4096  # rows measured or predicted at once
+
+
+@dataclass(frozen=True)
+class RowSupport:
+    """What `Support.measure` finds, one value per row.
+
+    Attributes
+    ----------
+    outside : ndarray of bool of shape (n,)
+        A number is outside the range of the row's region.
+    unseen : ndarray of bool of shape (n,)
+        A category was unseen in training.
+    missing : ndarray of bool of shape (n,)
+        A value is missing in a column in which training had none missing.
+    far : ndarray of bool of shape (n,)
+        Far from all training rows in the joint space of the numeric columns.
+    region : ndarray of int of shape (n,)
+        Whose ranges and spread count: the leaf, or n_leaves (the whole table) where unknown columns leave it open.
+    blank, walk, distance : ndarray of shape (n,)
+        The sum of the blank variances of unknown columns, the variance of the random walk beyond the ranges, and D².
+    """
+
+    outside: NDArray[np.bool_]
+    unseen: NDArray[np.bool_]
+    missing: NDArray[np.bool_]
+    far: NDArray[np.bool_]
+    region: NDArray[np.int64]
+    blank: NDArray[np.float64]
+    walk: NDArray[np.float64]
+    distance: NDArray[np.float64]
+
+    @property
+    def supported(self) -> NDArray[np.bool_]:
+        """Whether the row has full support, shape (n,)."""
+        return ~(self.outside | self.unseen | self.missing | self.far)
+
+
+@dataclass(frozen=True)
+class Support:
+    """Where the training rows were, region by region, and how much wider distributions are elsewhere.
+
+    Attributes
+    ----------
+    categorical : ndarray of bool of shape (d,)
+    low, high : ndarray of shape (n_leaves + 1, d)
+        The extended range of each column in each region, and in the whole table; infinite for categories.
+    below, above : ndarray of shape (n_leaves + 1, d)
+        The unit of what exceeds a range at either end: the column's standard deviation, a quarter of its range or
+        the margin, whichever is largest.
+    never_missing : ndarray of bool of shape (d,)
+        Columns without a missing value in training.
+    landmarks : Landmarks or None
+        None without numeric columns.
+    blank_variance : ndarray of shape (d,)
+        What not knowing a column adds to the variance, in units of the scaled target.
+    typical_variance : ndarray of shape (n_leaves + 1,)
+        The squared half width, from -1 to 1 on the normal scale, of a typical quantile function of each region.
+    widens : bool
+        Whether distributions are to be widened; the paper's recipe only measures.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.calibration.support import Support
+    >>> raw = np.random.default_rng(0).uniform(size=(500, 2))
+    >>> support = Support.fit(raw, np.zeros(2, dtype=bool), np.zeros(500, dtype=int), 1)
+    >>> rows = np.array([[0.5, 0.5], [0.5, 3.0], [np.nan, 0.5]])
+    >>> found = support.measure(rows, np.zeros(3, dtype=int))
+    >>> found.supported, found.outside, found.missing
+    (array([ True, False, False]), array([False,  True, False]), array([False, False,  True]))
+    """
+
+    categorical: NDArray[np.bool_]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    below: NDArray[np.float64]
+    above: NDArray[np.float64]
+    never_missing: NDArray[np.bool_]
+    landmarks: Landmarks | None
+    blank_variance: NDArray[np.float64]
+    typical_variance: NDArray[np.float64]
+    widens: bool = True
+
+    @classmethod
+    def fit(
+        cls,
+        raw: NDArray[np.float64],
+        categorical: NDArray[np.bool_],
+        leaf: NDArray[np.int64],
+        n_leaves: int,
+    ) -> "Support":
+        """Learn the ranges of all regions from training rows.
+
+        Parameters
+        ----------
+        raw : ndarray of shape (n, d)
+            Encoded rows, in an order that depends on contents only.
+        categorical : ndarray of bool of shape (d,)
+        leaf : ndarray of int of shape (n,)
+            The leaf of each row, counted from 0.
+        n_leaves : int
+
+        Returns
+        -------
+        Support
+            With a blank variance of 1 (that of the target) for all columns; see `with_blank_variances`.
+        """
+        d = raw.shape[1]
+        # low, high, below, above; infinite bounds for categories
+        ranges = np.tile(np.array([-np.inf, np.inf, 1.0, 1.0]), (n_leaves + 1, d, 1))
+        rows_of = [np.flatnonzero(leaf == place) for place in range(n_leaves)]
+        for j in np.flatnonzero(~categorical):
+            values = raw[:, j]
+            present = values[~np.isnan(values)]
+            if len(present) == 0:  # empty in training: nothing is known of its range, and no network sees it
+                continue
+            std, unit = _std_and_unit(present)
+            ranges[:, j] = _extended_range(present, std, unit)
+            for place, rows in enumerate(rows_of):
+                own = values[rows][~np.isnan(values[rows])]
+                if len(own):
+                    ranges[place, j] = _extended_range(own, std, unit)
+        landmarks = None if categorical.all() else Landmarks.fit(raw[:, ~categorical])
+        never_missing = np.asarray(~np.isnan(raw).any(axis=0))
+        low, high, below, above = (np.ascontiguousarray(part) for part in np.moveaxis(ranges, 2, 0))
+        return cls(categorical, low, high, below, above, never_missing, landmarks, np.ones(d), np.zeros(n_leaves + 1))
+
+    # -- measuring ---------------------------------------------------------------------------------------------
+
+    def measure(self, raw: NDArray[np.float64], leaf: NDArray[np.int64]) -> RowSupport:
+        """How far rows are supported by the training rows.
+
+        Parameters
+        ----------
+        raw : ndarray of shape (n, d)
+            Encoded rows.
+        leaf : ndarray of int of shape (n,)
+
+        Returns
+        -------
+        RowSupport
+        """
+        n = len(raw)
+        outside, unseen, missing = (np.zeros(n, dtype=bool) for _ in range(3))
+        blank, walk, distance = (np.zeros(n) for _ in range(3))
+        region = np.array(leaf, dtype=np.int64)
+        growth = self.growth
+        for start in range(0, n, BLOCK):
+            part = slice(start, min(start + BLOCK, n))
+            rows = raw[part]
+            absent = np.isnan(rows) & self.never_missing
+            unknown = (rows == -1.0) & self.categorical
+            missing[part], unseen[part] = absent.any(axis=1), unknown.any(axis=1)
+            blank[part] = (absent | unknown) @ self.blank_variance
+            region[part][missing[part] | unseen[part]] = len(self.low) - 1
+            low, high = self.low[region[part]], self.high[region[part]]
+            outside[part] = ((rows < low) | (rows > high)).any(axis=1)
+            beyond = np.flatnonzero(outside[part])
+            if len(beyond):
+                delta = self._delta(rows[beyond], region[start + beyond])
+                walk[start + beyond] = (delta * growth).sum(axis=1)
+                distance[start + beyond] = (delta**2 * (growth / growth.max())).sum(axis=1)
+        excess = np.zeros(n) if self.landmarks is None else self.landmarks.excess(raw[:, ~self.categorical])
+        distance += excess**2
+        return RowSupport(outside, unseen, missing, excess > 0, region, blank, walk, distance)
+
+    @property
+    def growth(self) -> NDArray[np.float64]:
+        """Variance per unit outside the range of each column, shape (d,)."""
+        return np.maximum(self.blank_variance, MIN_BLANK_VARIANCE)
+
+    def _delta(self, rows: NDArray[np.float64], region: NDArray[np.int64]) -> NDArray[np.float64]:
+        """By how many units numbers are outside their range, shape (n, d); 0 inside and where missing."""
+        with np.errstate(over="ignore"):
+            under = (self.low[region] - rows) / self.below[region]
+            over = (rows - self.high[region]) / self.above[region]
+        return np.clip(np.nan_to_num(np.maximum(under, over), nan=0.0), 0.0, MAX_DELTA)
+
+    def clamp(self, raw: NDArray[np.float64], found: RowSupport, reach: float = 0.0) -> NDArray[np.float64]:
+        """The nearest supported rows: numbers clipped to the range of their region.
+
+        Parameters
+        ----------
+        raw : ndarray of shape (n, d)
+        found : RowSupport
+            What `measure` found for these rows.
+        reach : float, default=0
+            By how many units numbers may be outside their range.
+
+        Returns
+        -------
+        ndarray of shape (n, d)
+            ``raw`` itself if there is nothing to clip. A row stays in its region: each split that it passed on the
+            way sends its clipped number to the same side.
+        """
+        rows = np.flatnonzero(found.outside)
+        if len(rows) == 0:
+            return raw
+        result, region = raw.copy(order="K"), found.region[rows]
+        with np.errstate(over="ignore"):
+            low, high = self.low[region] - reach * self.below[region], self.high[region] + reach * self.above[region]
+        result[rows] = np.clip(raw[rows], low, high)
+        return result
+
+    # -- widening ----------------------------------------------------------------------------------------------
+
+    def with_blank_variances(
+        self,
+        quantiles_of: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+        raw: NDArray[np.float64],
+        leaf: NDArray[np.int64],
+        y: NDArray[np.float64],
+    ) -> "Support":
+        """Measure on validation rows what not knowing a column costs, and the typical spread of each region.
+
+        Each column is blanked in turn, with NaN for a number and -1 for a category.
+
+        Parameters
+        ----------
+        quantiles_of : callable
+            Takes encoded rows of shape (m, d), returns quantile functions at POSITIONS, shape (m, n_positions). It is
+            called for all rows, or for k changed copies of them, one after the other; m = k n. So each row may be
+            predicted by networks that were not trained on it.
+        raw : ndarray of shape (n, d)
+            Encoded validation rows; `blank_rows` says how many are enough.
+        leaf : ndarray of int of shape (n,)
+        y : ndarray of shape (n,)
+            Scaled target.
+
+        Returns
+        -------
+        Support
+            With the blank variances of `fit` if there are fewer than 20 rows.
+        """
+        if len(raw) < MIN_BLANK_ROWS:
+            return self
+        quantiles = quantiles_of(raw)
+        variance = half_widths(quantiles) ** 2
+        everywhere = float(np.median(variance))
+        typical = [float(np.median(variance[leaf == k])) if (leaf == k).any() else everywhere for k in self.places]
+        scores = np.abs(position_of(quantiles, POSITIONS, y[:, None])[0][:, 0])
+        usual = np.quantile(scores, BLANK_LEVELS)
+        blank_variance = np.zeros(raw.shape[1])
+        at_once = max(BLOCK // len(raw), 1)
+        for first in range(0, raw.shape[1], at_once):
+            columns = range(first, min(first + at_once, raw.shape[1]))
+            blanked = np.repeat(raw[None], len(columns), axis=0)
+            for place, j in enumerate(columns):
+                blanked[place, :, j] = -1.0 if self.categorical[j] else np.nan
+            member_quantiles = quantiles_of(blanked.reshape(-1, raw.shape[1])).reshape(len(columns), len(raw), -1)
+            blank_variance[columns] = [needed_variance(quantiles, y, usual) for quantiles in member_quantiles]
+        return replace(self, blank_variance=blank_variance, typical_variance=np.array([*typical, everywhere]))
+
+    @property
+    def places(self) -> range:
+        """The leaves, counted from 0."""
+        return range(len(self.low) - 1)
+
+    def added_variance(self, half_width: NDArray[np.float64], found: RowSupport) -> NDArray[np.float64]:
+        """What lack of support adds to the variance of quantile functions, in units of the scaled target.
+
+        Parameters
+        ----------
+        half_width : ndarray of shape (n,)
+            Half the way of the quantile functions from -1 to 1 on the normal scale.
+        found : RowSupport
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            0 for supported rows.
+        """
+        short = np.maximum(self.typical_variance[found.region] - half_width**2, 0.0)
+        return found.blank + found.walk - np.expm1(-found.distance / 2.0) * (1.0 + short)
+
+    def widen(self, quantiles: NDArray[np.float64], found: RowSupport) -> NDArray[np.float64]:
+        """Quantile functions with the variance added that lack of support calls for.
+
+        Parameters
+        ----------
+        quantiles : ndarray of shape (n, n_positions)
+            At `usnrt.nn.quantiles.POSITIONS`, of the clamped rows.
+        found : RowSupport
+
+        Returns
+        -------
+        ndarray of shape (n, n_positions)
+            ``quantiles`` itself if all rows are supported; else a copy with equal bits in supported rows.
+        """
+        rows = np.flatnonzero(~found.supported)
+        if len(rows) == 0:
+            return quantiles
+        result = quantiles.copy()
+        result[rows] = widened(quantiles[rows], self.added_variance(half_widths(quantiles), found)[rows])
+        return result
+
+
+def widened(quantiles: NDArray[np.float64], variance: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Quantile functions with a normal error of given variance added; the median stays.
+
+    The distances of the quantiles from the median are added to those of the error as squares: exact for normal
+    distributions, increasing for all, and never narrower.
+
+    Parameters
+    ----------
+    quantiles : ndarray of shape (n, n_positions)
+        At `usnrt.nn.quantiles.POSITIONS`.
+    variance : ndarray of shape (n,)
+
+    Returns
+    -------
+    ndarray of shape (n, n_positions)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.nn.quantiles import POSITIONS
+    >>> from usnrt.calibration.support import widened
+    >>> quantiles = widened(2.0 + 3.0 * POSITIONS[None, :], np.array([16.0]))  # 9 + 16 = 25
+    >>> bool(np.allclose(quantiles, 2.0 + 5.0 * POSITIONS))
+    True
+    """
+    median = quantiles[:, [MEDIAN]]
+    return median + np.sign(POSITIONS) * np.hypot(quantiles - median, np.sqrt(variance)[:, None] * POSITIONS)
+
+
+def blank_rows(n_rows: int, n_columns: int) -> NDArray[np.intp]:
+    """Which of so many validation rows to measure blank variances on: evenly spaced, fewer for wide tables.
+
+    Examples
+    --------
+    >>> from usnrt.calibration.support import blank_rows
+    >>> len(blank_rows(800, 4)), len(blank_rows(5000, 4)), len(blank_rows(5000, 90))
+    (800, 1000, 277)
+    """
+    return evenly(n_rows, int(np.clip(MAX_BLANK_CELLS // n_columns, FEW_BLANK_ROWS, MAX_BLANK_ROWS)))
+
+
+def needed_variance(quantiles: NDArray[np.float64], y: NDArray[np.float64], usual: NDArray[np.float64]) -> float:
+    """The least variance to add to quantile functions so that absolute conformity scores are not larger than usual.
+
+    Parameters
+    ----------
+    quantiles : ndarray of shape (n, n_positions)
+    y : ndarray of shape (n,)
+    usual : ndarray of shape (4,)
+        Quantiles of usual absolute scores at the levels 0.5, 0.8, 0.9 and 0.95.
+
+    Returns
+    -------
+    float
+        0 if none is needed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.special import ndtri
+    >>> from usnrt.nn.quantiles import POSITIONS
+    >>> from usnrt.calibration.support import needed_variance
+    >>> y = 5.0 * ndtri((np.arange(1000) + 0.5) / 1000)
+    >>> usual = ndtri([0.75, 0.9, 0.95, 0.975])
+    >>> round(needed_variance(np.tile(3.0 * POSITIONS, (1000, 1)), y, usual), 1)
+    16.0
+    """
+    needed = 0.0
+    off = y - quantiles[:, MEDIAN]
+    for level, score in zip(BLANK_LEVELS, np.maximum(usual, 0.05)):
+        # A row's score is as usual if its squared error equals the square of the quantile there, plus score² variance.
+        at_score = value_at(quantiles, POSITIONS, np.copysign(score, off)[:, None])[:, 0] - quantiles[:, MEDIAN]
+        needed = max(needed, float(np.quantile((off**2 - at_score**2) / score**2, level)))
+    return needed
+
+
+def _std_and_unit(values: NDArray[np.float64]) -> tuple[float, float]:
+    """Standard deviation of a column, and the least unit of what exceeds a range in it."""
+    largest = float(np.abs(values).max())
+    # Divided before it is squared: squares of huge numbers would overflow.
+    std = largest * float(np.std(values / largest)) if largest > 0 else 0.0
+    if std <= 1e-12 * largest:  # constant: there is no scale but that of its value
+        return 0.0, max(largest, 1.0)
+    return std, max(std, RANGE_UNIT * float(np.ptp(values / largest)) * largest)
+
+
+def _extended_range(values: NDArray[np.float64], std: float, unit: float) -> tuple[float, float, float, float]:
+    """Lowest and highest value with a margin, and the unit of what exceeds them at either end."""
+    k = min(TAIL_ROWS, len(values)) - 1
+    ordered = np.partition(values, [0, k, len(values) - 1 - k, len(values) - 1])
+    low, high = ordered[0], ordered[-1]
+    with np.errstate(over="ignore"):
+        least = max(RANGE_MARGIN * (high - low), STD_MARGIN * std, CONSTANT_MARGIN * unit)
+        below, above = max(least, ordered[k] - low), max(least, high - ordered[-1 - k])
+        return float(low - below), float(high + above), max(unit, float(below)), max(unit, float(above))

@@ -1,0 +1,281 @@
+"""What every model here shares: one way to read tables and targets, and every answer from one distribution."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+)
+
+from usnrt.tables import Column, NetworkInputs, TableEncoder, read_table
+from usnrt.tables.fingerprint import fingerprint
+from usnrt.tables.rows import counted_weight, merged_rows
+from usnrt.tables.training import TrainingTable
+from usnrt.utils.blas import ONE_BLAS_THREAD
+from usnrt.utils.result_table import Table
+
+if TYPE_CHECKING:
+    from usnrt.distributions import Distribution
+
+
+class DistributionalRegressor(RegressorMixin, BaseEstimator):
+    """Base of all models: a scikit-learn regressor whose answer is a distribution.
+
+    A model writes ``_fit(table)``, which learns from a `TrainingTable`, and ``_distribution(raw)``, which answers for
+    encoded rows with a distribution of the *scaled* target; everything else is here.
+
+    A fit that fails or is interrupted leaves the model as it was.
+    """
+
+    categorical_features: Any = None
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from a table.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+            numpy, pandas, polars or pyarrow. Text and categories are categorical; missing values are allowed.
+        y : array-like of shape (n_samples,)
+            The target.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How much each row counts. Whole numbers are repetitions: a weight of 2 is the row given twice. Other
+            weights are scaled to average 1. Copies of a row never fall on both sides of a split into training,
+            validation and calibration rows.
+
+        Returns
+        -------
+        self
+        """
+        before = dict(self.__dict__)
+        try:
+            with ONE_BLAS_THREAD:
+                self._fit(self._training_table(X, y, sample_weight))
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        return self
+
+    def _fit(self, table: TrainingTable) -> None:
+        raise NotImplementedError(f"{type(self).__name__} must define _fit")
+
+    def _distribution(self, raw: NDArray[np.float64]) -> "Distribution":
+        raise NotImplementedError(f"{type(self).__name__} must define _distribution")
+
+    # -- reading tables -----------------------------------------------------------------------------------------
+
+    def _categorical_features(self) -> Any:
+        """The parameter that tells which columns are categorical."""
+        return self.categorical_features
+
+    def _training_table(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> TrainingTable:
+        if y is None:
+            raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
+        features = read_table(self, X, reset=True)
+        target = read_target(y)
+        check_consistent_length(X, target)
+        if len(target) < 2:
+            raise ValueError(f"{type(self).__name__} needs at least 2 rows, got n_samples={len(target)}")
+        weight = _check_sample_weight(sample_weight, target, dtype=np.float64, ensure_non_negative=True)
+        if not weight.any():
+            raise ValueError("sample_weight must be positive for some row, but all weights are 0")
+        encoder = TableEncoder().fit(features, categorical_features=self._categorical_features())
+        raw = encoder.transform(features)
+        if np.count_nonzero(weight) < 2 and weight.sum() < 2:
+            raise ValueError(f"{type(self).__name__} needs at least 2 rows, but only 1 has a weight")
+        rows, weight = merged_rows(raw, target, counted_weight(weight))
+        raw, target = np.asfortranarray(raw[rows]), target[rows]
+        self.encoder_ = encoder
+        self.fingerprint_ = fingerprint(raw, target, weight)  # of the rows that have a weight
+        return self._scaled_table(raw, target, weight)
+
+    def _scaled_table(
+        self, raw: NDArray[np.float64], target: NDArray[np.float64], weight: NDArray[np.float64]
+    ) -> TrainingTable:
+        """Learn the scaling of inputs and target from these rows, and apply it to them."""
+        self.inputs_ = NetworkInputs().fit(raw, self.encoder_.columns_, sample_weight=weight)
+        self.target_mean_ = float(np.average(target, weights=weight))
+        deviation = target - self.target_mean_
+        largest = float(np.abs(deviation).max())
+        # A constant target is learnt too: its spread is as good as 0, but not 0, so that densities stay finite.
+        if largest <= 1e-12 * abs(self.target_mean_):
+            self.target_std_ = max(1e-12 * abs(self.target_mean_), 1e-100)
+            scaled = np.zeros_like(target)
+        else:
+            # divided before they are squared: squares of huge numbers would overflow
+            self.target_std_ = largest * float(np.sqrt(np.average((deviation / largest) ** 2, weights=weight)))
+            scaled = deviation / self.target_std_
+        return TrainingTable(raw, self.inputs_.transform(raw), scaled, weight)
+
+    def _encode(self, X: Any) -> NDArray[np.float64]:
+        check_is_fitted(self)
+        return self.encoder_.transform(read_table(self, X, reset=False))
+
+    @property
+    def columns_(self) -> list[Column]:
+        """What the model knows of each column: name, kind, categories."""
+        return self.encoder_.columns_
+
+    # -- answers ------------------------------------------------------------------------------------------------
+
+    def predict_dist(self, X: Any) -> "Distribution":
+        """Predictive distributions, one a row.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        Distribution
+            With ``mean()``, ``std()``, ``pdf``, ``logpdf``, ``cdf``, ``ppf``, ``interval``, ``rvs``, ``crps``.
+        """
+        return self._distribution(self._encode(X)).scaled(self.target_mean_, self.target_std_)
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Predicted mean and, if asked, standard deviation.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+        return_std : bool, default=False
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,)
+        std : ndarray of shape (n_samples,)
+            Only with ``return_std=True``.
+        """
+        dist = self.predict_dist(X)
+        return (dist.mean(), dist.std()) if return_std else dist.mean()
+
+    def predict_interval(self, X: Any, coverage: float | Sequence[float] = 0.9) -> NDArray[np.float64]:
+        """Intervals that hold the target with a stated probability, with equal tails.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+        coverage : float or sequence of k floats, default=0.9
+            In (0, 1).
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 2), or (n_samples, 2, k) for a sequence
+        """
+        return self.predict_dist(X).interval(coverage)
+
+    def predict_quantiles(self, X: Any, levels: Sequence[float]) -> NDArray[np.float64]:
+        """Quantiles; they never cross.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+        levels : sequence of q floats
+            In (0, 1).
+
+        Returns
+        -------
+        ndarray of shape (n_samples, q)
+        """
+        return self.predict_dist(X).ppf(np.atleast_1d(np.asarray(levels, dtype=np.float64)))
+
+    def predict_variance(self, X: Any) -> Table:
+        """Variance and its parts.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        Table
+            Columns ``aleatoric``, ``epistemic`` (disagreement between the members of an ensemble, and what lack of
+            support adds; not a measure of all that more data would change) and ``total``; NaN where a model does not
+            know a part.
+        """
+        dist = self.predict_dist(X)
+        unknown = np.full(len(dist), np.nan)
+        parts = {
+            "aleatoric": unknown if dist.aleatoric is None else dist.aleatoric,
+            "epistemic": unknown if dist.epistemic is None else dist.epistemic,
+        }
+        return Table({**parts, "total": dist.var()})
+
+    def predict_table(self, X: Any, coverage: float = 0.9) -> Any:
+        """Everything at once, as a table of the library that X came from.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+        coverage : float, default=0.9
+            Of the interval from ``lower`` to ``upper``.
+
+        Returns
+        -------
+        data frame or Table
+            Columns ``mean``, ``std``, ``lower``, ``upper`` and, for models with regions, ``region`` (as from
+            ``apply``) and ``supported`` (see ``predict_support``); a pandas index is kept.
+        """
+        from usnrt.estimators.prediction_table import prediction_table
+
+        return prediction_table(self, X, coverage)
+
+    def save(self, path: Any) -> None:
+        """Write the model to one file that `usnrt.load` reads; loading it never runs code.
+
+        Parameters
+        ----------
+        path : str or path-like
+            By custom it ends in ``.usnrt``.
+        """
+        from usnrt.persistence import save
+
+        save(self, path)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
+
+
+def read_target(y: ArrayLike) -> NDArray[np.float64]:
+    """Check a target: one finite number a row.
+
+    Examples
+    --------
+    >>> from usnrt.estimators.base import read_target
+    >>> read_target([1, 2, 3])
+    array([1., 2., 3.])
+    """
+    values = column_or_1d(y, warn=True)
+    if np.iscomplexobj(values):
+        raise ValueError("Complex data not supported: y must hold real numbers")
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        place = next(place for place, value in enumerate(values) if not _is_number(value))
+        raise ValueError(f"y must hold numbers, got y[{place}]={values[place : place + 1].tolist()[0]!r}") from None
+    bad = np.flatnonzero(~np.isfinite(numbers))
+    if len(bad):
+        raise ValueError(
+            f"y must be finite, got y[{bad[0]}]={numbers[bad[0]]} "
+            "(Input y contains NaN, infinity or a value too large for dtype('float64').)"
+        )
+    return numbers
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True

@@ -1,0 +1,203 @@
+"""Models that know where their training rows were: predictions of other rows are wider, and said to be so."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usnrt.calibration.support import REACH, RowSupport, Support, blank_rows
+from usnrt.distributions import Distribution
+from usnrt.estimators.base import DistributionalRegressor
+from usnrt.nn.quantiles import MEDIAN
+from usnrt.tables.training import TrainingTable
+from usnrt.tree.structure import Tree
+from usnrt.utils.result_table import Table
+from usnrt.utils.types import Floats
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a model predicts for encoded rows, in units of the scaled target.
+
+    Attributes
+    ----------
+    leaf : ndarray of int of shape (n,)
+    mean : ndarray of shape (n,)
+    quantiles : ndarray of shape (n, n_positions)
+        Quantile functions at `usnrt.nn.quantiles.POSITIONS`.
+    disagreement : ndarray of shape (n,) or None
+        Variance between members in units of that within them; None for a single tree.
+    narrow : ndarray of shape (n, n_positions)
+        The quantile functions before they were widened.
+    found : RowSupport or None
+        None if the model does not widen.
+    """
+
+    leaf: NDArray[np.int64]
+    mean: Floats
+    quantiles: Floats
+    disagreement: Floats | None
+    narrow: Floats
+    found: RowSupport | None
+
+
+class SupportedRegressor(DistributionalRegressor):
+    """A model with regions whose predictions are wider where training rows give no support.
+
+    It sets ``support_`` in fit with ``_fit_support``, and defines ``_network_quantiles(raw)``: leaf, mean, quantile
+    functions and disagreement (None for a single tree) of encoded rows as the networks predict them.
+    """
+
+    # Models in files that are older than this know of no support, and predict as they did.
+    support_: Support | None = None
+
+    @property
+    def tree_(self) -> Tree:
+        """The tree of regions in flat arrays."""
+        raise NotImplementedError(f"{type(self).__name__} must define tree_")
+
+    def _network_quantiles(self, raw: Floats) -> tuple[NDArray[np.int64], Floats, Floats, Floats | None]:
+        raise NotImplementedError(f"{type(self).__name__} must define _network_quantiles")
+
+    def _from_quantiles(self, leaf: NDArray[np.int64], mean: Floats, quantiles: Floats) -> Distribution:
+        raise NotImplementedError(f"{type(self).__name__} must define _from_quantiles")
+
+    def _fit_support(
+        self,
+        table: TrainingTable,
+        held_rows: NDArray[np.intp],
+        quantiles_of: Callable[[NDArray[np.intp], Floats], Floats],
+        widens: bool,
+    ) -> None:
+        """Learn the support from all rows of a table, and what not knowing a column costs from its held-out rows.
+
+        Parameters
+        ----------
+        table : TrainingTable
+        held_rows : ndarray of int
+            Validation rows.
+        quantiles_of : callable
+            Quantile functions that networks not trained on these rows predict for changed contents of them.
+        widens : bool
+        """
+        categorical = np.array([column.is_categorical for column in self.columns_], dtype=bool)
+        leaf = self.tree_.leaf_of(table.raw)
+        support = Support.fit(table.raw, categorical, leaf, self.tree_.n_leaves)
+        if widens:
+            rows = np.sort(held_rows)
+            rows = rows[blank_rows(len(rows), table.raw.shape[1])]
+            support = support.with_blank_variances(
+                lambda raw: quantiles_of(np.tile(rows, len(raw) // len(rows)), raw),
+                table.raw[rows],
+                leaf[rows],
+                table.y[rows],
+            )
+        self.support_ = replace(support, widens=widens)
+
+    def _predicted(self, raw: Floats) -> Prediction:
+        """Predictions of encoded rows, widened where they lack support."""
+        support = self.support_
+        if support is None or not support.widens:
+            leaf, mean, quantiles, disagreement = self._network_quantiles(raw)
+            return Prediction(leaf, mean, quantiles, disagreement, quantiles, None)
+        found = support.measure(raw, self.tree_.leaf_of(raw))
+        leaf, mean, quantiles, disagreement = self._network_quantiles(support.clamp(raw, found))
+        rows = np.flatnonzero(found.outside)
+        if len(rows):  # the trend goes on for a while; the spread is that at the border
+            _, beyond, other, _ = self._network_quantiles(support.clamp(raw, found, REACH)[rows])
+            quantiles = quantiles.copy()
+            quantiles[rows] += (other - quantiles[rows])[:, [MEDIAN]]
+            mean[rows] = beyond
+        return Prediction(leaf, mean, support.widen(quantiles, found), disagreement, quantiles, found)
+
+    def _quantile_functions(self, raw: Floats) -> tuple[NDArray[np.int64], Floats, Floats]:
+        """Leaf, mean and quantile functions of encoded rows, in units of the scaled target."""
+        predicted = self._predicted(raw)
+        return predicted.leaf, predicted.mean, predicted.quantiles
+
+    def _supported_moments(
+        self, moments_of: Callable[[Floats], tuple[Floats, Floats]], raw: Floats
+    ) -> tuple[Floats, Floats]:
+        """Means and variances of M members, shape (M, n), where networks predict those; widened likewise."""
+        support = self.support_
+        if support is None or not support.widens:
+            return moments_of(raw)
+        found = support.measure(raw, self.tree_.leaf_of(raw))
+        mean, variance = moments_of(support.clamp(raw, found))
+        rows = np.flatnonzero(found.outside)
+        if len(rows):
+            mean[:, rows] = moments_of(support.clamp(raw, found, REACH)[rows])[0]
+        added = support.added_variance(np.sqrt(variance.mean(axis=0)), found)
+        return mean, np.where(found.supported, variance, variance + added)
+
+    def _within(self, dist: Distribution, predicted: Prediction) -> Floats:
+        """Variance of distributions without what lack of support added to it, shape (n,)."""
+        variance = dist.var()
+        rows = _lacking(predicted.found)
+        if len(rows):
+            variance = variance.copy()
+            narrow = self._from_quantiles(predicted.leaf[rows], predicted.mean[rows], predicted.narrow[rows])
+            variance[rows] = narrow.var()
+        return variance
+
+    def predict_support(self, X: Any) -> Table:
+        """Whether rows resemble the training rows, and how much wider their distributions are if not.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        Table
+            Columns ``supported`` (none of the following), ``outside_range`` (a number is outside the range that it
+            has in the row's region, with a margin), ``unseen_category`` (a category that training did not see),
+            ``unexpected_missing`` (a value is missing in a column in which training had none missing), ``far`` (far
+            from all training rows in the joint space of the numeric columns) and ``widening``, the factor on the
+            standard deviation, 1 for supported rows.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from usnrt import USNRTRegressor
+        >>> X = np.random.default_rng(0).uniform(size=(300, 1))
+        >>> model = USNRTRegressor(max_epochs=5, random_state=0).fit(X, X[:, 0])
+        >>> support = model.predict_support([[0.5], [3.0], [np.nan]])
+        >>> support["supported"], support["outside_range"], support["unexpected_missing"]
+        (array([ True, False, False]), array([False,  True, False]), array([False, False,  True]))
+        >>> bool(support["widening"][0] == 1.0 and support["widening"][1] > 2.0)
+        True
+        """
+        raw = self._encode(X)
+        if self.support_ is None:
+            raise ValueError("predict_support needs a model that knows its support, got one of an older version; refit")
+        found = self.support_.measure(raw, self.tree_.leaf_of(raw))
+        return Table(
+            {
+                "supported": found.supported,
+                "outside_range": found.outside,
+                "unseen_category": found.unseen,
+                "unexpected_missing": found.missing,
+                "far": found.far,
+                "widening": self._widening(raw, found),
+            }
+        )
+
+    def _widening(self, raw: Floats, found: RowSupport) -> Floats:
+        """Standard deviations in units of those without widening, shape (n,)."""
+        factor = np.ones(len(raw))
+        rows = _lacking(found)
+        if self.support_ is not None and self.support_.widens and len(rows):
+            some = self._predicted(raw[rows])
+            wide, narrow = (
+                self._from_quantiles(some.leaf, some.mean, quantiles).std()
+                for quantiles in (some.quantiles, some.narrow)
+            )
+            factor[rows] = wide / np.maximum(narrow, np.finfo(float).tiny)
+        return factor
+
+
+def _lacking(found: RowSupport | None) -> NDArray[np.intp]:
+    return np.zeros(0, dtype=np.intp) if found is None else np.flatnonzero(~found.supported)

@@ -1,0 +1,252 @@
+"""From typed columns to one matrix of numbers that the splits read."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usnrt.tables.columns import Column
+from usnrt.tables.reading import FeatureColumn, FeatureTable, as_table
+
+_WORDS = {"number": "numbers", "text": "text", "date": "dates"}
+CALENDAR_PARTS = ("year", "month", "day", "weekday", "hour", "minute")
+
+
+class TableEncoder:
+    """Numbers for every column of a table, with categories as codes.
+
+    Numbers stay as they are, true/false becomes 1/0, missing values are NaN. Text and categories become codes
+    ``0 .. K-1`` (in alphabetical order, or their own order if they have one); a category that training did
+    not see becomes -1. A date becomes those of its calendar parts that differ between training rows.
+
+    Attributes
+    ----------
+    columns_ : list of Column
+        The encoded columns.
+    n_categories_ : ndarray of int of shape (n_encoded,)
+        Number of categories of each, 0 for numeric ones.
+    source_names_ : list of str
+        Names of the input columns.
+    source_types_ : list of str
+        What each input column held: "number", "text", "date" or "empty" (no value at all).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.tables import TableEncoder
+    >>> X = np.array([[1.5, "b"], [2.5, "a"], [None, "b"]], dtype=object)
+    >>> encoder = TableEncoder().fit(X)
+    >>> [column.kind for column in encoder.columns_]
+    ['numeric', 'categorical']
+    >>> encoder.transform(X)
+    array([[1.5, 1. ], [2.5, 0. ], [nan, 1. ]])
+    >>> encoder.transform(np.array([[3, "new"]], dtype=object))
+    array([[ 3., -1.]])
+    """
+
+    columns_: list[Column]
+    n_categories_: NDArray[np.int64]
+    source_names_: list[str]
+    source_types_: list[str]
+
+    def fit(self, X: Any, categorical_features: Any = None) -> "TableEncoder":
+        """Learn columns, categories and calendar parts.
+
+        Parameters
+        ----------
+        X : FeatureTable, array-like or data frame of shape (n_rows, n_features)
+            The training table.
+        categorical_features : None, "from_dtype", list of names, list of positions or boolean mask
+            Columns of numbers that are codes of categories. Text is categorical anyway.
+
+        Returns
+        -------
+        self
+        """
+        table = as_table(X)
+        named = _resolve_categorical(categorical_features, table)
+        columns: list[Column] = []
+        types: list[str] = []
+        for index, name in enumerate(table.names):
+            column = table.column(index)
+            columns += _describe(column, name, index, index in named)
+            types.append(column.type)
+        self.columns_ = columns
+        self.n_categories_ = np.array([column.n_categories for column in columns], dtype=np.int64)
+        self.source_names_ = list(table.names)
+        self.source_types_ = types
+        return self
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """Encode a table like the one seen in fit.
+
+        Parameters
+        ----------
+        X : FeatureTable, array-like or data frame of shape (n_rows, n_features)
+            Names, where both tables have them, were compared by `read_table`; here the types are.
+
+        Returns
+        -------
+        ndarray of float64 of shape (n_rows, n_encoded)
+            In Fortran order, but an array of nothing but numbers keeps its own and may share its memory.
+        """
+        table = as_table(X)
+        if table.n_columns != len(self.source_names_):
+            raise ValueError(
+                f"X has {table.n_columns} features, but TableEncoder is expecting "
+                f"{len(self.source_names_)} features as input."
+            )
+        if table.matrix is not None and self._is_plain():
+            return np.asarray(table.matrix, dtype=np.float64)
+        encoded = np.empty((table.n_rows, len(self.columns_)), order="F")
+        read: dict[int, FeatureColumn] = {}
+        for position, column in enumerate(self.columns_):
+            index = column.source_index
+            if index not in read:
+                read = {index: self._checked(table.column(index), index)}  # parts of a date are neighbours
+            encoded[:, position] = _encode(read[index], column)
+        return encoded
+
+    def _is_plain(self) -> bool:
+        return all(kind == "number" for kind in self.source_types_) and not self.n_categories_.any()
+
+    def _checked(self, column: FeatureColumn, index: int) -> FeatureColumn:
+        """The column, if it is of the type that fit saw; nothing known or nothing there fits any type."""
+        expected, name = self.source_types_[index], self.source_names_[index]
+        if expected == "empty":
+            return FeatureColumn("empty", np.full(len(column.values), np.nan))
+        if column.type not in (expected, "empty"):
+            raise ValueError(
+                f"column {name!r} must hold {_WORDS[expected]} as in fit, but it holds {_WORDS[column.type]}"
+            )
+        return column
+
+    def source_of(self, name: str) -> list[int]:
+        """Positions of the encoded columns that come from an input column."""
+        return [position for position, column in enumerate(self.columns_) if column.source == name]
+
+
+def _resolve_categorical(spec: Any, table: FeatureTable) -> set[int]:
+    """Positions of the columns that the user calls categorical."""
+    if spec is None or (isinstance(spec, str) and spec == "from_dtype"):
+        return set()
+    if isinstance(spec, str) or not isinstance(spec, Iterable):
+        raise ValueError(f"categorical_features must be None, 'from_dtype', names, positions or a mask, got {spec!r}")
+    entries = np.asarray(list(spec), dtype=object).ravel()
+    if entries.size and all(isinstance(entry, bool | np.bool_) for entry in entries):
+        if len(entries) != table.n_columns:
+            raise ValueError(f"categorical_features as a mask must have {table.n_columns} entries, got {len(entries)}")
+        positions = set(np.flatnonzero(entries.astype(bool)).tolist())
+    else:
+        positions = {_position(entry, table) for entry in entries}
+    for position in sorted(positions):
+        if table.column(position).type == "date":
+            raise ValueError(
+                f"categorical_features must name numbers or text, but {table.names[position]!r} holds dates"
+            )
+    return positions
+
+
+def _position(entry: Any, table: FeatureTable) -> int:
+    if isinstance(entry, str):
+        if entry not in table.names:
+            raise ValueError(f"categorical_features must name columns of X, but {entry!r} is not one")
+        return table.names.index(entry)
+    if isinstance(entry, int | np.integer) and not isinstance(entry, bool):
+        if not -table.n_columns <= entry < table.n_columns:
+            raise ValueError(f"categorical_features must be positions below {table.n_columns}, got {int(entry)}")
+        return int(entry) % table.n_columns
+    raise ValueError(f"categorical_features must hold names or positions, got {entry!r}")
+
+
+def _describe(column: FeatureColumn, name: str, index: int, named: bool) -> list[Column]:
+    """The encoded columns that one input column of the training table gives."""
+    base = Column(name, "numeric", name, source_index=index, boolean=column.boolean)
+    if column.type == "empty":
+        return [replace(base, has_missing=True)]
+    if column.type == "date":
+        missing = bool(np.isnat(column.values).any())
+        parts = {part: calendar_part(column.values, part) for part in CALENDAR_PARTS}
+        telling = [part for part, values in parts.items() if np.unique(values[~np.isnan(values)]).size > 1]
+        return [replace(base, name=f"{name} ({part})", part=part, has_missing=missing) for part in telling or ["year"]]
+    if column.type == "text":
+        seen = {value for value in column.values if value is not None}
+        order = _natural_order(seen) if column.labels is None else [x for x in column.labels if x in seen]
+        missing = any(value is None for value in column.values)
+        return [replace(base, kind="categorical", categories=tuple(order), has_missing=missing)]
+    missing = bool(np.isnan(column.values).any())
+    if named:
+        codes = np.unique(column.values[~np.isnan(column.values)])
+        labels = tuple(_number_label(code, column.boolean) for code in codes)
+        return [replace(base, kind="categorical", categories=labels, codes=tuple(codes.tolist()), has_missing=missing)]
+    return [replace(base, has_missing=missing)]
+
+
+def _natural_order(labels: set[str]) -> list[str]:
+    """Alphabetical, but labels that are numbers by their size: "2" before "10"."""
+    try:
+        return sorted(labels, key=lambda label: (float(label), label))
+    except ValueError:
+        return sorted(labels)
+
+
+def _number_label(code: float, boolean: bool) -> str:
+    if boolean:
+        return str(bool(code))
+    return str(int(code)) if float(code).is_integer() else repr(float(code))
+
+
+def _encode(column: FeatureColumn, target: Column) -> NDArray[np.float64]:
+    """One encoded column."""
+    if column.type == "empty":
+        return np.full(len(column.values), np.nan)
+    if column.type == "date":
+        return calendar_part(column.values, target.part)
+    if column.type == "text":
+        codes: dict[Any, float] = {label: float(code) for code, label in enumerate(target.categories)}
+        codes[None] = np.nan
+        return np.array([codes.get(value, -1.0) for value in column.values])
+    if not target.is_categorical:
+        return column.values
+    known = np.array(target.codes)
+    place = np.searchsorted(known, column.values).clip(max=max(len(known) - 1, 0))
+    found = known[place] == column.values
+    return np.where(np.isnan(column.values), np.nan, np.where(found, place, -1.0))
+
+
+def calendar_part(dates: NDArray[Any], part: str) -> NDArray[np.float64]:
+    """One calendar part of each date as a number, NaN where there is no date.
+
+    Parameters
+    ----------
+    dates : ndarray of datetime64 of shape (n,)
+    part : {"year", "month", "day", "weekday", "hour", "minute"}
+        Monday is weekday 0.
+
+    Returns
+    -------
+    ndarray of float64 of shape (n,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.tables.encoder import calendar_part
+    >>> calendar_part(np.array(["2024-02-29T13:45", "NaT"], dtype="datetime64[us]"), "hour")
+    array([13., nan])
+    """
+    days = dates.astype("datetime64[D]")
+    months = dates.astype("datetime64[M]")
+    if part == "year":
+        values = dates.astype("datetime64[Y]").astype(np.int64) + 1970
+    elif part == "month":
+        values = months.astype(np.int64) % 12 + 1
+    elif part == "day":
+        values = (days - months.astype("datetime64[D]")).astype(np.int64) + 1
+    elif part == "weekday":
+        values = (days.astype(np.int64) + 3) % 7  # 1970-01-01 was a Thursday
+    else:
+        minutes = (dates.astype("datetime64[m]") - days.astype("datetime64[m]")).astype(np.int64)
+        values = minutes // 60 if part == "hour" else minutes % 60
+    return np.where(np.isnat(dates), np.nan, values)

@@ -1,0 +1,195 @@
+"""From the encoded table to what the networks read: scaled numbers, one-hot categories, no missing values."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from usnrt.tables.columns import Column
+
+MAX_LEVELS = 100  # one-hot columns of one feature; rarer categories beyond that share one
+MAX_SCALED = 1e6
+BLOCK = 4096  # rows scaled at once
+
+
+class NetworkInputs:
+    """Scaling, one-hot codes and indicators of missing values, learnt from the training rows only.
+
+    A numeric column becomes ``(x - mean) / std``, 0 where it is missing; a constant one becomes 0.
+    A categorical column becomes one 0/1 column a category, all 0 for a category that training did not see.
+    A column with missing values in training has one more 0/1 column that marks them. Of a feature with more
+    than 100 categories the 99 most frequent have a column each and the others share one.
+
+    Attributes
+    ----------
+    n_outputs_ : int
+        Number of network columns, p.
+    source_ : ndarray of int of shape (p,)
+        For each network column the encoded column that it comes from.
+    names_ : list of str
+        Names of the network columns, e.g. ``"age"``, ``"size = large"``, ``"age missing"``.
+    mean_, factor_ : ndarray of shape (n_encoded,)
+        A numeric column is scaled to ``(x - mean) * factor``; the factor is 0 for constant columns.
+    level_ : list of ndarray of int
+        For each encoded column, which of its one-hot columns a category code has; empty for numeric ones.
+    indicator_ : ndarray of bool of shape (n_encoded,)
+        Which encoded columns have a column that marks missing values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.tables import NetworkInputs, TableEncoder
+    >>> X = np.array([[1.0, "b"], [3.0, "a"], [None, "b"]], dtype=object)
+    >>> encoder = TableEncoder().fit(X)
+    >>> inputs = NetworkInputs().fit(encoder.transform(X), encoder.columns_)
+    >>> inputs.names_
+    ['x0', 'x0 missing', 'x1 = a', 'x1 = b']
+    >>> inputs.transform(encoder.transform(X))
+    array([[-1.,  0.,  0.,  1.],
+           [ 1.,  0.,  1.,  0.],
+           [ 0.,  1.,  0.,  1.]], dtype=float32)
+    """
+
+    n_outputs_: int
+    source_: NDArray[np.int64]
+    names_: list[str]
+    mean_: NDArray[np.float64]
+    factor_: NDArray[np.float64]
+    level_: list[NDArray[np.int64]]
+    indicator_: NDArray[np.bool_]
+
+    def fit(
+        self, raw: NDArray[np.float64], columns: Sequence[Column], sample_weight: ArrayLike | None = None
+    ) -> "NetworkInputs":
+        """Learn the scaling from training rows.
+
+        Parameters
+        ----------
+        raw : ndarray of shape (n_rows, n_encoded)
+            What `TableEncoder.transform` gives.
+        columns : sequence of Column
+            Its ``columns_``.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weights of the rows.
+
+        Returns
+        -------
+        self
+        """
+        weight = np.ones(len(raw)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        mean, factor = np.zeros(len(columns)), np.zeros(len(columns))
+        levels: list[NDArray[np.int64]] = []
+        source: list[int] = []
+        names: list[str] = []
+        indicator = np.zeros(len(columns), dtype=bool)
+        for position, column in enumerate(columns):
+            values = raw[:, position]
+            present = ~np.isnan(values)
+            if column.is_categorical:
+                level, labels = _levels(values[present], weight[present], column)
+                levels.append(level)
+                names += [f"{column.name} = {label}" for label in labels]
+                source += [position] * len(labels)
+            else:
+                levels.append(np.zeros(0, dtype=np.int64))
+                mean[position], factor[position] = _scaling(values[present], weight[present])
+                names.append(column.name)
+                source.append(position)
+            indicator[position] = not present.all()
+            if indicator[position]:
+                names.append(f"{column.name} missing")
+                source.append(position)
+        self.mean_, self.factor_, self.level_, self.indicator_ = mean, factor, levels, indicator
+        self.names_, self.source_, self.n_outputs_ = names, np.array(source, dtype=np.int64), len(names)
+        return self
+
+    def transform(self, raw: NDArray[np.float64]) -> NDArray[np.float32]:
+        """Network inputs of encoded rows.
+
+        Parameters
+        ----------
+        raw : ndarray of shape (n_rows, n_encoded)
+
+        Returns
+        -------
+        ndarray of float32 of shape (n_rows, p), in C order, without NaN
+        """
+        if self.n_outputs_ == raw.shape[1] and not self.indicator_.any() and not any(map(len, self.level_)):
+            return _scaled_blocks(raw, self.mean_, self.factor_)
+        result = np.zeros((len(raw), self.n_outputs_), dtype=np.float32)
+        rows = np.arange(len(raw))
+        place = 0
+        for position, level in enumerate(self.level_):
+            values = raw[:, position]
+            missing = np.isnan(values)
+            if self._is_categorical(position):
+                width = int(level.max(initial=-1)) + 1
+                known = ~missing & (values >= 0)
+                result[rows[known], place + level[values[known].astype(np.int64)]] = 1.0
+                place += width
+            else:
+                result[:, place] = _scaled(values, self.mean_[position], self.factor_[position])
+                place += 1
+            if self.indicator_[position]:
+                result[:, place] = missing
+                place += 1
+        return result
+
+    @property
+    def numeric_(self) -> NDArray[np.int64]:
+        """Positions of the network columns that hold scaled numbers."""
+        first = np.searchsorted(self.source_, np.arange(len(self.level_)))
+        return np.array([first[j] for j in range(len(self.level_)) if not self._is_categorical(j)], dtype=np.int64)
+
+    def _is_categorical(self, position: int) -> bool:
+        return len(self.level_[position]) > 0
+
+
+def _scaled_blocks(raw: NDArray[np.float64], mean: Any, factor: Any) -> NDArray[np.float32]:
+    """A whole table scaled, block by block: temporaries of a million rows would cost more than the arithmetic."""
+    result = np.empty(raw.shape, dtype=np.float32)
+    for start in range(0, len(raw), BLOCK):
+        result[start : start + BLOCK] = _scaled(raw[start : start + BLOCK], mean, factor)
+    return result
+
+
+def _scaled(values: NDArray[np.float64], mean: Any, factor: Any) -> NDArray[np.float64]:
+    with np.errstate(over="ignore"):
+        scaled = (values - mean) * factor
+    # A bound far outside of any training data: float32 products of larger inputs would overflow to NaN.
+    np.clip(scaled, -MAX_SCALED, MAX_SCALED, out=scaled)
+    if np.isnan(scaled.sum()):  # a sum of bounded numbers is NaN only if one of them is
+        scaled[np.isnan(scaled)] = 0.0
+    return scaled
+
+
+def _scaling(values: NDArray[np.float64], weight: NDArray[np.float64]) -> tuple[float, float]:
+    """Weighted mean and 1 / std; 0 for the latter if the column is constant, so that all scales to 0."""
+    total = weight.sum()
+    if total <= 0 or values.size == 0:
+        return 0.0, 0.0
+    if np.abs(values).max() > 1e300:  # differences of numbers near the largest float would overflow
+        mean, factor = _scaling(values * 1e-10, weight)
+        return mean * 1e10, factor * 1e-10
+    middle = values.min() / 2 + values.max() / 2
+    mean = middle + float(np.sum((values - middle) * (weight / total)))
+    spread = np.abs(values - mean).max()
+    if spread <= 4 * np.finfo(np.float64).eps * np.abs(values).max():
+        return float(mean), 0.0
+    std = spread * float(np.sqrt(np.sum(((values - mean) / spread) ** 2 * (weight / total))))
+    return float(mean), 1 / std if std > 1e-307 else 0.0
+
+
+def _levels(
+    values: NDArray[np.float64], weight: NDArray[np.float64], column: Column
+) -> tuple[NDArray[np.int64], list[str]]:
+    """Which one-hot column each category has, and the labels of those columns."""
+    n = column.n_categories
+    if n <= MAX_LEVELS:
+        return np.arange(n, dtype=np.int64), list(column.categories)
+    counts = np.bincount(values[values >= 0].astype(np.int64), weights=weight[values >= 0], minlength=n)
+    kept = np.sort(np.argsort(-counts, kind="stable")[: MAX_LEVELS - 1])
+    level = np.full(n, MAX_LEVELS - 1, dtype=np.int64)
+    level[kept] = np.arange(MAX_LEVELS - 1)
+    return level, [*(column.categories[code] for code in kept), "(other)"]

@@ -1,0 +1,276 @@
+"""Reading what users pass as X: arrays and data frames of any library become typed columns of numpy arrays.
+
+Three types are enough for everything downstream: numbers (missing is NaN), text (missing is None) and dates
+(missing is NaT). A fourth, "empty", is a column without a single value, which fits any of them.
+"""
+
+import datetime
+import decimal
+import numbers
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_array, validate_data
+
+ColumnType = Literal["number", "text", "date", "empty"]
+_MISSING_TYPES = {"NoneType", "NAType", "NaTType"}
+
+
+@dataclass(frozen=True)
+class FeatureColumn:
+    """One input column: its type, its values and, for categories, the order their owner gave them."""
+
+    type: ColumnType
+    values: NDArray[Any]
+    labels: tuple[str, ...] | None = None
+    boolean: bool = False
+
+
+@dataclass(frozen=True)
+class FeatureTable:
+    """A table that has been read and checked: names and typed columns.
+
+    ``matrix`` is set instead of ``columns`` when all of X was one array of numbers, the quick way.
+    """
+
+    names: list[str]
+    n_rows: int
+    columns: list[FeatureColumn] | None = None
+    matrix: NDArray[Any] | None = None
+
+    @property
+    def n_columns(self) -> int:
+        """Number of input columns."""
+        return len(self.names)
+
+    def column(self, index: int) -> FeatureColumn:
+        """The column at a position."""
+        if self.columns is not None:
+            return self.columns[index]
+        assert self.matrix is not None
+        values = self.matrix[:, index]
+        return _number_column(values.astype(np.float64), boolean=values.dtype == bool)
+
+
+def read_table(estimator: Any, X: Any, *, reset: bool) -> FeatureTable:
+    """Read and check X in scikit-learn's way and words.
+
+    Parameters
+    ----------
+    estimator : object
+        The model. ``n_features_in_`` and ``feature_names_in_`` are set on it (``reset=True``, in fit) or
+        checked against it (``reset=False``, in predict). Nothing is set when X is refused.
+    X : array-like or data frame of shape (n_rows, n_features)
+        numpy, pandas, polars, pyarrow; numbers, booleans, text, categories and dates; missing values allowed.
+    reset : bool
+        Whether this is fit.
+
+    Returns
+    -------
+    FeatureTable
+        What `TableEncoder` takes.
+
+    Examples
+    --------
+    >>> from sklearn.base import BaseEstimator
+    >>> from usnrt.tables import read_table
+    >>> model = BaseEstimator()
+    >>> read_table(model, [[1, 2.5], [3, 4.5]], reset=True).names
+    ['x0', 'x1']
+    >>> model.n_features_in_
+    2
+    """
+    frame = _as_frame(X)
+    if not reset and frame is not None:  # names first: the likelier mistake, and the clearer message
+        validate_data(estimator, X, reset=False, skip_check_array=True)
+    table, checked = _read_array(X, estimator) if frame is None else (_read_frame(frame, estimator), X)
+    if reset or frame is None:
+        validate_data(estimator, checked, reset=reset, skip_check_array=True)
+    fitted_names = getattr(estimator, "feature_names_in_", None)
+    if frame is None and fitted_names is not None:
+        return FeatureTable([str(n) for n in fitted_names], table.n_rows, table.columns, table.matrix)
+    return table
+
+
+def as_table(X: Any) -> FeatureTable:
+    """The same reading without a model whose features it must match."""
+    if isinstance(X, FeatureTable):
+        return X
+    frame = _as_frame(X)
+    return _read_array(X, None)[0] if frame is None else _read_frame(frame, None)
+
+
+def _as_frame(X: Any) -> Any:
+    """X as a narwhals frame, or None if it is no data frame."""
+    try:
+        frame = nw.from_native(X, pass_through=True)
+    except nw.exceptions.DuplicateError:
+        names = list(X.column_names if hasattr(X, "column_names") else X.columns)  # pyarrow, pandas
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"X must have column names that differ, but {twice!r} is there twice") from None
+    if isinstance(frame, nw.LazyFrame):
+        raise TypeError(f"X must be a table in memory (collect it first), got {type(X).__name__}")
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
+# ---------------------------------------------------------------------------------------------- numpy arrays
+
+
+def _read_array(X: Any, estimator: Any) -> tuple[FeatureTable, NDArray[Any]]:
+    array = X
+    if not (isinstance(X, np.ndarray) and X.dtype.kind == "M" and X.ndim == 2):  # check_array knows no dates
+        array = check_array(X, dtype=None, ensure_all_finite=False, estimator=estimator, input_name="X")
+    n_rows, n_columns = array.shape
+    names = [f"x{j}" for j in range(n_columns)]
+    if array.dtype.kind in "biuf":
+        if array.dtype.kind == "f":
+            _refuse_infinity(array, names)
+        return FeatureTable(names, n_rows, matrix=array), array
+    if array.dtype.kind == "M":
+        columns = [_date_column(array[:, j]) for j in range(n_columns)]
+    elif array.dtype.kind in "OUST":
+        columns = [_from_objects(array[:, j].astype(object), name) for j, name in enumerate(names)]
+    else:
+        raise TypeError(f"X must hold numbers, text, booleans or dates, got {array.dtype}")
+    return FeatureTable(names, n_rows, columns), array
+
+
+def _refuse_infinity(values: NDArray[Any], names: Sequence[str]) -> None:
+    # A sum is finite unless some value is not, or it overflows: the full look is taken only then.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum()):
+            return
+    bad = np.isinf(values)
+    if bad.any():
+        name = names[int(np.flatnonzero(bad.any(axis=0))[0])] if values.ndim == 2 else names[0]
+        raise ValueError(f"X must be finite, but column {name!r} holds infinity")
+
+
+def _from_objects(values: NDArray[Any], name: str) -> FeatureColumn:
+    """The column that an array of Python objects stands for."""
+    kinds = {kind: _kind_of(kind, name) for kind in set(map(type, values))}
+    missing = np.array([kinds[type(v)] == "missing" or v != v for v in values], dtype=bool)
+    # Judged again without the missing ones: NaN is a number, and what pandas writes for missing text.
+    present = {kinds[kind] for kind in set(map(type, values[~missing]))}
+    if present <= {"number", "boolean"}:
+        numeric = np.full(len(values), np.nan)
+        numeric[~missing] = [_as_number(v) for v in values[~missing]]
+        _refuse_infinity(numeric, [name])
+        return _number_column(numeric, boolean=present == {"boolean"})
+    if present == {"date"}:
+        dates = np.full(len(values), np.datetime64("NaT"), dtype="datetime64[us]")
+        dates[~missing] = [_as_datetime64(v) for v in values[~missing]]
+        return _date_column(dates)
+    if "date" in present:
+        raise TypeError(f"a column must hold one type of value, but {name!r} mixes dates with others")
+    text = np.full(len(values), None, dtype=object)
+    text[~missing] = [_as_label(v) for v in values[~missing]]
+    return _text_column(text)
+
+
+def _kind_of(kind: type, name: str) -> str:
+    if kind.__name__ in _MISSING_TYPES:
+        return "missing"
+    if issubclass(kind, bool | np.bool_):
+        return "boolean"
+    if issubclass(kind, numbers.Real | decimal.Decimal | datetime.time | datetime.timedelta):
+        return "number"
+    if issubclass(kind, str):
+        return "text"
+    if issubclass(kind, datetime.date | np.datetime64):
+        return "date"
+    if issubclass(kind, numbers.Complex):
+        raise ValueError(f"Complex data not supported, but column {name!r} holds {kind.__name__}")
+    raise TypeError(f"argument must be a string or a number, but column {name!r} holds a {kind.__name__}")
+
+
+def _as_number(value: Any) -> float:
+    if isinstance(value, datetime.timedelta):
+        return value.total_seconds()
+    if isinstance(value, datetime.time):  # hours since midnight
+        return value.hour + value.minute / 60 + (value.second + value.microsecond / 1e6) / 3600
+    return float(value)
+
+
+def _as_datetime64(value: Any) -> np.datetime64:
+    if isinstance(value, datetime.datetime):
+        value = value.replace(tzinfo=None)  # wall time: what its calendar shows
+    return np.datetime64(value, "us")
+
+
+def _as_label(value: Any) -> str:
+    """Text for a category; 3 and 3.0 are the same one."""
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, bool | np.bool_):
+        return str(bool(value))
+    number = _as_number(value)
+    return str(int(number)) if number.is_integer() else repr(number)
+
+
+def _number_column(values: NDArray[np.float64], boolean: bool = False) -> FeatureColumn:
+    if np.isnan(values).all():
+        return FeatureColumn("empty", values)
+    return FeatureColumn("number", values, boolean=boolean)
+
+
+def _text_column(values: NDArray[Any], labels: tuple[str, ...] | None = None) -> FeatureColumn:
+    if all(value is None for value in values):
+        return FeatureColumn("empty", np.full(len(values), np.nan))
+    return FeatureColumn("text", values, labels)
+
+
+def _date_column(values: NDArray[Any]) -> FeatureColumn:
+    dates = values.astype("datetime64[us]")
+    if np.isnat(dates).all():
+        return FeatureColumn("empty", np.full(len(dates), np.nan))
+    return FeatureColumn("date", dates)
+
+
+def _seconds(durations: NDArray[Any]) -> NDArray[np.float64]:
+    seconds = durations / np.timedelta64(1, "s")
+    return np.asarray(seconds, dtype=np.float64)
+
+
+# ----------------------------------------------------------------------------------------------- data frames
+
+
+def _read_frame(frame: nw.DataFrame[Any], estimator: Any) -> FeatureTable:
+    names = [str(name) for name in frame.columns]
+    n_rows, n_columns = frame.shape
+    by = f" by {type(estimator).__name__}" if estimator is not None else ""
+    for count, what in ((n_rows, "sample(s)"), (n_columns, "feature(s)")):
+        if count == 0:
+            raise ValueError(f"Found array with 0 {what} (shape={frame.shape}) while a minimum of 1 is required{by}.")
+    columns = [_from_series(series, name) for series, name in zip(frame.iter_columns(), names)]
+    return FeatureTable(names, n_rows, columns)
+
+
+def _from_series(series: nw.Series[Any], name: str) -> FeatureColumn:
+    dtype = series.dtype
+    if dtype.is_numeric() or dtype == nw.Boolean:
+        values = series.cast(nw.Float64).to_numpy().astype(np.float64, copy=False)
+        _refuse_infinity(values, [name])
+        return _number_column(values, boolean=dtype == nw.Boolean)
+    if dtype in (nw.String, nw.Categorical, nw.Enum):
+        # to_list, not to_numpy: narwhals 2 fills missing entries of arrow dictionaries with their neighbours
+        text = np.array(series.cast(nw.String).to_list(), dtype=object)
+        text[series.is_null().to_numpy()] = None  # pandas has several ways to write it
+        labels = tuple(str(label) for label in dtype.categories) if isinstance(dtype, nw.Enum) else None
+        return _text_column(text, labels)
+    if dtype in (nw.List, nw.Array, nw.Struct, nw.Binary):
+        raise TypeError(f"X must hold numbers, text, booleans or dates, but column {name!r} is {dtype}")
+    if isinstance(dtype, nw.Datetime) and dtype.time_zone is not None:
+        series = series.dt.replace_time_zone(None)  # wall time: what its calendar shows
+    values = series.to_numpy()
+    if values.dtype.kind == "M":
+        return _date_column(values)
+    if values.dtype.kind == "m":
+        return _number_column(_seconds(values))
+    if values.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported, but column {name!r} holds complex numbers")
+    return _from_objects(values.astype(object), name)

@@ -1,0 +1,135 @@
+"""Rows before a fit: copies merged into one row with their total weight, in an order that depends on contents only.
+
+Weighting a row by 2 and giving it twice must be the same thing, bit for bit, and so must the same table in another
+order. Both follow if equal rows become one row whose weight is the sum of theirs, and all rows are put in an order of
+their own. Then copies of a row also stay together in every split into training, validation and calibration rows and
+folds: a network that has memorised a row would otherwise be judged on its copy, and state errors that are too small.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+def merged_rows(
+    raw: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray[np.float64]
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Merge equal rows into one of their total weight, and order rows by what they hold, not by where they stood.
+
+    Rows of weight 0 are left out.
+
+    Parameters
+    ----------
+    raw : ndarray of shape (n, d)
+        May hold NaN for missing values, which equal each other here.
+    y, weight : ndarray of shape (n,)
+
+    Returns
+    -------
+    rows : ndarray of int, shape (m,)
+        One row number per distinct row.
+    weight : ndarray of shape (m,)
+        Sum of the weights of its copies.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.tables.rows import merged_rows
+    >>> raw, y = np.array([[1.0], [2.0], [3.0], [2.0]]), np.array([5.0, 6.0, 7.0, 6.0])
+    >>> rows, weight = merged_rows(raw, y, np.array([1.0, 2.0, 0.0, 2.0]))
+    >>> sorted(zip(y[rows].tolist(), weight.tolist()))
+    [(5.0, 1.0), (6.0, 4.0)]
+    """
+    rows = np.flatnonzero(weight > 0)
+    hashes = row_hashes(raw, y)[rows]
+    # The target breaks the tie of two hashes, which comes about once in ten billion tables; the weight makes the
+    # order of a sum, hence its rounding, independent of the order of the copies.
+    order = np.lexsort((weight[rows], y[rows], hashes))
+    rows, hashes = rows[order], hashes[order]
+    is_first = np.ones(len(rows), dtype=bool)
+    same = np.flatnonzero(hashes[1:] == hashes[:-1]) + 1
+    is_first[same] = ~_equal(raw, y, rows[same], rows[same - 1])
+    starts = np.flatnonzero(is_first)
+    return rows[starts], np.add.reduceat(weight[rows], starts) if len(rows) else weight[rows]
+
+
+def _equal(
+    raw: NDArray[np.float64], y: NDArray[np.float64], first: NDArray[np.intp], second: NDArray[np.intp]
+) -> NDArray[np.bool_]:
+    """Whether rows are equal in all features and the target, missing values included."""
+    a, b = raw[first], raw[second]
+    return (y[first] == y[second]) & ((a == b) | (np.isnan(a) & np.isnan(b))).all(axis=1)
+
+
+def row_hashes(raw: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """A hash of each row and its target; equal rows have equal hashes, on every machine.
+
+    Parameters
+    ----------
+    raw : ndarray of shape (n, d)
+        Encoded features; all NaN are equal, and so are 0.0 and -0.0.
+    y : ndarray of shape (n,)
+
+    Returns
+    -------
+    ndarray of uint64 of shape (n,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.tables.rows import row_hashes
+    >>> first, second, third = row_hashes(np.array([[np.nan], [np.nan], [1.0]]), np.array([0.0, -0.0, 0.0]))
+    >>> bool(first == second), bool(first == third)
+    (True, False)
+    """
+    hashes = _hash(y, np.zeros(len(y), dtype=np.uint64))
+    for column in range(raw.shape[1]):
+        hashes = _hash(raw[:, column], hashes)
+    return hashes
+
+
+def counted_weight(sample_weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Weights as counts: whole numbers are repetitions as they are, others are scaled to average 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.tables.rows import counted_weight
+    >>> counted_weight(np.array([1.0, 3.0]))
+    array([1., 3.])
+    >>> counted_weight(np.array([0.25, 0.75]))
+    array([0.5, 1.5])
+    """
+    if np.array_equal(sample_weight, np.floor(sample_weight)):
+        return sample_weight
+    return sample_weight / sample_weight[sample_weight > 0].mean()
+
+
+def draw_validation(
+    rows: NDArray[np.intp], fraction: float, rng: np.random.Generator
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Part rows at random into those to train on and those that early stopping looks at.
+
+    Fewer than 5 rows all train.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.tables.rows import draw_validation
+    >>> train, valid = draw_validation(np.arange(10), 0.2, np.random.default_rng(0))
+    >>> len(train), len(valid)
+    (8, 2)
+    """
+    n_valid = round(fraction * len(rows)) if len(rows) >= 5 else 0
+    shuffled = rng.permutation(rows)
+    return np.sort(shuffled[n_valid:]), np.sort(shuffled[:n_valid])
+
+
+def _hash(values: NDArray[np.float64], seed: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    # + 0.0 turns -0.0 into 0.0; all NaNs become one
+    bits = np.where(np.isnan(values), np.nan, values + 0.0).view(np.uint64)
+    mixed = (bits ^ (seed + _MIX)) * _MIX
+    mixed ^= mixed >> np.uint64(29)
+    mixed *= np.uint64(0xBF58476D1CE4E5B9)
+    return mixed ^ (mixed >> np.uint64(32))

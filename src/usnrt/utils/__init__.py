@@ -1,0 +1,1 @@
+"""What all layers use: checks of parameters, progress, notices, result tables, files that are written whole."""

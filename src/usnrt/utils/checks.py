@@ -1,0 +1,143 @@
+"""Checks of parameters, each with one sentence: what must be, and what was."""
+
+import inspect
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+
+def check_number(name: str, value: Any, low: float, high: float, *, include_low: bool = False) -> None:
+    """A number strictly between two bounds (the lower one included if asked).
+
+    Examples
+    --------
+    >>> from usnrt.utils.checks import check_number
+    >>> check_number("alpha", 1.5, 0, 1)
+    Traceback (most recent call last):
+        ...
+    ValueError: alpha must be in (0, 1), got 1.5
+    """
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not ((low <= value if include_low else low < value) and value < high):
+        opening = "[" if include_low else "("
+        raise ValueError(f"{name} must be in {opening}{low:g}, {high:g}), got {value!r}")
+
+
+def check_whole(name: str, value: Any, low: int, high: int | None = None, *, optional: bool = False) -> None:
+    """A whole number from a bound on (up to another one if given), or None if that is allowed.
+
+    Examples
+    --------
+    >>> from usnrt.utils.checks import check_whole
+    >>> check_whole("batch_size", 0, 1)
+    Traceback (most recent call last):
+        ...
+    ValueError: batch_size must be a whole number from 1 on, got 0
+    """
+    if optional and value is None:
+        return
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not is_whole or value < low or (high is not None and value > high):
+        up_to = "on" if high is None else f"to {high}"
+        none = " or None" if optional else ""
+        raise ValueError(f"{name} must be a whole number from {low} {up_to}{none}, got {value!r}")
+
+
+def check_flag(name: str, value: Any) -> None:
+    """True or False.
+
+    Examples
+    --------
+    >>> from usnrt.utils.checks import check_flag
+    >>> check_flag("bonferroni", "yes")
+    Traceback (most recent call last):
+        ...
+    ValueError: bonferroni must be True or False, got 'yes'
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, got {value!r}")
+
+
+def check_running(n_jobs: Any, verbose: Any, callbacks: Any) -> None:
+    """The parameters that say how a fit runs, not what it learns.
+
+    Examples
+    --------
+    >>> from usnrt.utils.checks import check_running
+    >>> check_running(n_jobs=0, verbose=0, callbacks=None)
+    Traceback (most recent call last):
+        ...
+    ValueError: n_jobs must be a whole number other than 0 or None, got 0
+    """
+    if n_jobs is not None and (not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0):
+        raise ValueError(f"n_jobs must be a whole number other than 0 or None, got {n_jobs!r}")
+    if not isinstance(verbose, bool):
+        check_whole("verbose", verbose, 0)
+    if callbacks is not None and not (isinstance(callbacks, Iterable) and all(map(callable, callbacks))):
+        raise ValueError(f"callbacks must be a list of callables or None, got {callbacks!r}")
+
+
+def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
+    """One of some names.
+
+    Examples
+    --------
+    >>> from usnrt.utils.checks import check_choice
+    >>> check_choice("schedule", "linear", ("constant", "cosine"))
+    Traceback (most recent call last):
+        ...
+    ValueError: schedule must be one of 'constant', 'cosine', got 'linear'
+    """
+    choices = list(choices)
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+
+
+def has_default(model: Any, name: str) -> bool:
+    """Whether a parameter of a model has the default value of its class; a list counts as a tuple.
+
+    Examples
+    --------
+    >>> from usnrt import USNRTRegressor
+    >>> from usnrt.utils.checks import has_default
+    >>> has_default(USNRTRegressor(split_hidden=["8d", "4d"]), "split_hidden")
+    True
+    """
+    default = inspect.signature(type(model)).parameters[name].default
+    return same_value(getattr(model, name), default)
+
+
+def same_value(one: Any, other: Any) -> bool:
+    """Whether two values of a parameter are equal; lists, tuples and arrays are compared element by element."""
+    return bool(np.array_equal(np.asarray(one, dtype=object), np.asarray(other, dtype=object)))
+
+
+def check_applies(model: Any, name: str, **modes: Any) -> None:
+    """A parameter that only some modes use: in other modes it must have its default value.
+
+    Parameters
+    ----------
+    model : estimator
+    name : str
+        The parameter.
+    **modes
+        Other parameters with the value, or a tuple of the values, one of which makes the parameter apply.
+
+    Examples
+    --------
+    >>> from usnrt import USNRTRegressor
+    >>> from usnrt.utils.checks import check_applies
+    >>> check_applies(USNRTRegressor(n_bins=4), "n_bins", encoding="piecewise")
+    >>> check_applies(USNRTRegressor(n_bins=4, encoding=None), "n_bins", encoding="piecewise")
+    Traceback (most recent call last):
+        ...
+    ValueError: n_bins applies to encoding='piecewise' only, got 4 with encoding=None
+    """
+    allowed = {mode: values if isinstance(values, tuple) else (values,) for mode, values in modes.items()}
+    if has_default(model, name) or any(getattr(model, mode) in values for mode, values in allowed.items()):
+        return
+    needed = " or ".join(f"{mode}={value!r}" for mode, values in allowed.items() for value in values)
+    found = ", ".join(f"{mode}={getattr(model, mode)!r}" for mode in modes)
+    raise ValueError(f"{name} applies to {needed} only, got {getattr(model, name)!r} with {found}")

@@ -1,0 +1,111 @@
+"""A small table with named columns: what the library answers with where pandas may not be installed."""
+
+from collections.abc import Iterator, Mapping
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+class Table(Mapping[str, NDArray[Any]]):
+    """Named columns of equal length, printed like a data frame.
+
+    It is a mapping from column name to array, so ``pandas.DataFrame(table)`` and
+    ``polars.DataFrame(dict(table))`` work as they are.
+
+    Parameters
+    ----------
+    columns : mapping of str to array-like of shape (n_rows,)
+        The columns, in order.
+
+    Examples
+    --------
+    >>> from usnrt.utils.result_table import Table
+    >>> table = Table({"region": ["x <= 1", "x > 1"], "std": [0.5, 2.0]})
+    >>> table
+       region  std
+    0  x <= 1  0.5
+    1   x > 1    2
+    >>> table["std"]
+    array([0.5, 2. ])
+    >>> table.row(1)
+    {'region': 'x > 1', 'std': 2.0}
+    """
+
+    def __init__(self, columns: Mapping[str, ArrayLike]) -> None:
+        self._columns = {name: np.asarray(values) for name, values in columns.items()}
+        lengths = {name: len(values) for name, values in self._columns.items()}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"columns must have equal lengths, got {lengths}")
+        self._n_rows = next(iter(lengths.values()), 0)
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self._columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of columns."""
+        return self._n_rows, len(self._columns)
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns."""
+        return list(self._columns)
+
+    def row(self, index: int) -> dict[str, Any]:
+        """One row as a dictionary of plain Python values."""
+        return {name: getattr(values[index], "item", lambda v=values[index]: v)() for name, values in self.items()}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows, each a dictionary."""
+        return [self.row(index) for index in range(self._n_rows)]
+
+    def to_frame(self) -> Any:
+        """The same as a ``pandas.DataFrame``."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError("to_frame needs pandas: pip install 'usnrt[data]'") from error
+        return pd.DataFrame(self._columns)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.column_stack(list(self._columns.values())).astype(dtype or float)
+
+    def _cells(self) -> list[list[str]]:
+        return [[_text(values[i]) for values in self._columns.values()] for i in range(self._n_rows)]
+
+    def __repr__(self) -> str:
+        shown = self._cells()
+        index = [str(i) for i in range(self._n_rows)]
+        if len(shown) > 60:
+            shown, index = (
+                shown[:30] + [["..."] * len(self)] + shown[-30:],
+                index[:30] + ["..."] + index[-30:],
+            )
+        rows = [["", *self._columns], *([i, *cells] for i, cells in zip(index, shown))]
+        widths = [max(len(row[j]) for row in rows) for j in range(len(self) + 1)]
+        lines = [
+            "  ".join(cell.rjust(width) if j else cell.ljust(width) for j, (cell, width) in enumerate(zip(row, widths)))
+            for row in rows
+        ]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{escape(name)}</th>" for name in self._columns)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>" for cells in self._cells()
+        )
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float | np.floating):
+        return f"{value:.4g}"
+    return str(value)
