@@ -21,7 +21,7 @@ def test_kernels_work_where_nothing_can_be_written(monkeypatch):
             raise RuntimeError("cannot cache function 'double': no locator available for file 'x.py'")
         return numba.njit(**options)
 
-    monkeypatch.setattr(_jit, "njit", refuse)
+    monkeypatch.setattr(jit, "njit", refuse)
 
     @jit.kernel()
     def double(x):
