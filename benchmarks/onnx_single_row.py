@@ -42,7 +42,7 @@ def main():
     rows = [row[None] for row in make_rows(N_ASKED, seed=1)[0]]
     # The size of the networks counts, not how well they are trained.
     ours = USNRTRegressor(min_samples_leaf=500, max_epochs=3)
-    paper = USNRTRegressor.paper(min_samples_leaf=500, max_epochs=3, bonferroni=True)
+    paper = USNRTRegressor.paper(min_samples_leaf=500, max_epochs=3, alpha=1e-6)
     how = {"random_state": 0, "n_jobs": 1}
     models = {
         "tree": clone(ours).set_params(**how),

@@ -37,7 +37,7 @@ def main():
     X, y = make_rows(N_TRAIN, seed=0)
     asked, _ = make_rows(N_ASKED, seed=1)
     trees = {
-        "paper": USNRTRegressor.paper(min_samples_leaf=1000, max_epochs=20, bonferroni=True, random_state=0).fit(X, y),
+        "paper": USNRTRegressor.paper(min_samples_leaf=1000, max_epochs=20, alpha=1e-6, random_state=0).fit(X, y),
         "default": USNRTRegressor(min_samples_leaf=1000, max_epochs=20, random_state=0).fit(X, y),
     }
     forest = RandomForestRegressor(100, random_state=0, n_jobs=-1).fit(X, y)

@@ -42,12 +42,13 @@ HIDDEN = "must hold whole numbers from 1 on or multiples like '8d', got"
         ("max_leaves", 2.5, f"max_leaves {WHOLE} 1 on, got 2.5"),
         ("min_samples_leaf", 0, f"min_samples_leaf {WHOLE} 1 on or None, got 0"),
         ("max_depth", -1, f"max_depth {WHOLE} 0 on or None, got -1"),
-        ("bonferroni", "yes", "bonferroni must be True or False, got 'yes'"),
         (
             "criterion",
             "gini",
-            "criterion must be one of 'levene', 'brown-forsythe', 'support', 'cart', got 'gini'",
+            "criterion must be one of 'levene', 'support', 'cart', got 'gini'",
         ),
+        ("center", "mode", "center must be one of 'mean', 'median', got 'mode'"),
+        ("step", 0, f"step {WHOLE} 1 on, got 0"),
         ("split_hidden", ("8x",), f"split_hidden {HIDDEN} ('8x',)"),
         ("mean_hidden", (0,), f"mean_hidden {HIDDEN} (0,)"),
         ("variance_hidden", None, f"variance_hidden {HIDDEN} None"),
@@ -57,14 +58,6 @@ HIDDEN = "must hold whole numbers from 1 on or multiples like '8d', got"
         ("batch_size", 0, f"batch_size {WHOLE} 1 to 4096, got 0"),
         ("batch_size", 5000, f"batch_size {WHOLE} 1 to 4096, got 5000"),
         ("max_epochs", 0, f"max_epochs {WHOLE} 1 on, got 0"),
-        ("weight_decay", -1, "weight_decay must be in [0, inf), got -1"),
-        ("average", 1.0, "average must be in [0, 1), got 1.0"),
-        ("holdout", "leaf", "holdout must be one of 'tree', 'node', got 'leaf'"),
-        ("inherit", 1, "inherit must be True or False, got 1"),
-        ("encoding", "spline", "encoding must be one of 'piecewise', got 'spline'"),
-        ("n_bins", 0, f"n_bins {WHOLE} 1 on, got 0"),
-        ("calibration", "row", "calibration must be one of 'leaf', 'global', got 'row'"),
-        ("calibration_fraction", 1, "calibration_fraction must be in [0, 1), got 1"),
         ("validation_fraction", 1.0, "validation_fraction must be in (0, 1), got 1.0"),
         (
             "categorical_features",
@@ -101,36 +94,45 @@ def test_more_leaves_than_rows(fitted):
     assert quick(max_leaves=60).fit(X, Y).n_leaves_ == 1
 
 
+@pytest.mark.parametrize(
+    ("parameter", "value", "sentence"),
+    [
+        ("quantile_hidden", (0,), f"quantile_hidden {HIDDEN} (0,)"),
+        ("n_bins", -1, f"n_bins {WHOLE} 0 on, got -1"),
+        ("calibration", "leaf", "calibration must be one of 'region', 'global' or None, got 'leaf'"),
+        ("calibration_fraction", 1, "calibration_fraction must be in [0, 1), got 1"),
+    ],
+)
+def test_bad_parameter_values_of_our_estimator(parameter, value, sentence):
+    model = USNRTRegressor(max_epochs=2).set_params(**{parameter: value})
+    with pytest.raises(ValueError) as caught:
+        model.fit(None, None)  # parameters are checked before any data is read
+    assert str(caught.value) == sentence
+
+
 def test_parameters_that_do_not_go_together():
-    for changes, sentence in (
-        (
-            {"inherit": True},
-            "holdout='node' trains every node from nothing on plain numbers: inherit must be False, encoding None and "
-            "spread 'variance', got inherit=True, encoding=None, spread='variance'",
-        ),
-        (
-            {"calibration": "leaf"},
-            "holdout='node' leaves no rows to calibrate with: calibration must be None or calibration_fraction "
-            "positive, got 'leaf'",
-        ),
-    ):
-        with pytest.raises(ValueError) as caught:
-            quick(**changes).fit(X, Y)
-        assert str(caught.value) == sentence
+    with pytest.raises(ValueError) as caught:
+        quick(criterion="cart", center="median").fit(X, Y)
+    assert str(caught.value) == "center applies to criterion='levene' only, got 'median' with criterion='cart'"
 
 
 TABLES = {
     "NaN in y": (X, with_value(Y, 4, np.nan), None, "y must be finite, got y[4]=nan (Input y contains NaN"),
     "infinity in y": (X, with_value(Y, 0, -np.inf), None, "y must be finite, got y[0]=-inf (Input y contains NaN"),
     "text in y": (X, ["a"] * 60, None, "y must hold numbers, got y[0]='a'"),
-    "no y": (X, None, None, "This USNRTRegressor estimator requires y to be passed, but the target y is None."),
+    "no y": (X, None, None, "This PaperUSNRTRegressor estimator requires y to be passed, but the target y is None."),
     "two targets": (X, np.ones((60, 2)), None, "y should be a 1d array, got an array of shape (60, 2) instead."),
     "no rows": (X[:0], Y[:0], None, "Found array with 0 sample(s) (shape=(0, 3)) while a minimum of 1 is required by"),
     "no columns": (X[:, :0], Y, None, "Found array with 0 feature(s) (shape=(60, 0)) while a minimum of 1 is required"),
-    "one row": (X[:1], Y[:1], None, "USNRTRegressor needs at least 2 rows, got n_samples=1"),
+    "one row": (X[:1], Y[:1], None, "PaperUSNRTRegressor needs at least 2 rows, got n_samples=1"),
     "lengths differ": (X, Y[:5], None, "Found input variables with inconsistent numbers of samples: [60, 5]"),
     "one dimension": (X[:, 0], Y, None, "Expected 2D array, got 1D array instead:"),
-    "three dimensions": (X[None], Y, None, "Found array with dim 3, while dim <= 2 is required by USNRTRegressor."),
+    "three dimensions": (
+        X[None],
+        Y,
+        None,
+        "Found array with dim 3, while dim <= 2 is required by PaperUSNRTRegressor.",
+    ),
     "infinity in X": (with_value(X, (3, 1), np.inf), Y, None, "X must be finite, but column 'x1' holds infinity"),
     "a list in X": (
         np.array([[[1], 2.0], [[3], 4.0]], dtype=object),
@@ -143,7 +145,7 @@ TABLES = {
     "no weight at all": (X, Y, np.zeros(60), "Sample weights must contain at least one non-zero number."),
     "NaN as weight": (X, Y, with_value(np.ones(60), 0, np.nan), "Input sample_weight contains NaN."),
     "too few weights": (X, Y, np.ones(5), "sample_weight.shape == (5,), expected (60,)!"),
-    "one row has weight": (X, Y, np.eye(60)[0], "USNRTRegressor needs at least 2 rows, but only 1 has a w"),
+    "one row has weight": (X, Y, np.eye(60)[0], "PaperUSNRTRegressor needs at least 2 rows, but only 1 has a w"),
 }
 
 
@@ -165,8 +167,8 @@ def test_bad_tables_leave_every_model_as_it_was(table, y, weight, sentence, fitt
 @pytest.mark.parametrize(
     ("asked", "sentence"),
     [
-        (X[:, :2], "X has 2 features, but USNRTRegressor is expecting 3 features as input."),
-        (X[:0], "Found array with 0 sample(s) (shape=(0, 3)) while a minimum of 1 is required by USNRTRegressor."),
+        (X[:, :2], "X has 2 features, but PaperUSNRTRegressor is expecting 3 features as input."),
+        (X[:0], "Found array with 0 sample(s) (shape=(0, 3)) while a minimum of 1 is required by PaperUSNRTRegressor."),
         (X[0], "Expected 2D array, got 1D array instead:"),
         ([["a", "b", "c"]], "column 'x0' must hold numbers as in fit, but it holds text"),
         (with_value(X, (0, 2), np.inf), "X must be finite, but column 'x2' holds infinity"),
@@ -203,19 +205,21 @@ def test_other_names_at_predict(names, sentence):
 
 def test_arrays_for_a_model_that_knows_names_are_warned_of():
     model = quick().fit(pd.DataFrame(X, columns=list("abc")), Y)
-    with pytest.warns(UserWarning, match="^X does not have valid feature names, but USNRTRegressor was fitted with"):
+    with pytest.warns(
+        UserWarning, match="^X does not have valid feature names, but PaperUSNRTRegressor was fitted with"
+    ):
         model.predict(X)
 
 
 @pytest.mark.parametrize("method", ["predict", "predict_dist", "predict_interval", "predict_variance", "apply"])
 def test_asking_before_fit(method):
-    with pytest.raises(NotFittedError, match="^This USNRTRegressor instance is not fitted yet"):
+    with pytest.raises(NotFittedError, match="^This PaperUSNRTRegressor instance is not fitted yet"):
         getattr(quick(), method)(X)
 
 
 @pytest.mark.parametrize("method", ["rules", "get_depth", "get_n_leaves"])
 def test_reading_before_fit(method):
-    with pytest.raises(NotFittedError, match="^This USNRTRegressor instance is not fitted yet"):
+    with pytest.raises(NotFittedError, match="^This PaperUSNRTRegressor instance is not fitted yet"):
         getattr(quick(), method)()
 
 

@@ -13,13 +13,13 @@ from usnrt.nn.quantile_functions import conformity_scores
 from usnrt.nn.quantiles import POSITIONS
 from usnrt.utils.notices import InfiniteIntervalWarning
 
-TINY = {"mean_hidden": (8,), "variance_hidden": (4,), "max_epochs": 4, "n_jobs": 1, "random_state": 0}
+TINY = {"mean_hidden": (8,), "quantile_hidden": (4,), "max_epochs": 4, "n_jobs": 1, "random_state": 0}
 
 
 @pytest.fixture(scope="module")
 def model():
     data = make_heteroscedastic("piecewise", n_samples=1500, random_state=0)
-    return USNRTRegressor(min_samples_leaf=300, bonferroni=False, **TINY).fit(data.data, data.target)
+    return USNRTRegressor(min_samples_leaf=300, **TINY).fit(data.data, data.target)
 
 
 def simulate(n, seed):
@@ -103,7 +103,7 @@ def test_scores_of_known_shape_give_calibrated_distributions(model):
     tree = model.tree_
     leaf = rng.integers(0, tree.n_leaves, 6000)
     scores = stats.t(3).rvs(6000, random_state=1)
-    calibration = Calibration.from_scores(scores, leaf, np.ones(6000), tree, "leaf")
+    calibration = Calibration.from_scores(scores, leaf, np.ones(6000), tree, "region")
     y = stats.t(3).rvs(20_000, random_state=2)
     new_leaf = rng.integers(0, tree.n_leaves, len(y))
     dist = calibration.distribution(np.tile(POSITIONS, (len(y), 1)), new_leaf)
@@ -129,7 +129,7 @@ def test_small_leaves_borrow_their_shape_but_not_their_guarantee(model):
     leaf = np.repeat(np.arange(tree.n_leaves), 1000)
     scores = rng.normal(size=len(leaf))
     few = np.concatenate([np.flatnonzero(leaf == 0)[:10], np.flatnonzero(leaf != 0)])
-    lonely = Calibration.from_scores(scores[few], leaf[few], np.ones(len(few)), tree, "leaf")
+    lonely = Calibration.from_scores(scores[few], leaf[few], np.ones(len(few)), tree, "region")
     assert [len(s) for s in lonely.scores] == [10] + [1000] * (tree.n_leaves - 1)
     # Ten scores alone would make a poor shape; with ENOUGH_SCORES it is that of a normal to within sampling error.
     assert lonely.shapes[0].std == pytest.approx(1.0, abs=4 / np.sqrt(2 * ENOUGH_SCORES))
@@ -138,7 +138,7 @@ def test_small_leaves_borrow_their_shape_but_not_their_guarantee(model):
 def test_equal_weights_change_nothing(model):
     """A table given three times states what it states given once: copies are no new evidence."""
     scores, leaf = np.sort(np.random.default_rng(0).normal(size=50)), np.zeros(50, dtype=int)
-    once, thrice = (Calibration.from_scores(scores, leaf, np.full(50, w), model.tree_, "leaf") for w in (1.0, 3.0))
+    once, thrice = (Calibration.from_scores(scores, leaf, np.full(50, w), model.tree_, "region") for w in (1.0, 3.0))
     quantiles = np.tile(POSITIONS, (2, 1))
     for coverage in (0.5, 0.9, 0.95):
         bounds = once.interval(quantiles, np.zeros(2, dtype=int), coverage)

@@ -48,7 +48,7 @@ def test_boundaries_and_noise_are_found():
 
 
 def test_a_cut_that_no_boundary_explains_is_shown_as_such():
-    found = demo.find(**{**SMALL, "max_epochs": 2, "alpha": 0.999, "bonferroni": False})
+    found = demo.find(**{**SMALL, "max_epochs": 2, "alpha": 0.999})
     assert np.isnan(found.cuts["true boundary"]).any()
 
 

@@ -35,7 +35,7 @@ from usnrt.tree.split import Split
 from usnrt.tree.structure import TreeBuilder
 
 LEVELS = (0.05, 0.5, 0.95)
-SMALL = {"mean_hidden": (16, 8), "variance_hidden": (8,), "max_epochs": 5, "min_samples_leaf": 100, "n_jobs": 1}
+SMALL = {"mean_hidden": (16, 8), "quantile_hidden": (8,), "max_epochs": 5, "min_samples_leaf": 100, "n_jobs": 1}
 PAPER = {"min_samples_leaf": 100, "max_epochs": 3, "n_jobs": 1}
 
 

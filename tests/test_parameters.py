@@ -47,7 +47,9 @@ def table(n_rows: int = N_ROWS) -> tuple[np.ndarray, np.ndarray]:
 
 # -- the recipes: small models that fit in a moment -------------------------------------------------------------
 
-SMALL = {"mean_hidden": (4,), "variance_hidden": (4,), "batch_size": 64, "max_epochs": 3, "min_samples_leaf": 100}
+QUICK = {"mean_hidden": (4,), "max_epochs": 3, "min_samples_leaf": 100}
+SMALL = {**QUICK, "quantile_hidden": (4,)}
+SCRATCH = {**QUICK, "split_hidden": (4,), "variance_hidden": (4,)}
 SEED = {"random_state": 0, "n_jobs": 1}
 NETWORK = {"hidden": (4,), "batch_size": 64, "max_epochs": 3, **SEED}
 OWN = {
@@ -66,14 +68,13 @@ def ensemble_of(make: Callable[..., Any], tree: dict[str, Any], **changes: Any) 
 
 def recipes() -> dict[str, Callable[..., Any]]:
     """Every estimator by both of its recipes: a function from changed parameters to a model."""
-    scratch = {**SMALL, "split_hidden": (4,)}
     found: dict[str, Callable[..., Any]] = {
         "tree": lambda **changes: USNRTRegressor(**{**SMALL, **SEED, **changes}),
-        "tree, paper": lambda **changes: USNRTRegressor.paper(**{**scratch, **SEED, **changes}),
+        "tree, paper": lambda **changes: USNRTRegressor.paper(**{**SCRATCH, **SEED, **changes}),
     }
     for name, make, tree, base in (
         ("ensemble", USNRTEnsemble, USNRTRegressor, SMALL),
-        ("ensemble, paper", USNRTEnsemble.paper, USNRTRegressor.paper, scratch),
+        ("ensemble, paper", USNRTEnsemble.paper, USNRTRegressor.paper, SCRATCH),
     ):
         found[name] = functools.partial(ensemble_of, make, {"make": tree, "base": base})
     for name in baselines.__all__:
@@ -108,16 +109,9 @@ def predict_alike(one: Any, other: Any) -> bool:
     return bool(np.allclose(predictions(one), predictions(other), rtol=1e-5, atol=1e-5))
 
 
-def borderline(recipe: str) -> dict[str, float]:
-    """The level of significance that the first split reaches without a correction, but not with it."""
-    prefix = "estimator__" if recipe.startswith("ensemble") else ""
-    p = 10.0 ** fitted(recipe).tree_.log10_p[0]
-    return {f"{prefix}alpha": 1.5 * p}
-
-
 # -- the changes ------------------------------------------------------------------------------------------------
 
-TREE: dict[str, list[Change]] = {
+GROWTH: dict[str, list[Change]] = {
     "alpha": [Change(1e-100)],
     "max_leaves": [
         Change(4, refused="max_leaves applies to min_samples_leaf=None only, got 4 with min_samples_leaf=100"),
@@ -125,102 +119,48 @@ TREE: dict[str, list[Change]] = {
     ],
     "min_samples_leaf": [Change(400)],
     "max_depth": [Change(0)],
-    "bonferroni": [Change(False, given=borderline)],
-    "criterion": [Change("cart")],
-    "inherit": [Change(False)],
-    "spread": [Change("variance")],
-    "encoding": [Change(None)],
-    "n_bins": [
-        Change(4),
-        Change(
-            4,
-            refused="n_bins applies to encoding='piecewise' only, got 4 with encoding=None",
-            given={"encoding": None},
-        ),
-    ],
-    "holdout": [
-        Change(
-            "node",
-            refused="holdout='node' trains every node from nothing on plain numbers: inherit must be False, encoding "
-            "None and spread 'variance', got inherit=True, encoding='piecewise', spread='quantiles'",
-        )
-    ],
-    "split_hidden": [
-        Change((5,), refused="split_hidden applies to holdout='node' only, got (5,) with holdout='tree'"),
-    ],
-    "n_alternations": [
-        Change(3, refused="n_alternations applies to holdout='node' only, got 3 with holdout='tree'"),
-    ],
     "mean_hidden": [Change((5,))],
-    "variance_hidden": [Change((5,))],
     "learning_rate": [Change(0.1)],
-    "weight_decay": [Change(0.5)],
-    "average": [Change(0.2)],
-    "batch_size": [Change("auto")],
     "max_epochs": [Change(2)],
     "validation_fraction": [Change(0.4)],
-    "calibration": [Change("global")],
+    "categorical_features": [Change([2])],
+    "random_state": [Change(1)],
+}
+TREE: dict[str, list[Change]] = {
+    **GROWTH,
+    "n_bins": [Change(4), Change(0)],
+    "quantile_hidden": [Change((5,))],
+    "calibration": [Change("global"), Change(None)],
     "calibration_fraction": [
         Change(0.3),
         Change(
             0.3,
-            refused="calibration_fraction applies to calibration='leaf' or calibration='global' only, got 0.3 with "
+            refused="calibration_fraction applies to calibration='region' or calibration='global' only, got 0.3 with "
             "calibration=None",
             given={"calibration": None},
         ),
     ],
-    "categorical_features": [Change([2])],
-    "random_state": [Change(1)],
 }
 TREE_PAPER: dict[str, list[Change]] = {
-    **TREE,
-    "bonferroni": [Change(True, given=borderline)],
-    "holdout": [Change("tree", given={"split_hidden": ("8d", "4d")})],
-    "inherit": [
+    **GROWTH,
+    "criterion": [Change("cart"), Change("support")],
+    "center": [
+        Change("median", given={"max_depth": 1}),
         Change(
-            True,
-            refused="holdout='node' trains every node from nothing on plain numbers: inherit must be False, encoding "
-            "None and spread 'variance', got inherit=True, encoding=None, spread='variance'",
-        )
+            "median",
+            refused="center applies to criterion='levene' only, got 'median' with criterion='cart'",
+            given={"criterion": "cart"},
+        ),
     ],
-    "spread": [
-        Change(
-            "quantiles",
-            refused="holdout='node' trains every node from nothing on plain numbers: inherit must be False, encoding "
-            "None and spread 'variance', got inherit=False, encoding=None, spread='quantiles'",
-        )
-    ],
-    "encoding": [
-        Change(
-            "piecewise",
-            refused="holdout='node' trains every node from nothing on plain numbers: inherit must be False, encoding "
-            "None and spread 'variance', got inherit=False, encoding='piecewise', spread='variance'",
-        )
-    ],
-    "n_bins": [Change(4, refused="n_bins applies to encoding='piecewise' only, got 4 with encoding=None")],
+    "step": [Change(25)],
     "split_hidden": [Change((5,))],
+    "variance_hidden": [Change((5,))],
     "n_alternations": [Change(1)],
     "batch_size": [Change(32)],
-    "calibration": [
-        Change(
-            "leaf",
-            refused="holdout='node' leaves no rows to calibrate with: calibration must be None or calibration_fraction "
-            "positive, got 'leaf'",
-        ),
-        Change("global", given={"calibration": "leaf", "calibration_fraction": 0.3}),
-    ],
-    "calibration_fraction": [
-        Change(
-            0.3,
-            refused="calibration_fraction applies to calibration='leaf' or calibration='global' only, got 0.3 with "
-            "calibration=None",
-        ),
-        Change(0.4, given={"calibration": "leaf", "calibration_fraction": 0.3}),
-    ],
 }
 
 
-def members(of_tree: dict[str, list[Change]]) -> dict[str, list[Change]]:
+def members(of_tree: dict[str, list[Change]], member: Any) -> dict[str, list[Change]]:
     """The changes of a tree, made to the members of an ensemble, and those of the ensemble itself."""
 
     def inner(change: Change) -> Change:
@@ -243,30 +183,25 @@ def members(of_tree: dict[str, list[Change]]) -> dict[str, list[Change]]:
     ]
     return {
         **changes,
-        "estimator": [Change(USNRTRegressor(**{**SMALL, "max_epochs": 2}))],
+        "estimator": [Change(member)],
         "n_members": [Change(3)],
         "categorical_features": [Change([2])],
         "random_state": [Change(1)],
     }
 
 
+OF_TREES = members(TREE, USNRTRegressor(**{**SMALL, "max_epochs": 2}))
 ENSEMBLE = {
-    **members(TREE),
+    **OF_TREES,
     "estimator__validation_fraction": [
         Change(
             0.4,
-            refused="estimator.validation_fraction is not used with holdout='tree', where members hold out folds: set "
-            "n_members of the ensemble, got 0.4",
+            refused="estimator.validation_fraction is not used, members validate by folds: set n_members of the "
+            "ensemble, got 0.4",
         )
     ],
-    "estimator__calibration_fraction": [
-        Change(0.3),
-        members(TREE)["estimator__calibration_fraction"][1],
-    ],
 }
-ENSEMBLE_PAPER = {
-    **members(TREE_PAPER),
-}
+ENSEMBLE_PAPER = members(TREE_PAPER, USNRTRegressor.paper(**{**SCRATCH, "max_epochs": 2}))
 
 # Large steps: the loss goes up and down, so that training that stops early misses the best epoch.
 RESTLESS = {"learning_rate": 0.3, "max_epochs": 20}
@@ -279,7 +214,14 @@ NETWORKS: dict[str, list[Change]] = {
     "schedule": [Change("constant")],
     "weight_decay": [Change(0.5)],
     "encoding": [Change(None)],
-    "n_bins": [Change(4), *TREE["n_bins"][1:]],
+    "n_bins": [
+        Change(4),
+        Change(
+            4,
+            refused="n_bins applies to encoding='piecewise' only, got 4 with encoding=None",
+            given={"encoding": None},
+        ),
+    ],
     "validation_fraction": [Change(0.4)],
     "calibrate": [Change(False)],
     "categorical_features": [Change([2])],
@@ -289,14 +231,24 @@ NETWORKS_PAPER: dict[str, list[Change]] = {
     **NETWORKS,
     "schedule": [Change("cosine")],
     "encoding": [Change("piecewise")],
-    "n_bins": TREE_PAPER["n_bins"],
+    "n_bins": [Change(4, refused="n_bins applies to encoding='piecewise' only, got 4 with encoding=None")],
     "calibrate": [Change(True)],
+}
+TOGETHER = "calibrate must be False if reinitialize is True, got True"
+ALTERNATING: dict[str, list[Change]] = {
+    "n_alternations": [Change(1)],
+    "reinitialize": [Change(True, refused=TOGETHER), Change(True, given={"calibrate": False})],
+}
+ALTERNATING_PAPER: dict[str, list[Change]] = {
+    "n_alternations": [Change(1)],
+    "reinitialize": [Change(False)],
+    "calibrate": [Change(True, refused=TOGETHER), Change(True, given={"reinitialize": False})],
 }
 OWN_CHANGES: dict[str, dict[str, list[Change]]] = {
     "ConcreteDropoutRegressor": {"length_scale": [Change(1.0)], "n_passes": [Change(20)]},
-    "DeepEnsembleRegressor": {"n_alternations": [Change(1)], "n_members": [Change(3)]},
+    "DeepEnsembleRegressor": {**ALTERNATING, "n_members": [Change(3)]},
     "EvidentialRegressor": {"lam": [Change(1.0)]},
-    "HNNRegressor": {"n_alternations": [Change(1)]},
+    "HNNRegressor": ALTERNATING,
     "MCDropoutRegressor": {
         "rate": [Change(0.3)],
         "n_passes": [Change(20)],
@@ -312,6 +264,8 @@ OWN_CHANGES: dict[str, dict[str, list[Change]]] = {
 }
 OWN_CHANGES_PAPER = {
     **OWN_CHANGES,
+    "DeepEnsembleRegressor": {**ALTERNATING_PAPER, "n_members": [Change(3)]},
+    "HNNRegressor": ALTERNATING_PAPER,
     "MCDropoutRegressor": {
         **OWN_CHANGES["MCDropoutRegressor"],
         "observation_noise": [Change(True)],

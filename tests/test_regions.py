@@ -45,7 +45,7 @@ def test_the_ratio():
         assert ratio_sentence(uncertainty_ratio(unknown)) == ""
 
 
-@pytest.mark.parametrize("by", ["leaf", "global"])
+@pytest.mark.parametrize("by", ["region", "global"])
 def test_a_shortage_says_where_and_how_many(by):
     tree = make_model().tree_
     leaf = np.repeat([0, 1], [150, 300])

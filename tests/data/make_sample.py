@@ -37,7 +37,7 @@ def main():
     from usnrt import USNRTRegressor
 
     model = USNRTRegressor(
-        min_samples_leaf=150, mean_hidden=(16, 8), variance_hidden=(16, 8), max_epochs=60, n_bins=4, random_state=0
+        min_samples_leaf=150, mean_hidden=(16, 8), quantile_hidden=(16, 8), max_epochs=60, n_bins=4, random_state=0
     ).fit(*houses(2000, 0))
     model.target_name_ = "price"
     model.save(FOLDER / "model-v1.usnrt")

@@ -4,12 +4,13 @@ import jax
 import numpy as np
 import pytest
 
-from usnrt.nn.alternate import inverse_variance, train_alternately
+from usnrt.nn.alternate import inverse_variance_weights, train_alternately
 from usnrt.nn.device import DeviceTable, rounded_up
 from usnrt.nn.forward import CHUNK, forward, predict, predict_grouped
 from usnrt.nn.losses import squared_error, variance_nll
 from usnrt.nn.mlp import MLP, hidden_sizes
 from usnrt.nn.train import History, Training, _program, _should_stop, train
+from usnrt.tables.rows import draw_validation
 
 
 @pytest.fixture(scope="module")
@@ -76,12 +77,14 @@ def test_variance_nll_is_the_normal_likelihood():
     np.testing.assert_allclose(variance_nll(variance[:, None], residual**2), expected, rtol=1e-5)
 
 
-def test_learns_mean_and_variance(problem):
+@pytest.mark.parametrize("reinitialize", [False, True])
+def test_learns_mean_and_variance(problem, reinitialize):
     x, y, std = problem
     networks = (MLP((4, 32, 16, 1)), MLP((4, 16, 8, 1), "tanh", "softplus"))
+    how, rng = Training(max_epochs=60, patience=15), np.random.default_rng(0)
     pair = train_alternately(
-        networks, DeviceTable(x), x, y, np.ones(len(y)), np.arange(2400), np.arange(2400, 3000),
-        Training(max_epochs=60, patience=15), np.random.default_rng(0),
+        networks, DeviceTable(x), x, y, np.ones(len(y)), lambda: draw_validation(np.arange(3000), 0.2, rng),
+        (how, how), rng, reinitialize=reinitialize,
     )  # fmt: skip
     assert set(pair.history) == {"mean 1", "variance 1", "mean 2", "variance 2"}
     error = predict(networks[0], pair.mean, x) - (x[:, 1] - x[:, 2])
@@ -153,13 +156,17 @@ def test_diverging_training_stops_with_the_last_good_weights(problem):
 
 
 def test_stopping_rules():
+    papers = Training()
     falling = History(valid_loss=[1.0 / (i + 1) for i in range(40)], best_epoch=39)
-    assert not _should_stop(falling, None)
+    assert not _should_stop(falling, papers)
     rising = History(valid_loss=[1.0 + 0.01 * i for i in range(25)], best_epoch=0)
-    assert _should_stop(rising, None)
-    assert not _should_stop(History(valid_loss=rising.valid_loss[:24], best_epoch=0), None)
-    assert _should_stop(rising, 24)
-    assert not _should_stop(rising, 25)
+    assert _should_stop(rising, papers)
+    assert not _should_stop(History(valid_loss=rising.valid_loss[:24], best_epoch=0), papers)
+    assert _should_stop(rising, Training(patience=24))
+    assert not _should_stop(rising, Training(patience=25))
+    slowly = History(valid_loss=[1.0 - 1e-6 * i for i in range(25)], best_epoch=24)
+    assert not _should_stop(slowly, papers)
+    assert _should_stop(slowly, Training(stop_margin=1e-4))
 
 
 def test_cosine_schedule_ends_with_steps_of_nearly_nothing(problem):
@@ -186,14 +193,36 @@ def test_averaged_weights_validate_more_smoothly(problem):
     assert wobble[1] < 0.5 * wobble[0]
 
 
-def test_inverse_variance_averages_one_and_is_bounded():
-    network = MLP((1, 1), "tanh", "softplus")
-    params = ((np.array([[40.0]], dtype=np.float32), np.zeros(1, dtype=np.float32)),)
-    x = np.linspace(-1, 1, 101, dtype=np.float32)[:, None]
-    weights = inverse_variance(network, params, x, np.arange(50, 101))
-    assert weights[50:].mean() == pytest.approx(1.0)
-    assert not weights[:50].any()
-    assert np.isfinite(inverse_variance(network, params, x, np.arange(101))).all()
+@pytest.mark.parametrize("reinitialize", [False, True])
+def test_every_training_starts_anew_on_other_rows_if_asked(problem, reinitialize):
+    x, y, _ = problem
+    drawn, rng = [], np.random.default_rng(0)
+
+    def draw_parts():
+        drawn.append(draw_validation(np.arange(3000), 0.2, rng))
+        return drawn[-1]
+
+    networks = (MLP((4, 8, 1)), MLP((4, 4, 1), "tanh", "softplus"))
+    how = Training(max_epochs=1, learning_rate=1e-9)
+    pair = train_alternately(
+        networks, DeviceTable(x), x, y, np.ones(len(y)), draw_parts, (how, how), rng, reinitialize=reinitialize
+    )
+    assert len(drawn) == (4 if reinitialize else 1)
+    assert len({tuple(valid) for _, valid in drawn}) == len(drawn)
+    # at this rate weights stay as drawn: those of the first training, unless they were drawn again
+    rng = np.random.default_rng(0)
+    draw_validation(np.arange(3000), 0.2, rng)
+    first = networks[0].init(rng)
+    assert np.allclose(pair.mean[0][0], first[0][0], atol=1e-6) != reinitialize
+
+
+def test_inverse_variance_weights_average_one_and_may_be_bounded():
+    variance = np.array([1.0, 1.0, 1.0, 1e-8])
+    free, bounded = inverse_variance_weights(variance), inverse_variance_weights(variance, 1e-4)
+    assert free.mean() == pytest.approx(1.0)
+    assert bounded.mean() == pytest.approx(1.0)
+    assert free[3] / free[0] == pytest.approx(1e8)
+    assert bounded[3] / bounded[0] == pytest.approx(1e4)
 
 
 @pytest.mark.parametrize(

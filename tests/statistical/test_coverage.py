@@ -14,8 +14,8 @@ from usnrt.datasets import make_heteroscedastic
 
 KINDS = ["piecewise", "jump", "smooth", "homoscedastic", "heavy_tails", "zero_inflated"]
 TINY = {
-    "mean_hidden": (8,), "variance_hidden": (4,), "n_bins": 4, "max_epochs": 3, "min_samples_leaf": 100,
-    "bonferroni": False, "n_jobs": 1,
+    "mean_hidden": (8,), "quantile_hidden": (4,), "n_bins": 4, "max_epochs": 3, "min_samples_leaf": 100,
+    "n_jobs": 1,
 }  # fmt: skip
 
 

@@ -4,7 +4,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from usnrt.tree.grow import Growth, grow
+from usnrt.tree.grow import grow
+from usnrt.tree.recipe import SplitRule
 from usnrt.utils.progress import Progress
 
 
@@ -38,6 +39,6 @@ def grow_given(
         raw=np.asfortranarray(X), y=residuals, weight=np.ones(n) if weight is None else weight, n_rows=n
     )
     kinds = np.zeros(d, np.int64) if n_categories is None else np.asarray(n_categories)
-    how = Growth(alpha, min_samples_leaf, max_depth, bonferroni, criterion)
+    rule = SplitRule(alpha, 10, min_samples_leaf, max_depth, bonferroni, criterion)
     held_out = None if part == 1 else np.arange(n) % part == 0
-    return grow(table, kinds, how, GivenResiduals(residuals, held_out), 0, 1, Progress(0, None, n))
+    return grow(table, kinds, rule, GivenResiduals(residuals, held_out), 0, 1, Progress(0, None, n))

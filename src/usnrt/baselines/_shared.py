@@ -1,11 +1,11 @@
-"""What the network models of this folder share: parameters, recipes, held-out rows, the course of a fit.
+"""What the network models of this folder share: parameters, recipes, validation rows, the course of a fit.
 
 The models are dataclasses: scikit-learn reads parameters from the signature of ``__init__``, which a dataclass writes
-from its fields, so that a parameter of all models stands here once.
+from its fields, so that a parameter of all models is declared here once.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -19,15 +19,32 @@ from usnrt.baselines._members import MemberProgress, in_threads
 from usnrt.baselines._spread import MIN_ROWS_TO_CALIBRATE, likeliest_spread, stretched
 from usnrt.distributions import Distribution
 from usnrt.estimators.base import DistributionalRegressor
-from usnrt.estimators.recipe import batch_size_for, warn_if_diverged
+from usnrt.estimators.convergence import warn_if_diverged
 from usnrt.nn.device import MARGIN, DeviceTable
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import predict
 from usnrt.nn.mlp import MLP, Params, hidden_sizes
 from usnrt.nn.train import History, Training, train
 from usnrt.tables.rows import draw_validation
-from usnrt.tables.training import TrainingTable
-from usnrt.utils.checks import check_applies, check_choice, check_flag, check_number, check_running, check_whole
+from usnrt.tables.training import DistinctRows, TrainingTable
+from usnrt.tree.recipe import batch_size_for
+from usnrt.utils.checks import check_applies
+from usnrt.utils.constraints import (
+    CATEGORICAL_FEATURES,
+    RANDOM_STATE,
+    Callables,
+    Choice,
+    Constraint,
+    Either,
+    Flag,
+    HiddenLayers,
+    Jobs,
+    Number,
+    Optional,
+    Verbosity,
+    Whole,
+)
+from usnrt.utils.types import Floats, Rows
 
 # How the paper trains every network.
 PAPER_TRAINING: dict[str, Any] = {
@@ -56,44 +73,64 @@ learning_rate : float, default={model.learning_rate}
     weight_decay : float, default={model.weight_decay}
         Share of each weight, times the step size, that every step takes away (AdamW).
     encoding : {{"piecewise", None}}, default="piecewise"
-        Whether networks see numbers in quantile bins too, or only as they are.
+        Whether networks also receive every number as its position in quantile bins, or the scaled number only.
     n_bins : int, default={model.n_bins}
         Number of bins of the encoding.
     validation_fraction : float, default={model.validation_fraction}
-        Share of the rows that is held out, for early stopping and for ``calibrate``.
+        Share of the rows for validation: for early stopping and for ``calibrate``.
     calibrate : bool, default=True
-        Whether to stretch all distributions about their means by the one factor that makes the held-out rows most
+        Whether to stretch all distributions about their means by the one factor that makes the validation rows most
         likely."""
     + EVERY_MODEL
     + """
     verbose : int, default=0
-        1 shows a progress bar, 2 says more in a log.
+        1 shows a progress bar, 2 adds details to a log.
     callbacks : list of callables, default=None
         Each is called with a `usnrt.utils.progress.FitEvent` after every epoch."""
 )
 
+# The constraints of the parameters that all network models have.
+NETWORK_CONSTRAINTS: Mapping[str, Constraint] = {
+    "hidden": HiddenLayers(),
+    "learning_rate": Number(0, np.inf),
+    "batch_size": Either(Whole(1, MARGIN), "auto"),
+    "max_epochs": Whole(1),
+    "patience": Optional(Whole(1)),
+    "schedule": Choice(("constant", "cosine")),
+    "weight_decay": Number(0, np.inf, include_low=True),
+    "encoding": Optional(Choice(("piecewise",))),
+    "n_bins": Whole(1),
+    "validation_fraction": Number(0, 1),
+    "calibrate": Flag(),
+    "categorical_features": CATEGORICAL_FEATURES,
+    "random_state": RANDOM_STATE,
+    "n_jobs": Jobs(),
+    "verbose": Verbosity(),
+    "callbacks": Callables(),
+}
+
 
 @dataclass
 class TrainingJob:
-    """One network model being trained: the rows to learn from and everything that training needs.
+    """One network model being trained: its rows and everything that training needs.
 
     Attributes
     ----------
     table : TrainingTable
-    inputs : usnrt.nn.device.Table
+    inputs : DeviceTable
         The network inputs on the device.
     train_rows, valid_rows : ndarray of int
     how : Training
     rng : numpy.random.Generator
     report : callable
-        ``report(name)`` gives what a training of that name calls with epoch, training loss and validation loss.
+        ``report(name)`` returns what a training of that name calls with epoch, training loss and validation loss.
     history : dict of str to History
     """
 
     table: TrainingTable
-    inputs: Any
-    train_rows: NDArray[np.intp]
-    valid_rows: NDArray[np.intp]
+    inputs: DeviceTable
+    train_rows: Rows
+    valid_rows: Rows
     how: Training
     rng: np.random.Generator
     report: Callable[[str], Callable[[int, float, float], None]]
@@ -110,7 +147,7 @@ class TrainingJob:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class NetworkRegressor(SharedDocs, DistributionalRegressor):
-    """Base of the network models: a model writes ``_learn(job)`` and ``_of_inputs(inputs)``.
+    """Base of the network models: a model defines ``_learn(job)`` and ``_of_inputs(inputs)``.
 
     Parameters
     ----------
@@ -135,7 +172,8 @@ class NetworkRegressor(SharedDocs, DistributionalRegressor):
     callbacks: Any = None
 
     _SHARED: ClassVar[str] = _SHARED_PARAMETERS
-    # What the paper's recipe sets beside its training.
+    _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = NETWORK_CONSTRAINTS
+    # What the recipe of the paper sets beside its training.
     _PAPER: ClassVar[dict[str, Any]] = {}
 
     @classmethod
@@ -146,23 +184,28 @@ class NetworkRegressor(SharedDocs, DistributionalRegressor):
     # -- hooks --------------------------------------------------------------------------------------------------
 
     def _learn(self, job: TrainingJob) -> Any:
-        """Train, and give what shall be kept as ``params_``; may run in one of several threads."""
+        """Train, and return what is kept as ``params_``; may run in one of several threads."""
         raise NotImplementedError(f"{type(self).__name__} must define _learn")
 
     def _of_inputs(self, inputs: NDArray[np.float32]) -> Distribution:
         """Distributions of the scaled target for network inputs, before calibration."""
         raise NotImplementedError(f"{type(self).__name__} must define _of_inputs")
 
-    def _check(self, table: TrainingTable) -> None:
-        """Check the model's own parameters and set its networks."""
+    def _set_networks(self, table: TrainingTable) -> None:
+        """Set the architectures of the model's networks."""
 
     # -- fitting ------------------------------------------------------------------------------------------------
 
-    def _fit(self, table: TrainingTable) -> None:
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_applies(self, "n_bins", encoding="piecewise")
+
+    def _fit(self, rows: DistinctRows) -> None:
+        table = self._scaled_table(rows)
         how = self._training(float(table.weight.sum()))
         self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
         names = self._members()
-        # Members share the held-out rows if these calibrate the whole; else each has its own and the whole sees more.
+        # Members share their validation rows if these calibrate the whole; else each draws its own.
         splits = [
             draw_validation(np.arange(table.n_rows), self.validation_fraction, self._rng(0, 0 if self.calibrate else i))
             for i in range(len(names))
@@ -170,14 +213,14 @@ class NetworkRegressor(SharedDocs, DistributionalRegressor):
         self.encoding_ = None
         if self.encoding is not None:
             self.encoding_ = PiecewiseLinear.fit(table.inputs[splits[0][0]], self.inputs_.numeric_, self.n_bins)
-        self._check(table)
+        self._set_networks(table)
         progress = MemberProgress(self.verbose, self.callbacks, table.n_rows * len(names))
         inputs = DeviceTable(table.inputs, self.encoding_)
         jobs = [
             TrainingJob(
-                table, inputs, *rows, how, self._rng(1, i), functools.partial(progress.reporter, name, table.n_rows)
+                table, inputs, *parts, how, self._rng(1, i), functools.partial(progress.reporter, name, table.n_rows)
             )
-            for i, (name, rows) in enumerate(zip(names, splits))
+            for i, (name, parts) in enumerate(zip(names, splits))
         ]
 
         def learn(index: int) -> Any:
@@ -192,37 +235,23 @@ class NetworkRegressor(SharedDocs, DistributionalRegressor):
         warn_if_diverged(self, self.history_, self.learning_rate)
 
     def _members(self) -> list[str]:
-        """Names of the networks that learn on their own."""
+        """Names of the members that are trained independently."""
         return ["network"]
 
     def _keep(self, learnt: list[Any]) -> None:
         self.params_ = learnt[0]
 
-    def _finish(self, table: TrainingTable, held_out: NDArray[np.intp]) -> None:
-        """Calibrate on the held-out rows."""
+    def _finish(self, table: TrainingTable, validation_rows: Rows) -> None:
+        """Calibrate by the validation rows."""
         self.spread_ = 1.0
-        if self.calibrate and len(held_out) >= MIN_ROWS_TO_CALIBRATE:
-            dist = self._of_inputs(table.inputs[held_out])
-            self.spread_ = likeliest_spread(dist, table.y[held_out], table.weight[held_out])
+        if self.calibrate and len(validation_rows) >= MIN_ROWS_TO_CALIBRATE:
+            dist = self._of_inputs(table.inputs[validation_rows])
+            self.spread_ = likeliest_spread(dist, table.y[validation_rows], table.weight[validation_rows])
 
     def _rng(self, *purpose: int) -> np.random.Generator:
         return np.random.default_rng(np.random.SeedSequence(self.seed_, spawn_key=purpose))
 
     def _training(self, n_rows: float) -> Training:
-        check_number("learning_rate", self.learning_rate, 0, np.inf)
-        if self.batch_size != "auto":
-            check_whole("batch_size", self.batch_size, 1, MARGIN)
-        check_whole("max_epochs", self.max_epochs, 1)
-        check_whole("patience", self.patience, 1, optional=True)
-        check_choice("schedule", self.schedule, ("constant", "cosine"))
-        check_number("weight_decay", self.weight_decay, 0, np.inf, include_low=True)
-        if self.encoding is not None:
-            check_choice("encoding", self.encoding, ("piecewise",))
-        check_whole("n_bins", self.n_bins, 1)
-        check_number("validation_fraction", self.validation_fraction, 0, 1)
-        check_flag("calibrate", self.calibrate)
-        check_running(self.n_jobs, self.verbose, self.callbacks)
-        check_applies(self, "n_bins", encoding="piecewise")
         auto = batch_size_for((1.0 - self.validation_fraction) * n_rows)
         return Training(
             learning_rate=self.learning_rate,
@@ -238,12 +267,12 @@ class NetworkRegressor(SharedDocs, DistributionalRegressor):
         n_inputs = table.inputs.shape[1] if self.encoding_ is None else self.encoding_.n_outputs
         return (n_inputs, *hidden_sizes(self.hidden, table.raw.shape[1]), n_outputs)
 
-    # -- answers ------------------------------------------------------------------------------------------------
+    # -- predictions ------------------------------------------------------------------------------------------------
 
-    def _outputs(self, network: MLP, params: Params, inputs: NDArray[np.float32]) -> NDArray[np.float64]:
-        """What a network of the model answers for network inputs."""
+    def _outputs(self, network: MLP, params: Params, inputs: NDArray[np.float32]) -> Floats:
+        """Outputs of a network of the model."""
         n_threads = effective_n_jobs(self.n_jobs)
         return predict(network, params, inputs, n_threads=n_threads, encoding=self.encoding_)
 
-    def _distribution(self, raw: NDArray[np.float64]) -> Distribution:
+    def _distribution(self, raw: Floats) -> Distribution:
         return stretched(self._of_inputs(self.inputs_.transform(raw)), self.spread_)

@@ -1,17 +1,18 @@
 """Concrete Dropout: MC Dropout that learns its rates, and the noise of each row (Gal, Hron and Kendall 2017)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.baselines._passes import PassesRegressor
+from usnrt.baselines._passes import PASSES_CONSTRAINTS, PassesRegressor
 from usnrt.baselines._shared import TrainingJob
 from usnrt.distributions import Normal
 from usnrt.nn.dropout import ConcreteDropoutMLP, ConcretePenalty, heteroscedastic_nll, rate_of
 from usnrt.tables.training import TrainingTable
-from usnrt.utils.checks import check_number, check_whole
+from usnrt.utils.constraints import Constraint, Number
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -25,7 +26,7 @@ class ConcreteDropoutRegressor(PassesRegressor):
 
     The first part of the variance is aleatoric, the second epistemic. The objective is the negative log-likelihood
     and, divided by the number of rows, the distance of the dropout distribution from its prior; so more rows lead to
-    smaller rates and less doubt.
+    smaller rates and less epistemic variance.
 
     Parameters
     ----------
@@ -34,7 +35,7 @@ class ConcreteDropoutRegressor(PassesRegressor):
     length_scale : float, default=0.0001
         Of the prior on the weights; a larger one means smoother functions.
     n_passes : int, default=1000
-        Passes behind each answer.
+        Passes behind each prediction.
     {shared}
 
     Attributes
@@ -67,9 +68,9 @@ class ConcreteDropoutRegressor(PassesRegressor):
 
     _PAPER: ClassVar[dict[str, Any]] = {"hidden": ("8d", "4d"), "length_scale": 1e-4, "n_passes": 1000}
 
-    def _check(self, table: TrainingTable) -> None:
-        check_number("length_scale", self.length_scale, 0, np.inf)
-        check_whole("n_passes", self.n_passes, 2)
+    _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {**PASSES_CONSTRAINTS, "length_scale": Number(0, np.inf)}
+
+    def _set_networks(self, table: TrainingTable) -> None:
         self.network_ = ConcreteDropoutMLP(self._sizes(table, n_outputs=2))
 
     def _learn(self, job: TrainingJob) -> Any:

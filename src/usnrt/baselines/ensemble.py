@@ -1,5 +1,6 @@
 """Deep Ensemble: several networks that differ in nothing but chance (Lakshminarayanan et al. 2017)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 
 from usnrt.baselines.hnn import HNNRegressor
 from usnrt.distributions import Distribution, Mixture
-from usnrt.utils.checks import check_whole
+from usnrt.utils.constraints import Constraint, Whole
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -29,6 +30,8 @@ class DeepEnsembleRegressor(HNNRegressor):
         the number of features. The paper has ("8d", "4d").
     n_alternations : int, default=2
         How often each network is trained.
+    reinitialize : bool, default=False
+        See `HNNRegressor`.
     {shared}
 
     Attributes
@@ -59,9 +62,9 @@ class DeepEnsembleRegressor(HNNRegressor):
     n_members: int = 5
 
     _PAPER: ClassVar[dict[str, Any]] = {**HNNRegressor._PAPER, "n_members": 5}
+    _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {**HNNRegressor._CONSTRAINTS, "n_members": Whole(1)}
 
     def _members(self) -> list[str]:
-        check_whole("n_members", self.n_members, 1)
         return [f"member {index + 1}" for index in range(self.n_members)]
 
     def _keep(self, learnt: list[Any]) -> None:

@@ -1,17 +1,18 @@
 """Deep evidential regression: one pass of one network gives noise and ignorance (Amini et al. 2020)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.baselines._shared import NetworkRegressor, TrainingJob
+from usnrt.baselines._shared import NETWORK_CONSTRAINTS, NetworkRegressor, TrainingJob
 from usnrt.distributions import StudentT
 from usnrt.nn.evidential import EvidentialLoss, nig_parameters, softplus
 from usnrt.nn.mlp import MLP, Params
 from usnrt.tables.training import TrainingTable
-from usnrt.utils.checks import check_number
+from usnrt.utils.constraints import Constraint, Number
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -63,8 +64,12 @@ class EvidentialRegressor(NetworkRegressor):
 
     _PAPER: ClassVar[dict[str, Any]] = {"hidden": ("8d", "4d"), "lam": 0.01}
 
-    def _check(self, table: TrainingTable) -> None:
-        check_number("lam", self.lam, 0, np.inf, include_low=True)
+    _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {
+        **NETWORK_CONSTRAINTS,
+        "lam": Number(0, np.inf, include_low=True),
+    }
+
+    def _set_networks(self, table: TrainingTable) -> None:
         self.network_ = MLP(self._sizes(table, n_outputs=4), "relu", "linear")
 
     def _learn(self, job: TrainingJob) -> Params:

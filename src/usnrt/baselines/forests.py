@@ -2,8 +2,8 @@
 
 import itertools
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,8 +18,19 @@ from usnrt.baselines._trees import NO_LIMIT, FlatForest
 from usnrt.distributions import Distribution, Normal
 from usnrt.estimators.base import DistributionalRegressor
 from usnrt.tables.rows import draw_validation
-from usnrt.tables.training import TrainingTable
-from usnrt.utils.checks import check_applies, check_flag, check_number, check_running, check_whole
+from usnrt.tables.training import DistinctRows, TrainingTable
+from usnrt.utils.checks import check_applies
+from usnrt.utils.constraints import (
+    CATEGORICAL_FEATURES,
+    RANDOM_STATE,
+    Constraint,
+    Flag,
+    Jobs,
+    Number,
+    Optional,
+    Verbosity,
+    Whole,
+)
 from usnrt.utils.progress import Progress
 from usnrt.utils.result_table import Table
 
@@ -73,21 +84,6 @@ Parameters
 )
 
 
-def check_share(name: str, value: Any) -> None:
-    """A share of the features: more than none, at most all.
-
-    Examples
-    --------
-    >>> from usnrt.baselines.forests import check_share
-    >>> check_share("max_features", 1.5)
-    Traceback (most recent call last):
-        ...
-    ValueError: max_features must be in (0, 1], got 1.5
-    """
-    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) <= 1:
-        raise ValueError(f"{name} must be in (0, 1], got {value!r}")
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
 class ForestRegressor(SharedDocs, DistributionalRegressor):
     """Base of the forests: scikit-learn's trees, kept as flat arrays."""
@@ -106,6 +102,20 @@ class ForestRegressor(SharedDocs, DistributionalRegressor):
     verbose: int = 0
 
     _SHARED: ClassVar[str] = _SHARED_DOCS
+    _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {
+        "n_estimators": Whole(1),
+        "max_depth": Optional(Whole(1)),
+        "max_features": Number(0, 1, include_high=True),
+        "min_samples_leaf": Whole(1),
+        "min_variance": Number(0, np.inf, include_low=True),
+        "search": Flag(),
+        "calibrate": Flag(),
+        "validation_fraction": Number(0, 1),
+        "categorical_features": CATEGORICAL_FEATURES,
+        "random_state": RANDOM_STATE,
+        "n_jobs": Jobs(),
+        "verbose": Verbosity(),
+    }
     _FOREST: ClassVar[type] = RandomForestRegressor
 
     @classmethod
@@ -113,19 +123,14 @@ class ForestRegressor(SharedDocs, DistributionalRegressor):
         """The recipe of the USNRT paper: a search over its grid; ``changes`` are parameters to set otherwise."""
         return cls(**{"search": True, "min_samples_leaf": 1, "min_variance": 0.0, "calibrate": False, **changes})
 
-    def _fit(self, table: TrainingTable) -> None:
-        check_whole("n_estimators", self.n_estimators, 1)
-        check_whole("max_depth", self.max_depth, 1, optional=True)
-        check_share("max_features", self.max_features)
-        check_whole("min_samples_leaf", self.min_samples_leaf, 1)
-        check_number("min_variance", self.min_variance, 0, np.inf, include_low=True)
-        check_flag("search", self.search)
-        check_flag("calibrate", self.calibrate)
-        check_number("validation_fraction", self.validation_fraction, 0, 1)
-        check_running(self.n_jobs, self.verbose, None)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         for name in SEARCH_GRID:
             check_applies(self, name, search=False)
         check_applies(self, "validation_fraction", search=True, calibrate=True)
+
+    def _fit(self, rows: DistinctRows) -> None:
+        table = self._scaled_table(rows)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         progress = Progress(self.verbose)
         self.chosen_ = {name: getattr(self, name) for name in SEARCH_GRID}

@@ -1,20 +1,28 @@
 """HNN: a mean network and a variance network, trained in turns (Skafte et al. 2019; the USNRT paper's HNN)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.baselines._shared import NetworkRegressor, TrainingJob
+from usnrt.baselines._shared import NETWORK_CONSTRAINTS, NetworkRegressor, TrainingJob
 from usnrt.baselines._spread import MIN_ROWS_TO_CALIBRATE
 from usnrt.distributions import Normal
 from usnrt.nn.alternate import MeanAndVariance, train_alternately
 from usnrt.nn.losses import variance_nll
 from usnrt.nn.mlp import MLP, Params
 from usnrt.nn.train import train
+from usnrt.tables.rows import draw_validation
 from usnrt.tables.training import TrainingTable
-from usnrt.utils.checks import check_whole
+from usnrt.tree.recipe import VARIANCE_STOP_MARGIN
+from usnrt.utils.constraints import Constraint, Flag, Whole
+from usnrt.utils.types import Rows
+
+# Squared residuals below this share of their median are taken as that when they become weights, so that noise-free
+# rows do not dominate.
+MIN_RELATIVE_VARIANCE = 1e-4
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -23,9 +31,9 @@ class HNNRegressor(NetworkRegressor):
 
     .. math:: y \mid x \sim N(f(x), \sigma^2(x))
 
-    The mean network learns by least squares, the variance network from its residuals by likelihood; then each once
-    more with the other held fixed. The variance is noise only: the model does not know how unsure it is of itself.
-    With ``calibrate`` the variance network also learns from held-out rows, where residuals have their true size.
+    The mean network is trained by least squares, the variance network on its residuals by likelihood; then each once
+    more with the other fixed. The variance is that of the noise only: there is no estimate of epistemic uncertainty.
+    With ``calibrate`` the variance network is also fine-tuned on validation rows, where residuals have their true size.
 
     Parameters
     ----------
@@ -34,6 +42,10 @@ class HNNRegressor(NetworkRegressor):
         times the number of features. The paper has ("8d", "4d").
     n_alternations : int, default=2
         How often each network is trained.
+    reinitialize : bool, default=False
+        Whether every training starts from new weights and draws its validation rows anew, as in the code of the USNRT
+        paper; otherwise each network is trained on from where it was. ``calibrate`` needs rows that validate all
+        trainings, so it must be False then.
     {shared}
 
     Attributes
@@ -60,28 +72,47 @@ class HNNRegressor(NetworkRegressor):
     """
 
     n_alternations: int = 2
+    reinitialize: bool = False
 
-    _PAPER: ClassVar[dict[str, Any]] = {"hidden": ("8d", "4d"), "n_alternations": 2}
+    _PAPER: ClassVar[dict[str, Any]] = {"hidden": ("8d", "4d"), "n_alternations": 2, "reinitialize": True}
+    _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {
+        **NETWORK_CONSTRAINTS,
+        "n_alternations": Whole(1),
+        "reinitialize": Flag(),
+    }
 
-    def _check(self, table: TrainingTable) -> None:
-        check_whole("n_alternations", self.n_alternations, 1)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.reinitialize and self.calibrate:
+            raise ValueError("calibrate must be False if reinitialize is True, got True")
+
+    def _set_networks(self, table: TrainingTable) -> None:
         sizes = self._sizes(table, n_outputs=1)
         self.networks_ = (MLP(sizes, "relu", "linear"), MLP(sizes, "tanh", "softplus"))
 
     def _learn(self, job: TrainingJob) -> tuple[Params, Params]:
+        all_rows = np.arange(job.table.n_rows)
+
+        def draw_parts() -> tuple[Rows, Rows]:
+            if self.reinitialize:
+                return draw_validation(all_rows, self.validation_fraction, job.rng)
+            return job.train_rows, job.valid_rows
+
+        margin = VARIANCE_STOP_MARGIN if self.reinitialize else 0.0
         pair = train_alternately(
-            self.networks_, job.inputs, job.table.inputs, job.table.y, job.table.weight,
-            job.train_rows, job.valid_rows, job.how, job.rng,
+            self.networks_, job.inputs, job.table.inputs, job.table.y, job.table.weight, draw_parts,
+            (job.how, replace(job.how, stop_margin=margin)), job.rng, reinitialize=self.reinitialize,
+            min_relative_variance=0.0 if self.reinitialize else MIN_RELATIVE_VARIANCE,
             n_alternations=self.n_alternations, encoding=self.encoding_,
             on_epoch=lambda name, *state: job.report(name)(*state),
         )  # fmt: skip
         job.history |= pair.history
-        return pair.mean, self._corrected(pair, job) if self.calibrate else pair.variance
+        return pair.mean, self._fine_tuned(pair, job) if self.calibrate else pair.variance
 
-    def _corrected(self, pair: MeanAndVariance, job: TrainingJob) -> Params:
-        """The variance network trained on with residuals of held-out rows, which the mean network does not remember.
+    def _fine_tuned(self, pair: MeanAndVariance, job: TrainingJob) -> Params:
+        """The variance network, fine-tuned by residuals of validation rows, which the mean network has not memorised.
 
-        Half of these rows train, the others judge; where they see no gain the network stays as it was.
+        Half of these rows train, the others validate; without a gain the network stays as it was.
         """
         table, rows = job.table, job.rng.permutation(job.valid_rows)
         if len(rows) < MIN_ROWS_TO_CALIBRATE:
@@ -92,7 +123,7 @@ class HNNRegressor(NetworkRegressor):
         name, half = "variance held-out", len(rows) // 2
         params, job.history[name] = train(
             self.networks_[1], variance_nll, pair.variance, job.inputs, squared_residual, table.weight,
-            np.sort(rows[half:]), np.sort(rows[:half]), how, job.rng, job.report(name), judge_start=True,
+            np.sort(rows[half:]), np.sort(rows[:half]), how, job.rng, job.report(name), keep_initial=True,
         )  # fmt: skip
         return params
 

@@ -1,5 +1,6 @@
 """MC Dropout: a network with dropout left on is a draw from a posterior (Gal and Ghahramani 2016)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -7,14 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from usnrt.baselines._passes import PassesRegressor
+from usnrt.baselines._passes import PASSES_CONSTRAINTS, PassesRegressor
 from usnrt.baselines._shared import TrainingJob
 from usnrt.distributions import Normal
 from usnrt.nn.dropout import DropoutMLP
 from usnrt.nn.losses import squared_error
 from usnrt.nn.mlp import MIN_VARIANCE, Params
 from usnrt.tables.training import TrainingTable
-from usnrt.utils.checks import check_applies, check_flag, check_number, check_whole
+from usnrt.utils.checks import check_applies
+from usnrt.utils.constraints import Constraint, Flag, Number
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -24,7 +26,7 @@ class MCDropoutRegressor(PassesRegressor):
     .. math:: E[y] = \tfrac1T \sum_t f_t(x), \qquad Var[y] = \tau^{-1} + Var_t[f_t(x)]
 
     The second part of the variance is epistemic. The first is the noise of the observations, the same for all rows;
-    its size is the one that makes the held-out rows most likely.
+    its size is the one that makes the validation rows most likely.
 
     Parameters
     ----------
@@ -33,7 +35,7 @@ class MCDropoutRegressor(PassesRegressor):
     rate : float, default=0.05
         Probability to drop a hidden unit. The paper has 0.5.
     n_passes : int, default=1000
-        Passes behind each answer.
+        Passes behind each prediction.
     observation_noise : bool, default=True
         Whether the variance has the part :math:`\tau^{-1}`. The paper leaves it out, and with it most of the noise.
         Its size calibrates the model, so ``calibrate`` must be True then.
@@ -74,32 +76,37 @@ class MCDropoutRegressor(PassesRegressor):
         "n_passes": 1000,
         "observation_noise": False,
     }
+    _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {
+        **PASSES_CONSTRAINTS,
+        "rate": Number(0, 1),
+        "observation_noise": Flag(),
+    }
 
     @classmethod
     def paper(cls, **changes: Any) -> Self:
         """The recipe of the USNRT paper; ``changes`` are parameters to set otherwise.
 
-        With ``observation_noise=True`` the noise is estimated from held-out rows, and ``calibrate`` is True.
+        With ``observation_noise=True`` the noise is estimated from validation rows, and ``calibrate`` is True.
         """
         return super().paper(**({"calibrate": True} if changes.get("observation_noise") else {}) | changes)
 
-    def _check(self, table: TrainingTable) -> None:
-        check_number("rate", self.rate, 0, 1)
-        check_whole("n_passes", self.n_passes, 2)
-        check_flag("observation_noise", self.observation_noise)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         check_applies(self, "calibrate", observation_noise=False)
+
+    def _set_networks(self, table: TrainingTable) -> None:
         self.network_ = DropoutMLP(self._sizes(table, n_outputs=1), self.rate)
 
     def _learn(self, job: TrainingJob) -> Params:
         return job.train(self.network_, squared_error)
 
-    def _finish(self, table: TrainingTable, held_out: NDArray[np.intp]) -> None:
+    def _finish(self, table: TrainingTable, validation_rows: NDArray[np.intp]) -> None:
         self.noise_ = 0.0
         if not self.observation_noise:
-            return super()._finish(table, held_out)
+            return super()._finish(table, validation_rows)
         # The likeliest noise leaves nothing to calibrate.
         self.spread_ = 1.0
-        rows = held_out if len(held_out) else np.arange(table.n_rows)
+        rows = validation_rows if len(validation_rows) else np.arange(table.n_rows)
         mean, variance, _ = self._moments(table.inputs[rows])
         self.noise_ = likeliest_noise((table.y[rows] - mean) ** 2, variance, table.weight[rows])
 

@@ -10,12 +10,12 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Recipe:
-    """One way to make a model.
+    """How an estimator is built.
 
     Attributes
     ----------
     name : str
-        How records call it, for ever.
+        Its name in records, which never changes.
     home : str
         ``"module:Class"``.
     paper : bool
@@ -30,7 +30,7 @@ class Recipe:
     changes: Mapping[str, Any] = field(default_factory=dict)
 
     def build(self, random_state: int, n_jobs: int = 1) -> Any:
-        """An unfitted model; ``n_jobs`` is passed on only to models that take it."""
+        """An unfitted model; ``n_jobs`` is passed on only to models that have it."""
         module, _, class_name = self.home.partition(":")
         try:
             model_class = getattr(import_module(module), class_name)
@@ -46,9 +46,12 @@ class Recipe:
         return model_class.paper(**params) if self.paper else model_class(**params)
 
 
-_FAMILIES = {
-    "usnrt": "usnrt.estimators.regressor:USNRTRegressor",
-    "usnrt-ensemble": "usnrt.estimators.ensemble:USNRTEnsemble",
+# The models of the paper's tables: by default, and by the paper's recipe.
+_OURS = {
+    "usnrt": ("usnrt.estimators.regressor:USNRTRegressor", "usnrt.estimators.paper:PaperUSNRTRegressor"),
+    "usnrt-ensemble": ("usnrt.estimators.ensemble:USNRTEnsemble", "usnrt.estimators.paper:PaperUSNRTEnsemble"),
+}
+_BASELINES = {
     "hnn": "usnrt.baselines:HNNRegressor",
     "deep-ensemble": "usnrt.baselines:DeepEnsembleRegressor",
     "evidential": "usnrt.baselines:EvidentialRegressor",
@@ -76,32 +79,33 @@ STRUCTURES = {
 LEAVES = (1, 2, 4, 6, 8, 10, 15, 20)
 ALPHAS = (0.001, 0.002, 0.005, 0.01, 0.02)
 
-# What each part of the default recipe is worth: one part taken away at a time.
+# Ablation of the default recipe: one part removed at a time.
 ABLATED: dict[str, dict[str, Any]] = {
     "no-tree": {"max_leaves": 1},
     "global": {"calibration": "global"},
     "uncalibrated": {"calibration": None},
-    "from-scratch": {"inherit": False},
-    "plain-inputs": {"encoding": None},
-    "variance": {"spread": "variance"},
+    "plain-inputs": {"n_bins": 0},
 }
 
 
 def _registry() -> dict[str, Recipe]:
     recipes = []
-    for name, home in _FAMILIES.items():
+    for name, (default, paper) in _OURS.items():
+        recipes += [Recipe(f"{name}-paper", paper), Recipe(name, default)]
+    for name, home in _BASELINES.items():
         recipes += [Recipe(f"{name}-paper", home, paper=True), Recipe(name, home)]
     for lam in LAMBDAS:
-        recipes.append(Recipe(f"evidential-paper-lambda{lam}", _FAMILIES["evidential"], True, {"lam": lam}))
+        recipes.append(Recipe(f"evidential-paper-lambda{lam}", _BASELINES["evidential"], True, {"lam": lam}))
+    ours, papers = _OURS["usnrt"]
     for name, (split, leaf) in STRUCTURES.items():
         changes = {"split_hidden": split, "mean_hidden": leaf, "variance_hidden": leaf}
-        recipes.append(Recipe(f"usnrt-paper-{name}", _FAMILIES["usnrt"], True, changes))
+        recipes.append(Recipe(f"usnrt-paper-{name}", papers, changes=changes))
     for leaves in LEAVES:
-        recipes.append(Recipe(f"usnrt-paper-leaves{leaves}", _FAMILIES["usnrt"], True, {"max_leaves": leaves}))
+        recipes.append(Recipe(f"usnrt-paper-leaves{leaves}", papers, changes={"max_leaves": leaves}))
     for alpha in ALPHAS:
-        recipes.append(Recipe(f"usnrt-paper-alpha{alpha}", _FAMILIES["usnrt"], True, {"alpha": alpha}))
+        recipes.append(Recipe(f"usnrt-paper-alpha{alpha}", papers, changes={"alpha": alpha}))
     for name, changes in ABLATED.items():
-        recipes.append(Recipe(f"usnrt-{name}", _FAMILIES["usnrt"], changes=changes))
+        recipes.append(Recipe(f"usnrt-{name}", ours, changes=changes))
     recipes += [Recipe(name, home) for name, home in _PEERS.items()]
     recipes.append(Recipe("constant-normal", "usnrt.bench.constant:ConstantNormal"))
     return {recipe.name: recipe for recipe in recipes}
@@ -109,7 +113,7 @@ def _registry() -> dict[str, Recipe]:
 
 RECIPES = _registry()
 
-# What tells most comes first.
+# In the order in which they are run.
 COMPARED = [
     "usnrt-paper",
     "usnrt",

@@ -65,7 +65,7 @@ class Calibration:
         leaf: NDArray[np.int64],
         weight: NDArray[np.float64],
         tree: Tree,
-        by: str = "leaf",
+        by: str = "region",
     ) -> "Calibration":
         """Learn from held-out rows.
 
@@ -79,7 +79,7 @@ class Calibration:
             How often each row counts.
         tree : Tree
             Tells which leaves are near each other.
-        by : {"leaf", "global"}
+        by : {"region", "global"}
             Whether every leaf is a group, or all leaves are one.
 
         Returns

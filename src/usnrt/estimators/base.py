@@ -1,7 +1,7 @@
-"""What every model here shares: one way to read tables and targets, and every answer from one distribution."""
+"""What every estimator shares: one way to read tables and targets, and every prediction from one distribution."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,8 +16,9 @@ from sklearn.utils.validation import (
 from usnrt.tables import Column, NetworkInputs, TableEncoder, read_table
 from usnrt.tables.fingerprint import fingerprint
 from usnrt.tables.rows import counted_weight, merged_rows
-from usnrt.tables.training import TrainingTable
+from usnrt.tables.training import DistinctRows, TrainingTable
 from usnrt.utils.blas import ONE_BLAS_THREAD
+from usnrt.utils.constraints import Constraint, check_parameters
 from usnrt.utils.result_table import Table
 
 if TYPE_CHECKING:
@@ -25,15 +26,18 @@ if TYPE_CHECKING:
 
 
 class DistributionalRegressor(RegressorMixin, BaseEstimator):
-    """Base of all models: a scikit-learn regressor whose answer is a distribution.
+    """Base of all estimators: a scikit-learn regressor that predicts distributions.
 
-    A model writes ``_fit(table)``, which learns from a `TrainingTable`, and ``_distribution(raw)``, which answers for
-    encoded rows with a distribution of the *scaled* target; everything else is here.
+    A subclass defines ``_CONSTRAINTS``, the constraints of all its parameters; ``_fit(rows)``, which learns from
+    `DistinctRows` (most call ``_scaled_table`` first); and ``_distribution(raw)``, which returns the distributions of
+    the *scaled* target for encoded rows. Everything else is here.
 
-    A fit that fails or is interrupted leaves the model as it was.
+    A fit that fails or is interrupted leaves the estimator as it was.
     """
 
     categorical_features: Any = None
+    # Constraints of all parameters, by name.
+    _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {}
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from a table.
@@ -53,17 +57,22 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         -------
         self
         """
+        self._check_parameters()
         before = dict(self.__dict__)
         try:
             with ONE_BLAS_THREAD:
-                self._fit(self._training_table(X, y, sample_weight))
+                self._fit(self._read_rows(X, y, sample_weight))
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
         return self
 
-    def _fit(self, table: TrainingTable) -> None:
+    def _check_parameters(self) -> None:
+        """Check the constraints of all parameters, and whether they go together, before any data is read."""
+        check_parameters(self.get_params(deep=False), self._CONSTRAINTS)
+
+    def _fit(self, rows: DistinctRows) -> None:
         raise NotImplementedError(f"{type(self).__name__} must define _fit")
 
     def _distribution(self, raw: NDArray[np.float64]) -> "Distribution":
@@ -75,7 +84,8 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         """The parameter that tells which columns are categorical."""
         return self.categorical_features
 
-    def _training_table(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> TrainingTable:
+    def _read_rows(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> DistinctRows:
+        """Encode a table, and merge its equal rows."""
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
         features = read_table(self, X, reset=True)
@@ -94,17 +104,16 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         raw, target = np.asfortranarray(raw[rows]), target[rows]
         self.encoder_ = encoder
         self.fingerprint_ = fingerprint(raw, target, weight)  # of the rows that have a weight
-        return self._scaled_table(raw, target, weight)
+        return DistinctRows(raw, target, weight)
 
-    def _scaled_table(
-        self, raw: NDArray[np.float64], target: NDArray[np.float64], weight: NDArray[np.float64]
-    ) -> TrainingTable:
+    def _scaled_table(self, rows: DistinctRows) -> TrainingTable:
         """Learn the scaling of inputs and target from these rows, and apply it to them."""
+        raw, target, weight = rows.raw, rows.target, rows.weight
         self.inputs_ = NetworkInputs().fit(raw, self.encoder_.columns_, sample_weight=weight)
         self.target_mean_ = float(np.average(target, weights=weight))
         deviation = target - self.target_mean_
         largest = float(np.abs(deviation).max())
-        # A constant target is learnt too: its spread is as good as 0, but not 0, so that densities stay finite.
+        # A constant target has a standard deviation of nearly 0, but not 0, so that densities stay finite.
         if largest <= 1e-12 * abs(self.target_mean_):
             self.target_std_ = max(1e-12 * abs(self.target_mean_), 1e-100)
             scaled = np.zeros_like(target)
@@ -120,13 +129,13 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
 
     @property
     def columns_(self) -> list[Column]:
-        """What the model knows of each column: name, kind, categories."""
+        """Name, kind and categories of each column."""
         return self.encoder_.columns_
 
-    # -- answers ------------------------------------------------------------------------------------------------
+    # -- predictions ------------------------------------------------------------------------------------------------
 
     def predict_dist(self, X: Any) -> "Distribution":
-        """Predictive distributions, one a row.
+        """Predictive distributions, one per row.
 
         Parameters
         ----------
@@ -140,7 +149,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         return self._distribution(self._encode(X)).scaled(self.target_mean_, self.target_std_)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Predicted mean and, if asked, standard deviation.
+        """Predicted mean and optionally standard deviation.
 
         Parameters
         ----------
@@ -198,7 +207,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         Table
             Columns ``aleatoric``, ``epistemic`` (disagreement between the members of an ensemble, and what lack of
             support adds; not a measure of all that more data would change) and ``total``; NaN where a model does not
-            know a part.
+            estimate a part.
         """
         dist = self.predict_dist(X)
         unknown = np.full(len(dist), np.nan)
@@ -248,7 +257,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
 
 
 def read_target(y: ArrayLike) -> NDArray[np.float64]:
-    """Check a target: one finite number a row.
+    """Check a target: one finite number per row.
 
     Examples
     --------

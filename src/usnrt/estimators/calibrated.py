@@ -1,9 +1,9 @@
-"""What the tree and the ensemble share: regions, and answers calibrated in them."""
+"""What trees and ensembles share: regions, and predictions calibrated in them."""
 
 import functools
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -19,7 +19,7 @@ from usnrt.estimators.supported import Prediction, SupportedRegressor
 from usnrt.nn.quantile_functions import conformity_scores
 from usnrt.nn.quantiles import POSITIONS
 from usnrt.tables.rows import merged_rows
-from usnrt.tables.training import TrainingTable
+from usnrt.tables.training import DistinctRows, TrainingTable
 from usnrt.tree.rules import rules_table
 from usnrt.utils.checks import check_choice, check_number
 from usnrt.utils.notices import InfiniteIntervalWarning
@@ -29,19 +29,10 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 
-@dataclass(frozen=True)
-class CalibrationRows:
-    """Rows that are used to calibrate and for nothing else, the target in the user's units."""
-
-    raw: NDArray[np.float64]
-    target: NDArray[np.float64]
-    weight: NDArray[np.float64]
-
-
 class CalibratedRegressor(SupportedRegressor):
-    """A model that knows regions, and may be calibrated in them.
+    """An estimator with regions, in which it may be calibrated.
 
-    It sets ``tree_``, ``support_`` and ``calibration_`` in fit, and defines ``_network_quantiles(raw)``: leaf, mean,
+    It sets ``tree_``, ``support_`` and ``calibration_`` in fit, and defines ``_network_quantiles(raw)``: region, mean,
     quantile functions and disagreement of encoded rows, in units of the scaled target.
     """
 
@@ -68,31 +59,35 @@ class CalibratedRegressor(SupportedRegressor):
         self, leaf: NDArray[np.int64], mean: NDArray[np.float64], quantiles: NDArray[np.float64]
     ) -> QuantileDistribution:
         """Distributions from predicted quantile functions, calibrated if the model is; their mean is the prediction."""
-        told = None if self.own_mean_ else mean
+        mean_of_file = None if self.own_mean_ else mean
         if self.calibration_ is None:
-            return QuantileDistribution(quantiles, POSITIONS, np.zeros_like(leaf), [standard_normal()], mean=told)
-        return self.calibration_.distribution(quantiles, leaf, told)
+            return QuantileDistribution(
+                quantiles, POSITIONS, np.zeros_like(leaf), [standard_normal()], mean=mean_of_file
+            )
+        return self.calibration_.distribution(quantiles, leaf, mean_of_file)
 
-    def _set_aside(
-        self, table: TrainingTable, fraction: float, rng: np.random.Generator
-    ) -> tuple[TrainingTable, CalibrationRows | None]:
-        """Take calibration rows out of a table; not even the scaling of the others may know of them."""
-        n_set_aside = round(fraction * table.n_rows)
-        if n_set_aside == 0:
-            return table, None
-        aside, rest = np.split(rng.permutation(table.n_rows), [n_set_aside])
-        rest = np.sort(rest)
-        target = self.target_mean_ + self.target_std_ * table.y
-        kept = CalibrationRows(table.raw[aside], target[aside], table.weight[aside])
-        return self._scaled_table(np.asfortranarray(table.raw[rest]), target[rest], table.weight[rest]), kept
+    def _scale_residuals(self) -> None:
+        """Bring the residual moments of the tree to units of the target, which is what people read."""
+        self.tree_.residual_mean *= self.target_std_
+        self.tree_.residual_std *= self.target_std_
 
-    def _calibrate_on(self, rows: CalibrationRows, by: str) -> None:
-        """Calibrate by rows that no network has learnt from; familiar ones by themselves, if they are enough."""
+    def _draw_calibration_rows(
+        self, rows: DistinctRows, fraction: float, rng: np.random.Generator
+    ) -> tuple[DistinctRows, DistinctRows | None]:
+        """Rows to learn from, and calibration rows, of which not even the scaling of the others may know."""
+        n_calibration = round(fraction * rows.n_rows)
+        if n_calibration == 0:
+            return rows, None
+        calibration, rest = np.split(rng.permutation(rows.n_rows), [n_calibration])
+        return rows.take(np.sort(rest)), rows.take(calibration)
+
+    def _calibrate_on(self, rows: DistinctRows, by: str) -> None:
+        """Calibrate by rows that no network was trained on; familiar ones by themselves, if they are enough."""
         y = (rows.target - self.target_mean_) / self.target_std_
         scores, leaf = conformity_scores(self._quantile_functions(rows.raw)[2], y), self.tree_.leaf_of(rows.raw)
         known = np.zeros(len(y), dtype=bool) if self.familiar_ is None else self.familiar_.holds(rows.raw)
         # Where familiar rows are too few for a group of their own, they are calibrated and count as the others.
-        group = leaf if by == "leaf" else np.zeros_like(leaf)
+        group = leaf if by == "region" else np.zeros_like(leaf)
         known &= (np.bincount(group[known], minlength=self.n_leaves_) >= MIN_REPEATED)[group]
         new = ~known
         if not new.any():
@@ -114,10 +109,10 @@ class CalibratedRegressor(SupportedRegressor):
             scores = conformity_scores(quantiles, table.y[repeated])
             self.calibration_ = self.calibration_.with_familiar(scores, leaf, table.weight[repeated], MIN_REPEATED)
 
-    def calibrate(self, X: Any, y: ArrayLike, by: str = "leaf") -> Self:
-        """Learn the spread and shape of the errors anew from fresh rows, and nothing else.
+    def calibrate(self, X: Any, y: ArrayLike, by: str = "region") -> Self:
+        """Calibrate by fresh rows: replace the residual distributions, and nothing else.
 
-        The coverage of `predict_interval` is then guaranteed, in every leaf, for rows that are exchangeable with
+        The coverage of `predict_interval` is then guaranteed, in every region, for rows that are exchangeable with
         these: no assumption is made about the networks or the distribution.
 
         Parameters
@@ -125,19 +120,19 @@ class CalibratedRegressor(SupportedRegressor):
         X : array-like or data frame of shape (n_samples, n_features)
             Rows that were not used to fit the model.
         y : array-like of shape (n_samples,)
-        by : {"leaf", "global"}, default="leaf"
-            Whether every leaf, or all together, get a shape of their own.
+        by : {"region", "global"}, default="region"
+            Whether every region, or the whole table, gets a residual distribution of its own.
 
         Returns
         -------
         self
         """
-        check_choice("by", by, ("leaf", "global"))
+        check_choice("by", by, ("region", "global"))
         raw, target = self._encode(X), read_target(y)
         if len(raw) != len(target):
             raise ValueError(f"X and y must have the same number of rows, got {len(raw)} and {len(target)}")
         rows, weight = merged_rows(raw, target, np.ones(len(target)))
-        self._calibrate_on(CalibrationRows(raw[rows], target[rows], weight), by)
+        self._calibrate_on(DistinctRows(raw[rows], target[rows], weight), by)
         return self
 
     def predict_interval(self, X: Any, coverage: float | Sequence[float] = 0.9) -> NDArray[np.float64]:
@@ -214,18 +209,18 @@ class CalibratedRegressor(SupportedRegressor):
         return self.tree_.decision_path(raw)
 
     def get_depth(self) -> int:
-        """The longest way from the root to a leaf."""
+        """The largest depth of a region."""
         check_is_fitted(self)
         return self.tree_.max_depth
 
     def get_n_leaves(self) -> int:
-        """Number of leaves."""
+        """Number of regions."""
         check_is_fitted(self)
         return self.n_leaves_
 
     @property
     def heterogeneity_(self) -> float:
-        """Standard deviation of the logarithms of the leaves' residual standard deviations."""
+        """Standard deviation of the logarithms of the regions' residual standard deviations (the paper's measure)."""
         leaves = self.tree_.feature < 0
         return float(np.std(np.log(np.maximum(self.tree_.residual_std[leaves], np.finfo(float).tiny))))
 
@@ -243,7 +238,7 @@ class CalibratedRegressor(SupportedRegressor):
         return rules_table(self.tree_, self.columns_)
 
     def to_onnx(self, path: Any = None, *, levels: Sequence[float] = (0.05, 0.5, 0.95)) -> "ModelProto":
-        """The model as one ONNX graph for other languages: rows as they are go in, answers come out.
+        """The model as one ONNX graph for other languages, from rows as they are to predictions.
 
         Inputs: if all columns hold numbers, one matrix ``X`` of shape (n, n_features), float64. Else an input of shape
         (n,) for each column, under its name: numbers as float64, text as strings, dates as int64 microseconds of wall
@@ -273,6 +268,6 @@ class CalibratedRegressor(SupportedRegressor):
 
 @functools.cache
 def standard_normal() -> ResidualDistribution:
-    """The shape of a standard normal, for quantiles that are taken as the networks say them."""
+    """A standard normal, for quantile functions that are not calibrated."""
     knots = np.linspace(-6.0, 6.0, 241)
     return ResidualDistribution(knots, np.exp(-(knots**2) / 2.0), np.full(2, 2.5e-9), np.full(2, 1e-3))

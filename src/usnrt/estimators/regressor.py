@@ -1,96 +1,91 @@
-"""USNRTRegressor: a tree of regions of different noise, with a network of the mean and one of the spread in each."""
+"""USNRTRegressor: a tree of regions of different noise, with a mean network and a quantile network in each."""
 
-from collections.abc import Sequence
-from typing import Any, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from usnrt.distributions import Distribution, Normal
 from usnrt.estimators.calibrated import CalibratedRegressor
-from usnrt.estimators.recipe import PAPER, check_parameters, fit_tree, smallest_leaf, warn_if_diverged
-from usnrt.tables.training import TrainingTable
+from usnrt.estimators.convergence import warn_if_diverged
+from usnrt.estimators.paper import PaperUSNRTRegressor
+from usnrt.tables.training import DistinctRows
+from usnrt.tree.fit import ColumnKinds, fit_quantile_tree
+from usnrt.tree.model import TreeModel
+from usnrt.tree.recipe import QuantileTreeRecipe, SplitRule
 from usnrt.tree.structure import Tree
+from usnrt.utils.checks import check_applies
+from usnrt.utils.constraints import (
+    CATEGORICAL_FEATURES,
+    RANDOM_STATE,
+    Callables,
+    Choice,
+    Constraint,
+    HiddenLayers,
+    Jobs,
+    Number,
+    Optional,
+    Verbosity,
+    Whole,
+)
 from usnrt.utils.progress import Progress
+from usnrt.utils.types import Floats
+
+# Below this many rows, none are held out for validation.
+MIN_ROWS_TO_VALIDATE = 5
 
 
 class USNRTRegressor(CalibratedRegressor):
     """Uncertainty-splitting neural regression tree.
 
     A tree cuts the feature space where the residuals of a network differ most in spread, by Levene's test at every
-    possible threshold; every leaf has networks of its own for the mean and the quantiles, and validation rows
+    possible threshold. Every region has a mean network and a quantile network of its own, and validation rows
     calibrate the predicted probabilities, region by region.
 
-    The default recipe is ours; `USNRTRegressor.paper` gives that of the paper. docs/recipe.md tells how they differ
-    and what each difference is worth.
+    The method is that of Ma, Yan and Zhang [1]_; `USNRTRegressor.paper` returns the estimator of the paper.
+    docs/recipe.md describes how the two differ and what each difference is worth.
 
     Parameters
     ----------
     alpha : float, default=0.01
-        A node is split if the p-value of its best split is at most this.
+        A node is split if the p-value of its best split, multiplied by the number of splits tested, is at most this.
     max_leaves : int, default=10
-        Sets the smallest leaf to ``max(n / max_leaves, 1000)`` rows, so that there are at most so many leaves.
+        The largest number of regions: the smallest region has ``max(n / max_leaves, 1000)`` rows.
     min_samples_leaf : int, default=None
-        The smallest number of rows in a leaf, counted with their weights, instead of what ``max_leaves`` says: small
-        tables can split too. Both sides of a split also need 2.5 sqrt(n) of the n rows that are tested, or a test of
-        heavy-tailed residuals would find more than ``alpha`` allows.
+        The smallest number of rows in a region, counted with their weights, instead of what follows from
+        ``max_leaves``: small tables can split too. Both sides of a split also need 2.5 sqrt(n) of the n rows that are
+        tested, or a test of heavy-tailed residuals would split more often than ``alpha`` allows.
     max_depth : int, default=None
-        The longest way from the root to a leaf; None for no limit.
-    bonferroni : bool, default=True
-        Whether to multiply the p-value by the number of splits that were tried. Without it (as in the paper) pure
-        chance splits a node far more often than ``alpha`` says.
-    criterion : {"levene", "brown-forsythe", "support", "cart"}, default="levene"
-        What makes a split good: Levene's test with mean centring (the paper's text) or with median centring (what
-        the paper's code runs), the signs of the residuals (SUPPORT), or the sum of squares (CART).
-    holdout : {"tree", "node"}, default="tree"
-        ``"tree"`` holds the same rows out in all nodes; ``"node"`` is the paper's way: every network of every node
-        is trained from nothing and draws validation rows of its own.
-    inherit : bool, default=True
-        Whether a child's networks start from its parent's and are fine-tuned.
-    spread : {"quantiles", "variance"}, default="quantiles"
-        What the second network of a leaf says: eleven quantiles of the target, so that the distribution may be skewed
-        or have two peaks where the data say so; or a variance, as in the paper.
-    encoding : {"piecewise", None}, default="piecewise"
-        Whether networks see numbers in quantile bins too, or only as they are.
+        The largest depth of the tree; None for no limit.
     n_bins : int, default=16
-        Number of bins of the encoding.
-    split_hidden : sequence of int or str, default=("8d", "4d")
-        Hidden layers of the network whose residuals are tested, with ``holdout="node"``; ``"8d"`` is eight times the
-        number of features.
+        Networks also receive every number as its position in this many quantile bins (piecewise-linear encoding); 0
+        for the scaled number only.
     mean_hidden : sequence of int or str, default=(256, 128)
-        Hidden layers of the mean networks.
-    variance_hidden : sequence of int or str, default=(256, 128, 64)
-        Hidden layers of the second networks.
-    n_alternations : int, default=2
-        How often the mean and the variance network of a leaf are trained in turns, with ``holdout="node"``.
+        Hidden layers of the mean networks; ``"8d"`` is eight times the number of features.
+    quantile_hidden : sequence of int or str, default=(256, 128, 64)
+        Hidden layers of the quantile networks.
     learning_rate : float, default=0.003
-        Adam's step size at the start; it falls to 0 along a cosine (with ``holdout="node"`` it stays).
-    weight_decay : float, default=0.1
-        Decoupled weight decay of Adam.
-    average : float, default=0.99
-        Decay of a moving average of the weights; 0 for the weights as they are.
-    batch_size : int or "auto", default="auto"
-        ``"auto"`` is 32 to 256, with the number of rows.
+        Step size of Adam at the start; it falls to 0 along a cosine.
     max_epochs : int, default=300
-        An upper bound; large tables take fewer.
+        The largest number of epochs per training; large tables need fewer.
     validation_fraction : float, default=0.2
-        Share of the rows that is held out.
-    calibration : {"leaf", "global", None}, default="leaf"
-        Whether the held-out rows give every leaf, or all together, the spread and shape of the errors; None for the
-        normal distribution as the networks say.
+        Share of the rows for validation: they stop trainings early, are tested for splits, and calibrate.
+    calibration : {"region", "global", None}, default="region"
+        Whether every region, or the whole table, has a residual distribution of its own; None for the distributions
+        that the networks predict.
     calibration_fraction : float, default=0
-        Share of the rows to calibrate with and to use for nothing else. Then the coverage of intervals is guaranteed
-        exactly. With 0 the held-out rows calibrate, and the coverage is as good in practice, but not proven.
+        Share of the rows to calibrate with and to use for nothing else. The coverage of intervals is then guaranteed
+        exactly. With 0 the validation rows calibrate, and the coverage is as good in practice, but not proven.
     categorical_features : list of names or positions, or bool mask, default=None
-        Columns of whole numbers that are codes of categories. Text and category columns are found by themselves.
+        Columns of whole numbers that are codes of categories. Text and category columns are always categorical.
     random_state : int, RandomState or None, default=None
         The same whole number gives the same model, bit for bit, whatever ``n_jobs`` is.
     n_jobs : int, default=-1
         Threads; -1 for all cores.
     verbose : int, default=0
-        1 shows a progress bar, 2 says more in a log.
+        1 shows a progress bar, 2 adds details to a log.
     callbacks : list of callables, default=None
         Each is called with a `usnrt.utils.progress.FitEvent` after every epoch.
 
@@ -102,16 +97,22 @@ class USNRTRegressor(CalibratedRegressor):
         The tree with its networks.
     calibration_ : Calibration or None
     n_leaves_ : int
+        Number of regions.
     min_samples_leaf_ : float
-        The smallest leaf that was allowed.
+        The smallest region that was allowed.
     heterogeneity_ : float
-        Standard deviation of the logarithms of the leaves' residual standard deviations (the paper's measure).
+        Standard deviation of the logarithms of the regions' residual standard deviations (the paper's measure).
     history_ : list of dict of str to History
         For each node of the tree the losses of its networks.
     columns_ : list of Column
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         If the table had names.
+
+    References
+    ----------
+    .. [1] W. Ma, X. Yan, K. Zhang: Improving Uncertainty Quantification of Variance Networks by Tree-Structured
+       Learning.
 
     Examples
     --------
@@ -128,6 +129,28 @@ class USNRTRegressor(CalibratedRegressor):
     True
     """
 
+    model_: TreeModel
+
+    _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {
+        "alpha": Number(0, 1),
+        "max_leaves": Whole(1),
+        "min_samples_leaf": Optional(Whole(1)),
+        "max_depth": Optional(Whole(0)),
+        "n_bins": Whole(0),
+        "mean_hidden": HiddenLayers(),
+        "quantile_hidden": HiddenLayers(),
+        "learning_rate": Number(0, np.inf),
+        "max_epochs": Whole(1),
+        "validation_fraction": Number(0, 1),
+        "calibration": Optional(Choice(("region", "global"))),
+        "calibration_fraction": Number(0, 1, include_low=True),
+        "categorical_features": CATEGORICAL_FEATURES,
+        "random_state": RANDOM_STATE,
+        "n_jobs": Jobs(),
+        "verbose": Verbosity(),
+        "callbacks": Callables(),
+    }
+
     def __init__(
         self,
         *,
@@ -135,24 +158,13 @@ class USNRTRegressor(CalibratedRegressor):
         max_leaves: int = 10,
         min_samples_leaf: int | None = None,
         max_depth: int | None = None,
-        bonferroni: bool = True,
-        criterion: str = "levene",
-        holdout: str = "tree",
-        inherit: bool = True,
-        spread: str = "quantiles",
-        encoding: str | None = "piecewise",
         n_bins: int = 16,
-        split_hidden: Sequence[int | str] = ("8d", "4d"),
         mean_hidden: Sequence[int | str] = (256, 128),
-        variance_hidden: Sequence[int | str] = (256, 128, 64),
-        n_alternations: int = 2,
+        quantile_hidden: Sequence[int | str] = (256, 128, 64),
         learning_rate: float = 0.003,
-        weight_decay: float = 0.1,
-        average: float = 0.99,
-        batch_size: int | str = "auto",
         max_epochs: int = 300,
         validation_fraction: float = 0.2,
-        calibration: str | None = "leaf",
+        calibration: str | None = "region",
         calibration_fraction: float = 0.0,
         categorical_features: Any = None,
         random_state: Any = None,
@@ -164,21 +176,10 @@ class USNRTRegressor(CalibratedRegressor):
         self.max_leaves = max_leaves
         self.min_samples_leaf = min_samples_leaf
         self.max_depth = max_depth
-        self.bonferroni = bonferroni
-        self.criterion = criterion
-        self.holdout = holdout
-        self.inherit = inherit
-        self.spread = spread
-        self.encoding = encoding
         self.n_bins = n_bins
-        self.split_hidden = split_hidden
         self.mean_hidden = mean_hidden
-        self.variance_hidden = variance_hidden
-        self.n_alternations = n_alternations
+        self.quantile_hidden = quantile_hidden
         self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.average = average
-        self.batch_size = batch_size
         self.max_epochs = max_epochs
         self.validation_fraction = validation_fraction
         self.calibration = calibration
@@ -189,73 +190,72 @@ class USNRTRegressor(CalibratedRegressor):
         self.verbose = verbose
         self.callbacks = callbacks
 
-    @classmethod
-    def paper(cls, **changes: Any) -> Self:
-        """The recipe of the paper to the letter; ``changes`` are parameters to set otherwise.
-
-        Networks [8d, 4d] to split and [4d, 2d] in the leaves, ReLU for means, Tanh and Softplus for variances, Adam
-        with 0.01, batches of 64, at most 1000 epochs, trained in turns twice, alpha 0.01, leaves of at least
-        max(n / 10, 1000) rows, normal distributions.
+    @staticmethod
+    def paper(**parameters: Any) -> PaperUSNRTRegressor:
+        """The estimator of the paper; ``parameters`` are those of `PaperUSNRTRegressor`.
 
         Examples
         --------
         >>> from usnrt import USNRTRegressor
-        >>> USNRTRegressor.paper(random_state=42).mean_hidden
-        ('4d', '2d')
+        >>> USNRTRegressor.paper(alpha=0.02)
+        PaperUSNRTRegressor(alpha=0.02)
         """
-        return cls(**{**PAPER, **changes})
+        return PaperUSNRTRegressor(**parameters)
 
     # -- fitting -----------------------------------------------------------------------------------------------
 
-    def _fit(self, table: TrainingTable) -> None:
-        check_parameters(self)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_applies(self, "max_leaves", min_samples_leaf=None)
+        check_applies(self, "calibration_fraction", calibration=("region", "global"))
+
+    def _recipe(self) -> QuantileTreeRecipe:
+        """All parameters that decide what is learnt."""
+        return QuantileTreeRecipe(
+            split=SplitRule(self.alpha, self.max_leaves, self.min_samples_leaf, self.max_depth),
+            n_bins=self.n_bins,
+            mean_hidden=self.mean_hidden,
+            quantile_hidden=self.quantile_hidden,
+            learning_rate=self.learning_rate,
+            max_epochs=self.max_epochs,
+            validation_fraction=self.validation_fraction,
+            calibration=self.calibration,
+            calibration_fraction=self.calibration_fraction,
+        )
+
+    def _fit(self, rows: DistinctRows) -> None:
+        recipe = self._recipe()
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 0, 7)))
-        fraction = self.calibration_fraction if self.calibration is not None else 0.0
-        learnt, set_aside = self._set_aside(table, fraction, rng)
-        held_out = np.zeros(learnt.n_rows, dtype=bool)
-        if self.holdout == "tree" and learnt.n_rows >= 5:
-            held_out[rng.permutation(learnt.n_rows)[: round(self.validation_fraction * learnt.n_rows)]] = True
-        progress = Progress(self.verbose, self.callbacks, learnt.n_rows)
-        fitted = fit_tree(
-            self, learnt, self.inputs_.numeric_, self.encoder_.n_categories_, held_out, seed,
-            effective_n_jobs(self.n_jobs), progress,
-        )  # fmt: skip
+        rows, calibration_rows = self._draw_calibration_rows(rows, recipe.calibration_fraction, rng)
+        table = self._scaled_table(rows)
+        is_validation = np.zeros(table.n_rows, dtype=bool)
+        if table.n_rows >= MIN_ROWS_TO_VALIDATE:
+            n_validation = round(recipe.validation_fraction * table.n_rows)
+            is_validation[rng.permutation(table.n_rows)[:n_validation]] = True
+        columns = ColumnKinds(self.inputs_.numeric_, self.encoder_.n_categories_)
+        progress = Progress(self.verbose, self.callbacks, table.n_rows)
+        fitted = fit_quantile_tree(recipe, table, columns, is_validation, seed, effective_n_jobs(self.n_jobs), progress)
         progress.finish()
         self.model_ = fitted.model
-        self.tree_.residual_mean *= self.target_std_  # read by people, in the target's units
-        self.tree_.residual_std *= self.target_std_
+        self._scale_residuals()
         self.history_ = fitted.history
-        self.min_samples_leaf_ = smallest_leaf(self, learnt)
-        self._fit_support(
-            learnt, fitted.held_rows, lambda _, raw: self._network_quantiles(raw)[2], self.holdout == "tree"
-        )
+        self.min_samples_leaf_ = recipe.split.smallest_region(float(table.weight.sum()))
+        self._fit_support(table, fitted.validation_rows, lambda _, raw: self._network_quantiles(raw)[2])
         self.calibration_, self.familiar_, self.own_mean_ = None, None, True
-        if self.calibration is not None and set_aside is not None:
-            self._calibrate_on(set_aside, self.calibration)
-        elif self.calibration is not None:
-            self._calibrate_by_validation(learnt, fitted.held_rows, fitted.scores, self.calibration)
+        if recipe.calibration is not None and calibration_rows is not None:
+            self._calibrate_on(calibration_rows, recipe.calibration)
+        elif recipe.calibration is not None:
+            self._calibrate_by_validation(table, fitted.validation_rows, fitted.scores, recipe.calibration)
         trainings = {f"node {number}": courses for number, courses in enumerate(self.history_)}
-        warn_if_diverged(self, trainings, self.learning_rate)
+        warn_if_diverged(self, trainings, recipe.learning_rate)
 
-    # -- answers -----------------------------------------------------------------------------------------------
+    # -- predictions -------------------------------------------------------------------------------------------
 
-    def _network_quantiles(
-        self, raw: NDArray[np.float64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], None]:
-        """Leaf, mean and quantile functions of encoded rows, in units of the scaled target."""
-        return *self.model_.quantile_functions(raw, self.inputs_.transform(raw), effective_n_jobs(self.n_jobs)), None
-
-    def _distribution(self, raw: NDArray[np.float64]) -> Distribution:
-        if self.calibration_ is None and not self.model_.predicts_quantiles:
-            (mean,), (variance,) = self._supported_moments(self._network_moments, raw)
-            return Normal(mean, np.sqrt(variance)).with_parts(variance, None)
-        return super()._distribution(raw)
-
-    def _network_moments(self, raw: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Means and variances of networks that predict those, shape (1, n)."""
-        _, mean, variance = self.model_.moments(raw, self.inputs_.transform(raw), effective_n_jobs(self.n_jobs))
-        return mean[None], variance[None]
+    def _network_quantiles(self, raw: Floats) -> tuple[NDArray[np.int64], Floats, Floats, None]:
+        """Region, mean and quantile functions of encoded rows, in units of the scaled target."""
+        inputs = self.inputs_.transform(raw)
+        return *self.model_.quantile_functions(raw, inputs, effective_n_jobs(self.n_jobs)), None
 
     @property
     def tree_(self) -> Tree:

@@ -1,4 +1,4 @@
-"""Models that know where their training rows were: predictions of other rows are wider, and said to be so."""
+"""Estimators that measure support: predictions of rows unlike the training rows are wider, and flagged."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,12 +14,12 @@ from usnrt.nn.quantiles import MEDIAN
 from usnrt.tables.training import TrainingTable
 from usnrt.tree.structure import Tree
 from usnrt.utils.result_table import Table
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, Rows
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model predicts for encoded rows, in units of the scaled target.
+    """Predictions of encoded rows, in units of the scaled target.
 
     Attributes
     ----------
@@ -44,13 +44,13 @@ class Prediction:
 
 
 class SupportedRegressor(DistributionalRegressor):
-    """A model with regions whose predictions are wider where training rows give no support.
+    """An estimator with regions whose predictions are wider where training rows give no support.
 
-    It sets ``support_`` in fit with ``_fit_support``, and defines ``_network_quantiles(raw)``: leaf, mean, quantile
+    It sets ``support_`` in fit with ``_fit_support``, and defines ``_network_quantiles(raw)``: region, mean, quantile
     functions and disagreement (None for a single tree) of encoded rows as the networks predict them.
     """
 
-    # Models in files that are older than this know of no support, and predict as they did.
+    # None for models of old files, which predict as they did.
     support_: Support | None = None
 
     @property
@@ -67,26 +67,24 @@ class SupportedRegressor(DistributionalRegressor):
     def _fit_support(
         self,
         table: TrainingTable,
-        held_rows: NDArray[np.intp],
-        quantiles_of: Callable[[NDArray[np.intp], Floats], Floats],
-        widens: bool,
+        validation_rows: Rows | None = None,
+        quantiles_of: Callable[[Rows, Floats], Floats] | None = None,
     ) -> None:
-        """Learn the support from all rows of a table, and what not knowing a column costs from its held-out rows.
+        """Learn the support from all rows of a table, and what a missing column costs from its validation rows.
 
         Parameters
         ----------
         table : TrainingTable
-        held_rows : ndarray of int
-            Validation rows.
-        quantiles_of : callable
-            Quantile functions that networks not trained on these rows predict for changed contents of them.
-        widens : bool
+        validation_rows : ndarray of int, optional
+        quantiles_of : callable, optional
+            ``quantiles_of(rows, raw)`` returns quantile functions that networks not trained on these rows predict for
+            changed contents of them. Without it predictions are not widened.
         """
         categorical = np.array([column.is_categorical for column in self.columns_], dtype=bool)
         leaf = self.tree_.leaf_of(table.raw)
         support = Support.fit(table.raw, categorical, leaf, self.tree_.n_leaves)
-        if widens:
-            rows = np.sort(held_rows)
+        if quantiles_of is not None and validation_rows is not None:
+            rows = np.sort(validation_rows)
             rows = rows[blank_rows(len(rows), table.raw.shape[1])]
             support = support.with_blank_variances(
                 lambda raw: quantiles_of(np.tile(rows, len(raw) // len(rows)), raw),
@@ -94,7 +92,7 @@ class SupportedRegressor(DistributionalRegressor):
                 leaf[rows],
                 table.y[rows],
             )
-        self.support_ = replace(support, widens=widens)
+        self.support_ = replace(support, widens=quantiles_of is not None)
 
     def _predicted(self, raw: Floats) -> Prediction:
         """Predictions of encoded rows, widened where they lack support."""
@@ -116,21 +114,6 @@ class SupportedRegressor(DistributionalRegressor):
         """Leaf, mean and quantile functions of encoded rows, in units of the scaled target."""
         predicted = self._predicted(raw)
         return predicted.leaf, predicted.mean, predicted.quantiles
-
-    def _supported_moments(
-        self, moments_of: Callable[[Floats], tuple[Floats, Floats]], raw: Floats
-    ) -> tuple[Floats, Floats]:
-        """Means and variances of M members, shape (M, n), where networks predict those; widened likewise."""
-        support = self.support_
-        if support is None or not support.widens:
-            return moments_of(raw)
-        found = support.measure(raw, self.tree_.leaf_of(raw))
-        mean, variance = moments_of(support.clamp(raw, found))
-        rows = np.flatnonzero(found.outside)
-        if len(rows):
-            mean[:, rows] = moments_of(support.clamp(raw, found, REACH)[rows])[0]
-        added = support.added_variance(np.sqrt(variance.mean(axis=0)), found)
-        return mean, np.where(found.supported, variance, variance + added)
 
     def _within(self, dist: Distribution, predicted: Prediction) -> Floats:
         """Variance of distributions without what lack of support added to it, shape (n,)."""

@@ -1,4 +1,4 @@
-"""A mean network and a variance network, trained in turns: the two of a leaf, or of a whole table."""
+"""A mean network and a variance network, trained alternately: the two of a region, or of a whole table."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,9 +13,10 @@ from usnrt.nn.forward import predict
 from usnrt.nn.losses import squared_error, variance_nll
 from usnrt.nn.mlp import MLP, Params
 from usnrt.nn.train import History, Training, train
+from usnrt.utils.types import Floats, Rows
 
-# Squared residuals below this are taken as this when they become weights: no row may outweigh all others.
-MIN_RELATIVE_VARIANCE = 1e-4
+# Training rows and validation rows.
+Parts = tuple[Rows, Rows]
 
 
 @dataclass
@@ -38,15 +39,15 @@ def train_alternately(
     networks: tuple[MLP, MLP],
     table: DeviceTable,
     inputs: NDArray[np.float32],
-    y: NDArray[np.float64],
-    weight: NDArray[np.float64],
-    train_rows: NDArray[np.intp],
-    valid_rows: NDArray[np.intp],
-    how: Training,
+    y: Floats,
+    weight: Floats,
+    draw_parts: Callable[[], Parts],
+    how: tuple[Training, Training],
     rng: np.random.Generator,
     *,
+    reinitialize: bool,
+    min_relative_variance: float = 0.0,
     n_alternations: int = 2,
-    start: tuple[Params | None, Params | None] = (None, None),
     encoding: PiecewiseLinear | None = None,
     on_epoch: Callable[[str, int, float, float], None] | None = None,
 ) -> MeanAndVariance:
@@ -62,13 +63,19 @@ def train_alternately(
     table : DeviceTable
         The inputs of all rows on the device; ``inputs`` are the same on the host.
     y, weight : ndarray of shape (n_table,)
-    train_rows, valid_rows : ndarray of int
-    how : Training
+    draw_parts : callable
+        Returns training rows and validation rows.
+    how : (Training, Training)
+        Of the mean network and of the variance network.
     rng : numpy.random.Generator
+    reinitialize : bool
+        Whether every training starts from new weights and draws its validation rows anew, as in the code of the
+        paper's authors. Otherwise each network is trained on from where it was, on the same validation rows.
+    min_relative_variance : float, default=0
+        Variances below this share of their median are taken as that when they become weights, so that noise-free rows
+        do not dominate.
     n_alternations : int, default=2
         How often each network is trained.
-    start : pair of Params or None
-        Weights to start from; drawn anew where None.
     encoding : PiecewiseLinear, default=None
         The one of the table, if it has one.
     on_epoch : callable, default=None
@@ -78,53 +85,52 @@ def train_alternately(
     -------
     MeanAndVariance
     """
-    rows = np.concatenate([train_rows, valid_rows])
-    mean = networks[0].init(rng) if start[0] is None else start[0]
-    variance = networks[1].init(rng) if start[1] is None else start[1]
-    pair = MeanAndVariance(mean, variance)
+    parts = draw_parts()
+    rows = np.concatenate(parts)
+    pair = MeanAndVariance(networks[0].init(rng), networks[1].init(rng))
 
-    def run(name: str, network: MLP, loss: Any, params: Params, target: Any, row_weight: Any) -> Params:
+    def run(name: str, which: int, loss: Any, params: Params, target: Floats, row_weight: Floats) -> Params:
+        nonlocal parts
+        if reinitialize and name != "mean 1":
+            params, parts = networks[which].init(rng), draw_parts()
         report = None if on_epoch is None else lambda *state: on_epoch(name, *state)
         params, pair.history[name] = train(
-            network, loss, params, table, target, row_weight, train_rows, valid_rows, how, rng, report
+            networks[which], loss, params, table, target, row_weight, *parts, how[which], rng, report
         )
         return params
 
     row_weight = weight
     squared_residual = np.zeros_like(y)
     for turn in range(1, n_alternations + 1):
-        pair.mean = run(f"mean {turn}", networks[0], squared_error, pair.mean, y, row_weight)
+        pair.mean = run(f"mean {turn}", 0, squared_error, pair.mean, y, row_weight)
         squared_residual[rows] = (y[rows] - predict(networks[0], pair.mean, inputs, rows, encoding=encoding)) ** 2
-        pair.variance = run(f"variance {turn}", networks[1], variance_nll, pair.variance, squared_residual, weight)
+        pair.variance = run(f"variance {turn}", 1, variance_nll, pair.variance, squared_residual, weight)
         if turn < n_alternations:
-            row_weight = weight * inverse_variance(networks[1], pair.variance, inputs, rows, encoding)
+            variance = predict(networks[1], pair.variance, inputs, rows, encoding=encoding)
+            row_weight = np.zeros_like(weight)
+            row_weight[rows] = weight[rows] * inverse_variance_weights(variance, min_relative_variance)
     return pair
 
 
-def inverse_variance(
-    network: MLP,
-    params: Params,
-    inputs: NDArray[np.float32],
-    rows: NDArray[np.intp],
-    encoding: PiecewiseLinear | None = None,
-) -> NDArray[np.float64]:
-    """Weights 1 / variance of some rows, averaging 1 over them; 0 for all other rows of the table.
+def inverse_variance_weights(variance: Floats, min_relative_variance: float = 0.0) -> Floats:
+    """Weights 1 / variance, scaled to average 1.
 
     Parameters
     ----------
-    network : MLP
-        The variance network.
-    params : Params
-    inputs : ndarray of shape (n_table, n_inputs)
-    rows : ndarray of int
-    encoding : PiecewiseLinear, default=None
+    variance : ndarray of shape (n,)
+    min_relative_variance : float, default=0
+        Variances below this share of their median are taken as that.
 
     Returns
     -------
-    ndarray of shape (n_table,)
+    ndarray of shape (n,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.nn.alternate import inverse_variance_weights
+    >>> inverse_variance_weights(np.array([1.0, 0.5]))
+    array([0.66666667, 1.33333333])
     """
-    variance = predict(network, params, inputs, rows, encoding=encoding)
-    inverse = 1.0 / np.maximum(variance, MIN_RELATIVE_VARIANCE * np.median(variance))
-    weights = np.zeros(len(inputs))
-    weights[rows] = inverse / inverse.mean()
-    return weights
+    inverse = 1.0 / np.maximum(variance, min_relative_variance * np.median(variance))
+    return inverse / inverse.mean()

@@ -1,9 +1,9 @@
 """Training: a compiled loop over mini-batches, driven epoch by epoch from Python.
 
-One program trains every node of a tree. The whole table lies on the device once; a node is a list of row numbers
-in an array as long as the table, and how many of them count is an argument. So shapes never depend on a node, and a
-fit compiles one program for each pair of network and loss. The loop over epochs stays in Python, where progress,
-callbacks, early stopping and Ctrl-C are simple.
+One program trains every node of a tree. The whole table is on the device once; a node is a list of row numbers in an
+array as long as the table, and how many of them count is an argument. Shapes never depend on a node, so a fit compiles
+one program per pair of network and loss. The loop over epochs stays in Python, where progress, callbacks, early
+stopping and Ctrl-C are simple.
 """
 
 import functools
@@ -20,7 +20,7 @@ from usnrt.nn.encoding import encode
 from usnrt.nn.mlp import Params, to_numpy
 
 VALID_CHUNK = 512
-# Two threads that ask for the same program at once must get one, not one each.
+# Two threads that need the same program at once must get one, not one each.
 _ONE_AT_A_TIME = threading.Lock()
 
 
@@ -37,8 +37,10 @@ class Training:
     schedule : {"constant", "cosine"}
         ``cosine`` lowers the step size to 0 over ``max_epochs``.
     patience : int or None
-        Stop when the validation loss has had no new minimum for so many epochs. None: the rule of the paper's code,
+        Stop when the validation loss has had no new minimum for this many epochs. None: the rule of the paper's code,
         which stops once the mean of the last 5 validation losses is above that of the 20 before.
+    stop_margin : float
+        With ``patience=None``: stop already when the mean of the last 5 losses is less than this below the other.
     weight_decay : float
         Decoupled (AdamW).
     average : float
@@ -50,19 +52,20 @@ class Training:
     max_epochs: int = 1000
     schedule: str = "constant"
     patience: int | None = None
+    stop_margin: float = 0.0
     weight_decay: float = 0.0
     average: float = 0.0
 
 
 @dataclass
 class History:
-    """The course of one training: losses an epoch, and the epoch whose weights were kept.
+    """The course of one training: losses per epoch, and the epoch whose weights were kept.
 
     Attributes
     ----------
     train_loss, valid_loss : list of float
     best_epoch : int
-        Counted from 0; -1 if the weights from before training were the best.
+        Counted from 0; -1 if the initial weights were the best.
     diverged : bool
         Whether the loss became infinite or NaN; the last good weights were kept.
     """
@@ -86,24 +89,24 @@ def train(
     rng: np.random.Generator,
     on_epoch: Callable[[int, float, float], None] | None = None,
     penalty: Callable[[Any, Any], Any] | None = None,
-    judge_start: bool = False,
+    keep_initial: bool = False,
 ) -> tuple[Params, History]:
     """Train a network on some rows of a table and keep the weights that were best on others.
 
     Parameters
     ----------
     network : hashable callable
-        ``network(params, x, key)`` gives outputs of shape (batch, n_outputs); see `MLP`.
+        ``network(params, x, key)`` returns outputs of shape (batch, n_outputs); see `MLP`.
     loss : callable
-        ``loss(outputs, target)`` gives a value a row; a module-level function, so that its program is cached.
+        ``loss(outputs, target)`` returns one value per row; a module-level function, so that its program is cached.
     params : pytree
-        Where to start from.
+        Initial weights.
     table : DeviceTable
         The network inputs of all rows, on the device.
     target, weight : ndarray of shape (n_table,)
-        Of all rows of the table; only those named count. ``weight=None``: all weigh 1.
+        Of all rows of the table; only training and validation rows count. ``weight=None``: all weigh 1.
     train_rows, valid_rows : ndarray of int
-        Without validation rows the training rows validate.
+        Without validation rows, training rows take their place.
     how : Training
     rng : numpy.random.Generator
         Shuffles the rows.
@@ -111,8 +114,8 @@ def train(
         Called with epoch, training loss and validation loss; may raise to stop.
     penalty : callable, default=None
         ``penalty(params, n_rows)``, added to the training loss; a module-level function or hashable object.
-    judge_start : bool, default=False
-        Whether the weights from before training compete too: fine-tuning that does not help is then undone.
+    keep_initial : bool, default=False
+        Whether to keep the initial weights unless training improves on them.
 
     Returns
     -------
@@ -131,7 +134,7 @@ def train(
     key = int(rng.integers(2**31))
     history = History()
     best, best_loss = params, np.inf
-    for epoch in range(-1 if judge_start else 0, how.max_epochs):
+    for epoch in range(-1 if keep_initial else 0, how.max_epochs):
         is_start = epoch < 0
         state, train_loss, valid_loss = program(
             state,
@@ -165,16 +168,16 @@ def train(
             best, best_loss, history.best_epoch = state[2] if how.average > 0 else state[0], valid_loss, epoch
         if on_epoch is not None:
             on_epoch(epoch, train_loss, valid_loss)
-        if _should_stop(history, how.patience):
+        if _should_stop(history, how):
             break
     return to_numpy(best), history
 
 
-def _should_stop(history: History, patience: int | None) -> bool:
+def _should_stop(history: History, how: Training) -> bool:
     losses = history.valid_loss
-    if patience is not None:
-        return len(losses) - 1 - history.best_epoch >= patience
-    return len(losses) >= 25 and float(np.mean(losses[-5:])) > float(np.mean(losses[-25:-5]))
+    if how.patience is not None:
+        return len(losses) - 1 - history.best_epoch >= how.patience
+    return len(losses) >= 25 and float(np.mean(losses[-5:])) > float(np.mean(losses[-25:-5])) - how.stop_margin
 
 
 def _start(params: Params) -> Any:
@@ -196,7 +199,7 @@ def _optimiser() -> Any:
 def _program(
     network: Any, loss: Any, penalty: Any, batch_size: int, schedule: str, averaged: bool, n_inputs: int
 ) -> Callable[..., Any]:
-    """One epoch of training and its validation, compiled once for a network, a loss and a batch size."""
+    """One epoch of training and its validation, compiled once per network, loss and batch size."""
     import jax
     import jax.numpy as jnp
 

@@ -1,6 +1,7 @@
 """The classes that model files may hold, by the name they have in files.
 
-Names in files stay what they are when a class moves. A class that is not in this table is never touched by `load`.
+Names in files stay when a class moves; a class that is renamed has an entry in `usnrt.persistence._migration`. `load`
+never touches a class that is not in this table.
 """
 
 from importlib import import_module
@@ -18,16 +19,19 @@ CLASSES: dict[str, tuple[str, str]] = {
     "DropoutMLP": ("usnrt.nn.dropout", "DropoutMLP"),
     "ConcreteDropoutMLP": ("usnrt.nn.dropout", "ConcreteDropoutMLP"),
     "PiecewiseLinear": ("usnrt.nn.encoding", "PiecewiseLinear"),
-    "TreeModel": ("usnrt.tree.model", "TreeModel"),
+    "QuantileTree": ("usnrt.tree.model", "QuantileTree"),
+    "VarianceTree": ("usnrt.tree.model", "VarianceTree"),
     "Refinement": ("usnrt.tree.refine", "Refinement"),
     "Familiar": ("usnrt.calibration.familiar", "Familiar"),
     "Calibration": ("usnrt.calibration.calibration", "Calibration"),
     "Support": ("usnrt.calibration.support", "Support"),
     "Landmarks": ("usnrt.calibration.landmarks", "Landmarks"),
-    "Shape": ("usnrt.distributions.residual_distribution", "ResidualDistribution"),
+    "ResidualDistribution": ("usnrt.distributions.residual_distribution", "ResidualDistribution"),
     "FlatForest": ("usnrt.baselines._trees", "FlatForest"),
     "USNRTRegressor": ("usnrt.estimators.regressor", "USNRTRegressor"),
     "USNRTEnsemble": ("usnrt.estimators.ensemble", "USNRTEnsemble"),
+    "PaperUSNRTRegressor": ("usnrt.estimators.paper", "PaperUSNRTRegressor"),
+    "PaperUSNRTEnsemble": ("usnrt.estimators.paper", "PaperUSNRTEnsemble"),
     "HNNRegressor": ("usnrt.baselines.hnn", "HNNRegressor"),
     "DeepEnsembleRegressor": ("usnrt.baselines.ensemble", "DeepEnsembleRegressor"),
     "MCDropoutRegressor": ("usnrt.baselines.mc_dropout", "MCDropoutRegressor"),

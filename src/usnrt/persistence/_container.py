@@ -11,11 +11,12 @@ from typing import Any, BinaryIO
 
 from usnrt.persistence._classes import name_of
 from usnrt.persistence._errors import ModelFileError
+from usnrt.persistence._migration import migrated
 from usnrt.persistence._values import Reader, Writer
 from usnrt.utils.whole_file import whole_file
 
 FORMAT = "usnrt-model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 MANIFEST, STATE, ARRAYS = "manifest.json", "state.json", "arrays.safetensors"
 MAX_MANIFEST = 10**6  # bytes
 MAX_FILE = 4 * 2**30  # bytes; a file with holes can claim any size and take no place on the disk
@@ -203,9 +204,10 @@ def _build(manifest: dict[str, Any], members: dict[str, bytes]) -> Any:
 
     arrays = read_tensors(members[ARRAYS]) if members[ARRAYS] else {}
     state = _parse(members[STATE])
-    if not isinstance(state, dict) or state.get("$object") != manifest.get("class"):
+    class_in_file = manifest.get("class")
+    if not isinstance(state, dict) or state.get("$object") != class_in_file:
         raise ModelFileError("it holds no model")
-    return Reader(arrays).read(state)
+    return Reader(arrays).read(migrated(state, manifest["version"]))
 
 
 def _dump(value: Any, indent: int | None = None) -> bytes:

@@ -1,15 +1,16 @@
 """Growing the tree (Algorithm 1 of the paper): residuals of a node, best split, children; networks in the leaves.
 
-How the networks of a node are trained is a strategy: `usnrt.tree.from_scratch` is the paper's, every node anew;
-in `usnrt.tree.warm_start` children start from their parent's.
+How the networks of a node are trained is a strategy: in `usnrt.tree.from_scratch`, the paper's, every node starts from
+new weights; in `usnrt.tree.warm_start` children start from their parent's.
 
-Nodes that do not depend on each other are worked off by several threads. Every node draws its random numbers from
-its own place in the tree, so that the result does not depend on how many threads there are or who was first.
+Nodes that do not depend on each other are processed by several threads. Every node seeds its random numbers by its
+place in the tree, so that the result depends neither on the number of threads nor on their order.
 """
 
+from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,16 +19,18 @@ from usnrt.nn.mlp import Params
 from usnrt.nn.train import History
 from usnrt.tables.training import TrainingTable
 from usnrt.tree.levels import MAX_CATEGORIES_FOR_SUBSETS
+from usnrt.tree.recipe import SplitRule
 from usnrt.tree.sharpen import sharpened
 from usnrt.tree.split import Members, Sample, Split, best_split
 from usnrt.tree.structure import Tree, TreeBuilder
 from usnrt.utils.progress import FitStopped, Progress
+from usnrt.utils.types import Floats, Rows
 
 # The way from the root to a node: 0 for each step left, 1 for each step right.
 Path = tuple[int, ...]
 
 # Row numbers and residuals.
-Residuals = tuple[NDArray[np.intp], NDArray[np.float64]]
+Residuals = tuple[Rows, Floats]
 
 # Each side of a split has at least so many times the square root of the number of held-out rows under test. A t-test
 # believes a single outlier in a handful of rows, and the largest of n residuals of heavy tails grows with n: where
@@ -37,26 +40,11 @@ MIN_TESTED = 2.5
 
 
 @dataclass(frozen=True)
-class Growth:
-    """When a node is split.
+class InheritedParams:
+    """What a node hands down to its children: its own mean network, and the quantile network of the root."""
 
-    Attributes
-    ----------
-    alpha : float
-        A node is split if the p-value of its best split is at most this.
-    min_samples_leaf : float
-        Rows of the node, counted with their weights, that each side of a split must have.
-    max_depth : int or None
-    bonferroni : bool
-        Whether the p-value is multiplied by the number of splits tried.
-    criterion : str
-    """
-
-    alpha: float
-    min_samples_leaf: float
-    max_depth: int | None
-    bonferroni: bool
-    criterion: str
+    mean: Params
+    quantiles: Params
 
 
 @dataclass
@@ -68,26 +56,24 @@ class Node:
     path : Path
     rows : ndarray of int
         Rows of the table in it.
-    state : Any
-        What a strategy hands from a parent to its children.
+    inherited : InheritedParams or None
+        From its parent, replaced by what its own children inherit; None at the root.
     split : Split or None
         None in leaves.
-    mean : Params
-    variance : list of Params
-        Networks, in leaves.
+    networks : dict of str to Params
+        Weights by the name of the network: ``"mean"``, ``"quantiles"``, ``"variance"``, ``"split"``.
     residuals : tuple of ndarray
         Row numbers and residuals: those that were tested, in a leaf those of its own mean network.
     scores : tuple of ndarray
-        In a leaf, row numbers and standardised residuals of rows that its networks were not trained on.
+        In a leaf, row numbers and conformity scores of its validation rows.
     history : dict of str to History
     """
 
     path: Path
-    rows: NDArray[np.intp]
-    state: Any = None
+    rows: Rows
+    inherited: InheritedParams | None = None
     split: Split | None = None
-    mean: Params = ()
-    variance: list[Params] = field(default_factory=list)
+    networks: dict[str, Params] = field(default_factory=dict)
     residuals: Residuals | None = None
     scores: Residuals | None = None
     history: dict[str, History] = field(default_factory=dict)
@@ -136,7 +122,7 @@ class GrownTree:
 def grow(
     table: TrainingTable,
     n_categories: NDArray[np.int64],
-    how: Growth,
+    rule: SplitRule,
     strategy: Strategy,
     seed: int,
     n_threads: int,
@@ -149,7 +135,7 @@ def grow(
     table : TrainingTable
     n_categories : ndarray of shape (d,)
         Number of categories of each column, 0 for numbers.
-    how : Growth
+    rule : SplitRule
     strategy : Strategy
     seed : int
     n_threads : int
@@ -160,15 +146,17 @@ def grow(
     GrownTree
     """
 
+    smallest = rule.smallest_region(float(table.weight.sum()))
+
     def work_on(node: Node) -> Node:
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=node.path))
         n_rows = float(table.weight[node.rows].sum())
-        if n_rows >= 2 * how.min_samples_leaf and (how.max_depth is None or len(node.path) < how.max_depth):
+        if n_rows >= 2 * smallest and (rule.max_depth is None or len(node.path) < rule.max_depth):
             strategy.study(node, rng)
-            node.split = _significant_split(node, table, n_categories, how, strategy, n_threads)
+            node.split = _significant_split(node, table, n_categories, rule, smallest, strategy, n_threads)
         if node.split is None:
             strategy.finish(node, rng)
-        outcome = "leaf" if node.split is None else f"split, T = {node.split.statistic:.1f}"
+        outcome = "region" if node.split is None else f"split, T = {node.split.statistic:.1f}"
         progress.node_done(node.name, len(node.rows), outcome, node.split is None)
         return node
 
@@ -177,7 +165,7 @@ def grow(
             return []
         goes_left = node.split.goes_left(table.raw[node.rows, node.split.feature])
         return [
-            Node((*node.path, side), node.rows[member], node.state)
+            Node((*node.path, side), node.rows[member], node.inherited)
             for side, member in enumerate((goes_left, ~goes_left))
         ]
 
@@ -186,7 +174,13 @@ def grow(
 
 
 def _significant_split(
-    node: Node, table: TrainingTable, n_categories: NDArray[np.int64], how: Growth, strategy: Strategy, n_threads: int
+    node: Node,
+    table: TrainingTable,
+    n_categories: NDArray[np.int64],
+    rule: SplitRule,
+    smallest: float,
+    strategy: Strategy,
+    n_threads: int,
 ) -> Split | None:
     """The best split of the residuals under test, if chance does not explain it."""
     assert node.residuals is not None
@@ -204,14 +198,15 @@ def _significant_split(
         rows=tested.rows,
         n_categories=n_categories,
         sample_weight=tested.weight,
-        min_samples_leaf=how.min_samples_leaf,
-        criterion=how.criterion,
+        min_samples_leaf=smallest,
+        criterion=rule.criterion,
         n_jobs=1 if node.path else n_threads,
         members=members,
         min_tested=min_tested,
+        step=rule.step,
         ordering=None if others is None else _sample(others, table),
     )
-    if split is None or not is_significant(split, how):
+    if split is None or not is_significant(split, rule):
         return None
     others = strategy.untested(node) if others is None else others
     if others is None or len(others[0]) == 0:
@@ -221,9 +216,9 @@ def _significant_split(
         table.raw,
         [tested, _sample(others, table)],
         members,
-        min_samples_leaf=how.min_samples_leaf,
+        min_samples_leaf=smallest,
         min_tested=min_tested,
-        criterion=how.criterion,
+        criterion=rule.criterion,
     )
 
 
@@ -233,7 +228,7 @@ def _sample(residuals: Residuals, table: TrainingTable) -> Sample:
     return Sample(rows, values, effective_weight(table.weight[rows]), table.y[rows])
 
 
-def effective_weight(weight: NDArray[np.float64]) -> NDArray[np.float64]:
+def effective_weight(weight: Floats) -> Floats:
     """Weights scaled so that their sum is the effective number of rows, (sum w)^2 / sum w^2 (Kish).
 
     Copies of a row tell a test nothing new: equal weights become 1, whatever they are.
@@ -258,13 +253,19 @@ def effective_weight(weight: NDArray[np.float64]) -> NDArray[np.float64]:
     return weight * (weight.sum() / (weight @ weight))
 
 
-def is_significant(split: Split, how: Growth) -> bool:
-    """Whether a split's p-value, corrected for the number of splits tried if asked, is at most alpha."""
-    correction = np.log10(max(split.n_candidates, 1)) if how.bonferroni else 0.0
-    return bool(split.log10_p + correction <= np.log10(how.alpha))
+def is_significant(split: Split, rule: SplitRule) -> bool:
+    """Whether a split's p-value, Bonferroni-corrected if the rule says so, is at most alpha."""
+    correction = np.log10(max(split.n_candidates, 1)) if rule.bonferroni else 0.0
+    return bool(split.log10_p + correction <= np.log10(rule.alpha))
 
 
-def _work_off(work_on: Any, children: Any, root: Node, n_threads: int, progress: Progress) -> dict[Path, Node]:
+def _work_off(
+    work_on: Callable[[Node], Node],
+    children: Callable[[Node], list[Node]],
+    root: Node,
+    n_threads: int,
+    progress: Progress,
+) -> dict[Path, Node]:
     """Grow node after node, children as soon as their parent is done, on several threads.
 
     Whatever ends the work early, Ctrl-C included, ends the threads first.

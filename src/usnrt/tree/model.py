@@ -1,113 +1,188 @@
-"""A grown tree with the networks of its leaves: plain arrays that answer with a mean and a quantiles of quantiles."""
+"""Grown trees with the networks of their regions: plain arrays that predict a mean and a quantile function per row."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import predict_grouped
-from usnrt.nn.mlp import MLP
+from usnrt.nn.mlp import MLP, Params
 from usnrt.nn.quantiles import POSITIONS, quantile_function_mean, to_quantiles
 from usnrt.tree.refine import Refinement
 from usnrt.tree.structure import Tree
+from usnrt.utils.types import Floats
+
+# Region of each row (counted from 0, left to right), means of shape (n,), quantiles of shape (n, n_positions).
+Predicted = tuple[NDArray[np.int64], Floats, Floats]
 
 
 @dataclass
-class TreeModel:
-    """A tree, and in each leaf a mean network and one or more networks of the spread.
+class TreeModel(ABC):
+    """A tree with a mean network in each region; what estimates the noise is up to the subclass.
 
     Attributes
     ----------
     tree : Tree
-    mean_network, variance_network : MLP
-        The architectures, the same in all leaves; the second says a variance, or quantiles if it has many outputs.
+    mean_network : MLP
+        The architecture, the same in all regions.
     mean_params : list of Params
-        One a leaf.
-    variance_params : list of list of Params
-        For each of the second networks of a leaf, one a leaf; the answer is their mean, of variances the geometric.
+        One per region.
     encoding : PiecewiseLinear or None
-        What turns the inputs into what the networks see.
-    blend : float
-        Share that the mean of the quantiles has in the mean; the rest is the mean network's.
-    refinement : Refinement or None
-        What validation rows change about the quantile functions.
+        Encoding of the network inputs.
     """
 
     tree: Tree
     mean_network: MLP
-    variance_network: MLP
-    mean_params: Sequence[Any]
-    variance_params: Sequence[Sequence[Any]]
-    encoding: PiecewiseLinear | None = None
-    blend: float = 0.0
-    refinement: Refinement | None = None
+    mean_params: Sequence[Params]
+    encoding: PiecewiseLinear | None
 
-    @property
-    def predicts_quantiles(self) -> bool:
-        """Whether the second networks say quantiles, not a variance."""
-        return self.variance_network.sizes[-1] > 1
-
-    def moments(
-        self, raw: NDArray[np.float64], inputs: NDArray[np.float32], n_threads: int = 1
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-        """Leaf, mean and variance of each row, of networks that say variances.
+    @abstractmethod
+    def quantile_functions(self, raw: Floats, inputs: NDArray[np.float32], n_threads: int = 1) -> Predicted:
+        """Region, mean and quantile function of each row.
 
         Parameters
         ----------
         raw : ndarray of shape (n, d)
-            For the splits.
+            Split features.
         inputs : ndarray of shape (n, p), float32
-            For the networks.
+            Network inputs.
         n_threads : int
 
         Returns
         -------
         leaf : ndarray of int of shape (n,)
             Counted from 0, left to right.
-        mean, variance : ndarray of shape (n,)
+        mean : ndarray of shape (n,)
+        quantiles : ndarray of shape (n, n_positions)
+            At `usnrt.nn.quantiles.POSITIONS`.
         """
-        leaf = self.tree.leaf_of(raw)
-        log_variance = [np.log(answer) for answer in self._second_answers(inputs, leaf, n_threads)]
-        return leaf, self._means(inputs, leaf, n_threads), np.exp(np.mean(log_variance, axis=0))
 
-    def quantile_functions(
-        self, raw: NDArray[np.float64], inputs: NDArray[np.float32], n_threads: int = 1
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-        """Leaf, mean and quantiles of each row; a variance says those of a normal distribution.
+    def _outputs(
+        self,
+        network: MLP,
+        params: Sequence[Params],
+        inputs: NDArray[np.float32],
+        leaf: NDArray[np.int64],
+        n_threads: int,
+    ) -> Floats:
+        """Outputs of each row's network, the one of its region."""
+        return predict_grouped(network, params, inputs, leaf, None, n_threads, self.encoding)
 
-        Parameters
-        ----------
-        raw, inputs, n_threads
-            As for `moments`.
+
+@dataclass
+class VarianceTree(TreeModel):
+    """A tree with a mean network and variance networks in each region, as in the paper.
+
+    Attributes
+    ----------
+    variance_network : MLP
+    variance_params : list of list of Params
+        For each variance network of a region, one per region; the prediction is their geometric mean. Trees of the
+        paper have one, models of old files two.
+    """
+
+    variance_network: MLP
+    variance_params: Sequence[Sequence[Params]]
+
+    def moments(
+        self, raw: Floats, inputs: NDArray[np.float32], n_threads: int = 1
+    ) -> tuple[NDArray[np.int64], Floats, Floats]:
+        """Region, mean and variance of each row; parameters as for `quantile_functions`.
 
         Returns
         -------
         leaf : ndarray of int of shape (n,)
-        mean : ndarray of shape (n,)
-            Of the mean network, blended with that of the quantile network.
-        quantiles : ndarray of shape (n, n_positions)
-            Refined quantile functions, at `usnrt.nn.quantiles.POSITIONS`.
+        mean, variance : ndarray of shape (n,)
         """
-        if not self.predicts_quantiles:
-            leaf, mean, variance = self.moments(raw, inputs, n_threads)
-            return leaf, mean, mean[:, None] + np.sqrt(variance)[:, None] * POSITIONS
         leaf = self.tree.leaf_of(raw)
-        answers = self._second_answers(inputs, leaf, n_threads)
-        quantiles = np.mean([to_quantiles(answer) for answer in answers], axis=0)
-        mean = self._means(inputs, leaf, n_threads)
+        log_variance = [
+            np.log(self._outputs(self.variance_network, params, inputs, leaf, n_threads))
+            for params in self.variance_params
+        ]
+        mean = self._outputs(self.mean_network, self.mean_params, inputs, leaf, n_threads)
+        return leaf, mean, np.exp(np.mean(log_variance, axis=0))
+
+    def quantile_functions(self, raw: Floats, inputs: NDArray[np.float32], n_threads: int = 1) -> Predicted:
+        """Region, mean and quantile function of each row, that of a normal distribution."""
+        leaf, mean, variance = self.moments(raw, inputs, n_threads)
+        return leaf, mean, mean[:, None] + np.sqrt(variance)[:, None] * POSITIONS
+
+
+@dataclass
+class QuantileTree(TreeModel):
+    """A tree with a mean network and a quantile network in each region.
+
+    Attributes
+    ----------
+    quantile_network : MLP
+    quantile_params : list of Params
+        One per region.
+    blend : float
+        Share that the mean of the quantile function has in the mean; the rest is the mean network's.
+    refinement : Refinement or None
+        How validation rows refine the quantile functions; None in models of old files.
+    """
+
+    quantile_network: MLP
+    quantile_params: Sequence[Params]
+    blend: float = 0.0
+    refinement: Refinement | None = None
+
+    def quantile_functions(self, raw: Floats, inputs: NDArray[np.float32], n_threads: int = 1) -> Predicted:
+        """Region, blended mean and refined quantile function of each row."""
+        leaf = self.tree.leaf_of(raw)
+        outputs = self._outputs(self.quantile_network, self.quantile_params, inputs, leaf, n_threads)
+        quantiles = to_quantiles(outputs)
+        mean = self._outputs(self.mean_network, self.mean_params, inputs, leaf, n_threads)
         mean = mean + self.blend * (quantile_function_mean(quantiles) - mean)
         return leaf, mean, quantiles if self.refinement is None else self.refinement.apply(leaf, mean, quantiles)
 
-    def _means(self, inputs: NDArray[np.float32], leaf: NDArray[np.int64], n_threads: int) -> NDArray[np.float64]:
-        return predict_grouped(self.mean_network, self.mean_params, inputs, leaf, None, n_threads, self.encoding)
+    def refine(self, raw: Floats, inputs: NDArray[np.float32], y: Floats, weight: Floats) -> Floats:
+        """Choose `blend` and `refinement` by validation rows.
 
-    def _second_answers(
-        self, inputs: NDArray[np.float32], leaf: NDArray[np.int64], n_threads: int
-    ) -> list[NDArray[np.float64]]:
-        return [
-            predict_grouped(self.variance_network, params, inputs, leaf, None, n_threads, self.encoding)
-            for params in self.variance_params
-        ]
+        Parameters
+        ----------
+        raw, inputs
+            As for `quantile_functions`.
+        y, weight : ndarray of shape (n,)
+
+        Returns
+        -------
+        ndarray of shape (n, n_positions)
+            The refined quantile functions of these rows.
+        """
+        leaf, mean, quantiles = self.quantile_functions(raw, inputs)
+        other = quantile_function_mean(quantiles)
+        self.blend = blend_share(mean, other, y, weight)
+        mean = mean + self.blend * (other - mean)
+        self.refinement = Refinement.fit(leaf, mean, quantiles, y, weight, self.tree.n_leaves)
+        return self.refinement.apply(leaf, mean, quantiles)
+
+
+def blend_share(mean: Floats, other: Floats, y: Floats, weight: Floats) -> float:
+    """The share of another prediction of the mean that minimises the squared error of validation rows.
+
+    Two networks err differently, so their average errs less than either; but quantiles tell little about far tails.
+
+    Parameters
+    ----------
+    mean, other, y, weight : ndarray of shape (n,)
+
+    Returns
+    -------
+    float
+        In [0, 1].
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.tree.model import blend_share
+    >>> blend_share(np.zeros(2), np.ones(2), np.full(2, 0.25), np.ones(2))
+    0.25
+    """
+    gap = other - mean
+    share = np.average(gap * (y - mean), weights=weight) / max(np.average(gap**2, weights=weight), 1e-12)
+    return float(np.clip(share, 0.0, 1.0))

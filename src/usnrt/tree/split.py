@@ -106,6 +106,7 @@ def best_split(
     n_jobs: int | None = 1,
     members: Members | None = None,
     min_tested: float = 2,
+    step: int = 1,
     ordering: Sample | None = None,
 ) -> Split | None:
     """The best split of a node over all features and thresholds.
@@ -152,6 +153,8 @@ def best_split(
         All rows of the node, among them `rows`; by default the tested rows are all.
     min_tested : float, default=2
         The least weight of the tested rows on both sides, with `members`.
+    step : int, default=1
+        Test every ``step``-th of the possible thresholds of a numeric column, see the paper's section on complexity.
     ordering : Sample, optional
         Rows of the node, not among `rows`, to order many categories by; with targets for the criterion "cart".
 
@@ -188,7 +191,7 @@ def best_split(
     least = min_leaf if members is None else _least(min_tested, weight)
     if len(rows) < 2 or weight.sum() < 2 * least or all_weight.sum() < 2 * min_leaf:
         return None
-    search = _Search.over(X, kinds, judge, tested, members, ordering, min_leaf, least)
+    search = _Search.over(X, kinds, judge, tested, members, ordering, min_leaf, least, step)
     best: tuple[int, Found] | None = None
     n_candidates = 0
     for feature, found in enumerate(_each(search.feature, X.shape[1], n_jobs)):
@@ -216,6 +219,7 @@ class _Search:
     members: Members | None
     min_leaf: float
     min_tested: float
+    step: int
     node: Any
     ordering: Sample
     order_node: Any
@@ -231,12 +235,13 @@ class _Search:
         ordering: Sample | None,
         min_leaf: float,
         min_tested: float,
+        step: int,
     ) -> "_Search":
         node = judge.prepare(tested.residuals, tested.target, tested.weight)
         order_node = node
         if ordering is not None and len(ordering.rows):
             order_node = judge.prepare(ordering.residuals, ordering.target, ordering.weight)
-        return cls(X, kinds, judge, tested, members, min_leaf, min_tested, node, ordering or tested, order_node)
+        return cls(X, kinds, judge, tested, members, min_leaf, min_tested, step, node, ordering or tested, order_node)
 
     def feature(self, feature: int) -> Found | None:
         """The best cut of one feature."""
@@ -245,7 +250,7 @@ class _Search:
         n_codes = int(self.kinds[feature])
         if n_codes == 0:
             limits = None if self.members is None else Limits(members, weight, self.min_leaf)
-            cut = self.judge.best_cut(self.node, SplitColumn(column, limits), self.min_tested)
+            cut = self.judge.best_cut(self.node, SplitColumn(column, limits, self.step), self.min_tested)
             return None if cut is None else (cut, None)
         same = self.ordering is self.tested
         values = column if same else self.X[self.ordering.rows, feature]

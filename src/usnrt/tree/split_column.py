@@ -124,11 +124,14 @@ class SplitColumn:
     values : ndarray of shape (n,)
     limits : Limits, optional
         What thresholds all rows of the node admit, if these are a part of them.
+    step : int, default=1
+        Only every ``step``-th of the possible thresholds is allowed.
     """
 
-    def __init__(self, values: FloatArray, limits: Limits | None = None) -> None:
+    def __init__(self, values: FloatArray, limits: Limits | None = None, step: int = 1) -> None:
         self.values = values
         self.limits = limits
+        self.step = step
         self._order = argsort(values)  # NaN last
         self._sorted = values[self._order]
         # NaN sorts last, so the last value tells whether any is missing
@@ -151,6 +154,10 @@ class SplitColumn:
     def _arranged(self, order: IntArray, values: FloatArray, missing_left: bool) -> Arrangement:
         with np.errstate(invalid="ignore"):
             allowed = values[1:] > values[:-1]
+            if self.step > 1:
+                possible = np.flatnonzero(allowed)
+                allowed = np.zeros_like(allowed)
+                allowed[possible[self.step - 1 :: self.step]] = True
             if self.limits is None:
                 return Arrangement(order, values, allowed, missing_left)
             low, high = self.limits.interval(missing_left if self.n_missing else None)

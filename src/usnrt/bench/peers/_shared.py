@@ -12,7 +12,7 @@ from usnrt.baselines._docs import EVERY_MODEL, SharedDocs
 from usnrt.distributions import Distribution, Normal
 from usnrt.estimators.base import DistributionalRegressor
 from usnrt.tables.rows import draw_validation
-from usnrt.tables.training import TrainingTable
+from usnrt.tables.training import DistinctRows, TrainingTable
 from usnrt.utils.checks import check_number, check_running, check_whole
 
 # Of the scaled target: quantiles closer than this are drawn apart, standard deviations below it raised to it.
@@ -59,7 +59,8 @@ class BoostingPeer(SharedDocs, DistributionalRegressor):
 
     # -- what they share ----------------------------------------------------------------------------------------
 
-    def _fit(self, table: TrainingTable) -> None:
+    def _fit(self, rows: DistinctRows) -> None:
+        table = self._scaled_table(rows)
         check_whole("n_estimators", self.n_estimators, 1)
         check_number("learning_rate", self.learning_rate, 0, np.inf)
         check_number("validation_fraction", self.validation_fraction, 0, 1)
@@ -67,8 +68,7 @@ class BoostingPeer(SharedDocs, DistributionalRegressor):
         check_running(self.n_jobs, self.verbose, None)
         self._check()
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        rows = np.arange(table.n_rows)
-        train, valid = draw_validation(rows, self.validation_fraction, np.random.default_rng(seed))
+        train, valid = draw_validation(np.arange(table.n_rows), self.validation_fraction, np.random.default_rng(seed))
         # The libraries fail on a constant target, whose spread has no logarithm.
         self.constant_ = float(table.y[train][0]) if np.ptp(table.y[train]) == 0 else None
         if self.constant_ is None:

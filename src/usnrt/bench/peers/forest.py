@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from usnrt.baselines._trees import FlatForest
-from usnrt.baselines.forests import check_share
 from usnrt.bench.peers._shared import TINY, needed
 from usnrt.bench.peers.quantiles import QuantileDistribution, separated
 from usnrt.estimators.base import DistributionalRegressor
-from usnrt.tables.training import TrainingTable
+from usnrt.tables.training import DistinctRows
 from usnrt.utils.checks import check_running, check_whole
+from usnrt.utils.constraints import Number, check_parameters
 
 LEVELS = np.concatenate([[0.01], np.arange(1, 20) / 20, [0.99]])
 
@@ -61,10 +61,11 @@ class QuantileForestRegressor(DistributionalRegressor):
     random_state: Any = None
     n_jobs: int | None = -1
 
-    def _fit(self, table: TrainingTable) -> None:
+    def _fit(self, rows: DistinctRows) -> None:
+        table = self._scaled_table(rows)
         check_whole("n_estimators", self.n_estimators, 1)
         check_whole("min_samples_leaf", self.min_samples_leaf, 1)
-        check_share("max_features", self.max_features)
+        check_parameters({"max_features": self.max_features}, {"max_features": Number(0, 1, include_high=True)})
         check_running(self.n_jobs, 0, None)
         quantile_forest = needed("quantile_forest", "quantile-forest", self)
         model = quantile_forest.RandomForestQuantileRegressor(

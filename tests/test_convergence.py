@@ -1,4 +1,4 @@
-"""From parameters to trees: training that diverges is said, once a fit."""
+"""Training that diverges warns once per fit."""
 
 import warnings
 
@@ -8,13 +8,16 @@ from sklearn.exceptions import ConvergenceWarning
 
 from usnrt import USNRTEnsemble, USNRTRegressor
 
-SMALL = {"mean_hidden": (4,), "variance_hidden": (4,), "batch_size": 64, "max_epochs": 3}
+SMALL = {"mean_hidden": (4,), "quantile_hidden": (4,), "max_epochs": 3}
+PAPER = {"mean_hidden": (4,), "variance_hidden": (4,), "split_hidden": (4,), "max_epochs": 3}
 MODELS = {
     "tree": lambda rate: USNRTRegressor(**SMALL, learning_rate=rate, random_state=0),
-    "variance": lambda rate: USNRTRegressor(**SMALL, spread="variance", learning_rate=rate, random_state=0),
-    "paper": lambda rate: USNRTRegressor.paper(**SMALL, split_hidden=(4,), learning_rate=rate, random_state=0),
+    "paper": lambda rate: USNRTRegressor.paper(**PAPER, learning_rate=rate, random_state=0),
     "ensemble": lambda rate: USNRTEnsemble(
         USNRTRegressor(**SMALL, learning_rate=rate), n_members=2, random_state=0, n_jobs=1
+    ),
+    "ensemble, paper": lambda rate: USNRTEnsemble.paper(
+        estimator=USNRTRegressor.paper(**PAPER, learning_rate=rate), n_members=2, random_state=0, n_jobs=1
     ),
 }
 
@@ -34,13 +37,13 @@ def warned(model):
 def test_training_that_diverges_warns_once(name):
     model = MODELS[name](1e20)
     ((category, sentence, place),) = warned(model)
-    histories = model.history_ if name != "ensemble" else None
+    histories = getattr(model, "history_", None)
     assert category is ConvergenceWarning
     assert place == __file__
     start, _, rest = sentence.partition(" trainings (")
     assert start.startswith(f"{type(model).__name__}: the loss became NaN or infinite in ")
     assert rest.endswith("; the last good weights were kept. Use a lower learning_rate, got 1e+20")
-    assert rest.startswith({"ensemble": "member 1 node 0 mean, "}.get(name, "node 0 "))
+    assert rest.startswith("member 1 node 0 mean" if name.startswith("ensemble") else "node 0 ")
     if histories is not None:
         courses = [course for node in histories for course in node.values()]
         assert start.endswith(f" {sum(course.diverged for course in courses)} of {len(courses)}")

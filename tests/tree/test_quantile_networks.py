@@ -1,13 +1,13 @@
-"""The second networks: two-peaked targets, variances, blending, and rounds that go on only where they pay."""
+"""Quantile networks: two-peaked targets, blended means, and rounds that go on only where they pay."""
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 
 from usnrt import USNRTEnsemble, USNRTRegressor
-from usnrt.estimators.recipe import _blend
+from usnrt.tree.model import blend_share
 
-SMALL = {"mean_hidden": (32, 16), "variance_hidden": (32, 16), "random_state": 0}
+SMALL = {"mean_hidden": (32, 16), "quantile_hidden": (32, 16), "random_state": 0}
 
 
 def two_peaks(n, seed):
@@ -22,9 +22,10 @@ def two_peaks(n, seed):
 def models():
     X, y = two_peaks(4000, 0)
     return {
-        spread: USNRTRegressor(**SMALL, spread=spread, max_epochs=60, max_leaves=1).fit(X, y)
-        for spread in ("quantiles", "variance")
-    }
+        "quantiles": USNRTRegressor(**SMALL, max_epochs=60, max_leaves=1).fit(X, y),
+        "variance": USNRTRegressor.paper(mean_hidden=(32, 16), variance_hidden=(32, 16), max_epochs=60, random_state=0)
+        .set_params(max_leaves=1).fit(X, y).calibrate(*two_peaks(1000, 9)),
+    }  # fmt: skip
 
 
 def test_two_peaks_are_seen_without_a_tree(models):
@@ -61,7 +62,7 @@ def test_without_calibration_quantiles_are_taken_as_they_are():
 @pytest.mark.parametrize(("target", "share"), [(0.3, 0.3), (-2.0, 0.0), (5.0, 1.0)])
 def test_the_share_of_the_quantiles_in_the_mean_is_what_held_out_rows_say(target, share):
     """The mean network predicts 0, the mean of the quantiles is 1: the target is the share, within bounds."""
-    assert _blend(np.zeros(20), np.ones(20), np.full(20, target), np.ones(20)) == pytest.approx(share)
+    assert blend_share(np.zeros(20), np.ones(20), np.full(20, target), np.ones(20)) == pytest.approx(share)
 
 
 def test_rounds_go_on_where_they_pay_only():

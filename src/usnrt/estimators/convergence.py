@@ -1,0 +1,54 @@
+"""One warning per fit about trainings whose loss became NaN or infinite."""
+
+import warnings
+from collections.abc import Mapping
+
+from sklearn.exceptions import ConvergenceWarning
+
+from usnrt.nn.train import History
+
+
+def warn_if_diverged(
+    model: object, history: Mapping[str, Mapping[str, History]], learning_rate: float, stacklevel: int = 4
+) -> None:
+    """One warning per fit if some of its trainings ended in NaN or infinity; to be called from ``_fit``.
+
+    Parameters
+    ----------
+    model : estimator
+    history : mapping of str to mapping of str to History
+        The trainings by their names, of each part of the model (a node, a member) by its name.
+    learning_rate : float
+        The parameter of the trainings.
+    stacklevel : int, default=4
+        Calls between ``fit``'s caller and here.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from usnrt import USNRTRegressor
+    >>> from usnrt.estimators.convergence import warn_if_diverged
+    >>> from usnrt.nn.train import History
+    >>> history = {"node 0": {"mean": History(diverged=True), "quantiles": History()}}
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     warn_if_diverged(USNRTRegressor(), history, learning_rate=9.0)
+    >>> str(caught[0].message)[:86]
+    'USNRTRegressor: the loss became NaN or infinite in 1 of 2 trainings (node 0 mean); the'
+    """
+    trainings = [
+        (name if name == part else f"{part} {name}", course)
+        for part, courses in history.items()
+        for name, course in courses.items()
+    ]
+    diverged = [name for name, course in trainings if course.diverged]
+    if not diverged:
+        return
+    more = f" and {len(diverged) - 3} more" if len(diverged) > 3 else ""
+    warnings.warn(
+        f"{type(model).__name__}: the loss became NaN or infinite in {len(diverged)} of {len(trainings)} trainings "
+        f"({', '.join(diverged[:3])}{more}); the last good weights were kept. "
+        f"Use a lower learning_rate, got {learning_rate}",
+        ConvergenceWarning,
+        stacklevel=stacklevel,
+    )

@@ -1,0 +1,88 @@
+"""What ensembles share: their member, its checks and seeds, and one warning for all members."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from usnrt.estimators.calibrated import CalibratedRegressor
+from usnrt.estimators.convergence import warn_if_diverged
+from usnrt.nn.train import History
+from usnrt.utils.checks import has_default, same_value
+from usnrt.utils.constraints import (
+    CATEGORICAL_FEATURES,
+    RANDOM_STATE,
+    Constraint,
+    Jobs,
+    Unchecked,
+    Verbosity,
+    Whole,
+)
+
+MemberT = TypeVar("MemberT", bound=CalibratedRegressor)
+
+ENSEMBLE_CONSTRAINTS: Mapping[str, Constraint] = {
+    "estimator": Unchecked("estimator"),  # by `EnsembleOf._check_parameters`
+    "n_members": Whole(2),
+    "categorical_features": CATEGORICAL_FEATURES,
+    "random_state": RANDOM_STATE,
+    "n_jobs": Jobs(),
+    "verbose": Verbosity(),
+}
+
+
+class EnsembleOf(CalibratedRegressor, Generic[MemberT]):
+    """An ensemble of trees: its ``estimator`` describes the members, which are fitted on one table."""
+
+    estimator: MemberT | None
+    n_members: int
+    random_state: Any
+
+    # The class of the members, and those of its parameters that only the ensemble can set.
+    _MEMBER: ClassVar[type[CalibratedRegressor]]
+    _SET_BY_ENSEMBLE: ClassVar[Mapping[str, str]] = {
+        "n_jobs": "set n_jobs of the ensemble",
+        "verbose": "set verbose of the ensemble",
+    }
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.estimator is not None and not isinstance(self.estimator, self._MEMBER):
+            raise TypeError(f"estimator must be a {self._MEMBER.__name__} or None, got {self.estimator!r}")
+        member = self._member()
+        member._check_parameters()
+        for name, instead in self._SET_BY_ENSEMBLE.items():
+            if not has_default(member, name):
+                raise ValueError(f"estimator.{name} is not used, {instead}, got {getattr(member, name)!r}")
+
+    def _member(self) -> MemberT:
+        """An unfitted member."""
+        member: MemberT = clone(self._MEMBER() if self.estimator is None else self.estimator)
+        return member
+
+    def _categorical_features(self) -> Any:
+        """Those of the ensemble or, if it has none, of its estimator."""
+        own, inner = self.categorical_features, getattr(self.estimator, "categorical_features", None)
+        if own is not None and inner is not None and not same_value(own, inner):
+            raise ValueError(
+                "categorical_features and estimator.categorical_features must be equal if both are given, "
+                f"got {own!r} and {inner!r}"
+            )
+        return inner if own is None else own
+
+    def _seeds(self, member: MemberT) -> np.random.SeedSequence:
+        """Seeds of the ensemble; scikit-learn's meta-estimators also set ``random_state`` of nested estimators."""
+        inner = member.get_params(deep=False)["random_state"]
+        states = [self.random_state, *([] if inner is None else [inner])]
+        return np.random.SeedSequence([int(check_random_state(state).randint(2**31 - 1)) for state in states])
+
+    def _warn_if_diverged(self, histories: Sequence[Sequence[Mapping[str, History]]], learning_rate: float) -> None:
+        """One warning for the trainings of all nodes of all members; to be called from ``_fit``."""
+        trainings = {
+            f"member {m} node {n}": courses
+            for m, history in enumerate(histories, 1)
+            for n, courses in enumerate(history)
+        }
+        warn_if_diverged(self, trainings, learning_rate, stacklevel=5)

@@ -1,0 +1,111 @@
+"""Files of older formats, brought to the present one: one table of what was renamed.
+
+It works on the JSON values of a file, before any object is made, and changes names only; what a name may be is checked
+afterwards as for any other file.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+State = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Renamed:
+    """What became of a class of an older format.
+
+    Attributes
+    ----------
+    name : str
+        Its present name in files.
+    attributes : mapping of str to str
+        Present names of attributes that were renamed.
+    removed : frozenset of str
+        Attributes that are no longer there.
+    values : mapping of str to mapping
+        Present values of attributes whose values were renamed.
+    """
+
+    name: str
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    removed: frozenset[str] = frozenset()
+    values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def apply(self, state: State) -> State:
+        """The state under its present names."""
+        return {
+            self.attributes.get(name, name): self.values[name].get(value, value)
+            if name in self.values and isinstance(value, str)
+            else value
+            for name, value in state.items()
+            if name not in self.removed
+        }
+
+
+_BY_REGION = {"calibration": {"leaf": "region"}}
+_PAPERS = frozenset(
+    {"bonferroni", "holdout", "inherit", "spread", "encoding", "n_bins", "weight_decay", "average", "calibration",
+     "calibration_fraction"}
+)  # fmt: skip
+_OURS = frozenset(
+    {"bonferroni", "criterion", "holdout", "inherit", "spread", "encoding", "split_hidden", "n_alternations",
+     "weight_decay", "average", "batch_size"}
+)  # fmt: skip
+
+# Format 1: the classes that changed, some of them into one of two.
+FORMAT_1: Mapping[str, Renamed] = {
+    "Shape": Renamed("ResidualDistribution"),
+    "Calibration": Renamed("Calibration", {"shapes": "residuals"}),
+    "TreeModel, quantiles": Renamed(
+        "QuantileTree", {"variance_network": "quantile_network", "variance_params": "quantile_params"}
+    ),
+    "TreeModel, variance": Renamed("VarianceTree", removed=frozenset({"blend", "refinement"})),
+    "USNRTRegressor, tree": Renamed("USNRTRegressor", {"variance_hidden": "quantile_hidden"}, _OURS, _BY_REGION),
+    "USNRTRegressor, node": Renamed("PaperUSNRTRegressor", removed=_PAPERS),
+}
+
+
+def migrated(value: Any, version: int) -> Any:
+    """A JSON value of a file of some format version, under the names of the present one.
+
+    Parameters
+    ----------
+    value : JSON value
+    version : int
+
+    Returns
+    -------
+    JSON value
+    """
+    return _from_format_1(value) if version == 1 else value
+
+
+def _from_format_1(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_from_format_1(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    value = {key: _from_format_1(item) for key, item in value.items()}
+    name, state = value.get("$object"), value.get("state")
+    if not isinstance(name, str) or not isinstance(state, dict):
+        return value
+    if name == "TreeModel":
+        is_quantiles = _last_size(state) > 1
+        name = "TreeModel, quantiles" if is_quantiles else "TreeModel, variance"
+        if is_quantiles and isinstance(state.get("variance_params"), list):  # there was a list for several networks
+            state = {**state, "variance_params": state["variance_params"][0]}
+    elif name == "USNRTRegressor":
+        name = "USNRTRegressor, node" if state.get("holdout") == "node" else "USNRTRegressor, tree"
+    renamed = FORMAT_1.get(name)
+    if renamed is None:
+        return value
+    return {**value, "$object": renamed.name, "state": renamed.apply(state)}
+
+
+def _last_size(tree: State) -> int:
+    """Outputs of the second network of a tree, which says whether it predicts quantiles."""
+    try:
+        return int(tree["variance_network"]["state"]["sizes"]["$tuple"][-1])
+    except (KeyError, TypeError, ValueError, IndexError):
+        return 1  # the reader will say what is wrong with it

@@ -1,0 +1,239 @@
+"""Constraints on parameters: declared in one table per estimator, checked before any data is read.
+
+A constraint checks a value and describes itself in the words of a docstring, so that the table also tests the
+documentation.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, Protocol
+
+import numpy as np
+
+
+class Constraint(Protocol):
+    """What a parameter may be."""
+
+    @property
+    def kind(self) -> str:
+        """The type of the parameter as its docstring states it."""
+
+    @property
+    def must(self) -> str:
+        """What must hold, to follow "alpha must"."""
+
+    def allows(self, value: Any) -> bool:
+        """Whether a value is allowed."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """A real number in an interval; its upper bound is open unless ``include_high``."""
+
+    low: float
+    high: float
+    include_low: bool = False
+    include_high: bool = False
+    kind: str = "float"
+
+    @property
+    def must(self) -> str:
+        opening, closing = "[" if self.include_low else "(", "]" if self.include_high else ")"
+        return f"be in {opening}{self.low:g}, {self.high:g}{closing}"
+
+    def allows(self, value: Any) -> bool:
+        if not isinstance(value, Real) or isinstance(value, bool):
+            return False
+        number = float(value)
+        above = self.low <= number if self.include_low else self.low < number
+        return above and (number <= self.high if self.include_high else number < self.high)
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A whole number from ``low`` on, up to ``high`` if given."""
+
+    low: int
+    high: int | None = None
+    kind: str = "int"
+
+    @property
+    def must(self) -> str:
+        return f"be a whole number from {self.low} {'on' if self.high is None else f'to {self.high}'}"
+
+    def allows(self, value: Any) -> bool:
+        if not isinstance(value, Integral) or isinstance(value, bool):
+            return False
+        return int(value) >= self.low and (self.high is None or int(value) <= self.high)
+
+
+@dataclass(frozen=True)
+class Flag:
+    """True or False."""
+
+    kind: str = "bool"
+    must: str = "be True or False"
+
+    def allows(self, value: Any) -> bool:
+        return isinstance(value, bool | np.bool_)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of some names."""
+
+    choices: tuple[str, ...]
+
+    @property
+    def kind(self) -> str:
+        return "{" + ", ".join(f'"{choice}"' for choice in self.choices) + "}"
+
+    @property
+    def must(self) -> str:
+        return f"be one of {', '.join(map(repr, self.choices))}"
+
+    def allows(self, value: Any) -> bool:
+        return isinstance(value, str) and value in self.choices
+
+
+@dataclass(frozen=True)
+class Optional:
+    """None, or what another constraint allows."""
+
+    inner: Constraint
+
+    @property
+    def kind(self) -> str:
+        inner = self.inner.kind
+        return f"{inner[:-1]}, None}}" if inner.endswith("}") else inner
+
+    @property
+    def must(self) -> str:
+        return f"{self.inner.must} or None"
+
+    def allows(self, value: Any) -> bool:
+        return value is None or self.inner.allows(value)
+
+
+@dataclass(frozen=True)
+class Either:
+    """A certain name, or what another constraint allows."""
+
+    inner: Constraint
+    name: str
+
+    @property
+    def kind(self) -> str:
+        return f'{self.inner.kind} or "{self.name}"'
+
+    @property
+    def must(self) -> str:
+        return f"{self.inner.must} or {self.name!r}"
+
+    def allows(self, value: Any) -> bool:
+        return (isinstance(value, str) and value == self.name) or self.inner.allows(value)
+
+
+@dataclass(frozen=True)
+class HiddenLayers:
+    """Sizes of hidden layers: whole numbers, or multiples of the number of features such as "8d"."""
+
+    kind: str = "sequence of int or str"
+    must: str = "hold whole numbers from 1 on or multiples like '8d'"
+
+    def allows(self, value: Any) -> bool:
+        sizes = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
+        return all(layer_size(size, n_features=10**6) >= 1 for size in sizes)
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """Number of threads or workers."""
+
+    kind: str = "int"
+    must: str = "be a whole number other than 0 or None"
+
+    def allows(self, value: Any) -> bool:
+        return value is None or (isinstance(value, Integral) and not isinstance(value, bool) and value != 0)
+
+
+@dataclass(frozen=True)
+class Verbosity:
+    """How much is reported."""
+
+    kind: str = "int"
+    must: str = "be a whole number from 0 on"
+
+    def allows(self, value: Any) -> bool:
+        return isinstance(value, bool) or Whole(0).allows(value)
+
+
+@dataclass(frozen=True)
+class Callables:
+    """A list of callables, or None."""
+
+    kind: str = "list of callables"
+    must: str = "be a list of callables or None"
+
+    def allows(self, value: Any) -> bool:
+        return value is None or (isinstance(value, Iterable) and all(map(callable, value)))
+
+
+@dataclass(frozen=True)
+class Unchecked:
+    """Anything here: it is checked where it is used, against the data or by scikit-learn."""
+
+    kind: str
+    must: str = ""
+
+    def allows(self, value: Any) -> bool:
+        return True
+
+
+CATEGORICAL_FEATURES = Unchecked("list of names or positions, or bool mask")
+RANDOM_STATE = Unchecked("int, RandomState or None")
+
+
+def check_parameters(values: Mapping[str, Any], constraints: Mapping[str, Constraint]) -> None:
+    """Check parameters against their constraints, in the order of the table.
+
+    Parameters
+    ----------
+    values : mapping of str to object
+        The parameters by name.
+    constraints : mapping of str to Constraint
+
+    Raises
+    ------
+    ValueError
+        One sentence about the first parameter that is not allowed.
+
+    Examples
+    --------
+    >>> from usnrt.utils.constraints import Number, check_parameters
+    >>> check_parameters({"alpha": 1.5}, {"alpha": Number(0, 1)})
+    Traceback (most recent call last):
+        ...
+    ValueError: alpha must be in (0, 1), got 1.5
+    """
+    for name, constraint in constraints.items():
+        if not constraint.allows(values[name]):
+            raise ValueError(f"{name} must {constraint.must}, got {values[name]!r}")
+
+
+def layer_size(size: int | str, n_features: int) -> int:
+    """Units of a hidden layer, 0 if it is not a size.
+
+    Examples
+    --------
+    >>> from usnrt.utils.constraints import layer_size
+    >>> layer_size(64, n_features=12), layer_size("8d", n_features=12), layer_size("wide", n_features=12)
+    (64, 96, 0)
+    """
+    try:
+        if isinstance(size, str) and size.endswith("d"):
+            return round(float(size[:-1]) * n_features)
+        return int(size)
+    except (TypeError, ValueError):
+        return 0
