@@ -131,7 +131,7 @@ TABLES = {
         X[None],
         Y,
         None,
-        "Found array with dim 3, while dim <= 2 is required by PaperUSNRTRegressor.",
+        "Found array with dim 3, while dim <= 2 is required by Paper",
     ),
     "infinity in X": (with_value(X, (3, 1), np.inf), Y, None, "X must be finite, but column 'x1' holds infinity"),
     "a list in X": (
@@ -205,9 +205,7 @@ def test_other_names_at_predict(names, sentence):
 
 def test_arrays_for_a_model_that_knows_names_are_warned_of():
     model = quick().fit(pd.DataFrame(X, columns=list("abc")), Y)
-    with pytest.warns(
-        UserWarning, match="^X does not have valid feature names, but PaperUSNRTRegressor was fitted with"
-    ):
+    with pytest.warns(UserWarning, match="^X does not have valid feature names, but PaperUSNRTRegressor was fitted"):
         model.predict(X)
 
 

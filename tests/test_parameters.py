@@ -145,7 +145,7 @@ TREE_PAPER: dict[str, list[Change]] = {
     **GROWTH,
     "criterion": [Change("cart"), Change("support")],
     "center": [
-        Change("median", given={"max_depth": 1}),
+        Change("median"),
         Change(
             "median",
             refused="center applies to criterion='levene' only, got 'median' with criterion='cart'",

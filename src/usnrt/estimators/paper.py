@@ -52,8 +52,6 @@ class PaperUSNRTRegressor(CalibratedRegressor):
     time from new weights and with newly drawn validation rows. The prediction is a normal distribution. Use
     `usnrt.USNRTRegressor` for predictions; this estimator is for comparison with the paper.
 
-    Rows with whole-number weights count as that many rows, in every batch, test and validation part, as in the paper.
-
     Parameters
     ----------
     alpha : float, default=0.01
@@ -236,7 +234,7 @@ class PaperUSNRTRegressor(CalibratedRegressor):
     def _fit(self, rows: DistinctRows) -> None:
         recipe = self._recipe()
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        table = self._scaled_table(rows.repeated())
+        table = self._scaled_table(rows)
         columns = ColumnKinds(self.inputs_.numeric_, self.encoder_.n_categories_)
         progress = Progress(self.verbose, self.callbacks, table.n_rows)
         fitted = fit_paper_tree(recipe, table, columns, seed, effective_n_jobs(self.n_jobs), progress)
@@ -360,7 +358,7 @@ class PaperUSNRTEnsemble(EnsembleOf[PaperUSNRTRegressor]):
     def _fit(self, rows: DistinctRows) -> None:
         member = self._member()
         recipe = member._recipe()
-        table = self._scaled_table(rows.repeated())
+        table = self._scaled_table(rows)
         columns = ColumnKinds(self.inputs_.numeric_, self.encoder_.n_categories_)
         n_jobs = effective_n_jobs(self.n_jobs)
         n_threads = max(1, n_jobs // self.n_members)

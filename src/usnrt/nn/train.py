@@ -39,6 +39,9 @@ class Training:
     patience : int or None
         Stop when the validation loss has had no new minimum for this many epochs. None: the rule of the paper's code,
         which stops once the mean of the last 5 validation losses is above that of the 20 before.
+    validations : int or None
+        How often per epoch the validation loss is computed, and the weights kept if they are the best so far; the
+        loss of an epoch is their mean. None: after every batch.
     stop_margin : float
         With ``patience=None``: stop already when the mean of the last 5 losses is less than this below the other.
     weight_decay : float
@@ -52,6 +55,7 @@ class Training:
     max_epochs: int = 1000
     schedule: str = "constant"
     patience: int | None = None
+    validations: int | None = 1
     stop_margin: float = 0.0
     weight_decay: float = 0.0
     average: float = 0.0
@@ -130,13 +134,14 @@ def train(
     weight_on_device = table.column(np.ones(table.n_rows) if weight is None else weight / weight[train_rows].mean())
     valid = table.rows(valid_rows)
     n_steps = -(-len(train_rows) // how.batch_size)
+    n_checks = n_steps if how.validations is None else min(how.validations, n_steps)
     state = _start(params)
     key = int(rng.integers(2**31))
     history = History()
     best, best_loss = params, np.inf
     for epoch in range(-1 if keep_initial else 0, how.max_epochs):
         is_start = epoch < 0
-        state, train_loss, valid_loss = program(
+        state, candidate, *losses = program(
             state,
             table.inputs,
             table.encoding,
@@ -147,6 +152,7 @@ def train(
             valid,
             len(valid_rows),
             0 if is_start else n_steps,
+            1 if is_start else n_checks,
             max(epoch, 0),
             how.max_epochs,
             np.float32(how.learning_rate),
@@ -154,8 +160,8 @@ def train(
             np.float32(how.average),
             key,
         )
-        # One transfer for both numbers; waiting for it is what lets Ctrl-C in between epochs.
-        train_loss, valid_loss = float(train_loss), float(valid_loss)
+        # Waiting for these numbers is what lets Ctrl-C in between epochs.
+        train_loss, valid_loss, candidate_loss = map(float, losses)
         if not (np.isfinite(train_loss) and np.isfinite(valid_loss)):
             history.diverged = True
             break
@@ -164,8 +170,8 @@ def train(
             continue
         history.train_loss.append(train_loss)
         history.valid_loss.append(valid_loss)
-        if valid_loss < best_loss:
-            best, best_loss, history.best_epoch = state[2] if how.average > 0 else state[0], valid_loss, epoch
+        if candidate_loss < best_loss:
+            best, best_loss, history.best_epoch = candidate, candidate_loss, epoch
         if on_epoch is not None:
             on_epoch(epoch, train_loss, valid_loss)
         if _should_stop(history, how):
@@ -212,7 +218,7 @@ def _program(
 
     def epoch_program(
         state: Any, inputs: Any, encoding: Any, target: Any, weight: Any, rows: Any, n_rows: Any,
-        valid: Any, n_valid: Any, n_steps: Any, epoch: Any, max_epochs: Any,
+        valid: Any, n_valid: Any, n_steps: Any, n_checks: Any, epoch: Any, max_epochs: Any,
         learning_rate: Any, weight_decay: Any, average: Any, seed: Any,
     ) -> Any:  # fmt: skip
         def read(chosen: Any) -> Any:
@@ -236,18 +242,29 @@ def _program(
                 mean_params = jax.tree.map(lambda m, p: keep * m + (1.0 - keep) * p, mean_params, params)
             return params, optimiser_state, mean_params, total + value * jnp.sum(counts)
 
-        params, optimiser_state, mean_params, total = jax.lax.fori_loop(0, n_steps, step, (*state, 0.0))
-        judged = mean_params if averaged else params
-
-        def validate(i: Any, sums: Any) -> Any:
-            position = i * VALID_CHUNK + jnp.arange(VALID_CHUNK)
-            chosen = jax.lax.dynamic_slice(valid, (i * VALID_CHUNK,), (VALID_CHUNK,))
-            weights = weight[chosen] * (position < n_valid)
-            values = loss(network(judged, read(chosen), None), target[chosen])
-            return sums[0] + jnp.sum(values * weights), sums[1] + jnp.sum(weights)
-
         n_chunks = (n_valid + VALID_CHUNK - 1) // VALID_CHUNK
-        value, weights = jax.lax.fori_loop(0, n_chunks, validate, (0.0, 0.0))
-        return (params, optimiser_state, mean_params), total / n_rows, value / weights
+
+        def validation_loss(judged: Any) -> Any:
+            def add_chunk(i: Any, sums: Any) -> Any:
+                position = i * VALID_CHUNK + jnp.arange(VALID_CHUNK)
+                chosen = jax.lax.dynamic_slice(valid, (i * VALID_CHUNK,), (VALID_CHUNK,))
+                weights = weight[chosen] * (position < n_valid)
+                values = loss(network(judged, read(chosen), None), target[chosen])
+                return sums[0] + jnp.sum(values * weights), sums[1] + jnp.sum(weights)
+
+            value, weights = jax.lax.fori_loop(0, n_chunks, add_chunk, (0.0, 0.0))
+            return value / weights
+
+        def check(k: Any, carry: Any) -> Any:
+            inner, best, best_loss, sum_of_losses = carry
+            inner = jax.lax.fori_loop(k * n_steps // n_checks, (k + 1) * n_steps // n_checks, step, inner)
+            judged = inner[2] if averaged else inner[0]
+            value = validation_loss(judged)
+            best = jax.tree.map(lambda old, new: jnp.where(value < best_loss, new, old), best, judged)
+            return inner, best, jnp.minimum(value, best_loss), sum_of_losses + value
+
+        start = ((*state, 0.0), state[0], jnp.inf, 0.0)
+        (*state, total), best, best_loss, sum_of_losses = jax.lax.fori_loop(0, n_checks, check, start)
+        return tuple(state), best, total / n_rows, sum_of_losses / n_checks, best_loss
 
     return compiled(epoch_program)

@@ -35,22 +35,6 @@ class DistinctRows:
         """Some of the rows."""
         return DistinctRows(np.asfortranarray(self.raw[rows]), self.target[rows], self.weight[rows])
 
-    def repeated(self) -> "DistinctRows":
-        """Each row as often as its weight says, if all weights are whole numbers; else the rows themselves.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from usnrt.tables.training import DistinctRows
-        >>> rows = DistinctRows(np.array([[1.0], [2.0]]), np.array([5.0, 6.0]), np.array([1.0, 2.0]))
-        >>> rows.repeated().target
-        array([5., 6., 6.])
-        """
-        if not np.array_equal(self.weight, np.floor(self.weight)):
-            return self
-        copies = self.take(np.repeat(np.arange(self.n_rows), self.weight.astype(np.int64)))
-        return DistinctRows(copies.raw, copies.target, np.ones(copies.n_rows))
-
 
 @dataclass(frozen=True)
 class TrainingTable:

@@ -10,6 +10,9 @@ from usnrt.nn.train import Training
 # Hidden layers as users write them: units, or multiples of the number of features such as "8d".
 Hidden = Sequence[int | str]
 
+# How often per epoch the networks of the paper are validated. Its authors validate after every batch: in the smallest
+# regions, of 1,000 rows, these are about as many, in larger nodes it would cost far more than training.
+PAPER_VALIDATIONS = 10
 # Validation losses of variance networks that improve by less than this do not count, as in the code of the paper.
 VARIANCE_STOP_MARGIN = 1e-4
 
@@ -161,6 +164,8 @@ class PaperTreeRecipe:
     batch_size, max_epochs : int
     validation_fraction : float
         Share of a node's rows that stops each training early, drawn anew for every training.
+    validations : int
+        See `usnrt.nn.train.Training`.
     variance_stop_margin : float
         See ``stop_margin`` of `usnrt.nn.train.Training`; of the variance networks.
     """
@@ -174,12 +179,18 @@ class PaperTreeRecipe:
     batch_size: int
     max_epochs: int
     validation_fraction: float
+    validations: int | None = PAPER_VALIDATIONS
     variance_stop_margin: float = VARIANCE_STOP_MARGIN
 
     @property
     def training(self) -> Training:
         """Training of splitting and mean networks."""
-        return Training(learning_rate=self.learning_rate, batch_size=self.batch_size, max_epochs=self.max_epochs)
+        return Training(
+            learning_rate=self.learning_rate,
+            batch_size=self.batch_size,
+            max_epochs=self.max_epochs,
+            validations=self.validations,
+        )
 
     @property
     def variance_training(self) -> Training:
