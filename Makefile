@@ -6,10 +6,10 @@ STAMP := $(VENV)/.installed
 # One compute thread a test worker: pytest -n 2 already uses both cores.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 --dist worksteal
-PATHS := src tests benchmarks examples
+PATHS := src tests benchmarks examples docs
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types test-fast test-slow test-real test-browser test-examples format bench clean
+.PHONY: help setup demo test lint types test-fast test-slow test-real test-browser test-examples layers format bench clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -29,6 +29,7 @@ test: lint types test-fast  ## everything CI runs
 lint: setup
 	$(BIN)/ruff check $(PATHS)
 	$(BIN)/ruff format --check $(PATHS)
+	$(BIN)/lint-imports --no-logo --no-cache
 
 types: setup
 	$(BIN)/mypy
@@ -49,6 +50,9 @@ test-browser: setup  ## the report in headless Chromium, which must be installed
 test-examples: setup  ## the examples with all the packages that they are about
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[examples]'
 	$(PYTEST) tests/examples
+
+layers: setup  ## draw the layers of the package from its import graph
+	$(BIN)/python docs/layers.py
 
 format: setup  ## let ruff put the code in order
 	$(BIN)/ruff check --fix $(PATHS)
