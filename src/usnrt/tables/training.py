@@ -1,4 +1,4 @@
-"""The table that models learn from."""
+"""The encoded training data."""
 
 from dataclasses import dataclass
 
@@ -8,18 +8,18 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class TrainingTable:
-    """A table ready to learn from: rows in an order of their own, the target scaled to mean 0 and std 1.
+    """Encoded training data: distinct rows in canonical order, the target scaled to mean 0 and std 1.
 
     Attributes
     ----------
     raw : ndarray of shape (n, d), float64
-        Numbers as they are, categories as codes, NaN where missing: what splits look at.
+        Split features: unscaled numbers, category codes, NaN for missing values.
     inputs : ndarray of shape (n, p), float32
-        Scaled numbers and one-hot categories: what networks look at.
+        Network inputs: scaled numbers and one-hot categories.
     y : ndarray of shape (n,)
         Scaled target.
     weight : ndarray of shape (n,)
-        How often each row counts. Rows are distinct: copies were merged, see `usnrt.tables.rows`.
+        Weight of each row; copies were merged, see `usnrt.tables.rows`.
     """
 
     raw: NDArray[np.float64]
