@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from usnrt.distributions.base import Distribution, broadcast_rows
 from usnrt.distributions.grouped_residuals import GroupedResiduals
 from usnrt.distributions.residual_distribution import ResidualDistribution
-from usnrt.nn.quantile_functions import piece_widths, position_of, value_at
+from usnrt.nn.quantile_functions import segment_heights, position_of, value_at
 from usnrt.utils.types import Floats
 
 
@@ -102,8 +102,8 @@ class QuantileDistribution(Distribution):
     def _moments(self) -> tuple[Floats, Floats]:
         """Mean of the curve and standard deviation of the distribution itself."""
         # Each piece is the line at_mean + slope * (E - E[E]); in units of the row, so that no square overflows.
-        unit, middle = piece_widths(self.knots[:, [0, -1]]), self.knots[:, [self.positions.size // 2]]
-        slope = piece_widths(self.knots) / unit / np.diff(self.positions)
+        unit, middle = segment_heights(self.knots[:, [0, -1]]), self.knots[:, [self.positions.size // 2]]
+        slope = segment_heights(self.knots) / unit / np.diff(self.positions)
         shift = np.array([shape.mean - self.positions[:-1] for shape in self.shapes])
         at_mean = (self.knots[:, :-1] - middle) / unit + slope * shift[self.group]
         mass, first, second = (table[self.group] for table in self._piece_moments())
@@ -158,7 +158,7 @@ class QuantileDistribution(Distribution):
         low = np.array([np.concatenate([[0.0], cut[0]]) for cut in cuts])
         high = np.array([np.concatenate([cut[1], [0.0]]) for cut in cuts])
         with np.errstate(over="ignore"):
-            slope = piece_widths(self.knots) / np.diff(self.positions)
+            slope = segment_heights(self.knots) / np.diff(self.positions)
             # Whole pieces below and above the outcome, then what of its own piece is on either side.
             whole_low, whole_high = np.zeros(slope.shape), np.zeros(slope.shape)
             np.cumsum(slope[:, :-1] * np.diff(low, axis=1)[self.group], axis=1, out=whole_low[:, 1:])

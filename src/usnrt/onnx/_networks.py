@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.nn.encoding import FARTHEST
+from usnrt.nn.encoding import INPUT_LIMIT
 from usnrt.nn.mlp import LOG_LIMIT, MIN_VARIANCE, MLP
 from usnrt.nn.quantiles import MEDIAN, POSITIONS, SCALE_LIMIT, STRETCH_LIMIT, quantile_function_mean
 from usnrt.onnx._columns import EncodedColumns
@@ -204,7 +204,7 @@ def _encoded(body: Graph, members: Sequence[TreeModel], x: str, leaf: str, first
     encoding = members[0].encoding
     if encoding is None:
         return x
-    bounded = body.op("Clip", x, np.float32(-FARTHEST), np.float32(FARTHEST))
+    bounded = body.op("Clip", x, np.float32(-INPUT_LIMIT), np.float32(INPUT_LIMIT))
     n_bins = encoding.slope.size
     if n_bins == 0:
         return bounded
