@@ -1,9 +1,9 @@
 """Canonical rows of a training table: duplicates merged with their total weight, in an order given by their contents.
 
 Weighting a row by 2 and repeating it must give the same model, bit for bit, and so must a permutation of the rows. Both
-follow if equal rows are merged into one row with the sum of their weights, and rows are sorted by their contents. Copies
-of a row then also stay together in every split into training, validation and calibration rows: otherwise a network that
-memorised a row would be evaluated on its copy, and errors would be underestimated.
+follow if equal rows are merged into one row with the sum of their weights, and rows are sorted by their contents.
+Copies of a row then also stay together in every split into training, validation and calibration rows: otherwise a
+network that memorised a row would be evaluated on its copy, and errors would be underestimated.
 """
 
 import numpy as np
