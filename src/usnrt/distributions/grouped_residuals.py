@@ -49,8 +49,9 @@ class GroupedResiduals:
 
     def ppf(self, q: Floats) -> Floats:
         """Quantiles of all rows at levels of shape (k,), shape (n, k)."""
-        table: Floats = np.array([residual.ppf(q) for residual in self.residuals]).reshape(len(self.residuals), q.size)
-        return table[self.group]
+        table = np.array([residual.ppf(q) for residual in self.residuals]).reshape(len(self.residuals), q.size)
+        quantiles: Floats = table[self.group]
+        return quantiles
 
     def draw(self, size: int, rng: np.random.Generator) -> Floats:
         """Random values, shape (n, size)."""

@@ -209,7 +209,8 @@ def _well_apart(knots: Floats, gap: float) -> Floats:
 
 
 def _phi(u: Floats) -> Floats:
-    return np.exp(-0.5 * u * u) / SQRT_2PI
+    density: Floats = np.exp(-0.5 * u * u) / SQRT_2PI
+    return density
 
 
 def _quantile(x: Floats, share: Floats, level: float) -> float:

@@ -47,7 +47,8 @@ class DeviceTable:
 
         padded = np.zeros(self.capacity, dtype=np.float32)
         padded[: self.n_rows] = values
-        return jax.device_put(padded)
+        column: Array = jax.device_put(padded)
+        return column
 
     def rows(self, indices: NDArray[np.intp]) -> "Array":
         """Row indices, padded to the length of the table, int32, on the device."""
@@ -55,7 +56,8 @@ class DeviceTable:
 
         padded = np.zeros(self.capacity, dtype=np.int32)
         padded[: len(indices)] = indices
-        return jax.device_put(padded)
+        rows: Array = jax.device_put(padded)
+        return rows
 
 
 def rounded_up(n: int) -> int:

@@ -205,7 +205,7 @@ class ConcretePenalty:
         """The penalty, an array of shape ()."""
         import jax.numpy as jnp
 
-        total = jnp.float32(0.0)
+        total: Array = jnp.zeros((), dtype=jnp.float32)
         for weights, _, logit in params:
             rate = rate_of(logit)
             entropy = -rate * jnp.log(rate) - (1.0 - rate) * jnp.log1p(-rate)

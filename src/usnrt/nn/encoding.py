@@ -115,4 +115,5 @@ def _edges(values: NDArray[np.float64], n_bins: int) -> NDArray[np.float64]:
         edges = np.unique(np.quantile(values, np.linspace(0, 1, n_bins + 1)))
     width = edges[-1] - edges[0]
     keep = np.concatenate([[True], np.diff(edges) > 1e-5 * max(width, 1e-30)])
-    return edges[keep]
+    kept: NDArray[np.float64] = edges[keep]
+    return kept

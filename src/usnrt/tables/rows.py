@@ -59,8 +59,8 @@ def _equal(
 ) -> NDArray[np.bool_]:
     """Whether pairs of rows are equal in all features, missing values included, and in the target."""
     a, b = raw[first], raw[second]
-    same_features: NDArray[np.bool_] = ((a == b) | (np.isnan(a) & np.isnan(b))).all(axis=1)
-    return (y[first] == y[second]) & same_features
+    equal: NDArray[np.bool_] = (y[first] == y[second]) & ((a == b) | (np.isnan(a) & np.isnan(b))).all(axis=1)
+    return equal
 
 
 def row_hashes(raw: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.uint64]:

@@ -24,9 +24,11 @@ def kernel(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]
     """
 
     def compile_function(function: Callable[..., Any]) -> Callable[..., Any]:
+        compiled: Callable[..., Any]
         try:
-            return njit(cache=True, nogil=True, **options)(function)
+            compiled = njit(cache=True, nogil=True, **options)(function)
         except RuntimeError:
-            return njit(nogil=True, **options)(function)
+            compiled = njit(nogil=True, **options)(function)
+        return compiled
 
     return compile_function
