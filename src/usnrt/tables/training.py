@@ -1,4 +1,4 @@
-"""The encoded training data."""
+"""The table that models learn from."""
 
 from dataclasses import dataclass
 
@@ -8,18 +8,18 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class TrainingTable:
-    """Encoded training data: distinct rows in canonical order, the target scaled to mean 0 and std 1.
+    """A table ready to learn from: rows in an order of their own, the target scaled to mean 0 and std 1.
 
     Attributes
     ----------
     raw : ndarray of shape (n, d), float64
-        Split features: unscaled numbers, category codes, NaN for missing values.
+        Numbers as they are, categories as codes, NaN where missing: what splits look at.
     inputs : ndarray of shape (n, p), float32
-        Network inputs: scaled numbers and one-hot categories.
+        Scaled numbers and one-hot categories: what networks look at.
     y : ndarray of shape (n,)
         Scaled target.
     weight : ndarray of shape (n,)
-        Weight of each row; copies were merged, see `usnrt.tables.rows`.
+        How often each row counts. Rows are distinct: copies were merged, see `usnrt.tables.rows`.
     """
 
     raw: NDArray[np.float64]
