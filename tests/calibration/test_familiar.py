@@ -81,7 +81,9 @@ def test_files_keep_familiar_rows(repeated, model, tmp_path):
 
 def test_onnx_warns_that_it_does_not_recognise_them(model):
     pytest.importorskip("onnx")
-    with pytest.warns(ResultWarning, match="^an ONNX graph does not recognise rows whose features training has seen"):
+    with pytest.warns(
+        ResultWarning, match="^an ONNX graph does not recognise rows whose features were seen in training"
+    ):
         model.to_onnx()
 
 

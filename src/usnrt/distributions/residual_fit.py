@@ -205,7 +205,8 @@ def _add_atoms(knots: Floats, density: Floats, atoms: Floats, atom_mass: Floats,
 def _well_apart(knots: Floats, gap: float) -> Floats:
     """Distinct knots in increasing order, without those closer than ``gap`` to the previous one."""
     ordered = np.unique(knots)
-    return ordered[np.concatenate([[True], np.diff(ordered) > gap])]
+    kept: Floats = ordered[np.concatenate([[True], np.diff(ordered) > gap])]
+    return kept
 
 
 def _phi(u: Floats) -> Floats:
