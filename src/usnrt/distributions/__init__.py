@@ -1,4 +1,4 @@
-"""Predictive distributions, batched over rows: the return type of ``predict_distribution``."""
+"""Predictive distributions, batched over rows: the return type of ``predict_dist``."""
 
 from usnrt.distributions.base import Distribution
 from usnrt.distributions.mixture import Mixture

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from usnrt.distributions.residual_fit import fit_residual_distribution
 from usnrt.utils.types import Floats
 
 MIN_INDEX, MAX_INDEX = 1e-3, 0.49
@@ -67,8 +68,6 @@ class ResidualDistribution:
         weights : array-like of shape (n,) or None
             Positive weights of the residuals.
         """
-        from usnrt.distributions.residual_fit import fit_residual_distribution
-
         return cls(*fit_residual_distribution(residuals, weights))
 
     def __post_init__(self) -> None:

@@ -34,7 +34,7 @@ DIFFERENT = 1e-5
 # Ranks per leaf of the Fenwick trees: few values are summed directly faster than in a deeper tree.
 BUCKET = 64
 # Maximal number of cursor steps before a lookup in the tree.
-WALK = 32
+MAX_STEPS = 32
 
 
 @kernel()
@@ -151,7 +151,7 @@ def _move_to_value(cursor, centre, side, cells, base, sign, tree, first_step):  
     """The cursor after the last value that is at most `centre`, starting from a cursor nearby."""
     n = cells.shape[0]
     r, weight, value = cursor
-    for _ in range(WALK):
+    for _ in range(MAX_STEPS):
         if r < n and cells[r, VALUE] <= centre:
             weight += cells[r, side]
             value += cells[r, side] * cells[r, VALUE]
@@ -175,7 +175,7 @@ def _move_to_median(cursor, half, side, cells, base, sign, tree, first_step):  #
     r, weight, value = cursor
     limit = half * (1.0 + SAME_WEIGHT)
     steps = 0
-    while steps < WALK:
+    while steps < MAX_STEPS:
         if weight > limit and r > 0:
             r -= 1
             weight -= cells[r, side]
@@ -187,12 +187,12 @@ def _move_to_median(cursor, half, side, cells, base, sign, tree, first_step):  #
         else:
             break
         steps += 1
-    if steps == WALK:
+    if steps == MAX_STEPS:
         r, weight, value = _look_up_weight(limit, side, cells, base, sign, tree, first_step)
     median = cells[r, VALUE]
     if weight >= half * (1.0 - SAME_WEIGHT):
         lower = r - 1
-        while lower > 0 and lower > r - WALK and cells[lower, side] == 0.0:
+        while lower > 0 and lower > r - MAX_STEPS and cells[lower, side] == 0.0:
             lower -= 1
         if cells[lower, side] == 0.0:
             below = half * (1.0 - SAME_WEIGHT)

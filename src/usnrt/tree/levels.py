@@ -44,7 +44,7 @@ class LevelOrder(NamedTuple):
 
 
 def best_division(
-    judge: Criterion, node: Any, levels: Levels, order: LevelOrder, min_tested: float
+    criterion: Criterion, node: Any, levels: Levels, order: LevelOrder, min_tested: float
 ) -> tuple[Cut, tuple[int, ...]] | None:
     """The best partition of the levels of a column in two sides, and the codes of its left side.
 
@@ -53,9 +53,9 @@ def best_division(
 
     Parameters
     ----------
-    judge : Criterion
+    criterion : Criterion
     node : object
-        The rows under test, as prepared by ``judge.prepare``.
+        The rows under test, as prepared by ``criterion.prepare``.
     levels : Levels
     order : LevelOrder
     min_tested : float
@@ -71,11 +71,11 @@ def best_division(
     present = np.flatnonzero(weight_of[:-1] > 0)
     if len(present) == 0:
         return None
-    if judge.tests_subsets and len(present) <= MAX_CATEGORIES_FOR_SUBSETS:
-        return _best_subset(judge, node, tested, weight_of, levels.min_leaf, min_tested)
-    score = _order_scores(judge, order, present, levels.n_codes)
+    if criterion.tests_subsets and len(present) <= MAX_CATEGORIES_FOR_SUBSETS:
+        return _best_subset(criterion, node, tested, weight_of, levels.min_leaf, min_tested)
+    score = _order_scores(criterion, order, present, levels.n_codes)
     limits = Limits(score[members], levels.weight, levels.min_leaf)
-    cut = judge.best_cut(node, SplitColumn(score[tested], limits), min_tested)
+    cut = criterion.best_cut(node, SplitColumn(score[tested], limits), min_tested)
     if cut is None:
         return None
     return cut._replace(threshold=np.nan), tuple(int(code) for code in present[score[present] <= cut.threshold])
@@ -91,7 +91,7 @@ def _codes(values: FloatArray, n_codes: int) -> IntArray:
 
 
 def _best_subset(
-    judge: Criterion, node: Any, tested: IntArray, weight_of: FloatArray, min_leaf: float, min_tested: float
+    criterion: Criterion, node: Any, tested: IntArray, weight_of: FloatArray, min_leaf: float, min_tested: float
 ) -> tuple[Cut, tuple[int, ...]] | None:
     """The best of all partitions of the tested levels; missing values are an additional level."""
     codes, group = np.unique(tested, return_inverse=True)
@@ -103,7 +103,7 @@ def _best_subset(
     left = (masks[:, None] >> np.arange(len(codes)) & 1) @ weights
     enough = (left >= min_leaf) & (weights.sum() - left >= min_leaf)
     masks, left = masks[enough], left[enough]
-    found = judge.best_subset(node, group, masks, min_tested)
+    found = criterion.best_subset(node, group, masks, min_tested)
     if found is None:
         return None
     chosen = {int(code) for g, code in enumerate(codes) if masks[found[0]] >> g & 1}
@@ -113,7 +113,7 @@ def _best_subset(
     return cut, tuple(sorted(chosen - {-1}))
 
 
-def _order_scores(judge: Criterion, order: LevelOrder, present: IntArray, n_codes: int) -> FloatArray:
+def _order_scores(criterion: Criterion, order: LevelOrder, present: IntArray, n_codes: int) -> FloatArray:
     """Values to order codes by, (n_codes + 1,): NaN for absent codes and, last, for missing values."""
     group_of = np.full(n_codes + 1, -1)
     group_of[present] = np.arange(len(present))
@@ -122,7 +122,7 @@ def _order_scores(judge: Criterion, order: LevelOrder, present: IntArray, n_code
         scores[present] = np.arange(len(present))
     else:
         group = group_of[_codes(order.values, n_codes)]
-        scores[present] = judge.category_values(order.node, group, len(present), order.pseudo_count)
+        scores[present] = criterion.category_values(order.node, group, len(present), order.pseudo_count)
     return scores
 
 
