@@ -1,4 +1,4 @@
-"""The ONNX graph answers like the library: every step of it alone, and whole models of every kind."""
+"""The ONNX graph predicts like the library: its steps one by one, and complete models of every kind."""
 
 import copy
 import datetime
@@ -27,7 +27,7 @@ from usnrt.nn.forward import forward
 from usnrt.nn.mlp import MLP
 from usnrt.nn.quantile_functions import value_at
 from usnrt.nn.quantiles import N_OUTPUTS, POSITIONS, quantile_function_mean, to_quantiles
-from usnrt.onnx import _answers, _columns, _export, _networks, _routing, feeds
+from usnrt.onnx import _columns, _distributions, _export, _networks, _routing, feeds
 from usnrt.onnx._graph import IR_VERSION, ML_DOMAIN, ML_OPSET, OPSET, Graph
 from usnrt.tables.encoder import CALENDAR_PARTS, calendar_part
 from usnrt.tree.refine import Refinement
@@ -47,14 +47,14 @@ def session_of(model):
     return onnxruntime.InferenceSession(model.SerializeToString(), options)
 
 
-def run_graph(graph, fed):
+def run_graph(graph, inputs):
     """All outputs of a graph that a test has written."""
     opsets = [onnx.helper.make_opsetid("", OPSET), onnx.helper.make_opsetid(ML_DOMAIN, ML_OPSET)]
     model = onnx.helper.make_model(graph.make(), opset_imports=opsets, ir_version=IR_VERSION)
-    return session_of(model).run(None, fed)
+    return session_of(model).run(None, inputs)
 
 
-def assert_same_answers(model, X, levels=LEVELS, session=None):
+def assert_same_predictions(model, X, levels=LEVELS, session=None):
     """Leaf exactly, all else within 1e-5 of the target's spread."""
     session = session or session_of(model.to_onnx(levels=levels))
     names = ["mean", "std", "region", "quantiles", "supported"]
@@ -148,19 +148,19 @@ def session(model):
 
 
 def test_many_rows(model, session, table):
-    assert_same_answers(model, table, session=session)
+    assert_same_predictions(model, table, session=session)
 
 
 def test_missing_values_and_categories_and_dates_that_training_did_not_see(model, session):
     strange = make_table(400, 4, strange=True)
     assert len(set(model.apply(strange))) > 1
-    assert_same_answers(model, strange, session=session)
+    assert_same_predictions(model, strange, session=session)
 
 
 def test_one_row_at_a_time(model, session):
     strange = make_table(12, 5, strange=True)
     for row in range(len(strange)):
-        assert_same_answers(model, strange[row : row + 1], session=session)
+        assert_same_predictions(model, strange[row : row + 1], session=session)
 
 
 def test_no_row_at_all(model, session, table):
@@ -171,7 +171,7 @@ def test_no_row_at_all(model, session, table):
 
 
 def test_other_levels_in_any_order(model, table):
-    assert_same_answers(model, table[:50], levels=[0.999, 0.5, 0.001, 0.2])
+    assert_same_predictions(model, table[:50], levels=[0.999, 0.5, 0.001, 0.2])
 
 
 def test_a_loaded_model_gives_the_same_file(model, tmp_path):
@@ -204,14 +204,14 @@ def test_rows_on_thresholds_and_next_to_them(numeric):
     for node in inner:
         limit = tree.threshold[node]
         rows = np.random.default_rng(1).normal(size=(40, 3))
-        for place, value in enumerate((limit, np.nextafter(limit, np.inf), np.nextafter(limit, -np.inf), np.nan)):
-            rows[place::4, tree.feature[node]] = value
-        assert_same_answers(numeric, rows)
+        for offset, value in enumerate((limit, np.nextafter(limit, np.inf), np.nextafter(limit, -np.inf), np.nan)):
+            rows[offset::4, tree.feature[node]] = value
+        assert_same_predictions(numeric, rows)
 
 
 def test_numbers_far_outside_of_training(numeric):
     rows = np.array([[1e300, -1e300, 0.0], [-1e9, 1e9, 1e9], [0.0, 0.0, -1e300], [np.nan, np.nan, np.nan]])
-    assert_same_answers(numeric, rows)
+    assert_same_predictions(numeric, rows)
 
 
 def test_a_target_that_hardly_varies(numeric):
@@ -234,9 +234,9 @@ def test_integer_codes_that_are_categories_and_a_column_without_values():
     assert model.tree_.category_row.max() >= 0
     session = session_of(model.to_onnx())
     assert [graph_input.name for graph_input in session.get_inputs()] == ["X"]
-    asked = np.vstack([X, [[8.0, 0.0, 3.0], [1.5, 5.0, 1e6], [np.nan, np.nan, np.nan], [-2.0, 1.0, 0.5]]])
-    assert_same_answers(model, asked, session=session)
-    # what stands in a column that training had nothing in does not count
+    rows = np.vstack([X, [[8.0, 0.0, 3.0], [1.5, 5.0, 1e6], [np.nan, np.nan, np.nan], [-2.0, 1.0, 0.5]]])
+    assert_same_predictions(model, rows, session=session)
+    # values of a column that was empty in training are ignored
     mean = session.run(["mean"], {"X": np.array([[7.0, np.nan, 3.0], [7.0, 1.0, 3.0]])})[0]
     np.testing.assert_allclose(mean[0], mean[1], rtol=1e-12)  # runtimes round rows of one batch differently
 
@@ -245,31 +245,31 @@ def test_nothing_but_text_and_no_split():
     X = np.array([["a", ""], ["b", "x"], ["a", "(missing)"]] * 20, dtype=object)
     model = USNRTRegressor(**SMALL, random_state=0).fit(X, np.random.default_rng(0).normal(size=60))
     assert model.n_leaves_ == 1
-    asked = np.array([["a", ""], ["c", "x"], [None, None], ["b", "(missing)"]], dtype=object)
+    rows = np.array([["a", ""], ["c", "x"], [None, None], ["b", "(missing)"]], dtype=object)
     # the empty string is a category of the second column, and so is the next thing to call a missing one
-    assert feeds(model, asked)["x1"].tolist() == ["", "x", "(missing)_", "(missing)"]
-    assert feeds(model, asked)["x0"].tolist() == ["a", "c", "", "b"]
-    assert_same_answers(model, asked)
+    assert feeds(model, rows)["x1"].tolist() == ["", "x", "(missing)_", "(missing)"]
+    assert feeds(model, rows)["x0"].tolist() == ["a", "c", "", "b"]
+    assert_same_predictions(model, rows)
 
 
 # -- the file -------------------------------------------------------------------------------------------------------
 
 
-def test_inputs_are_named_like_columns_and_say_how_to_write_what_is_missing(model):
+def test_inputs_are_named_like_columns_and_document_missing_values(model):
     inputs = {value.name: value for value in model.to_onnx().graph.input}
     assert list(inputs) == ["size", "city", "mean_", "kind", "sold", "garden", "nothing"]
     types = [value.type.tensor_type.elem_type for value in inputs.values()]
     number, text, whole = onnx.TensorProto.DOUBLE, onnx.TensorProto.STRING, onnx.TensorProto.INT64
     assert types == [number, text, number, text, whole, number, number]
-    assert inputs["size"].doc_string == "a number; NaN if it is missing"
-    assert inputs["city"].doc_string == "text; '' if it is missing"
-    assert inputs["sold"].doc_string.endswith("since 1970-01-01; the smallest int64 if it is missing")
+    assert inputs["size"].doc_string == "a number; NaN if missing"
+    assert inputs["city"].doc_string == "text; '' if missing"
+    assert inputs["sold"].doc_string.endswith("since 1970-01-01; the smallest int64 if missing")
 
 
-def test_what_the_file_says_about_itself(numeric):
+def test_metadata_of_the_file(numeric):
     made = numeric.to_onnx(levels=[0.1, 0.9])
     assert (made.producer_name, made.producer_version) == ("usnrt", usnrt.__version__)
-    assert made.doc_string.startswith("A USNRTRegressor of usnrt: rows of a table as they are go in")
+    assert made.doc_string.startswith("A USNRTRegressor of usnrt. Inputs are the columns of a table")
     facts = {prop.key: json.loads(prop.value) for prop in made.metadata_props}
     assert facts["levels"] == [0.1, 0.9]
     assert facts["features"] == ["x0", "x1", "x2"]
@@ -358,13 +358,13 @@ def test_random_trees_route_like_the_library(seed):
 
     graph = Graph("test")
     numbers = graph.input("numbers", np.float64, ["n", 2])
-    places = {position: graph.input(f"places{position}", np.int64, ["n"]) for position in (1, 3)}
-    columns = _columns.EncodedColumns("numbers", numbers, [0, 2], places)
+    categories = {position: graph.input(f"categories{position}", np.int64, ["n"]) for position in (1, 3)}
+    columns = _columns.EncodedColumns("numbers", numbers, [0, 2], categories)
     graph.output("leaf", _routing.find_leaves(graph, columns, trees, n_categories), np.int64, ["n", len(trees)])
     fed = {"numbers": X[:, [0, 2]]}
     for position in (1, 3):
         codes, n = X[:, position], n_categories[position]
-        fed[f"places{position}"] = np.where(np.isnan(codes), n + 1, np.where(codes < 0, n, codes)).astype(np.int64)
+        fed[f"categories{position}"] = np.where(np.isnan(codes), n + 1, np.where(codes < 0, n, codes)).astype(np.int64)
     (found,) = run_graph(graph, fed)
     np.testing.assert_array_equal(found, np.stack([tree.leaf_of(X) for tree in trees], axis=1))
 
@@ -389,7 +389,7 @@ def random_tree(rng, n_categories):
 @settings(deadline=None, max_examples=20)
 @given(st.lists(st.integers(-(2**62), 2**62), min_size=1, max_size=30))
 def test_calendar_parts_like_the_library(microseconds):
-    # besides any moment: ends of years and centuries, leap days and no date at all
+    # in addition: ends of years and centuries, leap days and a missing date
     dates = ["1969-12-31T23:59:59.999999", "2000-02-29", "1900-03-01", "2100-02-28T23:59", "0000-01-01", "NaT"]
     moments = np.concatenate([np.array(microseconds, "datetime64[us]"), np.array(dates, "datetime64[us]")])
     (found,) = run_graph(calendar_graph(), {"moments": moments.astype(np.int64)})
@@ -409,14 +409,14 @@ def calendar_graph():
     graph = Graph("test")
     moments = graph.input("moments", np.int64, ["n"])
     parts = [_columns._calendar_part(graph, moments, part) for part in CALENDAR_PARTS]
-    graph.output("parts", _columns._side_by_side(graph, parts), np.float64, ["n", len(parts)])
+    graph.output("parts", _columns._as_matrix(graph, parts), np.float64, ["n", len(parts)])
     return graph
 
 
 def test_the_normal_cdf():
     graph = Graph("test")
     z = graph.input("z", np.float64, ["n"])
-    graph.output("cdf", _answers._normal_cdf(graph, z), np.float64, ["n"])
+    graph.output("cdf", _distributions._normal_cdf(graph, z), np.float64, ["n"])
     values = np.linspace(-7, 7, 5000)
     (found,) = run_graph(graph, {"z": values})
     np.testing.assert_allclose(found, ndtr(values), rtol=1e-8, atol=0)
@@ -431,10 +431,10 @@ def test_mixture_quantiles_like_the_library(seed, apart):
     rng = np.random.default_rng(seed)
     levels = np.array([0.001, 0.3, 0.5, 0.95, 0.9999])
     means, stds = apart * rng.normal(size=(20, 4)), np.exp(rng.normal(size=(20, 4)))
-    means[0], stds[0] = means[0, 0], stds[0, 0]  # members that agree leave no bracket to cut
+    means[0], stds[0] = means[0, 0], stds[0, 0]  # members that agree leave no bracket
     graph = Graph("test")
     inputs = [graph.input(name, np.float64, ["n", 4]) for name in ("means", "stds")]
-    quantiles = _answers._mixture_quantiles(graph, *inputs, levels)
+    quantiles = _distributions._mixture_quantiles(graph, *inputs, levels)
     graph.output("quantiles", quantiles, np.float64, ["n", 5])
     (found,) = run_graph(graph, {"means": means, "stds": stds})
     mixture = Mixture([Normal(mean, std) for mean, std in zip(means.T, stds.T)])
@@ -445,8 +445,8 @@ def test_mixture_quantiles_like_the_library(seed, apart):
     assert near.mean() > 0.7
 
 
-def random_curves(rng, n):
-    """Curves of every skewness; some have pieces that are flat, or a hundred times as steep as others."""
+def random_quantile_functions(rng, n):
+    """Quantile functions of any skewness; some have flat segments, or a hundred times as steep as others."""
     outputs = rng.normal(size=(n, N_OUTPUTS)) * np.array([1.0, 2.0] + [1.5] * (N_OUTPUTS - 2))
     made = to_quantiles(outputs)
     made[0, 3:7] = made[0, 3]
@@ -456,29 +456,29 @@ def random_curves(rng, n):
 
 @settings(deadline=None, max_examples=15)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["none", "one", "many"]), st.booleans())
-def test_curves_and_shapes_like_the_library(seed, groups, own_mean):
+def test_calibrated_quantile_functions_like_the_library(seed, groups, own_mean):
     rng = np.random.default_rng(seed)
     draws = [rng.normal(size=50), rng.standard_exponential(size=200) - 3.0, rng.standard_t(2, size=80) + 4.0]
-    shapes = [ResidualDistribution.from_residuals(draw) for draw in draws]
+    residuals = [ResidualDistribution.from_residuals(draw) for draw in draws]
     calibration = {
         "none": None,
-        "one": Calibration(np.zeros(4, dtype=np.int64), shapes[1:2], []),
-        "many": Calibration(np.array([1, 0, 2, 0]), shapes, []),
+        "one": Calibration(np.zeros(4, dtype=np.int64), residuals[1:2], []),
+        "many": Calibration(np.array([1, 0, 2, 0]), residuals, []),
     }[groups]
     model = SimpleNamespace(calibration_=calibration, target_mean_=5.0, target_std_=2.0, own_mean_=own_mean)
     levels = np.array([0.999, 1e-4, 0.05, 0.5])
-    quantiles, mean, leaf = random_curves(rng, 20), rng.normal(size=20), rng.integers(0, 4, 20)
+    quantiles, mean, leaf = random_quantile_functions(rng, 20), rng.normal(size=20), rng.integers(0, 4, 20)
     graph = Graph("test")
     inputs = [graph.input("mean", np.float64, ["n"]), graph.input("quantiles", np.float64, ["n", len(POSITIONS)])]
-    answers = _answers.curved(graph, model, *inputs, graph.input("leaf", np.int64, ["n"]), levels)
-    for name, answer, shape in zip(("m", "s", "q"), answers, (["n"], ["n"], ["n", 4])):
-        graph.output(name, answer, np.float64, shape)
+    outputs = _distributions.quantile_outputs(graph, model, *inputs, graph.input("leaf", np.int64, ["n"]), levels)
+    for name, output, shape in zip(("m", "s", "q"), outputs, (["n"], ["n"], ["n", 4])):
+        graph.output(name, output, np.float64, shape)
     found = run_graph(graph, {"mean": mean, "quantiles": quantiles, "leaf": leaf})
-    told = None if own_mean else mean
+    given_mean = None if own_mean else mean
     if calibration is None:
-        expected = QuantileDistribution(quantiles, POSITIONS, np.zeros_like(leaf), [standard_normal()], told)
+        expected = QuantileDistribution(quantiles, POSITIONS, np.zeros_like(leaf), [standard_normal()], given_mean)
     else:
-        expected = calibration.distribution(quantiles, leaf, told)
+        expected = calibration.distribution(quantiles, leaf, given_mean)
     expected = expected.scaled(5.0, 2.0)
     spread = np.ptp(quantiles, axis=1)[:, None] + np.abs(quantiles).max(axis=1, keepdims=True)
     np.testing.assert_allclose(found[0] / spread[:, 0], expected.mean() / spread[:, 0], rtol=1e-9, atol=1e-9)
@@ -486,13 +486,13 @@ def test_curves_and_shapes_like_the_library(seed, groups, own_mean):
     np.testing.assert_allclose(found[2] / spread, expected.ppf(levels) / spread, rtol=1e-9, atol=1e-9)
 
 
-def test_curves_that_shrink_or_grow_like_the_library():
+def test_shrunk_quantile_functions_like_the_library():
     rng = np.random.default_rng(0)
-    quantiles, factor = random_curves(rng, 50), rng.uniform(0.05, 3.0, 50)
+    quantiles, factor = random_quantile_functions(rng, 50), rng.uniform(0.05, 3.0, 50)
     factor[:2] = 1.0, 1.5 / 2.5
     graph = Graph("test")
     inputs = [graph.input("quantiles", np.float64, ["n", len(POSITIONS)]), graph.input("factor", np.float64, ["n"])]
-    graph.output("shrunk", _answers._shrunk(graph, *inputs), np.float64, ["n", len(POSITIONS)])
+    graph.output("shrunk", _distributions._shrunk(graph, *inputs), np.float64, ["n", len(POSITIONS)])
     (found,) = run_graph(graph, {"quantiles": quantiles, "factor": factor})
     expected = value_at(quantiles, POSITIONS, factor[:, None] * POSITIONS)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * np.abs(quantiles).max())
@@ -514,9 +514,9 @@ def test_means_and_quantiles_like_the_library(blends, n_networks, refined):
         for blend, k in zip(blends, (3, 2))
     ]  # fmt: skip
     graph = Graph("test")
-    said = [graph.input("first", np.float64, ["n", 2]), graph.input("second", np.float64, ["m", N_OUTPUTS])]
+    outputs = [graph.input("first", np.float64, ["n", 2]), graph.input("second", np.float64, ["m", N_OUTPUTS])]
     means, member_quantiles = _networks.quantile_functions(
-        graph, members, graph.input("leaves", np.int64, ["n", 2]), *said
+        graph, members, graph.input("leaves", np.int64, ["n", 2]), *outputs
     )
     graph.output("means", means, np.float64, ["n", 2])
     graph.output("member_quantiles", member_quantiles, np.float64, ["n", 2, len(POSITIONS)])
@@ -533,7 +533,7 @@ def test_means_and_quantiles_like_the_library(blends, n_networks, refined):
     np.testing.assert_allclose(found[1], quantiles, rtol=1e-9, atol=1e-9 * np.abs(quantiles).max())
 
 
-@pytest.mark.parametrize("activation", ["relu", "tanh", "silu"])
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
 @pytest.mark.parametrize("output", ["linear", "softplus", "exp"])
 def test_networks_like_the_library(activation, output):
     network = MLP((5, 7, 3, 1), activation, output)
@@ -542,10 +542,10 @@ def test_networks_like_the_library(activation, output):
     x = (3 * rng.normal(size=(40, 5))).astype(np.float32)
     x[0] *= 1000
     graph = Graph("test")
-    answer = _networks._answer(
+    outputs = _networks._forward(
         graph, network, leaves, graph.input("x", np.float32, ["n", 5]), graph.input("leaf", np.int64, [])
     )
-    graph.output("answer", answer, np.float32, [2, "n", 1])
+    graph.output("outputs", outputs, np.float32, [2, "n", 1])
     (found,) = run_graph(graph, {"x": x, "leaf": np.array(1)})
     expected = np.stack([forward(network, params, x) for params in leaves[1]])
     np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-6)

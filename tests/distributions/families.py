@@ -1,10 +1,9 @@
-"""One small distribution of each family, for tests of what all families share."""
+"""One small distribution of each type, for tests of the common interface."""
 
 import numpy as np
 
 from usnrt.distributions import (
     Distribution,
-    GroupedResiduals,
     Mixture,
     Normal,
     QuantileDistribution,
@@ -30,15 +29,13 @@ def make(family: str, n: int = 7, seed: int = 0) -> Distribution:
         return Mixture([Normal(loc(), scale()) for _ in range(4)], weights=[1.0, 2.0, 3.0, 0.5])
     if family == "t_mixture":
         return Mixture([StudentT(rng.uniform(2.5, 9.0, size=n), loc(), scale()) for _ in range(3)])
-    shapes = [
+    residuals = [
         ResidualDistribution.from_residuals(rng.normal(size=200)),
         ResidualDistribution.from_residuals(rng.standard_t(4, size=60)),
     ]
-    if family == "grouped_curve":
-        positions = np.linspace(-2.0, 2.0, 6)
-        knots = loc()[:, None] + scale()[:, None] * (positions + 0.02 * positions**2)
-        return QuantileDistribution(knots, positions, np.arange(n) % 2, shapes)
-    return GroupedResiduals(loc(), scale(), np.arange(n) % 2, shapes)
+    positions = np.linspace(-2.0, 2.0, 6)
+    knots = loc()[:, None] + scale()[:, None] * (positions + 0.02 * positions**2)
+    return QuantileDistribution(knots, positions, np.arange(n) % 2, residuals)
 
 
-FAMILIES = ["normal", "student_t", "normal_mixture", "t_mixture", "grouped_shape", "grouped_curve"]
+FAMILIES = ["normal", "student_t", "normal_mixture", "t_mixture", "quantile"]

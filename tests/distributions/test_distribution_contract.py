@@ -1,4 +1,4 @@
-"""What every family promises: shapes, inverse functions, moments, slicing, scaling, one sentence for bad input."""
+"""The common interface: shapes, inverse functions, moments, slicing, scaling, error messages."""
 
 import sys
 from pathlib import Path
@@ -60,8 +60,8 @@ def test_density_is_the_slope_of_cdf(family):
 def test_moments_and_crps_by_integration(family, row):
     one, y = make(family, n=3)[row], (-2.0, 0.3, 5.0)[row]
     # x = y + sinh(t) reaches 1e11 on both sides with an even grid in t; y itself is the point in the middle
-    # the density of a curve jumps at its knots, where the error of the sum goes down only with the step itself
-    t = np.linspace(-26.0, 26.0, 1_000_001 if family == "grouped_curve" else 40_001)
+    # the density of a quantile function jumps at its knots, where the error of the sum is of first order in the step
+    t = np.linspace(-26.0, 26.0, 1_000_001 if family == "quantile" else 40_001)
     x, dx = y + np.sinh(t), np.cosh(t) * (t[1] - t[0])
     density, below = one.pdf(x[None, :])[0], one.cdf(x[None, :])[0]
     mean = (x * density * dx).sum()
@@ -107,9 +107,9 @@ def test_slicing(family):
     parts = dist.with_parts(np.arange(7.0), np.ones(7))[mask]
     np.testing.assert_array_equal(parts.aleatoric, [0, 2, 3, 6])
     np.testing.assert_array_equal(parts.epistemic, np.ones(4))
-    with pytest.raises(IndexError, match=r"a mask must have one value a row \(7\), but it has 2"):
+    with pytest.raises(IndexError, match=r"a mask must have one value per row \(7\), got 2"):
         dist[[True, False]]
-    with pytest.raises(TypeError, match="rows are chosen by a slice, row numbers or a mask, got 'a'"):
+    with pytest.raises(TypeError, match="index must be a slice, row indices or a mask, got 'a'"):
         dist["a"]
 
 

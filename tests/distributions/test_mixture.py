@@ -36,9 +36,9 @@ def test_two_parts_of_the_variance():
     np.testing.assert_allclose(dist.aleatoric, (WEIGHTS * STDS**2).sum(axis=1))
     np.testing.assert_allclose(dist.epistemic, (WEIGHTS * (MEANS - mean[:, None]) ** 2).sum(axis=1))
     np.testing.assert_allclose(dist.var(), dist.aleatoric + dist.epistemic)
-    told = dist.with_parts(np.ones(N), np.zeros(N))
-    np.testing.assert_array_equal(told.aleatoric, np.ones(N))
-    np.testing.assert_array_equal(told.epistemic, np.zeros(N))
+    given = dist.with_parts(np.ones(N), np.zeros(N))
+    np.testing.assert_array_equal(given.aleatoric, np.ones(N))
+    np.testing.assert_array_equal(given.epistemic, np.zeros(N))
 
 
 def test_one_member_is_that_member():
@@ -140,13 +140,13 @@ def test_members_and_weights_are_arrays():
     np.testing.assert_array_equal(dist[4:6].parameters[1], STDS[4:6])
 
 
-def test_chunks_do_not_change_the_answer(monkeypatch):
+def test_chunks_do_not_change_the_result(monkeypatch):
     dist = mixture()
     whole = dist.ppf([0.1, 0.9]), dist.cdf(Y), dist.logpdf(Y)
     import usnrt.distributions.mixture as module
 
     chunks = module.row_chunks
-    monkeypatch.setattr(module, "row_chunks", lambda n, values: chunks(n, values, at_most=30))
+    monkeypatch.setattr(module, "row_chunks", lambda n, values: chunks(n, values, max_values=30))
     for a, b in zip(whole, (dist.ppf([0.1, 0.9]), dist.cdf(Y), dist.logpdf(Y))):
         np.testing.assert_array_equal(a, b)
 

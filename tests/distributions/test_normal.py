@@ -29,17 +29,17 @@ def test_numbers_are_repeated():
     np.testing.assert_array_equal(Normal(1, [2, 3]).mean(), [1.0, 1.0])
 
 
-def test_all_variance_is_aleatoric_unless_told_otherwise():
+def test_all_variance_is_aleatoric_unless_set():
     dist = Normal([0.0], [2.0])
     np.testing.assert_array_equal(dist.aleatoric, [4.0])
     assert dist.epistemic is None
-    told = dist.with_parts([3.0], [1.0])
-    np.testing.assert_array_equal(told.aleatoric, [3.0])
-    np.testing.assert_array_equal(told.epistemic, [1.0])
+    given = dist.with_parts([3.0], [1.0])
+    np.testing.assert_array_equal(given.aleatoric, [3.0])
+    np.testing.assert_array_equal(given.epistemic, [1.0])
     assert dist.epistemic is None
 
 
-def test_answers_are_not_the_state():
+def test_returned_arrays_are_copies():
     dist = Normal([1.0], [2.0])
     dist.mean()[0] = dist.std()[0] = 7.0
     assert (dist.mean()[0], dist.std()[0]) == (1.0, 2.0)

@@ -5,7 +5,7 @@ import pytest
 import uncertainty_toolbox.metrics_calibration as toolbox
 
 from usnrt import metrics
-from usnrt.distributions import GroupedResiduals, Mixture, Normal, ResidualDistribution, StudentT
+from usnrt.distributions import Mixture, Normal, QuantileDistribution, ResidualDistribution, StudentT
 
 N = 60
 RNG = np.random.default_rng(0)
@@ -36,13 +36,15 @@ def tce_of_the_paper(y, quantile):
     return total / 4
 
 
-SHAPE = ResidualDistribution.from_residuals(RNG.standard_t(4, size=100))
+RESIDUAL = ResidualDistribution.from_residuals(RNG.standard_t(4, size=100))
 FORECASTS = {
     "normal": Normal(MEAN, STD),
     "student_t": StudentT(3.0, MEAN, STD),
     "mixture": Mixture([Normal(MEAN, STD), Normal(MEAN + 1.0, 0.3 * STD), Normal(MEAN - 2, STD)]),
     "t_mixture": Mixture([StudentT(4.0, MEAN, STD), StudentT(2.5, MEAN + 1.0, 0.3 * STD)]),
-    "grouped": GroupedResiduals(MEAN, STD, np.zeros(N, int), [SHAPE]),
+    "quantile": QuantileDistribution(
+        MEAN[:, None] + STD[:, None] * [-1.0, 1.0], [-1.0, 1.0], np.zeros(N, int), [RESIDUAL]
+    ),
     "point_mass": Normal(MEAN, np.where(np.arange(N) % 3 == 0, 0.0, STD)),
     "all_point_masses": Normal(np.round(MEAN), 0.0),
     "half_point_masses": Mixture([Normal(np.round(MEAN), 0.0), Normal(np.round(MEAN), STD)], [0.47, 0.53]),

@@ -1,4 +1,4 @@
-"""Networks that say quantiles: their order, their loss, their mean, and what they learn."""
+"""Quantile networks: monotonicity, loss, mean, and training."""
 
 import itertools
 
@@ -54,10 +54,10 @@ def test_the_loss_is_nearly_half_the_crps():
     np.testing.assert_allclose(2 * np.asarray(pinball(outputs, y.astype(np.float32))), crps, atol=0.04)
 
 
-def test_the_mean_of_a_curve_against_integration():
+def test_the_mean_of_a_quantile_function_against_integration():
     rng = np.random.default_rng(1)
-    member_quantiles = to_quantiles(rng.normal(size=(4, N_OUTPUTS)))
-    for row, mean in zip(member_quantiles, quantile_function_mean(member_quantiles)):
+    quantiles = to_quantiles(rng.normal(size=(4, N_OUTPUTS)))
+    for row, mean in zip(quantiles, quantile_function_mean(quantiles)):
         edges = [-12.0, *POSITIONS, 12.0]
         parts = [
             integrate.quad(
@@ -70,7 +70,7 @@ def test_the_mean_of_a_curve_against_integration():
 
 def test_a_new_network_starts_at_the_spread_of_the_target():
     network = MLP((4, 32, N_OUTPUTS))
-    params = start_at(network, np.random.default_rng(0), centre=3.0, spread=2.0)
+    params = start_at(network, np.random.default_rng(0), mean=3.0, std=2.0)
     x = np.random.default_rng(1).normal(size=(200, 4)).astype(np.float32)
     quantiles = to_quantiles(predict(network, params, x))
     assert np.mean(quantile_function_mean(quantiles)) == pytest.approx(3.0, abs=0.3)

@@ -33,7 +33,7 @@ def make_model(n_leaves, seed=0, std=lambda rng: np.exp(rng.normal())):
         node = leaves.pop(int(rng.integers(len(leaves))))
         feature = int(rng.integers(3))
         codes = tuple(sorted(rng.permutation(8)[:4].tolist())) if feature == 2 else None
-        half = builder._nodes[node]["n_rows"] / 2
+        half = builder._nodes[node].n_rows / 2
         threshold = np.nan if codes else float(rng.normal())
         leaves += builder.add_children(node, Split(feature, threshold, codes, True, rng.normal(), -3.0, half, half, 9))
     for node in range(len(builder._nodes)):

@@ -1,4 +1,4 @@
-"""The tree in words."""
+"""Rules of a tree as table, text and Graphviz source."""
 
 from types import SimpleNamespace
 
@@ -21,7 +21,7 @@ def make_model(columns, splits, stds=None):
     builder.add_root(64)
     for k, (handle, (feature, where, missing_left)) in enumerate(splits.items()):
         codes = where if isinstance(where, tuple) else None
-        half = builder._nodes[handle]["n_rows"] / 2
+        half = builder._nodes[handle].n_rows / 2
         threshold = np.nan if codes is not None else where
         split = Split(feature, threshold, codes, missing_left, 3.0 - k, -4.0 + k, half, half, 9)
         builder.add_children(handle, split)

@@ -163,11 +163,11 @@ def test_bad_use_is_named(mixed):
     root = builder.add_root(4)
     with pytest.raises(ValueError) as error:
         builder.add_root(4)
-    assert str(error.value) == "the tree has a root already"
+    assert str(error.value) == "the tree already has a root"
     builder.add_children(root, numeric(0, 1.0, 2, 2))
     with pytest.raises(ValueError) as error:
         builder.add_children(root, numeric(0, 1.0, 2, 2))
-    assert str(error.value) == "node 0 is divided already"
+    assert str(error.value) == "node 0 is already split"
     with pytest.raises(TypeError) as error:
         Tree(n_features=1, feature=np.array([-1]))
     assert str(error.value).startswith("Tree needs exactly the arrays ['category_row', 'depth', 'feature', ")

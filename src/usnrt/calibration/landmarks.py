@@ -1,41 +1,42 @@
-"""Distance of rows to the nearest training rows in the joint space of all numeric columns."""
+"""Distance of rows from the training rows in the joint space of all numeric columns."""
 
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.nn.forward import CHUNK, ONE_BLAS_THREAD
+from usnrt.nn.forward import CHUNK
+from usnrt.utils.blas import ONE_BLAS_THREAD
 
 N_LANDMARKS, N_CENTRAL = 512, 16
-MAX_ROWS = 20_000  # training rows whose own distances set the threshold
-# A row is far if it is farther from its landmark than this share of the training rows, with a margin.
+MAX_ROWS = 20_000  # training rows whose distances determine the threshold
+# The threshold is this quantile of the distances of training rows to their nearest landmarks, times a margin ...
 FAR_QUANTILE, FAR_MARGIN = 0.999, 1.25
-# In standard deviations: gaps that are smaller do not matter, however dense the training rows are.
+# ... and at least this, in standard deviations, however dense the training rows are.
 MIN_THRESHOLD = 0.25
-LARGEST = 1e30  # in units of the scale: what float32 holds
-# Of the mean eigenvalue: directions in which training rows hardly vary count as if they varied by this much.
+LARGEST = 1e30  # bound in units of the scale, representable in float32
+# Lower bound of the eigenvalues of the covariance, relative to their mean.
 EIGENVALUE_FLOOR = 0.01
 
 
 @dataclass(frozen=True)
 class Landmarks:
-    """Training rows that stand for all, in coordinates in which distances are comparable.
+    """A sample of the training rows in whitened coordinates.
 
-    Columns are divided by a robust scale, squashed to sign(z) log(1 + abs(z)) against heavy tails, and whitened, so
-    that a combination of values that correlated columns never had is as far away as a value that a column never had.
+    Columns are divided by a robust scale, transformed by sign(z) log(1 + abs(z)) to shorten heavy tails, and whitened,
+    so that unusual combinations of correlated columns are as distant as unusual values of a single column.
 
     Attributes
     ----------
     centre, scale : ndarray of shape (k,)
-        Of each numeric column; a scale of 0 marks a constant column, which is left out.
+        Robust location and scale of each numeric column; a scale of 0 marks a constant column, which is ignored.
     offset : ndarray of shape (k,), float32
-        Mean of the squashed columns.
+        Mean of the transformed columns.
     whitening : ndarray of shape (k, k), float32
     points : ndarray of shape (m, k), float32
         The landmarks in whitened coordinates, the most central ones first.
     threshold : float
-        The distance beyond which a row is far.
+        Distance beyond which a row is far.
 
     Examples
     --------
@@ -57,12 +58,12 @@ class Landmarks:
 
     @classmethod
     def fit(cls, numbers: NDArray[np.float64]) -> "Landmarks":
-        """Choose landmarks, evenly spaced among the training rows, and learn what is far.
+        """Choose landmarks, evenly spaced among the training rows, and determine the threshold.
 
         Parameters
         ----------
         numbers : ndarray of shape (n, k)
-            The numeric columns of the training rows, NaN where missing, in an order that depends on contents only.
+            Numeric columns of the training rows in canonical order, NaN for missing values.
 
         Returns
         -------
@@ -89,12 +90,12 @@ class Landmarks:
         return cls(centre, scale, offset, whitening, points, max(far, MIN_THRESHOLD))
 
     def excess(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-        """How much farther rows are than the threshold, in units of it; 0 for rows that are not far.
+        """Distance to the nearest landmark in excess of the threshold, relative to it; 0 for rows that are not far.
 
         Parameters
         ----------
         numbers : ndarray of shape (n, k)
-            Missing values count as the centre of their column.
+            Missing values are replaced by the centre of their column.
 
         Returns
         -------
@@ -102,7 +103,7 @@ class Landmarks:
         """
         coordinates = _whitened(numbers, self.centre, self.scale, self.offset, self.whitening)
         excess = np.zeros(len(coordinates))
-        # Near one of the central landmarks, as most rows are: the others need not be asked.
+        # Most rows are near one of the central landmarks; only the others are compared with all landmarks.
         rest = np.flatnonzero(_nearest(coordinates, self.points[:N_CENTRAL]) > self.threshold)
         distance = _nearest(coordinates[rest], self.points)
         excess[rest] = np.maximum(distance / self.threshold - 1.0, 0.0)
@@ -116,7 +117,7 @@ def _whitened(
     offset: NDArray[np.float32],
     whitening: NDArray[np.float32],
 ) -> NDArray[np.float32]:
-    """Coordinates of rows, shape (n, k), from products of one shape: other rows do not change a row's bits."""
+    """Whitened coordinates of rows, shape (n, k); products of a fixed shape make a row's bits independent of others."""
     result = np.empty(numbers.shape, dtype=np.float32)
     chunk = np.zeros((CHUNK, numbers.shape[1]), dtype=np.float32)
     with ONE_BLAS_THREAD:
@@ -128,7 +129,7 @@ def _whitened(
 
 
 def evenly(n: int, most: int) -> NDArray[np.intp]:
-    """At most so many of n places, evenly spaced.
+    """At most ``most`` of ``n`` indices, evenly spaced.
 
     Examples
     --------
@@ -140,7 +141,7 @@ def evenly(n: int, most: int) -> NDArray[np.intp]:
 
 
 def _centre_and_scale(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Median and interquartile range over 1.35; the standard deviation where more than half of the values are equal."""
+    """Median and interquartile range / 1.349; the standard deviation if more than half of the values are equal."""
     centre, scale = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
     for j, column in enumerate(rows.T):
         present = column[~np.isnan(column)]
@@ -149,7 +150,7 @@ def _centre_and_scale(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], N
         low, centre[j], high = np.quantile(present, [0.25, 0.5, 0.75])
         scale[j] = high / 1.349 - low / 1.349
         if scale[j] <= 1e-9 * np.abs(present).max():
-            largest = np.abs(present / 2 - centre[j] / 2).max()  # halves: differences may overflow
+            largest = np.abs(present / 2 - centre[j] / 2).max()  # halved: differences may overflow
             if largest > 1e-12 * np.abs(present).max():
                 scale[j] = 2 * largest * np.sqrt(np.mean(((present / 2 - centre[j] / 2) / largest) ** 2))
             else:
@@ -160,7 +161,7 @@ def _centre_and_scale(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], N
 def _squashed(
     rows: NDArray[np.float64], centre: NDArray[np.float64], scale: NDArray[np.float64]
 ) -> NDArray[np.float32]:
-    """Columns in units of their scale, squashed; 0 where missing and in constant columns."""
+    """Columns in units of their scale, log-transformed; 0 for missing values and constant columns."""
     with np.errstate(over="ignore"):
         units = np.clip((rows - centre) / np.where(scale > 0, scale, np.inf), -LARGEST, LARGEST).astype(np.float32)
     squashed = np.copysign(np.log(np.abs(units) + np.float32(1.0)), units)
@@ -171,7 +172,7 @@ def _squashed(
 
 
 def _nearest(coordinates: NDArray[np.float32], points: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Distance of each row to the nearest of the points, from products of one shape."""
+    """Distance of each row to the nearest of the points, from products of a fixed shape."""
     half = 0.5 * np.sum(points * points, axis=1)
     transposed = np.ascontiguousarray(points.T)
     chunk = np.zeros((CHUNK, coordinates.shape[1]), dtype=np.float32)
@@ -184,11 +185,12 @@ def _nearest(coordinates: NDArray[np.float32], points: NDArray[np.float32]) -> N
             product -= half
             nearest[start : start + CHUNK] = product.max(axis=1)[: len(part)]
     squares = np.einsum("ij,ij->i", coordinates, coordinates, dtype=np.float64) - 2.0 * nearest
-    return np.sqrt(np.maximum(squares, 0.0))
+    distance: NDArray[np.float64] = np.sqrt(np.maximum(squares, 0.0))
+    return distance
 
 
 def _nearest_other(points: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Distance of each of at most 512 points to the nearest other one."""
+    """Distance of each point to the nearest other point."""
     if len(points) < 2:
         return np.zeros(len(points))
     exact = points.astype(np.float64)
@@ -196,4 +198,5 @@ def _nearest_other(points: NDArray[np.float32]) -> NDArray[np.float64]:
     with ONE_BLAS_THREAD:
         table = squares[:, None] + squares - 2.0 * exact @ exact.T
     np.fill_diagonal(table, np.inf)
-    return np.sqrt(np.maximum(table.min(axis=1), 0.0))
+    distance: NDArray[np.float64] = np.sqrt(np.maximum(table.min(axis=1), 0.0))
+    return distance

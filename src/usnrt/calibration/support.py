@@ -1,23 +1,23 @@
-"""Support: whether a row resembles the training rows of its region, and a wider distribution where it does not.
+"""Support: detection of rows unlike the training rows of their region, and wider predictive distributions for them.
 
-A row lacks support if a number is outside the range of its region, if a category was unseen in training, if a value
-is missing where training had none missing, or if it is far from all training rows in the joint space of the numeric
-columns. The networks are then evaluated at the nearest supported row (`Support.clamp`), their median and mean where
-numbers are at most one unit beyond their range, so that a trend goes on for a while; and variance is added to the
-predicted quantile function (`Support.widen`). Rows with support keep theirs bit for bit.
+A row lacks support if a number is outside the range of its region, if a category is unseen in training, if a value is
+missing in a column without missing values in training, or if it is far from all training rows in the joint space of the
+numeric columns. The networks are then evaluated at the nearest supported row (`Support.clamp`); median and mean are
+evaluated up to one unit beyond the range, so that trends are extrapolated a little. Variance is added to the predicted
+quantile function (`Support.widen`). Predictions of supported rows are unchanged, bit for bit.
 
 The added variance, in units of the scaled target (whose variance is 1), is the sum of
 
-- for each column that is not known, its blank variance: what not knowing it adds to the squared errors of validation
-  rows, see `Support.with_blank_variances`;
+- the blank variance of each unknown column (unseen category or missing value): the increase of the squared errors of
+  validation rows when the column is blanked, see `Support.with_blank_variances`;
 - for each number outside its range by δ units (standard deviations, or more in columns with heavy tails), its blank
-  variance (at least 0.05) times δ: a random walk beyond the data;
-- 1 - exp(-D² / 2) times the variance of the target, because far from all data nothing else is known, and times what
-  the row's spread falls short of the typical spread of its region. D² sums δ² over the columns, weighted by their
-  share of the largest blank variance, and the square of the excess distance in the joint space.
+  variance (at least 0.05) times δ, as of a random walk beyond the data;
+- (1 - exp(-D² / 2)) (1 + s): far from all data the variance approaches that of the target, and s is the difference
+  between the typical variance of the region and that of the row, if positive. D² is the sum of δ² over the columns,
+  weighted by their blank variance relative to the largest one, plus the squared excess distance in the joint space.
 
-All three start from 0 at the border of the support and grow with the distance from it; so the spread is never smaller
-than that of the nearest supported row.
+All three are 0 at the boundary of the support and grow with the distance from it, so that distributions are never
+narrower than at the nearest supported row.
 """
 
 from collections.abc import Callable
@@ -27,44 +27,44 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.calibration.landmarks import Landmarks, evenly
-from usnrt.nn.quantile_functions import position_of, value_at
+from usnrt.nn.quantile_functions import conformity_scores, value_at
 from usnrt.nn.quantiles import MEDIAN, POSITIONS
 from usnrt.tree.refine import half_widths
 
-# A region's range is extended by this share of it, by this share of the column's standard deviation, and by the
-# distance from the extreme to the tenth most extreme value (heavy tails), whichever is largest.
+# The range of a region is extended by the largest of: this share of the range, this share of the column's standard
+# deviation, and the distance between the most and the tenth most extreme value (heavy tails).
 RANGE_MARGIN, STD_MARGIN, TAIL_ROWS = 0.1, 0.1, 10
-CONSTANT_MARGIN = 1e-6  # of the value of a column that is constant in training
-# What exceeds a range is measured in standard deviations, but at least in this share of the range of the whole column
-# (a rare 1 among zeros is many standard deviations out) and in the margin.
+CONSTANT_MARGIN = 1e-6  # relative margin of a column that is constant in training
+# Distances outside a range are measured in standard deviations, but the unit is at least this share of the range of the
+# whole column (a rare 1 among zeros is many standard deviations away) and at least the margin.
 RANGE_UNIT = 0.25
-REACH = 1.0  # units beyond the range up to which the trend of the networks is followed
-MAX_DELTA = 1e3  # sentinels such as 1e300 must not overflow
-MIN_BLANK_VARIANCE = 0.05  # of a column that does not matter inside its range: it may outside
+REACH = 1.0  # units beyond the range up to which the networks extrapolate
+MAX_DELTA = 1e3  # bound for sentinels such as 1e300, whose squares would overflow
+MIN_BLANK_VARIANCE = 0.05  # a column that is irrelevant inside its range may be relevant outside
 BLANK_LEVELS = (0.5, 0.8, 0.9, 0.95)
-# Rows that blank variances are measured on, and bounds on rows times columns to predict.
+# Bounds of the number of rows used to measure blank variances, and of rows times columns.
 MIN_BLANK_ROWS, FEW_BLANK_ROWS, MAX_BLANK_ROWS, MAX_BLANK_CELLS = 20, 200, 1000, 25_000
-BLOCK = 4096  # rows measured or predicted at once
+BLOCK = 4096  # rows processed at a time
 
 
 @dataclass(frozen=True)
 class RowSupport:
-    """What `Support.measure` finds, one value per row.
+    """Result of `Support.measure`, one value per row.
 
     Attributes
     ----------
     outside : ndarray of bool of shape (n,)
-        A number is outside the range of the row's region.
+        Whether a number is outside the range of the row's region.
     unseen : ndarray of bool of shape (n,)
-        A category was unseen in training.
+        Whether a category is unseen in training.
     missing : ndarray of bool of shape (n,)
-        A value is missing in a column in which training had none missing.
+        Whether a value is missing in a column without missing values in training.
     far : ndarray of bool of shape (n,)
-        Far from all training rows in the joint space of the numeric columns.
+        Whether the row is far from all training rows in the joint space of the numeric columns.
     region : ndarray of int of shape (n,)
-        Whose ranges and spread count: the leaf, or n_leaves (the whole table) where unknown columns leave it open.
+        Index of the ranges that apply: the leaf, or n_leaves (the whole table) if the row has unknown columns.
     blank, walk, distance : ndarray of shape (n,)
-        The sum of the blank variances of unknown columns, the variance of the random walk beyond the ranges, and D².
+        Sum of the blank variances of unknown columns, variance of the random walk beyond the ranges, and D².
     """
 
     outside: NDArray[np.bool_]
@@ -84,26 +84,26 @@ class RowSupport:
 
 @dataclass(frozen=True)
 class Support:
-    """Where the training rows were, region by region, and how much wider distributions are elsewhere.
+    """The ranges of the training rows per region, and the variance added outside of them.
 
     Attributes
     ----------
     categorical : ndarray of bool of shape (d,)
     low, high : ndarray of shape (n_leaves + 1, d)
-        The extended range of each column in each region, and in the whole table; infinite for categories.
+        Extended range of each column in each region, and in the whole table; infinite for categories.
     below, above : ndarray of shape (n_leaves + 1, d)
-        The unit of what exceeds a range at either end: the column's standard deviation, a quarter of its range or
-        the margin, whichever is largest.
+        Unit of distances below and above the range: the largest of the column's standard deviation, a quarter of its
+        range, and the margin.
     never_missing : ndarray of bool of shape (d,)
-        Columns without a missing value in training.
+        Columns without missing values in training.
     landmarks : Landmarks or None
         None without numeric columns.
     blank_variance : ndarray of shape (d,)
-        What not knowing a column adds to the variance, in units of the scaled target.
+        Variance added if a column is unknown, in units of the scaled target.
     typical_variance : ndarray of shape (n_leaves + 1,)
-        The squared half width, from -1 to 1 on the normal scale, of a typical quantile function of each region.
+        Squared half width, from -1 to 1 on the normal scale, of a typical quantile function of each region.
     widens : bool
-        Whether distributions are to be widened; the paper's recipe only measures.
+        Whether distributions are widened; the paper's recipe only reports support.
 
     Examples
     --------
@@ -136,37 +136,37 @@ class Support:
         leaf: NDArray[np.int64],
         n_leaves: int,
     ) -> "Support":
-        """Learn the ranges of all regions from training rows.
+        """Compute the ranges of all regions from training rows.
 
         Parameters
         ----------
         raw : ndarray of shape (n, d)
-            Encoded rows, in an order that depends on contents only.
+            Encoded rows in canonical order.
         categorical : ndarray of bool of shape (d,)
         leaf : ndarray of int of shape (n,)
-            The leaf of each row, counted from 0.
+            Leaf of each row, counted from 0.
         n_leaves : int
 
         Returns
         -------
         Support
-            With a blank variance of 1 (that of the target) for all columns; see `with_blank_variances`.
+            With the blank variance 1 (that of the target) for all columns; see `with_blank_variances`.
         """
         d = raw.shape[1]
         # low, high, below, above; infinite bounds for categories
         ranges = np.tile(np.array([-np.inf, np.inf, 1.0, 1.0]), (n_leaves + 1, d, 1))
-        rows_of = [np.flatnonzero(leaf == place) for place in range(n_leaves)]
+        rows_of_leaf = [np.flatnonzero(leaf == index) for index in range(n_leaves)]
         for j in np.flatnonzero(~categorical):
             values = raw[:, j]
             present = values[~np.isnan(values)]
-            if len(present) == 0:  # empty in training: nothing is known of its range, and no network sees it
+            if len(present) == 0:  # empty in training: its range is unknown, and networks ignore it
                 continue
             std, unit = _std_and_unit(present)
             ranges[:, j] = _extended_range(present, std, unit)
-            for place, rows in enumerate(rows_of):
+            for index, rows in enumerate(rows_of_leaf):
                 own = values[rows][~np.isnan(values[rows])]
                 if len(own):
-                    ranges[place, j] = _extended_range(own, std, unit)
+                    ranges[index, j] = _extended_range(own, std, unit)
         landmarks = None if categorical.all() else Landmarks.fit(raw[:, ~categorical])
         never_missing = np.asarray(~np.isnan(raw).any(axis=0))
         low, high, below, above = (np.ascontiguousarray(part) for part in np.moveaxis(ranges, 2, 0))
@@ -175,7 +175,7 @@ class Support:
     # -- measuring ---------------------------------------------------------------------------------------------
 
     def measure(self, raw: NDArray[np.float64], leaf: NDArray[np.int64]) -> RowSupport:
-        """How far rows are supported by the training rows.
+        """Measure the support of rows by the training rows.
 
         Parameters
         ----------
@@ -217,11 +217,12 @@ class Support:
         return np.maximum(self.blank_variance, MIN_BLANK_VARIANCE)
 
     def _delta(self, rows: NDArray[np.float64], region: NDArray[np.int64]) -> NDArray[np.float64]:
-        """By how many units numbers are outside their range, shape (n, d); 0 inside and where missing."""
+        """Distances of numbers outside their range in units, shape (n, d); 0 inside and for missing values."""
         with np.errstate(over="ignore"):
             under = (self.low[region] - rows) / self.below[region]
             over = (rows - self.high[region]) / self.above[region]
-        return np.clip(np.nan_to_num(np.maximum(under, over), nan=0.0), 0.0, MAX_DELTA)
+        delta: NDArray[np.float64] = np.clip(np.nan_to_num(np.maximum(under, over), nan=0.0), 0.0, MAX_DELTA)
+        return delta
 
     def clamp(self, raw: NDArray[np.float64], found: RowSupport, reach: float = 0.0) -> NDArray[np.float64]:
         """The nearest supported rows: numbers clipped to the range of their region.
@@ -230,15 +231,15 @@ class Support:
         ----------
         raw : ndarray of shape (n, d)
         found : RowSupport
-            What `measure` found for these rows.
+            Result of `measure` for these rows.
         reach : float, default=0
-            By how many units numbers may be outside their range.
+            Extension of the ranges, in units.
 
         Returns
         -------
         ndarray of shape (n, d)
-            ``raw`` itself if there is nothing to clip. A row stays in its region: each split that it passed on the
-            way sends its clipped number to the same side.
+            ``raw`` itself if there is nothing to clip. A row stays in its region: each split on its path sends the
+            clipped number to the same side.
         """
         rows = np.flatnonzero(found.outside)
         if len(rows) == 0:
@@ -258,18 +259,18 @@ class Support:
         leaf: NDArray[np.int64],
         y: NDArray[np.float64],
     ) -> "Support":
-        """Measure on validation rows what not knowing a column costs, and the typical spread of each region.
+        """Measure blank variances and the typical variance of each region on validation rows.
 
-        Each column is blanked in turn, with NaN for a number and -1 for a category.
+        Each column is blanked in turn, by NaN for a number and -1 for a category.
 
         Parameters
         ----------
         quantiles_of : callable
-            Takes encoded rows of shape (m, d), returns quantile functions at POSITIONS, shape (m, n_positions). It is
-            called for all rows, or for k changed copies of them, one after the other; m = k n. So each row may be
-            predicted by networks that were not trained on it.
+            Takes encoded rows of shape (m, d), returns quantile functions at POSITIONS, shape (m, n_positions). The
+            argument is k concatenated modified copies of all rows, m = k n, so that each row can be predicted by
+            networks that were not trained on it.
         raw : ndarray of shape (n, d)
-            Encoded validation rows; `blank_rows` says how many are enough.
+            Encoded validation rows, selected by `blank_rows`.
         leaf : ndarray of int of shape (n,)
         y : ndarray of shape (n,)
             Scaled target.
@@ -283,33 +284,28 @@ class Support:
             return self
         quantiles = quantiles_of(raw)
         variance = half_widths(quantiles) ** 2
-        everywhere = float(np.median(variance))
-        typical = [float(np.median(variance[leaf == k])) if (leaf == k).any() else everywhere for k in self.places]
-        scores = np.abs(position_of(quantiles, POSITIONS, y[:, None])[0][:, 0])
-        usual = np.quantile(scores, BLANK_LEVELS)
+        overall = float(np.median(variance))
+        n_leaves = len(self.low) - 1
+        typical = [float(np.median(variance[leaf == k])) if (leaf == k).any() else overall for k in range(n_leaves)]
+        reference = np.quantile(np.abs(conformity_scores(quantiles, y)), BLANK_LEVELS)
         blank_variance = np.zeros(raw.shape[1])
-        at_once = max(BLOCK // len(raw), 1)
-        for first in range(0, raw.shape[1], at_once):
-            columns = range(first, min(first + at_once, raw.shape[1]))
+        columns_at_once = max(BLOCK // len(raw), 1)
+        for first in range(0, raw.shape[1], columns_at_once):
+            columns = range(first, min(first + columns_at_once, raw.shape[1]))
             blanked = np.repeat(raw[None], len(columns), axis=0)
-            for place, j in enumerate(columns):
-                blanked[place, :, j] = -1.0 if self.categorical[j] else np.nan
-            member_quantiles = quantiles_of(blanked.reshape(-1, raw.shape[1])).reshape(len(columns), len(raw), -1)
-            blank_variance[columns] = [needed_variance(quantiles, y, usual) for quantiles in member_quantiles]
-        return replace(self, blank_variance=blank_variance, typical_variance=np.array([*typical, everywhere]))
-
-    @property
-    def places(self) -> range:
-        """The leaves, counted from 0."""
-        return range(len(self.low) - 1)
+            for copy, j in enumerate(columns):
+                blanked[copy, :, j] = -1.0 if self.categorical[j] else np.nan
+            by_column = quantiles_of(blanked.reshape(-1, raw.shape[1])).reshape(len(columns), len(raw), -1)
+            blank_variance[columns] = [needed_variance(quantiles, y, reference) for quantiles in by_column]
+        return replace(self, blank_variance=blank_variance, typical_variance=np.array([*typical, overall]))
 
     def added_variance(self, half_width: NDArray[np.float64], found: RowSupport) -> NDArray[np.float64]:
-        """What lack of support adds to the variance of quantile functions, in units of the scaled target.
+        """Variance added for lack of support, in units of the scaled target.
 
         Parameters
         ----------
         half_width : ndarray of shape (n,)
-            Half the way of the quantile functions from -1 to 1 on the normal scale.
+            Half widths of the quantile functions, from -1 to 1 on the normal scale.
         found : RowSupport
 
         Returns
@@ -317,22 +313,22 @@ class Support:
         ndarray of shape (n,)
             0 for supported rows.
         """
-        short = np.maximum(self.typical_variance[found.region] - half_width**2, 0.0)
-        return found.blank + found.walk - np.expm1(-found.distance / 2.0) * (1.0 + short)
+        deficit = np.maximum(self.typical_variance[found.region] - half_width**2, 0.0)
+        return found.blank + found.walk - np.expm1(-found.distance / 2.0) * (1.0 + deficit)
 
     def widen(self, quantiles: NDArray[np.float64], found: RowSupport) -> NDArray[np.float64]:
-        """Quantile functions with the variance added that lack of support calls for.
+        """Quantile functions with the variance for lack of support added.
 
         Parameters
         ----------
         quantiles : ndarray of shape (n, n_positions)
-            At `usnrt.nn.quantiles.POSITIONS`, of the clamped rows.
+            Of the clamped rows, at `usnrt.nn.quantiles.POSITIONS`.
         found : RowSupport
 
         Returns
         -------
         ndarray of shape (n, n_positions)
-            ``quantiles`` itself if all rows are supported; else a copy with equal bits in supported rows.
+            ``quantiles`` itself if all rows are supported; else a copy, unchanged for supported rows.
         """
         rows = np.flatnonzero(~found.supported)
         if len(rows) == 0:
@@ -343,10 +339,10 @@ class Support:
 
 
 def widened(quantiles: NDArray[np.float64], variance: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Quantile functions with a normal error of given variance added; the median stays.
+    """Add the variance of an independent normal error to quantile functions, with unchanged median.
 
-    The distances of the quantiles from the median are added to those of the error as squares: exact for normal
-    distributions, increasing for all, and never narrower.
+    The distances of the quantiles from the median are added in quadrature to those of the error. This is exact for
+    normal distributions; in general the result is increasing and not narrower.
 
     Parameters
     ----------
@@ -368,11 +364,13 @@ def widened(quantiles: NDArray[np.float64], variance: NDArray[np.float64]) -> ND
     True
     """
     median = quantiles[:, [MEDIAN]]
-    return median + np.sign(POSITIONS) * np.hypot(quantiles - median, np.sqrt(variance)[:, None] * POSITIONS)
+    distance = np.hypot(quantiles - median, np.sqrt(variance)[:, None] * POSITIONS)
+    wider: NDArray[np.float64] = median + np.sign(POSITIONS) * distance
+    return wider
 
 
 def blank_rows(n_rows: int, n_columns: int) -> NDArray[np.intp]:
-    """Which of so many validation rows to measure blank variances on: evenly spaced, fewer for wide tables.
+    """Indices of the validation rows used to measure blank variances: evenly spaced, fewer for wide tables.
 
     Examples
     --------
@@ -383,15 +381,15 @@ def blank_rows(n_rows: int, n_columns: int) -> NDArray[np.intp]:
     return evenly(n_rows, int(np.clip(MAX_BLANK_CELLS // n_columns, FEW_BLANK_ROWS, MAX_BLANK_ROWS)))
 
 
-def needed_variance(quantiles: NDArray[np.float64], y: NDArray[np.float64], usual: NDArray[np.float64]) -> float:
-    """The least variance to add to quantile functions so that absolute conformity scores are not larger than usual.
+def needed_variance(quantiles: NDArray[np.float64], y: NDArray[np.float64], reference: NDArray[np.float64]) -> float:
+    """The smallest variance whose addition makes absolute conformity scores no larger than reference scores.
 
     Parameters
     ----------
     quantiles : ndarray of shape (n, n_positions)
     y : ndarray of shape (n,)
-    usual : ndarray of shape (4,)
-        Quantiles of usual absolute scores at the levels 0.5, 0.8, 0.9 and 0.95.
+    reference : ndarray of shape (4,)
+        Quantiles of the reference absolute scores at the levels 0.5, 0.8, 0.9 and 0.95.
 
     Returns
     -------
@@ -405,35 +403,35 @@ def needed_variance(quantiles: NDArray[np.float64], y: NDArray[np.float64], usua
     >>> from usnrt.nn.quantiles import POSITIONS
     >>> from usnrt.calibration.support import needed_variance
     >>> y = 5.0 * ndtri((np.arange(1000) + 0.5) / 1000)
-    >>> usual = ndtri([0.75, 0.9, 0.95, 0.975])
-    >>> round(needed_variance(np.tile(3.0 * POSITIONS, (1000, 1)), y, usual), 1)
+    >>> reference = ndtri([0.75, 0.9, 0.95, 0.975])
+    >>> round(needed_variance(np.tile(3.0 * POSITIONS, (1000, 1)), y, reference), 1)
     16.0
     """
     needed = 0.0
-    off = y - quantiles[:, MEDIAN]
-    for level, score in zip(BLANK_LEVELS, np.maximum(usual, 0.05)):
-        # A row's score is as usual if its squared error equals the square of the quantile there, plus score² variance.
-        at_score = value_at(quantiles, POSITIONS, np.copysign(score, off)[:, None])[:, 0] - quantiles[:, MEDIAN]
-        needed = max(needed, float(np.quantile((off**2 - at_score**2) / score**2, level)))
+    error = y - quantiles[:, MEDIAN]
+    for level, score in zip(BLANK_LEVELS, np.maximum(reference, 0.05)):
+        # With added variance v a row has this score if error² = (distance of its quantile at the score)² + score² v.
+        at_score = value_at(quantiles, POSITIONS, np.copysign(score, error)[:, None])[:, 0] - quantiles[:, MEDIAN]
+        needed = max(needed, float(np.quantile((error**2 - at_score**2) / score**2, level)))
     return needed
 
 
 def _std_and_unit(values: NDArray[np.float64]) -> tuple[float, float]:
-    """Standard deviation of a column, and the least unit of what exceeds a range in it."""
+    """Standard deviation of a column, and the minimal unit of distances outside its range."""
     largest = float(np.abs(values).max())
-    # Divided before it is squared: squares of huge numbers would overflow.
+    # Scaled first, since squares of huge numbers would overflow.
     std = largest * float(np.std(values / largest)) if largest > 0 else 0.0
-    if std <= 1e-12 * largest:  # constant: there is no scale but that of its value
+    if std <= 1e-12 * largest:  # constant: its value is the only scale
         return 0.0, max(largest, 1.0)
     return std, max(std, RANGE_UNIT * float(np.ptp(values / largest)) * largest)
 
 
 def _extended_range(values: NDArray[np.float64], std: float, unit: float) -> tuple[float, float, float, float]:
-    """Lowest and highest value with a margin, and the unit of what exceeds them at either end."""
+    """Range of the values with a margin, and the units of distances below and above it."""
     k = min(TAIL_ROWS, len(values)) - 1
     ordered = np.partition(values, [0, k, len(values) - 1 - k, len(values) - 1])
     low, high = ordered[0], ordered[-1]
     with np.errstate(over="ignore"):
-        least = max(RANGE_MARGIN * (high - low), STD_MARGIN * std, CONSTANT_MARGIN * unit)
-        below, above = max(least, ordered[k] - low), max(least, high - ordered[-1 - k])
+        margin = max(RANGE_MARGIN * (high - low), STD_MARGIN * std, CONSTANT_MARGIN * unit)
+        below, above = max(margin, ordered[k] - low), max(margin, high - ordered[-1 - k])
         return float(low - below), float(high + above), max(unit, float(below)), max(unit, float(above))

@@ -1,7 +1,6 @@
-"""Predictive distributions, batched over rows: what a model here answers with."""
+"""Predictive distributions, batched over rows: the return type of ``predict_dist``."""
 
 from usnrt.distributions.base import Distribution
-from usnrt.distributions.grouped_residuals import GroupedResiduals
 from usnrt.distributions.mixture import Mixture
 from usnrt.distributions.normal import Normal
 from usnrt.distributions.quantile_distribution import QuantileDistribution
@@ -10,7 +9,6 @@ from usnrt.distributions.student_t import StudentT
 
 __all__ = [
     "Distribution",
-    "GroupedResiduals",
     "Mixture",
     "Normal",
     "QuantileDistribution",

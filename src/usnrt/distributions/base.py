@@ -1,4 +1,4 @@
-"""What every predictive distribution here shares: checks of arguments and the public methods."""
+"""The base class of predictive distributions: argument checks and public methods."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -12,13 +12,12 @@ from usnrt.utils.types import Floats
 
 
 class Distribution(ABC):
-    """One distribution a row, for ``n`` rows at once; the methods are those of a frozen scipy distribution.
+    """One distribution per row, for ``n`` rows; the methods are those of a frozen scipy distribution.
 
-    A family fills in the hooks (names with an underscore); they receive arguments checked and brought to
-    shape ``(n, k)`` already.
+    Subclasses implement the hooks (names with an underscore), which receive validated arguments of shape ``(n, k)``.
     """
 
-    # Parts of the variance that the maker of the distribution knows better than the family does.
+    # Variance components set by `with_parts`; they take precedence over those of the subclass.
     _aleatoric: Floats | None = None
     _epistemic: Floats | None = None
 
@@ -58,7 +57,7 @@ class Distribution(ABC):
     def _scaled(self, shift: Floats, factor: Floats) -> Self: ...
 
     def _cdf_left(self, y: Floats) -> Floats:
-        """P(Y < y); differs from the cdf only where a family has point masses."""
+        """P(Y < y); differs from the cdf only at point masses."""
         return self._cdf(y)
 
     # -- the public methods --
@@ -70,21 +69,21 @@ class Distribution(ABC):
 
     @property
     def aleatoric(self) -> Floats | None:
-        """Variance of the noise, shape ``(n,)``, or None where the two parts are not known."""
+        """Aleatoric variance (noise), shape ``(n,)``, or None if the decomposition is unknown."""
         return self._aleatoric
 
     @property
     def epistemic(self) -> Floats | None:
-        """Variance by disagreement of models or lack of support, shape ``(n,)``, or None where it is not known."""
+        """Epistemic variance (disagreement of models, lack of support), shape ``(n,)``, or None if unknown."""
         return self._epistemic
 
     def with_parts(self, aleatoric: ArrayLike | None, epistemic: ArrayLike | None) -> Self:
-        """The same distribution with known aleatoric and epistemic variances.
+        """A copy of the distribution with given aleatoric and epistemic variances.
 
         Parameters
         ----------
         aleatoric, epistemic : array-like of shape (n,) or None
-            Variances that ``aleatoric`` and ``epistemic`` shall answer.
+            Values of ``aleatoric`` and ``epistemic``.
         """
         changed = copy(self)
         changed._aleatoric = None if aleatoric is None else self._per_row(aleatoric, "aleatoric")
@@ -92,20 +91,20 @@ class Distribution(ABC):
         return changed
 
     def logpdf(self, y: ArrayLike) -> Floats:
-        """Logarithm of the density at ``y``, a number or of shape ``(n,)`` or ``(n, k)``; same shape back."""
+        """Log density at ``y``, a number or of shape ``(n,)`` or ``(n, k)``; returns shape ``(n,)`` or ``(n, k)``."""
         return self._on_rows(self._logpdf, y)
 
     def pdf(self, y: ArrayLike) -> Floats:
-        """Density at ``y``, a number or of shape ``(n,)`` or ``(n, k)``; same shape back."""
+        """Density at ``y``, a number or of shape ``(n,)`` or ``(n, k)``; returns shape ``(n,)`` or ``(n, k)``."""
         with np.errstate(over="ignore", under="ignore"):
             return np.exp(self.logpdf(y))
 
     def cdf(self, y: ArrayLike) -> Floats:
-        """P(Y <= y) for ``y``, a number or of shape ``(n,)`` or ``(n, k)``; same shape back."""
+        """P(Y <= y) for ``y``, a number or of shape ``(n,)`` or ``(n, k)``; returns shape ``(n,)`` or ``(n, k)``."""
         return self._on_rows(self._cdf, y)
 
     def cdf_left(self, y: ArrayLike) -> Floats:
-        """P(Y < y): equal to ``cdf`` but for point masses, such as a standard deviation of 0."""
+        """P(Y < y): equal to ``cdf`` except at point masses, such as a standard deviation of 0."""
         return self._on_rows(self._cdf_left, y)
 
     def ppf(self, q: ArrayLike) -> Floats:
@@ -125,7 +124,7 @@ class Distribution(ABC):
         return quantiles[:, 0] if levels.ndim == 0 else quantiles
 
     def interval(self, coverage: ArrayLike = 0.9) -> Floats:
-        """Central interval that holds ``coverage`` of the probability, the rest halved on both sides.
+        """Central interval of probability ``coverage``, with equal probabilities in both tails.
 
         Parameters
         ----------
@@ -136,12 +135,12 @@ class Distribution(ABC):
         -------
         ndarray of shape (n, 2) for one coverage, (n, 2, k) for k coverages
         """
-        wanted = check_levels(coverage, "coverage")
-        tails = (1.0 - np.atleast_1d(wanted)) / 2.0
-        # 1 - tail rounds to 1 for a coverage next to 1, and 1 is no level.
+        coverages = check_levels(coverage, "coverage")
+        tails = (1.0 - np.atleast_1d(coverages)) / 2.0
+        # 1 - tail rounds to 1 for a coverage close to 1, and levels are below 1.
         upper = np.minimum(1.0 - tails, np.nextafter(1.0, 0.0))
         ends = self._ppf(np.concatenate([tails, upper])).reshape(len(self), 2, tails.size)
-        return ends[:, :, 0] if wanted.ndim == 0 else ends
+        return ends[:, :, 0] if coverages.ndim == 0 else ends
 
     def rvs(
         self,
@@ -153,9 +152,9 @@ class Distribution(ABC):
         Parameters
         ----------
         size : int or None, default=1
-            Values a row.
+            Number of values per row.
         random_state : int, Generator, RandomState or None
-            Where the randomness comes from.
+            Seed or generator.
 
         Returns
         -------
@@ -173,18 +172,18 @@ class Distribution(ABC):
         Parameters
         ----------
         y : float or array-like of shape (n,)
-            What happened; finite.
+            Observed values, finite.
 
         Returns
         -------
         ndarray of shape (n,)
         """
-        seen = np.asarray(y, dtype=np.float64)
-        if seen.ndim > 1:
-            raise ValueError(f"y must be a number or have shape ({len(self)},), got {seen.shape}")
-        if np.isinf(seen).any():
+        observed = np.asarray(y, dtype=np.float64)
+        if observed.ndim > 1:
+            raise ValueError(f"y must be a number or have shape ({len(self)},), got {observed.shape}")
+        if np.isinf(observed).any():
             raise ValueError("y must be finite, but it contains infinity")
-        return self._on_rows(lambda rows: self._crps(rows[:, 0])[:, None], seen)
+        return self._on_rows(lambda rows: self._crps(rows[:, 0])[:, None], observed)
 
     def scaled(self, shift: ArrayLike = 0.0, factor: ArrayLike = 1.0) -> Self:
         """The distribution of ``factor * Y + shift``.
@@ -204,7 +203,7 @@ class Distribution(ABC):
         return changed
 
     def __getitem__(self, index: int | slice | ArrayLike) -> Self:
-        """Some of the rows: a slice, row numbers or a mask; one number gives a distribution of one row."""
+        """Select rows by a slice, indices or a mask; a single index returns a distribution of one row."""
         rows = _row_index(index, len(self))
         chosen = self._take(rows)
         chosen._aleatoric = None if self._aleatoric is None else self._aleatoric[rows]
@@ -212,12 +211,12 @@ class Distribution(ABC):
         return chosen
 
     def to_frame(self, levels: Sequence[float] = (0.05, 0.5, 0.95)) -> Any:
-        """A ``pandas.DataFrame``: mean, std, the parts of the variance where known, and quantiles.
+        """Summary as a ``pandas.DataFrame``: mean, std, variance components if known, and quantiles.
 
         Parameters
         ----------
         levels : sequence of float
-            Levels of the quantiles, one column each, named ``q0.05`` and so on.
+            Levels of the quantiles, one column each, named ``q0.05`` etc.
         """
         try:
             import pandas as pd
@@ -242,7 +241,7 @@ class Distribution(ABC):
         return broadcast_rows({name: values, "": np.zeros(len(self))})[0]
 
     def _on_rows(self, function: Callable[[Floats], Floats], y: ArrayLike) -> Floats:
-        """Call a hook with ``y`` of shape ``(n, k)`` and give the answer the shape that ``y`` came with."""
+        """Call a hook with ``y`` of shape ``(n, k)`` and restore the number of dimensions of ``y``."""
         n = len(self)
         values = np.asarray(y, dtype=np.float64)
         if values.ndim == 0:
@@ -284,14 +283,14 @@ def broadcast_rows(parameters: dict[str, ArrayLike]) -> list[Floats]:
 def as_generator(
     random_state: int | np.random.Generator | np.random.RandomState | None,
 ) -> np.random.Generator:
-    """A ``Generator`` from a seed, another generator, an old ``RandomState``, or fresh entropy."""
+    """A ``Generator`` from a seed, a generator, a legacy ``RandomState``, or fresh entropy."""
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(0, 2**31 - 1))
     return np.random.default_rng(random_state)
 
 
 def standardise(y: Floats, loc: Floats, scale: Floats) -> Floats:
-    """``(y - loc) / scale`` with 0 for 0/0, so that a scale of 0 gives -inf, 0 or inf and never NaN."""
+    """``(y - loc) / scale`` with 0 / 0 = 0, so that a scale of 0 gives -inf, 0 or inf but never NaN."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         difference = y - loc
         z = difference / scale
@@ -305,13 +304,13 @@ def _row_index(index: int | slice | ArrayLike, n: int) -> slice | NDArray[Any]:
     if rows.size == 0:
         rows = rows.astype(np.intp)
     if rows.ndim != 1 or rows.dtype.kind not in "iub":
-        raise TypeError(f"rows are chosen by a slice, row numbers or a mask, got {index!r}")
+        raise TypeError(f"index must be a slice, row indices or a mask, got {index!r}")
     if rows.dtype.kind == "b" and rows.size != n:
-        raise IndexError(f"a mask must have one value a row ({n}), but it has {rows.size}")
+        raise IndexError(f"a mask must have one value per row ({n}), got {rows.size}")
     return rows
 
 
-def row_chunks(n: int, values_a_row: int, at_most: int = 50_000) -> Iterable[slice]:
-    """Slices of rows that together cover ``n`` rows, so that each holds about ``at_most`` values."""
-    step = max(1, at_most // max(1, values_a_row))
+def row_chunks(n: int, values_per_row: int, max_values: int = 50_000) -> Iterable[slice]:
+    """Slices that partition ``n`` rows into chunks of about ``max_values`` values."""
+    step = max(1, max_values // max(1, values_per_row))
     return (slice(start, min(start + step, n)) for start in range(0, n, step))

@@ -1,4 +1,4 @@
-"""Mixtures of normals or of Student-t distributions: the answer of an ensemble."""
+"""Mixtures of normal or of Student-t distributions: the predictive distribution of an ensemble."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,22 +15,22 @@ from usnrt.utils.types import Floats
 
 
 class Mixture(Distribution):
-    """A mixture of ``m`` members a row, all normal or all Student-t.
+    """A mixture of ``m`` members per row, all normal or all Student-t.
 
-    Its variance has two named parts: ``aleatoric``, the mean of the members' variances, and ``epistemic``, the
+    Its variance has two components: ``aleatoric``, the mean of the members' variances, and ``epistemic``, the
     variance of the members' means; they sum to ``var()``.
 
     Parameters
     ----------
     components : sequence of m distributions, all Normal or all StudentT, each of n rows
     weights : array-like of shape (m,) or (n, m), or None
-        Weights, 0 or more, scaled to sum to 1; None for equal weights.
+        Non-negative weights, normalised to sum to 1; None for equal weights.
 
     Attributes
     ----------
     weights : ndarray of shape (n, m)
     parameters : tuple of ndarray of shape (n, m)
-        The members' parameters, in the order of their family's constructor.
+        The members' parameters, in the order of their constructor.
 
     Examples
     --------
@@ -60,10 +60,10 @@ class Mixture(Distribution):
 
     @classmethod
     def _of(cls, family: type[ParametricDistribution], parameters: tuple[Floats, ...], weights: Floats) -> "Mixture":
-        """A mixture from what another one holds, already checked."""
-        made = cls.__new__(cls)
-        made.family, made.parameters, made.weights = family, parameters, weights
-        return made
+        """A mixture from validated parameters and weights."""
+        mixture = cls.__new__(cls)
+        mixture.family, mixture.parameters, mixture.weights = family, parameters, weights
+        return mixture
 
     @property
     def components(self) -> list[ParametricDistribution]:
@@ -73,25 +73,25 @@ class Mixture(Distribution):
     @property
     def n_members(self) -> int:
         """Number of members."""
-        return self.weights.shape[1]
+        return int(self.weights.shape[1])
 
     def __len__(self) -> int:
         return len(self.weights)
 
     def mean(self) -> Floats:
         """Mean of each row, shape ``(n,)``."""
-        return np.einsum("nm,nm->n", self.weights, self._member_moments()[0])
+        return self._weighted_mean(self._member_moments()[0])
 
     def std(self) -> Floats:
         """Standard deviation of each row, shape ``(n,)``."""
-        # Scaled first, so that the squares of tiny and huge numbers neither vanish nor overflow.
+        # Scaled first, so that squares neither underflow nor overflow.
         means, stds = self._member_moments()
         distance = np.abs(means - self.mean()[:, None])
         unit = np.maximum(stds, distance).max(axis=1)
         safe = np.where((unit > 0) & np.isfinite(unit), unit, 1.0)[:, None]
         with np.errstate(over="ignore", under="ignore"):
             squares = (stds / safe) ** 2 + (distance / safe) ** 2
-        variance = np.einsum("nm,nm->n", self.weights, np.where(self.weights > 0, squares, 0.0))
+        variance = self._weighted_mean(np.where(self.weights > 0, squares, 0.0))
         return safe[:, 0] * np.sqrt(variance)
 
     @property
@@ -101,7 +101,7 @@ class Mixture(Distribution):
             return self._aleatoric
         with np.errstate(over="ignore", under="ignore"):
             squares = self._member_moments()[1] ** 2
-        return np.einsum("nm,nm->n", self.weights, np.where(self.weights > 0, squares, 0.0))
+        return self._weighted_mean(np.where(self.weights > 0, squares, 0.0))
 
     @property
     def epistemic(self) -> Floats | None:
@@ -110,19 +110,23 @@ class Mixture(Distribution):
             return self._epistemic
         with np.errstate(over="ignore", under="ignore"):
             squares = (self._member_moments()[0] - self.mean()[:, None]) ** 2
-        return np.einsum("nm,nm->n", self.weights, squares)
+        return self._weighted_mean(squares)
+
+    def _weighted_mean(self, values: Floats) -> Floats:
+        mean: Floats = np.einsum("nm,nm->n", self.weights, values)
+        return mean
 
     def _member_moments(self) -> tuple[Floats, Floats]:
         flat = self.family(*(p.ravel() for p in self.parameters))
         return flat.mean().reshape(self.weights.shape), flat.std().reshape(self.weights.shape)
 
     def _average(self, formula: Callable[..., Floats], y: Floats) -> Floats:
-        """Weighted mean over the members of a formula at ``y`` (n, k), some rows at a time."""
-        answer = np.empty(y.shape)
+        """Weighted mean over the members of a formula at ``y`` (n, k), in chunks of rows."""
+        result = np.empty(y.shape)
         for rows in row_chunks(len(self), self.n_members * y.shape[1]):
             values = formula(y[rows, :, None], *(p[rows, None, :] for p in self.parameters))
-            answer[rows] = np.einsum("nkm,nm->nk", values, self.weights[rows])
-        return answer
+            result[rows] = np.einsum("nkm,nm->nk", values, self.weights[rows])
+        return result
 
     def _cdf(self, y: Floats) -> Floats:
         return np.minimum(self._average(self.family.formula_cdf, y), 1.0)
@@ -131,19 +135,19 @@ class Mixture(Distribution):
         return np.minimum(self._average(self.family.formula_cdf_left, y), 1.0)
 
     def _logpdf(self, y: Floats) -> Floats:
-        answer = np.empty(y.shape)
+        result = np.empty(y.shape)
         with np.errstate(divide="ignore"):
             log_weights = np.log(self.weights)
         for rows in row_chunks(len(self), self.n_members * y.shape[1]):
             logs = self.family.formula_logpdf(y[rows, :, None], *(p[rows, None, :] for p in self.parameters))
-            answer[rows] = _log_mean_exp(logs, log_weights[rows, None, :])
-        return answer
+            result[rows] = _log_mean_exp(logs, log_weights[rows, None, :])
+        return result
 
     def _ppf(self, q: Floats) -> Floats:
         quantiles = np.empty((len(self), q.size))
         for rows in row_chunks(len(self), self.n_members * q.size):
             quantiles[rows] = self._ppf_of_rows(rows, q)
-        # Two levels next to each other may cross by a rounding error.
+        # Quantiles at adjacent levels may cross by a rounding error.
         order = np.argsort(q)
         quantiles[:, order] = np.maximum.accumulate(quantiles[:, order], axis=1)
         return quantiles
@@ -160,7 +164,7 @@ class Mixture(Distribution):
         def cdf_and_pdf(problems: NDArray[np.intp], x: Floats) -> tuple[Floats, Floats]:
             *chosen, weights = (p[problems] for p in flat)
             cdf, pdf = self.family.formula_cdf_and_pdf(x[:, None], *chosen)
-            with np.errstate(invalid="ignore"):  # no weight on an infinite density; the root finder bisects then
+            with np.errstate(invalid="ignore"):  # weight 0 times an infinite density; the root finder then bisects
                 return np.einsum("pm,pm->p", weights, cdf), np.einsum("pm,pm->p", weights, pdf)
 
         start = np.einsum("nkm,nm->nk", at_members, self.weights[rows])
@@ -190,16 +194,16 @@ class Mixture(Distribution):
         return spread
 
     def _t_spread(self) -> Floats:
-        """E|Y - Y'| / 2 of two draws: closed for a member with itself, by quadrature for two members.
+        """E|Y - Y'| / 2 of two draws: in closed form for two draws of one member, else by quadrature.
 
-        E|Y_i - Y_j| is the mean over Y_i of E|Y_j - y|, which has a closed form. Averaging over the narrower of
-        the two keeps the integrand smooth at the scale of the nodes; the relative error is 1e-6 as a rule, 7e-5 at
-        worst (df near 1).
+        E|Y_i - Y_j| is the mean over Y_i of E|Y_j - y|, which has a closed form. Averaging over the narrower of the two
+        keeps the integrand smooth at the scale of the nodes. The relative error is typically 1e-6, at most 7e-5 (df
+        near 1).
         """
         nodes, steps = _double_exponential_nodes()
         zero, one = np.zeros(()), np.ones(())
         own = self.family.formula_spread(*self.parameters)
-        spread = np.einsum("nm,nm->n", self.weights**2, own)
+        spread: Floats = np.einsum("nm,nm->n", self.weights**2, own)
         for rows in row_chunks(len(self), self.n_members * nodes.size):
             members = [tuple(p[rows, k, None] for p in self.parameters) for k in range(self.n_members)]
             with np.errstate(under="ignore"):
@@ -246,17 +250,19 @@ def _check_weights(weights: ArrayLike | None, n: int, m: int) -> Floats:
 
 
 def _log_mean_exp(logs: Floats, log_weights: Floats) -> Floats:
-    """``log(sum(exp(logs + log_weights)))`` over the last axis; infinities keep their meaning."""
-    # A member of weight 0 may have an infinite density here.
+    """``log(sum(exp(logs + log_weights)))`` over the last axis, with correct limits for infinite terms."""
+    # A member of weight 0 may have an infinite density.
     terms = np.where(np.isneginf(log_weights), 0.0, logs) + log_weights
     largest = terms.max(axis=-1, keepdims=True)
     pivot = np.where(np.isfinite(largest), largest, 0.0)
     with np.errstate(divide="ignore", under="ignore", over="ignore"):
-        return np.log(np.exp(terms - pivot).sum(axis=-1)) + pivot[..., 0]
+        log_sum: Floats = np.log(np.exp(terms - pivot).sum(axis=-1)) + pivot[..., 0]
+    return log_sum
 
 
-def _double_exponential_nodes(step: float = 0.15, reach: float = 5.0) -> tuple[Floats, Floats]:
-    """Nodes ``sinh(pi/2 sinh(t))`` and their derivatives times the step: for tails of any power."""
-    t = np.arange(-reach, reach + step / 2, step)
+def _double_exponential_nodes() -> tuple[Floats, Floats]:
+    """Nodes ``sinh(pi/2 sinh(t))`` and their derivatives times the step, for power-law tails of any index."""
+    step, limit = 0.15, 5.0
+    t = np.arange(-limit, limit + step / 2, step)
     inner = 0.5 * np.pi * np.sinh(t)
     return np.sinh(inner), step * np.cosh(inner) * 0.5 * np.pi * np.cosh(t)

@@ -1,4 +1,4 @@
-"""The normal distribution, one mean and one standard deviation a row."""
+"""The normal distribution, with a mean and a standard deviation per row."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,8 +20,8 @@ class Normal(ParametricDistribution):
     ----------
     mean : float or array-like of shape (n,)
     std : float or array-like of shape (n,)
-        Standard deviations, 0 or more. With 0 all probability sits on the mean: the cdf is a step, and the
-        logarithm of the density is infinite on the mean and minus infinite elsewhere.
+        Standard deviations, 0 or more. With 0 the distribution is a point mass: the cdf is a step, and the log density
+        is infinite at the mean and minus infinity elsewhere.
 
     Examples
     --------
@@ -55,24 +55,24 @@ class Normal(ParametricDistribution):
 
     @staticmethod
     def formula_logpdf(y: Floats, *parameters: Floats) -> Floats:
-        """Log density, finite wherever its value fits a float, also for tiny and huge ``std``."""
+        """Log density, finite wherever its value is representable, also for tiny and huge ``std``."""
         mean, std = parameters
         z = standardise(y, mean, std)
         with np.errstate(divide="ignore", over="ignore", invalid="ignore", under="ignore"):
             values = -0.5 * z * z - np.log(std) - HALF_LOG_2PI
-        # NaN comes from -inf + inf: std == 0, off the mean.
+        # NaN is -inf + inf: std == 0, away from the mean.
         return np.where(np.isnan(values), -np.inf, values)
 
     @staticmethod
     def formula_cdf(y: Floats, *parameters: Floats) -> Floats:
-        """P(Y <= y); with ``std`` 0 a step that is 1 from the mean on."""
+        """P(Y <= y); with ``std`` 0 a step at the mean."""
         mean, std = parameters
         with np.errstate(under="ignore"):
             return np.where((std == 0) & (y == mean), 1.0, ndtr(standardise(y, mean, std)))
 
     @classmethod
     def formula_cdf_and_pdf(cls, y: Floats, *parameters: Floats) -> tuple[Floats, Floats]:
-        """P(Y <= y) and the density from one division; quantiles of mixtures spend their time here."""
+        """P(Y <= y) and the density from one division; the bottleneck of quantiles of mixtures."""
         mean, std = parameters
         if (std == 0).any():
             return super().formula_cdf_and_pdf(y, *parameters)
@@ -84,7 +84,8 @@ class Normal(ParametricDistribution):
     def formula_ppf(q: Floats, *parameters: Floats) -> Floats:
         """Quantiles."""
         mean, std = parameters
-        return mean + std * ndtri(q)
+        quantiles: Floats = mean + std * ndtri(q)
+        return quantiles
 
     @staticmethod
     def formula_distance(y: Floats, *parameters: Floats) -> Floats:
@@ -95,7 +96,8 @@ class Normal(ParametricDistribution):
     @staticmethod
     def formula_spread(*parameters: Floats) -> Floats:
         r""":math:`s / \sqrt{\pi}`."""
-        return parameters[1] * INV_SQRT_PI
+        spread: Floats = parameters[1] * INV_SQRT_PI
+        return spread
 
 
 def expected_distance(difference: Floats, std: Floats) -> Floats:
@@ -103,4 +105,5 @@ def expected_distance(difference: Floats, std: Floats) -> Floats:
     z = standardise(difference, np.zeros(()), std)
     with np.errstate(over="ignore", under="ignore"):
         density = np.exp(-0.5 * z * z - HALF_LOG_2PI)
-    return difference * (2.0 * ndtr(z) - 1.0) + 2.0 * std * density
+    distance: Floats = difference * (2.0 * ndtr(z) - 1.0) + 2.0 * std * density
+    return distance

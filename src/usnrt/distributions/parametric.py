@@ -1,4 +1,4 @@
-"""Families given by a few numbers a row, as formulas that serve single models and mixtures alike."""
+"""Parametric distributions, as formulas shared by single distributions and mixtures."""
 
 from abc import abstractmethod
 from typing import Any, Self
@@ -13,8 +13,8 @@ from usnrt.utils.types import Floats
 class ParametricDistribution(Distribution):
     """A distribution with a tuple of parameters of shape ``(n,)`` and formulas that broadcast over arrays.
 
-    The formulas (``formula_*``) are static, so that a mixture calls them with parameters of shape ``(n, m)``.
-    The last parameter is the scale, which may be 0 (a point mass on the location, the parameter before it).
+    The formulas (``formula_*``) are static, so that a mixture can call them with parameters of shape ``(n, m)``.
+    The last parameter is the scale, which may be 0 (a point mass at the location, the parameter before it).
     """
 
     parameters: tuple[Floats, ...]
@@ -40,16 +40,16 @@ class ParametricDistribution(Distribution):
     @staticmethod
     @abstractmethod
     def formula_distance(y: Floats, *parameters: Floats) -> Floats:
-        """E|Y - y|, the first half of the CRPS."""
+        """E|Y - y|, the first term of the CRPS."""
 
     @staticmethod
     @abstractmethod
     def formula_spread(*parameters: Floats) -> Floats:
-        """E|Y - Y'| / 2 of two independent draws, the second half of the CRPS."""
+        """E|Y - Y'| / 2 of two independent draws, the second term of the CRPS."""
 
     @classmethod
     def formula_cdf_and_pdf(cls, y: Floats, *parameters: Floats) -> tuple[Floats, Floats]:
-        """P(Y <= y) and the density, which root finding needs together."""
+        """P(Y <= y) and the density, both needed for root finding."""
         with np.errstate(over="ignore", under="ignore"):
             return cls.formula_cdf(y, *parameters), np.exp(cls.formula_logpdf(y, *parameters))
 
@@ -64,7 +64,7 @@ class ParametricDistribution(Distribution):
 
     @property
     def aleatoric(self) -> Floats | None:
-        """Variance of the noise: all of the variance, unless the maker said otherwise."""
+        """Aleatoric variance: all of the variance unless set by `with_parts`."""
         return self.var() if self._aleatoric is None else self._aleatoric
 
     def _columns(self) -> tuple[Floats, ...]:

@@ -1,4 +1,4 @@
-"""A curve of straight pieces a row, shape of the residuals a group: spread and skewness that change with the row."""
+"""Predicted quantile functions, calibrated by residual distributions per group."""
 
 import functools
 from collections.abc import Sequence
@@ -10,38 +10,38 @@ from numpy.typing import ArrayLike, NDArray
 from usnrt.distributions.base import Distribution, broadcast_rows
 from usnrt.distributions.grouped_residuals import GroupedResiduals
 from usnrt.distributions.residual_distribution import ResidualDistribution
-from usnrt.nn.quantile_functions import piece_widths, position_of, value_at
+from usnrt.nn.quantile_functions import position_of, segment_heights, value_at
 from usnrt.utils.types import Floats
 
 
 class QuantileDistribution(Distribution):
-    """``Y = loc + T(E)``, where ``E`` has the shape of the row's group and ``T`` is the row's increasing curve.
+    """``Y = loc + T(E)``, with the row's quantile function ``T`` and ``E`` from its group's residual distribution.
 
-    The curve is straight between its knots, and its outer pieces go on to both infinities; so moments and the CRPS
-    are sums over pieces, in closed form.
+    The quantile function maps the normal scale to the target. It is linear between its knots, and its outer segments
+    extend to infinity, so that moments and the CRPS are sums over segments, in closed form.
 
     Parameters
     ----------
     knots : array-like of shape (n, J)
-        Heights of the curves at the positions, each row non-decreasing. A flat piece is a point mass.
+        Values of the quantile functions at the positions, each row non-decreasing. A flat segment is a point mass.
     positions : array-like of shape (J,)
-        Increasing, J >= 2, in units of the shapes.
+        Increasing, J >= 2, on the scale of the residual distributions.
     group : array-like of int of shape (n,)
-        Which of the shapes each row has.
-    shapes : sequence of ResidualDistribution
+        Index of the residual distribution of each row.
+    residuals : sequence of ResidualDistribution
     mean : array-like of shape (n,), default=None
-        The means, where they are known better than from the shapes; see `GroupedResiduals`. The standard deviation is
-        that of the distribution itself in any case.
+        Means to return instead of those of the distribution: these depend on the tails, which few scores determine.
+        The standard deviation is always that of the distribution.
     loc : float or array-like of shape (n,), default=0
-        Added to all; apart from the knots, so that a small spread around a large number keeps its digits.
+        Added to the knots; stored separately, so that a small spread around a large number keeps its precision.
 
     Examples
     --------
     >>> import numpy as np
     >>> from usnrt.distributions import QuantileDistribution, ResidualDistribution
-    >>> shape = ResidualDistribution.from_residuals(np.random.default_rng(0).normal(size=300))
-    >>> even, skewed = [-2.0, 0.0, 2.0], [-1.0, 0.0, 6.0]
-    >>> dist = QuantileDistribution([even, skewed], positions=[-2.0, 0.0, 2.0], group=[0, 0], shapes=[shape])
+    >>> residual = ResidualDistribution.from_residuals(np.random.default_rng(0).normal(size=300))
+    >>> symmetric, skewed = [-2.0, 0.0, 2.0], [-1.0, 0.0, 6.0]
+    >>> dist = QuantileDistribution([symmetric, skewed], [-2.0, 0.0, 2.0], group=[0, 0], residuals=[residual])
     >>> dist.interval(0.9).round(1)
     array([[-1.7,  1.6],
            [-0.8,  4.9]])
@@ -52,14 +52,13 @@ class QuantileDistribution(Distribution):
         knots: ArrayLike,
         positions: ArrayLike,
         group: ArrayLike,
-        shapes: Sequence[ResidualDistribution],
+        residuals: Sequence[ResidualDistribution],
         mean: ArrayLike | None = None,
         loc: ArrayLike = 0.0,
     ) -> None:
         self.knots, self.positions = np.asarray(knots, dtype=np.float64), np.asarray(positions, dtype=np.float64)
-        # The distribution of E itself: a straight curve. It checks the groups, too.
-        self._standard = GroupedResiduals(0.0, 1.0, group, shapes)
-        self.group, self.shapes = self._standard.group, self._standard.shapes
+        self._grouped = GroupedResiduals(group, residuals)
+        self.group, self.residuals = self._grouped.group, self._grouped.residuals
         expected = (self.group.size, self.positions.size)
         if self.positions.ndim != 1 or self.positions.size < 2:
             raise ValueError(f"positions must have shape (J,) with J >= 2, got {self.positions.shape}")
@@ -72,15 +71,16 @@ class QuantileDistribution(Distribution):
         if (self.knots[:, 1:] < self.knots[:, :-1]).any():
             row = int((self.knots[:, 1:] < self.knots[:, :-1]).any(axis=1).argmax())
             raise ValueError(f"knots must be non-decreasing in each row, got knots[{row}]={self.knots[row]}")
-        self.loc = broadcast_rows({"loc": loc, "group": self._standard.loc})[0]
-        self.known_mean = None if mean is None else broadcast_rows({"mean": mean, "group": self._standard.loc})[0]
+        rows = np.zeros(self.group.size)
+        self.loc = broadcast_rows({"loc": loc, "group": rows})[0]
+        self._mean = None if mean is None else broadcast_rows({"mean": mean, "group": rows})[0]
 
     def __len__(self) -> int:
         return self.group.size
 
     def mean(self) -> Floats:
         """Mean of each row, shape ``(n,)``."""
-        return self.loc + self._moments[0] if self.known_mean is None else self.known_mean
+        return self.loc + self._moments[0] if self._mean is None else self._mean
 
     def std(self) -> Floats:
         """Standard deviation of each row, shape ``(n,)``."""
@@ -88,11 +88,20 @@ class QuantileDistribution(Distribution):
 
     @property
     def aleatoric(self) -> Floats | None:
-        """Variance of the noise: all of the variance, unless the maker said otherwise."""
+        """Aleatoric variance: all of the variance unless set by `with_parts`."""
         return self.var() if self._aleatoric is None else self._aleatoric
 
-    def score(self, y: ArrayLike) -> Floats:
-        """Where ``y`` is on the scale of the shape, ``T^-1(y)``: a number or of shape ``(n,)`` or ``(n, k)``."""
+    def conformity_score(self, y: ArrayLike) -> Floats:
+        """Position of ``y`` in the quantile function, ``T^-1(y - loc)``.
+
+        Parameters
+        ----------
+        y : float or array-like of shape (n,) or (n, k)
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, k)
+        """
         return self._on_rows(lambda rows: self._positions(rows)[0], y)
 
     def _positions(self, y: Floats, side: str = "right") -> tuple[Floats, Floats]:
@@ -100,28 +109,28 @@ class QuantileDistribution(Distribution):
 
     @functools.cached_property
     def _moments(self) -> tuple[Floats, Floats]:
-        """Mean of the curve and standard deviation of the distribution itself."""
-        # Each piece is the line at_mean + slope * (E - E[E]); in units of the row, so that no square overflows.
-        unit, middle = piece_widths(self.knots[:, [0, -1]]), self.knots[:, [self.positions.size // 2]]
-        slope = piece_widths(self.knots) / unit / np.diff(self.positions)
-        shift = np.array([shape.mean - self.positions[:-1] for shape in self.shapes])
+        """Mean of ``T(E)`` and its standard deviation."""
+        # Each segment is the line at_mean + slope * (E - E[E]); in units of the row, so that no square overflows.
+        unit, middle = segment_heights(self.knots[:, [0, -1]]), self.knots[:, [self.positions.size // 2]]
+        slope = segment_heights(self.knots) / unit / np.diff(self.positions)
+        shift = np.array([residual.mean - self.positions[:-1] for residual in self.residuals])
         at_mean = (self.knots[:, :-1] - middle) / unit + slope * shift[self.group]
-        mass, first, second = (table[self.group] for table in self._piece_moments())
+        mass, first, second = (table[self.group] for table in self._segment_moments())
         mean = (at_mean * mass + slope * first).sum(axis=1, keepdims=True)
         off = at_mean - mean
         var = (off**2 * mass + 2.0 * off * slope * first + slope**2 * second).sum(axis=1, keepdims=True)
         return (middle + unit * mean)[:, 0], (unit * np.sqrt(np.maximum(var, 0.0)))[:, 0]
 
-    def _piece_moments(self) -> list[Floats]:
-        """Moments of order 0, 1, 2 of each shape about its mean over each piece, three of shape (shapes, J - 1)."""
-        tables = np.zeros((3, len(self.shapes), self.positions.size))
-        for g, shape in enumerate(self.shapes):
-            tables[:, g, 1:-1] = shape.moments_below(self.positions[1:-1])
-            tables[:, g, -1] = 1.0, 0.0, shape.std**2
+    def _segment_moments(self) -> list[Floats]:
+        """Moments of order 0, 1, 2 of each residual distribution about its mean over each segment, shape (G, J - 1)."""
+        tables = np.zeros((3, len(self.residuals), self.positions.size))
+        for g, residual in enumerate(self.residuals):
+            tables[:, g, 1:-1] = residual.moments_below(self.positions[1:-1])
+            tables[:, g, -1] = 1.0, 0.0, residual.std**2
         return list(np.diff(tables, axis=2))
 
     def _flat(self, y: Floats) -> NDArray[np.bool_]:
-        """Whether ``y`` is the height of a flat piece."""
+        """Whether ``y`` is the value of a flat segment."""
         y, at = y - self.loc[:, None], np.zeros(y.shape, dtype=bool)
         for low, high in zip(self.knots.T[:-1, :, None], self.knots.T[1:, :, None]):
             at |= (low == y) & (high == y)
@@ -129,63 +138,56 @@ class QuantileDistribution(Distribution):
 
     def _logpdf(self, y: Floats) -> Floats:
         z, log_slope = self._positions(y)
-        return np.where(self._flat(y), np.inf, self._standard._logpdf(z) + log_slope)
+        return np.where(self._flat(y), np.inf, self._grouped.logpdf(z) + log_slope)
 
     def _cdf(self, y: Floats) -> Floats:
         z, _ = self._positions(y)
-        # A flat last piece holds all of the upper tail.
+        # A flat last segment has the mass of the whole upper tail.
         y = y - self.loc[:, None]
         ends = (y == self.knots[:, -1:]) & (y == self.knots[:, -2:-1])
-        return np.where(ends, 1.0, self._standard._cdf(z))
+        return np.where(ends, 1.0, self._grouped.cdf(z))
 
     def _cdf_left(self, y: Floats) -> Floats:
         z, _ = self._positions(y, side="left")
         y = y - self.loc[:, None]
         starts = (y == self.knots[:, :1]) & (y == self.knots[:, 1:2])
-        return np.where(starts, 0.0, self._standard._cdf(z))
+        return np.where(starts, 0.0, self._grouped.cdf(z))
 
     def _ppf(self, q: Floats) -> Floats:
-        return self.loc[:, None] + value_at(self.knots, self.positions, self._standard._ppf(q))
+        return self.loc[:, None] + value_at(self.knots, self.positions, self._grouped.ppf(q))
 
     def _crps(self, y: Floats) -> Floats:
         y = y - self.loc
         z = position_of(self.knots, self.positions, y[:, None])[0][:, 0]
-        piece = np.searchsorted(self.positions[1:-1], z, side="right")
-        # The distance itself stays exact where z overflows; only an outer piece reaches that far.
-        fits = np.abs(z) < 1e150
-        below, above = self._squares(np.where(fits, z, 0.0))
-        cuts = [shape.squares(self.positions[1:-1]) for shape in self.shapes]
-        low = np.array([np.concatenate([[0.0], cut[0]]) for cut in cuts])
-        high = np.array([np.concatenate([cut[1], [0.0]]) for cut in cuts])
+        segment = np.searchsorted(self.positions[1:-1], z, side="right")
+        # Where z overflows, in an outer segment, the score is the distance.
+        representable = np.abs(z) < 1e150
+        below, above = self._grouped.crps_parts(np.where(representable, z, 0.0))
+        parts = [residual.crps_parts(self.positions[1:-1]) for residual in self.residuals]
+        low = np.array([np.concatenate([[0.0], part[0]]) for part in parts])
+        high = np.array([np.concatenate([part[1], [0.0]]) for part in parts])
         with np.errstate(over="ignore"):
-            slope = piece_widths(self.knots) / np.diff(self.positions)
-            # Whole pieces below and above the outcome, then what of its own piece is on either side.
-            whole_low, whole_high = np.zeros(slope.shape), np.zeros(slope.shape)
-            np.cumsum(slope[:, :-1] * np.diff(low, axis=1)[self.group], axis=1, out=whole_low[:, 1:])
-            falls = slope[:, 1:] * -np.diff(high, axis=1)[self.group]
-            whole_high[:, :-1] = np.cumsum(falls[:, ::-1], axis=1)[:, ::-1]
+            slope = segment_heights(self.knots) / np.diff(self.positions)
+            # Entire segments below and above the outcome, then the two parts of its own segment.
+            sum_low, sum_high = np.zeros(slope.shape), np.zeros(slope.shape)
+            np.cumsum(slope[:, :-1] * np.diff(low, axis=1)[self.group], axis=1, out=sum_low[:, 1:])
+            decrease = slope[:, 1:] * -np.diff(high, axis=1)[self.group]
+            sum_high[:, :-1] = np.cumsum(decrease[:, ::-1], axis=1)[:, ::-1]
             rows = np.arange(len(self))
-            own = slope[rows, piece] * (below - low[self.group, piece] + above - high[self.group, piece])
-            far = np.abs(y - self.knots[rows, piece])
-        return whole_low[rows, piece] + whole_high[rows, piece] + np.where(fits, own, far)
-
-    def _squares(self, z: Floats) -> tuple[Floats, Floats]:
-        """Each row's `Shape.squares`."""
-        below, above = np.empty(z.shape), np.empty(z.shape)
-        for shape, rows in self._standard._groups():
-            below[rows], above[rows] = shape.squares(z[rows])
-        return below, above
+            own = slope[rows, segment] * (below - low[self.group, segment] + above - high[self.group, segment])
+            distance = np.abs(y - self.knots[rows, segment])
+        return sum_low[rows, segment] + sum_high[rows, segment] + np.where(representable, own, distance)
 
     def _draw(self, size: int, rng: np.random.Generator) -> Floats:
-        return self.loc[:, None] + value_at(self.knots, self.positions, self._standard._draw(size, rng))
+        return self.loc[:, None] + value_at(self.knots, self.positions, self._grouped.draw(size, rng))
 
     def _take(self, index: Any) -> "QuantileDistribution":
-        mean = None if self.known_mean is None else self.known_mean[index]
+        mean = None if self._mean is None else self._mean[index]
         return QuantileDistribution(
-            self.knots[index], self.positions, self.group[index], self.shapes, mean, self.loc[index]
+            self.knots[index], self.positions, self.group[index], self.residuals, mean, self.loc[index]
         )
 
     def _scaled(self, shift: Floats, factor: Floats) -> "QuantileDistribution":
-        mean = None if self.known_mean is None else factor * self.known_mean + shift
+        mean = None if self._mean is None else factor * self._mean + shift
         knots = factor[:, None] * self.knots
-        return QuantileDistribution(knots, self.positions, self.group, self.shapes, mean, factor * self.loc + shift)
+        return QuantileDistribution(knots, self.positions, self.group, self.residuals, mean, factor * self.loc + shift)

@@ -1,4 +1,4 @@
-"""The shape of residuals: a density of straight pieces with Pareto tails, all of it in closed form."""
+"""Residual distributions: a piecewise linear density with Pareto tails, all of it in closed form."""
 
 import functools
 from dataclasses import dataclass, field
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from usnrt.distributions.residual_fit import fit_residual_distribution
 from usnrt.utils.types import Floats
 
 MIN_INDEX, MAX_INDEX = 1e-3, 0.49
@@ -13,31 +14,31 @@ MIN_INDEX, MAX_INDEX = 1e-3, 0.49
 
 @dataclass(eq=False)
 class ResidualDistribution:
-    """One distribution on the line: piecewise linear density between knots, generalised Pareto tails outside.
+    """One univariate distribution: piecewise linear density between knots, generalised Pareto tails outside.
 
-    With a density of straight pieces the cdf is piecewise quadratic, so quantiles, moments and the CRPS are
-    closed formulas of tables that are made once; no method loops over knots.
+    The cdf is piecewise quadratic, so that quantiles, moments and the CRPS have closed forms in precomputed tables; no
+    method loops over knots.
 
     Parameters
     ----------
     knots : ndarray of shape (K,)
         Increasing.
     density : ndarray of shape (K,)
-        Density at the knots, positive; the tails continue it without a jump. It is scaled to a total mass of 1.
+        Density at the knots, positive, continuous with the tails. It is normalised to a total mass of 1.
     tail_mass : ndarray of shape (2,)
-        Mass to the left of the first and to the right of the last knot.
+        Mass below the first and above the last knot.
     tail_index : ndarray of shape (2,)
-        Index of the two tails, P(beyond s) ~ s ** (-1 / index): near 0 exponential, 1/3 like a Student-t of 3
-        degrees of freedom. Limited to [0.001, 0.49], so that the variance is finite.
+        Index of the two tails, P(beyond s) ~ s ** (-1 / index): near 0 exponential, 1/3 as a Student-t with 3 degrees
+        of freedom. Clipped to [0.001, 0.49], so that the variance is finite.
 
     Examples
     --------
     >>> import numpy as np
     >>> from usnrt.distributions import ResidualDistribution
-    >>> shape = ResidualDistribution.from_residuals(np.random.default_rng(0).standard_normal(500))
-    >>> round(shape.std, 1)
+    >>> residual = ResidualDistribution.from_residuals(np.random.default_rng(0).standard_normal(500))
+    >>> round(residual.std, 1)
     1.0
-    >>> shape.cdf(shape.ppf(np.array([0.05, 0.5, 0.999]))).round(6)
+    >>> residual.cdf(residual.ppf(np.array([0.05, 0.5, 0.999]))).round(6)
     array([0.05 , 0.5  , 0.999])
     """
 
@@ -45,7 +46,7 @@ class ResidualDistribution:
     density: Floats
     tail_mass: Floats
     tail_index: Floats
-    # Tables that follow from the four above.
+    # Tables computed from the four above.
     mean: float = field(init=False)
     std: float = field(init=False)
     _tail_scale: Floats = field(init=False, repr=False)
@@ -56,9 +57,9 @@ class ResidualDistribution:
 
     @classmethod
     def from_residuals(cls, residuals: ArrayLike, weights: ArrayLike | None = None) -> "ResidualDistribution":
-        """Estimate the shape from held-out residuals divided by their predicted standard deviation.
+        """Estimate the distribution from standardised held-out residuals or conformity scores.
 
-        See :func:`usnrt.distributions.residual_fit.fit_residual_distribution` for the estimator and why it was chosen.
+        See :func:`usnrt.distributions.residual_fit.fit_residual_distribution` for the estimator.
 
         Parameters
         ----------
@@ -67,8 +68,6 @@ class ResidualDistribution:
         weights : array-like of shape (n,) or None
             Positive weights of the residuals.
         """
-        from usnrt.distributions.residual_fit import fit_residual_distribution
-
         return cls(*fit_residual_distribution(residuals, weights))
 
     def __post_init__(self) -> None:
@@ -101,7 +100,7 @@ class ResidualDistribution:
         self.std = float(np.sqrt(self._cell_moments(self.mean)[2].sum() + below[2] + above[2]))
 
     def _cell_moments(self, centre: float) -> Floats:
-        """Moments of order 0, 1 and 2 about a centre of what lies between two knots, shape (3, K - 1)."""
+        """Moments of order 0, 1 and 2 about a centre over each interval between knots, shape (3, K - 1)."""
         x, d = self.knots, self.density
         width, rise = np.diff(x), np.diff(d)
         zeroth = width * (d[:-1] + rise / 2)
@@ -112,12 +111,13 @@ class ResidualDistribution:
 
     @functools.cached_property
     def _moments(self) -> Floats:
-        """Moments about the mean of what is below each knot, shape (3, K); not stored in files."""
+        """Partial moments about the mean below each knot, shape (3, K); not stored in files."""
         body, below = self._cell_moments(self.mean), self._outside_moments(self.knots[0], 0)
-        return below[:, None] + np.pad(np.cumsum(body, axis=1), ((0, 0), (1, 0)))
+        moments: Floats = below[:, None] + np.pad(np.cumsum(body, axis=1), ((0, 0), (1, 0)))
+        return moments
 
     def _make_squares(self) -> None:
-        """Integrals of F^2 up to each knot and of (1 - F)^2 from each knot on, for the CRPS."""
+        """Integrals of F^2 below each knot and of (1 - F)^2 above each knot, for the CRPS."""
         cells = np.arange(self.knots.size - 1)
         whole = np.ones(cells.size)
         ends = self.tail_mass**2 * self._tail_scale / (2.0 - self.tail_index)
@@ -127,7 +127,7 @@ class ResidualDistribution:
         self._right_square = ends[1] + np.concatenate([np.cumsum(down[::-1])[::-1], [0.0]])
 
     def _cell_square(self, cell: NDArray[np.intp], t: Floats, start: Floats, sign: float) -> Floats:
-        """Integral of (start + sign * mass so far)^2 over the first part ``t`` of each cell."""
+        """Integral of (start + sign * cumulated mass)^2 over the first fraction ``t`` of each cell."""
         width = self.knots[cell + 1] - self.knots[cell]
         b = sign * width * self.density[cell]
         c = sign * width * 0.5 * (self.density[cell + 1] - self.density[cell])
@@ -135,25 +135,27 @@ class ResidualDistribution:
         return width * t * (a * a + t * (a * b + t * ((b * b + 2 * a * c) / 3 + t * (b * c / 2 + t * c * c / 5))))
 
     def _locate(self, z: Floats) -> tuple[NDArray[np.intp], Floats]:
-        """The cell of each ``z`` and where in the cell it is, from 0 to 1."""
+        """The cell of each ``z`` and its relative position in the cell, from 0 to 1."""
         cell = np.clip(np.searchsorted(self.knots, z, side="right") - 1, 0, self.knots.size - 2)
         t = (np.clip(z, self.knots[0], self.knots[-1]) - self.knots[cell]) / (self.knots[cell + 1] - self.knots[cell])
         return cell, t
 
     def _beyond(self, z: Floats, side: int) -> Floats:
-        """``log(1 + index * s)`` with s the distance outside the knots, in units of the tail; 0 inside."""
+        """``log(1 + index * s)`` with s the distance outside the knots in units of the tail scale; 0 inside."""
         distance = self.knots[0] - z if side == 0 else z - self.knots[-1]
         with np.errstate(over="ignore"):
             s = np.maximum(distance, 0.0) / self._tail_scale[side]
-            return np.log1p(np.minimum(self.tail_index[side] * s, np.finfo(float).max))
+            log_v: Floats = np.log1p(np.minimum(self.tail_index[side] * s, np.finfo(float).max))
+        return log_v
 
     def logpdf(self, z: Floats) -> Floats:
-        """Logarithm of the density at ``z``, any shape."""
+        """Log density at ``z``, any shape."""
         cell, t = self._locate(z)
         inside = self.density[cell] + t * (self.density[cell + 1] - self.density[cell])
         left, right = self._beyond(z, 0), self._beyond(z, 1)
         i, j = self.tail_index
-        return np.log(inside) - (1 / i + 1) * left - (1 / j + 1) * right
+        log_density: Floats = np.log(inside) - (1 / i + 1) * left - (1 / j + 1) * right
+        return log_density
 
     def cdf(self, z: Floats) -> Floats:
         """P(E <= z), any shape."""
@@ -171,7 +173,7 @@ class ResidualDistribution:
         cell = np.clip(np.searchsorted(self._cdf, q, side="right") - 1, 0, self.knots.size - 2)
         width = self.knots[cell + 1] - self.knots[cell]
         start, rise = self.density[cell], self.density[cell + 1] - self.density[cell]
-        # The root of start t + rise t^2 / 2 = area in the form that does not cancel.
+        # The root of start t + rise t^2 / 2 = area, in the form without cancellation.
         area = np.maximum(q - self._cdf[cell], 0.0) / width
         t = 2.0 * area / (start + np.sqrt(np.maximum(start**2 + 2.0 * rise * area, 0.0)))
         inside = self.knots[cell] + width * np.minimum(t, 1.0)
@@ -181,7 +183,11 @@ class ResidualDistribution:
         return np.where(p[0] < 1.0, low, np.where(p[1] < 1.0, high, inside))
 
     def moments_below(self, z: Floats) -> Floats:
-        """Integrals of 1, ``t - mean`` and ``(t - mean)^2`` against the density up to ``z``, finite, any shape.
+        """Partial moments: integrals of 1, ``t - mean`` and ``(t - mean)^2`` times the density below ``z``.
+
+        Parameters
+        ----------
+        z : ndarray of any shape, finite
 
         Returns
         -------
@@ -200,11 +206,11 @@ class ResidualDistribution:
         return np.where(z < self.knots[0], low, np.where(z > self.knots[-1], high, self._moments[:, cell] + part))
 
     def _outside_moments(self, z: Floats, side: int) -> Floats:
-        """Integrals of 1, ``t - mean`` and ``(t - mean)^2`` over the part of one tail farther out than ``z``."""
+        """Partial moments of one tail beyond ``z``: integrals of 1, ``t - mean`` and ``(t - mean)^2``."""
         index, log_v = self.tail_index[side], self._beyond(z, side)
         with np.errstate(under="ignore"):
             mass = self.tail_mass[side] * np.exp(-log_v / index)
-        # What is beyond a point of a Pareto tail is such a tail again: the same index, the scale grown by v.
+        # A Pareto tail beyond a threshold is a Pareto tail with the same index and the scale multiplied by v.
         scale = self._tail_scale[side] * np.exp(log_v)
         first, second = scale / (1 - index), 2 * scale**2 / ((1 - index) * (1 - 2 * index))
         c, sign = z - self.mean, -1.0 if side == 0 else 1.0
@@ -212,11 +218,11 @@ class ResidualDistribution:
 
     def crps(self, z: Floats) -> Floats:
         """Continuous ranked probability score of the outcome ``z``, any shape."""
-        below, above = self.squares(z)
+        below, above = self.crps_parts(z)
         return below + above
 
-    def squares(self, z: Floats) -> tuple[Floats, Floats]:
-        """The two parts of the CRPS: the integral of F^2 up to ``z`` and of (1 - F)^2 from ``z`` on, any shape."""
+    def crps_parts(self, z: Floats) -> tuple[Floats, Floats]:
+        """The two terms of the CRPS: the integrals of F^2 below ``z`` and of (1 - F)^2 above ``z``, any shape."""
         cell, t = self._locate(z)
         below = self._left_square[cell] + self._cell_square(cell, t, self._cdf[cell], 1.0)
         above = self._right_square[cell] - self._cell_square(cell, t, self._survival[cell], -1.0)
@@ -224,7 +230,7 @@ class ResidualDistribution:
         return np.where(z < self.knots[0], low, below + over_high), np.where(z > self.knots[-1], high, above + over_low)
 
     def _outside_squares(self, z: Floats, side: int) -> tuple[Floats, Floats]:
-        """Over one tail: the integral of P(beyond)^2 farther out than ``z``, of (1 - P(beyond))^2 up to ``z``."""
+        """Integrals over one tail: of P(beyond)^2 beyond ``z``, and of (1 - P(beyond))^2 up to ``z``."""
         mass, scale, index = self.tail_mass[side], self._tail_scale[side], self.tail_index[side]
         log_v = self._beyond(z, side)
         distance = np.maximum(self.knots[0] - z if side == 0 else z - self.knots[-1], 0.0)

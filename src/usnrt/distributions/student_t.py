@@ -1,4 +1,4 @@
-"""Student's t distribution with a location and a scale, for tails heavier than normal."""
+"""Student's t distribution with location and scale per row."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -8,18 +8,17 @@ from usnrt.distributions.base import broadcast_rows, standardise
 from usnrt.distributions.parametric import ParametricDistribution
 from usnrt.utils.types import Floats
 
-# From here on (in units of sqrt(df)) the tail is a pure power to all digits of a float, and scipy's functions
-# overflow inside.
+# Beyond this (in units of sqrt(df)) the tail is a pure power law in float precision, and scipy's functions overflow.
 FAR = 1e8
 
 
 class StudentT(ParametricDistribution):
-    """Student-t distributions, ``loc + scale * T`` with ``T`` of ``df`` degrees of freedom.
+    """Student-t distributions, ``loc + scale * T`` where ``T`` has ``df`` degrees of freedom.
 
     Parameters
     ----------
     df : float or array-like of shape (n,)
-        Degrees of freedom, more than 1 so that the mean exists. The variance is infinite up to 2.
+        Degrees of freedom, more than 1 so that the mean exists. The variance is infinite for ``df <= 2``.
     loc : float or array-like of shape (n,)
     scale : float or array-like of shape (n,)
         0 or more; it is not the standard deviation, which is ``scale * sqrt(df / (df - 2))``.
@@ -68,7 +67,7 @@ class StudentT(ParametricDistribution):
 
     @staticmethod
     def formula_cdf(y: Floats, *parameters: Floats) -> Floats:
-        """P(Y <= y); with ``scale`` 0 a step that is 1 from the location on."""
+        """P(Y <= y); with ``scale`` 0 a step at the location."""
         df, loc, scale = parameters
         z = standardise(y, loc, scale)
         return np.where((scale == 0) & (y == loc), 1.0, _cdf(z, df))
@@ -94,11 +93,13 @@ class StudentT(ParametricDistribution):
         r""":math:`s \frac{2\sqrt\nu}{\nu - 1} B(1/2, \nu - 1/2) / B(\nu/2, 1/2)^2` (Jordan et al. 2019)."""
         df, _, scale = parameters
         log_ratio = betaln(0.5, df - 0.5) - 2.0 * betaln(df / 2.0, 0.5)
-        return scale * 2.0 / (df - 1.0) * np.exp(0.5 * np.log(df) + log_ratio)
+        spread: Floats = scale * 2.0 / (df - 1.0) * np.exp(0.5 * np.log(df) + log_ratio)
+        return spread
 
 
 def _log_norm(df: Floats) -> Floats:
-    return -betaln(df / 2.0, 0.5) - 0.5 * np.log(df)
+    log_norm: Floats = -betaln(df / 2.0, 0.5) - 0.5 * np.log(df)
+    return log_norm
 
 
 def _log1p_square(u: Floats) -> Floats:
@@ -109,14 +110,15 @@ def _log1p_square(u: Floats) -> Floats:
 
 
 def _log_far_constant(df: Floats) -> Floats:
-    """Logarithm of ``df * B(df/2, 1/2)``: the far tail is ``(|t| / sqrt(df)) ** -df`` over this constant."""
-    return np.log(df) + betaln(df / 2.0, 0.5)
+    """Logarithm of ``df * B(df/2, 1/2)``: the far tail is ``(|t| / sqrt(df)) ** -df`` divided by this constant."""
+    constant: Floats = np.log(df) + betaln(df / 2.0, 0.5)
+    return constant
 
 
 def _cdf(z: Floats, df: Floats) -> Floats:
     z, df = np.broadcast_arrays(z, df)
     far = np.abs(z) > FAR * np.sqrt(df)
-    values = stdtr(df, np.where(far, 0.0, z))
+    values: Floats = stdtr(df, np.where(far, 0.0, z))
     if far.any():
         with np.errstate(under="ignore"):
             tail = np.exp(-df[far] * np.log(np.abs(z[far]) / np.sqrt(df[far])) - _log_far_constant(df[far]))
@@ -127,7 +129,7 @@ def _cdf(z: Floats, df: Floats) -> Floats:
 def _ppf(q: Floats, df: Floats) -> Floats:
     q, df = np.broadcast_arrays(q, df)
     tail = np.minimum(q, 1.0 - q)
-    # log(|t| / sqrt(df)) if the pure power held
+    # log(|t| / sqrt(df)) for a pure power law
     log_size = -(np.log(tail) + _log_far_constant(df)) / df
     far = log_size > np.log(FAR)
     values = -np.abs(stdtrit(df, np.where(far, 0.5, tail)))

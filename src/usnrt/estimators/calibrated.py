@@ -141,7 +141,7 @@ class CalibratedRegressor(SupportedRegressor):
         Calibrated models take the order statistics of the conformity scores in the row's region (see
         `usnrt.calibration.calibration`). Bounds are infinite where a region has too few calibration rows for the
         coverage; an `usnrt.utils.notices.InfiniteIntervalWarning` then says how many it has and how many are needed
-        (`usnrt.calibration.calibration.rows_needed`).
+        (`usnrt.calibration.conformal.rows_needed`).
 
         Parameters
         ----------

@@ -140,7 +140,7 @@ def shortage(calibration: "Calibration | None", coverage: float) -> Shortage | N
     Shortage or None
         None if all intervals are finite.
     """
-    from usnrt.calibration.calibration import rows_needed
+    from usnrt.calibration.conformal import rows_needed
     from usnrt.nn.quantiles import POSITIONS
 
     if calibration is None:

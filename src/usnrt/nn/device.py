@@ -1,30 +1,33 @@
-"""Tables on the device, and how programs are compiled: the settings of jax in one place."""
+"""Arrays on the device, and the jax settings: compiler options and the compilation cache."""
 
 import functools
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.nn.encoding import PiecewiseLinear
 
-# Room behind the last row, so that the last batch of a full table can be sliced without leaving the array.
+if TYPE_CHECKING:
+    from jax import Array
+
+# Padding after the last row, so that slicing the last batch never exceeds the array.
 MARGIN = 4096
 
 
 class DeviceTable:
-    """The network inputs of all rows, on the device once for a whole fit.
+    """The network inputs of all rows, transferred to the device once per fit.
 
-    The number of rows is rounded up, so that tables of about the same length share their compiled programs.
+    The number of rows is rounded up, so that tables of similar length share their compiled programs.
 
     Parameters
     ----------
     inputs : ndarray of shape (n, n_inputs), float32
     encoding : PiecewiseLinear, default=None
-        Turns the inputs of a batch into what networks see, on the device: the encoded table may be large.
+        Applied to each batch on the device, since the encoded table may be large.
     """
 
     def __init__(self, inputs: NDArray[np.float32], encoding: PiecewiseLinear | None = None) -> None:
@@ -38,25 +41,27 @@ class DeviceTable:
         padded[: self.n_rows] = inputs
         self.inputs = jax.device_put(padded)
 
-    def column(self, values: NDArray[Any]) -> Any:
-        """One number a row of the table, float32, on the device."""
+    def column(self, values: NDArray[Any]) -> "Array":
+        """One value per row of the table, padded, float32, on the device."""
         import jax
 
         padded = np.zeros(self.capacity, dtype=np.float32)
         padded[: self.n_rows] = values
-        return jax.device_put(padded)
+        column: Array = jax.device_put(padded)
+        return column
 
-    def rows(self, numbers: NDArray[np.intp]) -> Any:
-        """A list of row numbers, in an array as long as the table."""
+    def rows(self, indices: NDArray[np.intp]) -> "Array":
+        """Row indices, padded to the length of the table, int32, on the device."""
         import jax
 
         padded = np.zeros(self.capacity, dtype=np.int32)
-        padded[: len(numbers)] = numbers
-        return jax.device_put(padded)
+        padded[: len(indices)] = indices
+        rows: Array = jax.device_put(padded)
+        return rows
 
 
 def rounded_up(n: int) -> int:
-    """The next of eight steps between two powers of two; at most an eighth above ``n``.
+    """Round up to one of eight steps per power of two, at least 1024; at most an eighth above ``n`` beyond that.
 
     Examples
     --------
@@ -64,12 +69,12 @@ def rounded_up(n: int) -> int:
     >>> [rounded_up(n) for n in (5, 1000, 8000, 8193)]
     [1024, 1024, 8192, 9216]
     """
-    step = max(1024, 2 ** max(n - 1, 1).bit_length() // 16)
+    step = max(1024, (1 << max(n - 1, 1).bit_length()) // 16)
     return -(-n // step) * step
 
 
 def compiled(program: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a program to use one thread: nodes run in parallel, and bits do not depend on it."""
+    """Compile a function for a single thread: nodes are trained in parallel, and results do not depend on it."""
     import jax
 
     return jax.jit(program, compiler_options=_options())
@@ -84,20 +89,25 @@ def _options() -> dict[str, Any]:
 
 @functools.cache
 def use_disk_cache() -> None:
-    """Keep compiled programs on disk, so that the second process starts fast.
+    """Cache compiled programs on disk for later processes.
 
-    Leaves jax alone if its user has set a cache; ``USNRT_CACHE=off`` turns ours off, another value moves it.
+    A cache that the user configured in jax is left unchanged. ``USNRT_CACHE=off`` disables ours, another value is its
+    folder.
     """
     import jax
 
-    place = os.environ.get("USNRT_CACHE", "")
-    if place == "off" or jax.config.values.get("jax_compilation_cache_dir"):
+    setting = os.environ.get("USNRT_CACHE", "")
+    if setting == "off" or jax.config.values.get("jax_compilation_cache_dir"):
         return
-    root = Path(place) if place else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "usnrt"
+    root = Path(setting) if setting else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "usnrt"
     try:
         (root / "jax").mkdir(parents=True, exist_ok=True)
     except OSError:
-        return  # a read-only home only costs time
-    jax.config.update("jax_compilation_cache_dir", str(root / "jax"))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
-    jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+        return  # without a writable folder programs are compiled again, nothing else
+    options: dict[str, Any] = {
+        "jax_compilation_cache_dir": str(root / "jax"),
+        "jax_persistent_cache_min_compile_time_secs": 0.2,
+        "jax_persistent_cache_min_entry_size_bytes": 0,
+    }
+    for name, value in options.items():
+        jax.config.update(name, value)  # type: ignore[no-untyped-call]

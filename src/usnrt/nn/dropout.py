@@ -1,40 +1,45 @@
-"""Networks that drop units at random: with one fixed rate, or with learned ones (concrete dropout)."""
+"""Networks with dropout: with a fixed rate, or with learned rates (concrete dropout)."""
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit
 
 from usnrt.nn.mlp import MLP, Params
 
-# Learned rates stay between these, away from 0 and 1, where their logarithms and 1 / (1 - rate) explode.
+if TYPE_CHECKING:
+    from jax import Array
+    from jax.typing import ArrayLike
+
+# Bounds of learned rates, away from 0 and 1, where their logarithms and 1 / (1 - rate) diverge.
 MIN_RATE, MAX_RATE = 1e-4, 0.95
-# Bounds of a log variance: float32 has no exponential beyond about 88, and no data set a noise beyond these.
+# Bounds of a log variance: exp overflows in float32 beyond about 88, and scaled targets never need more than this.
 LOG_VARIANCE_BOUNDS = (-16.0, 16.0)
 
 
 @dataclass(frozen=True)
 class DropoutMLP:
-    """A ReLU network that drops each hidden unit with one fixed probability, and scales up those that stay.
+    """A ReLU network that drops each hidden unit with a fixed probability and rescales the others.
 
     Parameters
     ----------
     sizes : tuple of int
         Number of inputs, of units in each hidden layer, and of outputs.
     rate : float
-        Probability to drop a unit.
+        Probability of dropping a unit.
     """
 
     sizes: tuple[int, ...]
     rate: float
 
     def init(self, rng: np.random.Generator) -> Params:
-        """Weights as of a network without dropout."""
+        """Initial weights, those of a network without dropout."""
         return MLP(self.sizes).init(rng)
 
-    def __call__(self, params: Params, x: Any, key: Any = None) -> Any:
+    def __call__(self, params: Params, x: "Array", key: "Array | None" = None) -> "Array":
         """Outputs of shape (batch, n_outputs); without a key no unit is dropped."""
         import jax
         import jax.numpy as jnp
@@ -48,13 +53,13 @@ class DropoutMLP:
         weights, bias = params[-1]
         return x @ weights + bias
 
-    def draw_masks(self, params: Params, n: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """Factors of the units that enter each layer, for ``n`` passes: 0 or ``1 / (1 - rate)``, inputs 1.
+    def draw_masks(self, params: Params, n: int, rng: np.random.Generator) -> list[NDArray[np.float32]]:
+        """Factors of the inputs of each layer, for ``n`` passes: 0 or ``1 / (1 - rate)``, 1 for network inputs.
 
         Returns
         -------
         list of ndarray of shape (n, n_units), float32
-            One a layer.
+            One per layer.
         """
         masks = [np.ones((n, self.sizes[0]), dtype=np.float32)]
         for units in self.sizes[1:-1]:
@@ -65,33 +70,33 @@ class DropoutMLP:
 
 @dataclass(frozen=True)
 class ConcreteDropoutMLP:
-    """A ReLU network that learns with what probability the units entering each layer are dropped.
+    """A ReLU network that learns the dropout rate of the inputs of each layer.
 
-    Dropping is relaxed to a smooth function of the rate (the concrete distribution), so that the rate has a gradient.
-    Parameters are a (weights, bias, logit of the rate) triple a layer.
+    Dropout is relaxed to a smooth function of the rate (the concrete distribution), so that the rate has a gradient.
+    The parameters of a layer are weights, bias and the logit of the rate.
 
     Parameters
     ----------
     sizes : tuple of int
         Number of inputs, of units in each hidden layer, and of outputs.
     first_rate : float
-        Rates before training.
+        Initial dropout rate.
     temperature : float
-        Of the concrete distribution; near 0 units are dropped nearly whole or nearly not.
+        Of the concrete distribution; masks approach 0 or 1 as it approaches 0.
     """
 
     sizes: tuple[int, ...]
     first_rate: float = 0.1
     temperature: float = 0.1
 
-    def init(self, rng: np.random.Generator) -> Any:
-        """Weights as of a network without dropout, and the first rates."""
+    def init(self, rng: np.random.Generator) -> Params:
+        """Initial weights, those of a network without dropout, and the initial logits."""
         share = (self.first_rate - MIN_RATE) / (MAX_RATE - MIN_RATE)
-        logit = np.float32(np.log(share) - np.log1p(-share))
+        logit = np.asarray(np.log(share) - np.log1p(-share), dtype=np.float32)
         return tuple((weights, bias, logit) for weights, bias in MLP(self.sizes).init(rng))
 
-    def __call__(self, params: Any, x: Any, key: Any = None) -> Any:
-        """Outputs of shape (batch, n_outputs); without a key one fixed draw of the random numbers is used."""
+    def __call__(self, params: Params, x: "Array", key: "Array | None" = None) -> "Array":
+        """Outputs of shape (batch, n_outputs); without a key the masks are those of a fixed key."""
         import jax
 
         key = jax.random.key(0) if key is None else key
@@ -102,13 +107,13 @@ class ConcreteDropoutMLP:
                 x = jax.nn.relu(x)
         return x
 
-    def draw_masks(self, params: Any, n: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """Factors of the units that enter each layer, for ``n`` passes, as in training.
+    def draw_masks(self, params: Params, n: int, rng: np.random.Generator) -> list[NDArray[np.float32]]:
+        """Factors of the inputs of each layer, for ``n`` passes, as in training.
 
         Returns
         -------
         list of ndarray of shape (n, n_units), float32
-            One a layer; those next to 0 are 0.
+            One per layer; factors close to 0 are set to 0.
         """
         masks = []
         for units, (_, _, logit) in zip(self.sizes[:-1], params):
@@ -119,10 +124,11 @@ class ConcreteDropoutMLP:
         return masks
 
 
-def random_bits(key: Any, shape: tuple[int, ...]) -> Any:
-    """32 random bits an entry: one draw of jax's generator, spread over the entries by a hash.
+def random_bits(key: "Array", shape: tuple[int, ...]) -> "Array":
+    """32 random bits per entry: one draw of jax's generator, expanded to all entries by a hash.
 
-    The generator itself takes longer than the network's products; dropout asks for less than it gives.
+    Drawing every entry from jax's generator would take longer than the matrix products, and dropout does not need its
+    quality.
     """
     import jax
     import jax.numpy as jnp
@@ -131,28 +137,28 @@ def random_bits(key: Any, shape: tuple[int, ...]) -> Any:
     return _hash(_hash(jax.lax.iota(jnp.uint32, math.prod(shape))) ^ seed).reshape(shape)
 
 
-def _hash(bits: Any) -> Any:
-    """The last step of MurmurHash3: every bit in changes about half of those out."""
+def _hash(bits: "Array") -> "Array":
+    """The finalizer of MurmurHash3: every input bit flips each output bit with probability of about one half."""
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
         bits = (bits ^ (bits >> shift)) * np.uint32(factor)
     return bits ^ (bits >> 16)
 
 
-def uniform(bits: Any) -> Any:
-    """Numbers strictly between 0 and 1 from the upper 23 of 32 random bits."""
+def uniform(bits: "Array") -> "Array":
+    """Uniform random numbers in the open interval (0, 1) from the upper 23 of 32 random bits."""
     import jax.numpy as jnp
 
     return (bits >> 9).astype(jnp.float32) * 2.0**-23 + 2.0**-24
 
 
-def rate_of(logit: Any) -> Any:
-    """The dropout rate of a logit: a sigmoid between its bounds, so that its gradient never vanishes."""
+def rate_of(logit: "ArrayLike") -> "Array":
+    """Dropout rate of a logit: a sigmoid scaled to the bounds of the rate, so that its gradient never vanishes."""
     import jax
 
     return MIN_RATE + (MAX_RATE - MIN_RATE) * jax.nn.sigmoid(logit)
 
 
-def concrete_mask(logit: Any, uniform: Any, temperature: float) -> Any:
+def concrete_mask(logit: "ArrayLike", uniform: "Array", temperature: float) -> "Array":
     r"""Relaxed dropout factors :math:`(1 - z)/(1 - p)`.
 
     .. math::
@@ -172,34 +178,34 @@ def concrete_mask(logit: Any, uniform: Any, temperature: float) -> Any:
     import jax.numpy as jnp
 
     rate = rate_of(logit)
-    score = jnp.log(rate / (1.0 - rate)) + jnp.log(uniform / (1.0 - uniform))
-    return jax.nn.sigmoid(-score / temperature) / (1.0 - rate)
+    logit_of_mask = jnp.log(rate / (1.0 - rate)) + jnp.log(uniform / (1.0 - uniform))
+    return jax.nn.sigmoid(-logit_of_mask / temperature) / (1.0 - rate)
 
 
 @dataclass(frozen=True)
 class ConcretePenalty:
-    r"""The prior's part of the objective, divided by the number of rows (Gal et al. 2017, equation 3).
+    r"""The prior term of the objective, divided by the number of rows (Gal et al. 2017, equation 3).
 
     .. math::
 
         \frac1N \sum_{\text{layers}} \frac{l^2}{2} \frac{\lVert W \rVert^2}{1 - p} - K H(p), \qquad
         H(p) = -p \log p - (1 - p) \log(1 - p)
 
-    with :math:`K` units entering a layer. The weights here are those before the division by :math:`1 - p`.
+    where a layer has :math:`K` inputs and :math:`W` are its weights before the division by :math:`1 - p`.
 
     Parameters
     ----------
     length_scale : float
-        :math:`l` of the prior: a larger one means a smoother function.
+        :math:`l` of the prior; larger values give smoother functions.
     """
 
     length_scale: float = 1e-2
 
-    def __call__(self, params: Any, n_rows: Any) -> Any:
-        """One number."""
+    def __call__(self, params: Params, n_rows: "ArrayLike") -> "Array":
+        """The penalty, an array of shape ()."""
         import jax.numpy as jnp
 
-        total = 0.0
+        total: Array = jnp.zeros((), dtype=jnp.float32)
         for weights, _, logit in params:
             rate = rate_of(logit)
             entropy = -rate * jnp.log(rate) - (1.0 - rate) * jnp.log1p(-rate)
@@ -207,7 +213,7 @@ class ConcretePenalty:
         return total / n_rows
 
 
-def heteroscedastic_nll(outputs: Any, target: Any) -> Any:
+def heteroscedastic_nll(outputs: "Array", target: "Array") -> "Array":
     r"""Gaussian negative log-likelihood of outputs :math:`(f, \log \sigma^2)`, up to a constant.
 
     .. math:: \tfrac12 \log \sigma^2 + \frac{(y - f)^2}{2\sigma^2}

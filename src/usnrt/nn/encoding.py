@@ -1,33 +1,40 @@
-"""Numbers for networks: beside each number, how far it has come in each of some bins.
+"""Piecewise linear encoding of numeric network inputs (Gorishniy et al. 2022).
 
-A multilayer perceptron learns smooth functions of a scaled number quickly and sharp ones slowly. With the number's
-way through quantile bins as further inputs (piecewise linear encoding, Gorishniy et al. 2022), both are easy.
+A multilayer perceptron learns smooth functions of a scaled number quickly and sharp ones slowly. With the position of
+the number in each of several quantile bins as additional inputs, it learns both quickly.
 """
 
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-# Bins become fewer on wide tables, so that the first layer does not outgrow the rest.
+if TYPE_CHECKING:
+    from jax import Array
+
+#: An array of numpy or of jax.
+ArrayT = TypeVar("ArrayT", "NDArray[Any]", "Array")
+
+# Bound of the number of encoded columns: wide tables get fewer bins, so that the first layer does not dominate.
 MAX_ENCODED = 2048
-# Numbers further out than so many standard deviations are taken as that: no answer may run away with an outlier.
-FARTHEST = 5.0
+# Inputs are clipped to this many standard deviations, so that outliers do not extrapolate.
+INPUT_LIMIT = 5.0
 
 
 class PiecewiseLinear:
-    r"""Piecewise linear encoding of some columns, appended to all columns, which are bounded by 5 either way.
+    r"""Piecewise linear encoding of some columns, appended to all columns, which are clipped to [-5, 5].
 
     Bin k of a column with edges :math:`b_0 < \dots < b_K` gives
     :math:`\mathrm{clip}((x - b_{k-1}) / (b_k - b_{k-1}), 0, 1) - \tfrac12`. Edges are quantiles of the training rows,
-    or the values themselves where there are few. A bin that a column does not need gives 0.
+    or the distinct values if there are few. Unused bins are 0.
 
     Parameters
     ----------
     n_inputs : int
-        Columns before encoding.
+        Number of columns before encoding.
     columns : ndarray of int of shape (q,)
-        The columns to encode.
+        Columns to encode.
     slope, offset : ndarray of shape (q, n_bins)
         Bin k of column j is ``clip(x_j * slope_jk + offset_jk, -1/2, 1/2)``.
 
@@ -55,14 +62,14 @@ class PiecewiseLinear:
 
     @classmethod
     def fit(cls, x: NDArray[np.float32], columns: NDArray[np.int64], n_bins: int = 16) -> "PiecewiseLinear":
-        """Find the edges of the bins.
+        """Compute the bin edges from training rows.
 
         Parameters
         ----------
         x : ndarray of shape (n, n_inputs)
         columns : ndarray of int of shape (q,)
         n_bins : int, default=16
-            Fewer on wide tables: all columns together have at most 2048.
+            Reduced on wide tables: the total over all columns is at most 2048.
 
         Returns
         -------
@@ -70,23 +77,23 @@ class PiecewiseLinear:
         """
         n_bins = max(1, min(n_bins, MAX_ENCODED // max(len(columns), 1)))
         slope, offset = np.zeros((2, len(columns), n_bins), dtype=np.float32)
-        for place, column in enumerate(columns):
+        for j, column in enumerate(columns):
             edges = _edges(x[:, column].astype(np.float64), n_bins)
             used = len(edges) - 1
             if used < 1:
                 continue
-            slope[place, :used] = 1.0 / np.diff(edges)
-            offset[place, :used] = -edges[:-1] / np.diff(edges) - 0.5
+            slope[j, :used] = 1.0 / np.diff(edges)
+            offset[j, :used] = -edges[:-1] / np.diff(edges) - 0.5
         return cls(x.shape[1], np.asarray(columns, dtype=np.int64), slope, offset)
 
     @property
     def n_outputs(self) -> int:
-        """Columns after encoding."""
+        """Number of columns after encoding."""
         return self.n_inputs + self.slope.size
 
     @property
-    def constants(self) -> tuple[NDArray[Any], ...]:
-        """What a compiled program needs."""
+    def constants(self) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float32]]:
+        """Columns, slope and offset, the arguments of `encode`."""
         return self.columns, self.slope, self.offset
 
     def __call__(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -94,16 +101,19 @@ class PiecewiseLinear:
         return encode(np, x, *self.constants)
 
 
-def encode(xp: Any, x: Any, columns: Any, slope: Any, offset: Any) -> Any:
-    """The encoding itself, for numpy or jax.numpy as ``xp``."""
+def encode(xp: ModuleType, x: ArrayT, columns: ArrayT, slope: ArrayT, offset: ArrayT) -> ArrayT:
+    """Encode ``x``, where ``xp`` is numpy or jax.numpy."""
     bins = xp.clip(x[:, columns, None] * slope + offset, -0.5, 0.5)
-    return xp.concatenate([xp.clip(x, -FARTHEST, FARTHEST), bins.reshape(x.shape[0], -1)], axis=1)
+    encoded: ArrayT = xp.concatenate([xp.clip(x, -INPUT_LIMIT, INPUT_LIMIT), bins.reshape(x.shape[0], -1)], axis=1)
+    return encoded
 
 
 def _edges(values: NDArray[np.float64], n_bins: int) -> NDArray[np.float64]:
-    """Edges of at most ``n_bins`` bins, strictly rising and not closer than float32 can tell apart."""
-    distinct = np.unique(values)
-    edges = distinct if len(distinct) <= n_bins + 1 else np.unique(np.quantile(values, np.linspace(0, 1, n_bins + 1)))
-    spread = edges[-1] - edges[0]
-    keep = np.concatenate([[True], np.diff(edges) > 1e-5 * max(spread, 1e-30)])
-    return edges[keep]
+    """Edges of at most ``n_bins`` bins, strictly increasing and distinguishable in float32."""
+    edges: NDArray[np.float64] = np.unique(values)
+    if len(edges) > n_bins + 1:
+        edges = np.unique(np.quantile(values, np.linspace(0, 1, n_bins + 1)))
+    width = edges[-1] - edges[0]
+    keep = np.concatenate([[True], np.diff(edges) > 1e-5 * max(width, 1e-30)])
+    kept: NDArray[np.float64] = edges[keep]
+    return kept

@@ -1,19 +1,25 @@
-"""Evidential regression: a network whose four outputs are a normal-inverse-gamma distribution (Amini et al. 2020)."""
+"""Evidential regression: the outputs parametrise a normal-inverse-gamma distribution (Amini et al. 2020)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-# nu and beta stay above the first, alpha above 1 plus the second: with alpha at 1 the variance would be infinite.
+from usnrt.nn.encoding import ArrayT
+
+if TYPE_CHECKING:
+    from jax import Array
+
+# Lower bounds of nu and beta, and of alpha - 1: at alpha = 1 the variance would be infinite.
 MIN_EVIDENCE = 1e-6
 MIN_ALPHA = 1e-2
 
 
 @dataclass(frozen=True)
 class EvidentialLoss:
-    r"""Negative log-likelihood of the normal-inverse-gamma model, and a price for evidence that errs.
+    r"""Negative log-likelihood of the normal-inverse-gamma model, and a penalty on the evidence of wrong predictions.
 
     The mean and the variance of the noise have a normal-inverse-gamma distribution with parameters
     :math:`\gamma, \nu, \alpha, \beta`, so that the target has a Student-t distribution with :math:`2\alpha` degrees of
@@ -27,18 +33,18 @@ class EvidentialLoss:
         + \log\frac{\Gamma(\alpha)}{\Gamma(\alpha + \frac12)}
         + \lambda\,|y - \gamma|\,(2\nu + \alpha),
 
-    the paper's formula with its two logarithms joined, which keeps single precision exact where they nearly cancel.
+    the paper's formula with two logarithms combined, which nearly cancel in single precision.
 
     Parameters
     ----------
     lam : float
-        :math:`\lambda`, the price of evidence.
+        :math:`\lambda`, the weight of the penalty.
     """
 
     lam: float = 0.01
 
-    def __call__(self, outputs: Any, target: Any) -> Any:
-        """A value a row, shape (batch,), for outputs of shape (batch, 4)."""
+    def __call__(self, outputs: "Array", target: "Array") -> "Array":
+        """Loss per row, shape (batch,), of outputs of shape (batch, 4)."""
         import jax
         import jax.numpy as jnp
 
@@ -53,13 +59,14 @@ class EvidentialLoss:
         return nll + self.lam * distance * (2.0 * nu + alpha)
 
 
-def nig_parameters(outputs: Any, softplus: Any) -> tuple[Any, Any, Any, Any]:
+def nig_parameters(outputs: ArrayT, softplus: Callable[[ArrayT], ArrayT]) -> tuple[ArrayT, ArrayT, ArrayT, ArrayT]:
     r"""The parameters :math:`\gamma`, :math:`\nu > 0`, :math:`\alpha > 1`, :math:`\beta > 0` from network outputs.
 
     Parameters
     ----------
     outputs : array of shape (n, 4)
     softplus : callable
+        For arrays of the library of ``outputs``.
 
     Returns
     -------
@@ -81,13 +88,14 @@ def nig_parameters(outputs: Any, softplus: Any) -> tuple[Any, Any, Any, Any]:
 
 def softplus(x: NDArray[np.floating]) -> NDArray[np.floating]:
     """log(1 + exp(x)) in numpy, without overflow."""
-    return np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x)))
+    value: NDArray[np.floating] = np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x)))
+    return value
 
 
-def _log_gamma_ratio(alpha: Any) -> Any:
-    r""":math:`\log(\Gamma(\alpha) / \Gamma(\alpha + 1/2))` by its series, after some steps up to where that is exact.
+def _log_gamma_ratio(alpha: "Array") -> "Array":
+    r""":math:`\log(\Gamma(\alpha) / \Gamma(\alpha + 1/2))`: recurrence to a larger argument, then asymptotic series.
 
-    The difference of two logarithms of the gamma function would lose its digits to cancellation in float32.
+    The difference of two log-gamma values would suffer from cancellation in float32.
     """
     import jax.numpy as jnp
 

@@ -1,7 +1,7 @@
-"""Prediction with trained networks, in numpy: no compilation, no jax, all cores.
+"""Prediction with trained networks in numpy: no compilation, no import of jax, multi-threaded.
 
-Rows are worked off in chunks of one fixed size, so that a row's answer has the same bits
-whatever rows are asked with it and however many threads work.
+Rows are processed in chunks of a fixed size, so that the prediction of a row has the same bits whatever other rows are
+predicted with it and whatever the number of threads.
 """
 
 import functools
@@ -16,7 +16,7 @@ from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.mlp import LOG_LIMIT, MIN_VARIANCE, MLP, Params
 from usnrt.utils.blas import ONE_BLAS_THREAD
 
-# Activations of a chunk stay in the second-level cache.
+# The activations of a chunk fit in the second-level cache.
 CHUNK = 512
 
 
@@ -38,8 +38,6 @@ def forward(network: MLP, params: Params, x: NDArray[np.float32]) -> NDArray[np.
         x += bias
         if network.activation == "relu":
             np.maximum(x, 0.0, out=x)
-        elif network.activation == "silu":
-            x *= 0.5 * np.tanh(0.5 * x) + 0.5  # x times the logistic function, which cannot overflow this way
         else:
             np.tanh(x, out=x)
     weights, bias = params[-1]
@@ -54,7 +52,7 @@ def forward(network: MLP, params: Params, x: NDArray[np.float32]) -> NDArray[np.
 
 
 def _product(x: NDArray[np.float32], weights: NDArray[np.float32]) -> NDArray[np.float32]:
-    """``x @ weights``, in pieces of so many rows that the bits of a row do not depend on where it stands."""
+    """``x @ weights``, in blocks of rows such that the bits of a row do not depend on its position."""
     n_rows = rows_per_product(*weights.shape) if len(x) == CHUNK else len(x)
     if n_rows == len(x):
         return x @ weights
@@ -63,10 +61,10 @@ def _product(x: NDArray[np.float32], weights: NDArray[np.float32]) -> NDArray[np
 
 @functools.cache
 def rows_per_product(n_inputs: int, n_outputs: int) -> int:
-    """The most rows that BLAS multiplies at once with the same bits for a row wherever it stands among them.
+    """The largest block of rows that BLAS multiplies with bits that do not depend on the position of a row.
 
-    Some BLAS kernels sum a row's products in another order at other places of the same matrix, which shows in the last
-    bits of a float32. It depends on the processor, so it is tried out, once per shape.
+    Some BLAS kernels sum the products of a row in an order that depends on its position in the matrix, which changes
+    the last bits of a float32. This depends on the processor, so it is measured once per shape.
 
     Parameters
     ----------
@@ -106,10 +104,10 @@ def predict(
     params : tuple of (weights, bias)
     x : ndarray of shape (n_table, n_inputs), float32
     rows : ndarray of shape (n,), default=None
-        Rows of the table to answer for; all by default.
+        Rows of the table to predict; all by default.
     n_threads : int
     encoding : PiecewiseLinear, default=None
-        What turns the inputs into what the network sees.
+        Applied to the inputs.
 
     Returns
     -------
@@ -128,54 +126,54 @@ def predict_grouped(
     n_threads: int = 1,
     encoding: PiecewiseLinear | None = None,
 ) -> NDArray[np.float64]:
-    """Outputs where each row asks the network of its group, such as the leaf it falls in.
+    """Outputs of one network per group of rows, such as the leaves of a tree.
 
     Parameters
     ----------
     network : MLP
-        The one architecture of all groups.
+        Architecture of the networks.
     params_of_group : sequence of Params
     x : ndarray of shape (n_table, n_inputs), float32
     group : ndarray of shape (n_table,)
-        Which network each row asks.
+        Group of each row.
     rows : ndarray of shape (n,), default=None
-        Rows of the table to answer for; all by default.
+        Rows of the table to predict; all by default.
     n_threads : int
     encoding : PiecewiseLinear, default=None
-        What turns the inputs into what the networks see.
+        Applied to the inputs.
 
     Returns
     -------
     ndarray of shape (n,) for one output, else (n, n_outputs), float64
     """
-    asked = group if rows is None else group[rows]
-    # Few groups fit in 16 bits, and numpy sorts those by counting: linear in the rows.
-    asked = asked.astype(np.int16) if len(params_of_group) < 2**15 else asked
-    order = np.argsort(asked, kind="stable")
-    bounds = np.searchsorted(asked[order], np.arange(len(params_of_group) + 1))
-    pieces = [
-        (which, order[start : min(start + CHUNK, bounds[which + 1])])
-        for which in range(len(params_of_group))
-        for start in range(bounds[which], bounds[which + 1], CHUNK)
+    group = group if rows is None else group[rows]
+    # Few groups fit in 16 bits, for which numpy uses a linear-time radix sort.
+    group_key = group.astype(np.int16) if len(params_of_group) < 2**15 else group
+    order = np.argsort(group_key, kind="stable")
+    bounds = np.searchsorted(group_key[order], np.arange(len(params_of_group) + 1))
+    chunks = [
+        (g, order[start : min(start + CHUNK, bounds[g + 1])])
+        for g in range(len(params_of_group))
+        for start in range(bounds[g], bounds[g + 1], CHUNK)
     ]
-    outputs = np.empty((len(asked), network.sizes[-1]))
+    outputs = np.empty((len(group), network.sizes[-1]))
 
-    def answer(some: Sequence[tuple[int, NDArray[np.intp]]]) -> None:
-        # Always a chunk of the same shape, and with it the same bits; rows left over in it are not looked at.
-        chunk = np.zeros((CHUNK, x.shape[1]), dtype=np.float32)
-        for which, places in some:
-            picked = places if rows is None else rows[places]
-            np.take(x, picked, axis=0, out=chunk[: len(places)], mode="clip")  # "raise" would copy once more
-            seen = chunk if encoding is None else encoding(chunk)
-            outputs[places] = forward(network, params_of_group[which], seen)[: len(places)]
+    def predict_chunks(some: Sequence[tuple[int, NDArray[np.intp]]]) -> None:
+        # The buffer always has the same shape, for the same bits; its surplus rows are ignored.
+        buffer = np.zeros((CHUNK, x.shape[1]), dtype=np.float32)
+        for g, positions in some:
+            table_rows = positions if rows is None else rows[positions]
+            np.take(x, table_rows, axis=0, out=buffer[: len(positions)], mode="clip")  # "raise" would copy once more
+            encoded = buffer if encoding is None else encoding(buffer)
+            outputs[positions] = forward(network, params_of_group[g], encoded)[: len(positions)]
 
     with ONE_BLAS_THREAD:
-        if n_threads == 1 or len(pieces) < 4:
-            answer(pieces)
+        if n_threads == 1 or len(chunks) < 4:
+            predict_chunks(chunks)
         else:
-            # A few long tasks a thread: handing over costs time, and uneven ends do too.
-            n_tasks = min(4 * n_threads, len(pieces))
-            cuts = np.linspace(0, len(pieces), n_tasks + 1).astype(int)
+            # A few long tasks per thread: a compromise between the cost of dispatch and uneven load.
+            n_tasks = min(4 * n_threads, len(chunks))
+            cuts = np.linspace(0, len(chunks), n_tasks + 1).astype(int)
             with ThreadPoolExecutor(n_threads) as pool:
-                list(pool.map(answer, [pieces[start:stop] for start, stop in itertools.pairwise(cuts)]))
+                list(pool.map(predict_chunks, [chunks[start:stop] for start, stop in itertools.pairwise(cuts)]))
     return outputs[:, 0] if network.sizes[-1] == 1 else outputs

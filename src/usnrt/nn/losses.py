@@ -1,18 +1,21 @@
-"""What the networks minimise: pure functions of one batch, a value a row.
+"""Loss functions: pure functions of one batch, one value per row.
 
-Every loss takes the network's outputs of shape (batch, n_outputs) and a target of shape (batch,) and gives (batch,).
+Every loss takes network outputs of shape (batch, n_outputs) and a target of shape (batch,) and returns shape (batch,).
 """
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jax import Array
 
 
-def squared_error(outputs: Any, target: Any) -> Any:
+def squared_error(outputs: "Array", target: "Array") -> "Array":
     r"""Squared error :math:`(y - f(x))^2`; with row weights :math:`1/\sigma^2(x)`, weighted least squares."""
     return (target - outputs[:, 0]) ** 2
 
 
-def variance_nll(outputs: Any, squared_residual: Any) -> Any:
-    r"""Gaussian negative log-likelihood of a variance, the mean held fixed.
+def variance_nll(outputs: "Array", squared_residual: "Array") -> "Array":
+    r"""Gaussian negative log-likelihood of a variance, for a fixed mean.
 
     .. math:: \tfrac12 \log \sigma^2(x) + \frac{(y - f(x))^2}{2 \sigma^2(x)}
 
@@ -24,17 +27,16 @@ def variance_nll(outputs: Any, squared_residual: Any) -> Any:
     return 0.5 * (jnp.log(variance) + squared_residual / variance)
 
 
-# Degrees of freedom of the Student-t that scales are learnt with: tails heavy enough that no outlier rules.
+# Degrees of freedom of the Student-t likelihood of scales: its tails limit the influence of outliers.
 SCALE_DF = 3.0
 
 
-def robust_scale_nll(outputs: Any, squared_residual: Any) -> Any:
-    r"""Negative log-likelihood of the squared scale of a Student-t with 3 degrees of freedom, the centre held fixed.
+def robust_scale_nll(outputs: "Array", squared_residual: "Array") -> "Array":
+    r"""Negative log-likelihood of the squared scale of a Student-t with 3 degrees of freedom, for a fixed location.
 
     .. math:: \tfrac12 \log s^2(x) + \tfrac{\nu + 1}2 \log\left(1 + \frac{(y - f(x))^2}{\nu s^2(x)}\right)
 
-    The target is the squared residual. A few large errors say little about the spread of all others, and here they
-    count little.
+    The target is the squared residual. Few large errors have little influence on the scale.
     """
     import jax.numpy as jnp
 

@@ -1,17 +1,22 @@
-"""The network of this library: a multilayer perceptron, described by plain values so that jax can cache programs."""
+"""Multilayer perceptrons, described by hashable values so that jax can cache compiled programs."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-# One (weights, bias) pair a layer.
-Params = tuple[Any, ...]
+if TYPE_CHECKING:
+    from jax import Array
 
-# Keeps a variance away from 0, where its logarithm and its inverse explode.
+#: Parameters of a network: per layer weights and bias, and for concrete dropout the logit of the rate. The arrays are
+#: jax arrays within compiled programs.
+Params = tuple[tuple[NDArray[np.float32], ...], ...]
+
+# Lower bound of a variance, since its logarithm and its inverse diverge at 0.
 MIN_VARIANCE = 1e-8
-# Logarithms of variances beyond this are taken as this: float32 ends near 88.
+# Bound of the logarithm of a variance: exp overflows in float32 near 88.
 LOG_LIMIT = 40.0
 
 
@@ -25,10 +30,10 @@ class MLP:
     ----------
     sizes : tuple of int
         Number of inputs, of units in each hidden layer, and of outputs.
-    activation : {"relu", "tanh", "silu"}
+    activation : {"relu", "tanh"}
         Of the hidden layers.
     output : {"linear", "softplus", "exp"}
-        Of the last layer. The last two give variances, at least 1e-8; what ``exp`` gives is scaled by its bias.
+        Of the last layer. The last two give variances, at least 1e-8; with ``exp`` the bias is a log scale.
 
     Examples
     --------
@@ -54,25 +59,24 @@ class MLP:
             for n_in, n_out in zip(self.sizes[:-1], self.sizes[1:])
         )
 
-    def __call__(self, params: Params, x: Any, key: Any = None) -> Any:
-        """Outputs of shape (batch, n_outputs), traced by jax; ``key`` is for networks with random layers."""
+    def __call__(self, params: Params, x: "Array", key: "Array | None" = None) -> "Array":
+        """Outputs of shape (batch, n_outputs), in jax; ``key`` is unused, networks with dropout need it."""
         import jax
         import jax.numpy as jnp
 
-        activate = {"relu": jax.nn.relu, "tanh": jnp.tanh, "silu": jax.nn.silu}[self.activation]
+        activation = jax.nn.relu if self.activation == "relu" else jnp.tanh
         for weights, bias in params[:-1]:
-            x = activate(x @ weights + bias)
+            x = activation(x @ weights + bias)
         weights, bias = params[-1]
         x = x @ weights + bias
         if self.output == "linear":
             return x
-        return (
-            jax.nn.softplus(x) if self.output == "softplus" else jnp.exp(jnp.clip(x, -LOG_LIMIT, LOG_LIMIT))
-        ) + MIN_VARIANCE
+        variance = jax.nn.softplus(x) if self.output == "softplus" else jnp.exp(jnp.clip(x, -LOG_LIMIT, LOG_LIMIT))
+        return variance + MIN_VARIANCE
 
 
 def hidden_sizes(hidden: Sequence[int | str], n_features: int, name: str = "hidden") -> tuple[int, ...]:
-    """Read the sizes of hidden layers: whole numbers as they are, "8d" as eight times the number of features.
+    """Sizes of hidden layers as integers, where "8d" is eight times the number of features.
 
     Parameters
     ----------
@@ -80,7 +84,7 @@ def hidden_sizes(hidden: Sequence[int | str], n_features: int, name: str = "hidd
     n_features : int
         d, the number of features before one-hot encoding.
     name : str
-        How the parameter is called in an error.
+        Name of the parameter for error messages.
 
     Returns
     -------
@@ -106,6 +110,6 @@ def hidden_sizes(hidden: Sequence[int | str], n_features: int, name: str = "hidd
     return tuple(sizes)
 
 
-def to_numpy(params: Any) -> Params:
-    """Copy parameters, a tuple of arrays a layer, from a device to the host."""
+def to_numpy(params: Params) -> Params:
+    """Copy parameters from the device to the host."""
     return tuple(tuple(np.asarray(array) for array in layer) for layer in params)

@@ -1,45 +1,44 @@
-"""Many passes of a network with dropout, compiled: their mean and variance without a loop in Python.
+"""Stochastic forward passes of a network with dropout: their mean and variance, in a compiled loop.
 
-A pass draws its mask once, for all rows: a pass is one network out of the many that dropout stands for, and a row's
-answer does not depend on what rows are asked with it. So whole units are missing in a pass, and the products run over
-those that are left only: at a rate of one half, a quarter of the work.
+The masks of a pass are the same for all rows: a pass is one sample of the networks that dropout represents, and the
+prediction of a row does not depend on the other rows. Dropped units can then be left out of the matrix products, which
+at a rate of one half saves three quarters of the work.
 """
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.nn.dropout import LOG_VARIANCE_BOUNDS
 from usnrt.nn.encoding import PiecewiseLinear
-from usnrt.nn.forward import ONE_BLAS_THREAD
+from usnrt.utils.blas import ONE_BLAS_THREAD
 from usnrt.utils.jit import kernel
 
-# Rows worked off at once. One size for all, the last chunk padded, so that the bits of an answer never change.
+# Rows per chunk; the last chunk is padded, so that the bits of a prediction never change.
 CHUNK = 256
 
 
 def predict_passes(
-    layers: Sequence[tuple[Any, Any]],
+    layers: Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]],
     masks: Sequence[NDArray[np.float32]],
     x: NDArray[np.float32],
     n_threads: int = 1,
     encoding: PiecewiseLinear | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Mean and variance over all passes, and the mean of the noise that the passes predict.
+    """Mean and variance over all passes, and the mean of the predicted noise variance.
 
     Parameters
     ----------
     layers : sequence of (weights, bias)
-        A ReLU network with one output, the mean, or two, the mean and the logarithm of the noise's variance.
+        A ReLU network with one output, the mean, or two, the mean and the log variance of the noise.
     masks : sequence of ndarray of shape (n_passes, n_units)
-        For each layer the factors of the units that enter it; 0 drops a unit.
+        For each layer the factors of its inputs; 0 drops a unit.
     x : ndarray of shape (n, n_inputs), float32
     n_threads : int
     encoding : PiecewiseLinear, default=None
-        What turns ``x`` into what the network sees.
+        Applied to ``x``.
 
     Returns
     -------
@@ -56,22 +55,22 @@ def predict_passes(
     >>> mean, variance, noise
     (array([2.]), array([4.]), array([0.]))
     """
-    # In double precision: float32 products of some BLAS kernels round a row differently by its place in a matrix.
-    # Copies, because numba tells arrays that can be written from those that cannot. Weights: leaving x entering units.
+    # In double precision: in float32 some BLAS kernels round a row differently depending on its position in a matrix.
+    # Copies, because numba distinguishes writable from read-only arrays. Weights have shape (outputs, inputs).
     weights = tuple(np.array(w.T, dtype=np.float64, order="C") for w, _ in layers)
     biases = tuple(np.array(bias, dtype=np.float64) for _, bias in layers)
-    masks = tuple(np.array(mask, dtype=np.float64, order="C") for mask in masks)
+    factors = tuple(np.array(mask, dtype=np.float64, order="C") for mask in masks)
     moments = np.empty((3, len(x)))
 
-    def answer(start: int) -> None:
+    def predict_chunk(start: int) -> None:
         stop = min(start + CHUNK, len(x))
-        seen = x[start:stop] if encoding is None else encoding(x[start:stop])
-        chunk = np.zeros((seen.shape[1], CHUNK), dtype=np.float64)
-        chunk[:, : stop - start] = seen.T
-        moments[:, start:stop] = _moments(weights, biases, masks, chunk, *LOG_VARIANCE_BOUNDS)[:, : stop - start]
+        encoded = x[start:stop] if encoding is None else encoding(x[start:stop])
+        chunk = np.zeros((encoded.shape[1], CHUNK), dtype=np.float64)
+        chunk[:, : stop - start] = encoded.T
+        moments[:, start:stop] = _moments(weights, biases, factors, chunk, *LOG_VARIANCE_BOUNDS)[:, : stop - start]
 
     with ONE_BLAS_THREAD, ThreadPoolExecutor(n_threads) as pool:
-        list(pool.map(answer, range(0, len(x), CHUNK)))
+        list(pool.map(predict_chunk, range(0, len(x), CHUNK)))
     return moments[0], moments[1], moments[2]
 
 

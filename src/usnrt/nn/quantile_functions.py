@@ -1,4 +1,4 @@
-"""Increasing member_quantiles of straight pieces, one a row: the value at a position and the position of a value."""
+"""Piecewise linear quantile functions, one per row: their values at positions of the normal scale, and the inverse."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,16 +8,16 @@ from usnrt.utils.types import Floats
 
 
 def value_at(knots: Floats, positions: Floats, z: Floats) -> Floats:
-    """Height of each row's quantiles at ``z``; the outer pieces go on to both infinities.
+    """Values of each row's quantile function at ``z``; the outer segments extend to infinity.
 
     Parameters
     ----------
     knots : ndarray of shape (n, J)
-        Heights at the positions, each row non-decreasing.
+        Values at the positions, each row non-decreasing.
     positions : ndarray of shape (J,)
         Increasing, the same for all rows; J >= 2.
     z : ndarray of shape (k,) or (n, k)
-        The same positions for all rows, or each row its own.
+        Positions shared by all rows, or per row.
 
     Returns
     -------
@@ -34,57 +34,57 @@ def value_at(knots: Floats, positions: Floats, z: Floats) -> Floats:
     >>> z, np.exp(log_slope)
     (array([[-2.,  3.]]), array([[1. , 0.5]]))
     """
-    piece = np.searchsorted(positions[1:-1], z, side="right")
+    segment = np.searchsorted(positions[1:-1], z, side="right")
     with np.errstate(over="ignore"):
-        part = (z - positions[piece]) / np.diff(positions)[piece]
+        fraction = (z - positions[segment]) / np.diff(positions)[segment]
         if z.ndim == 1:
-            return knots[:, piece] + piece_widths(knots)[:, piece] * part
-        start, width = _gather(knots, piece), _gather(piece_widths(knots), piece)
-        return start + width * part
+            return knots[:, segment] + segment_heights(knots)[:, segment] * fraction
+        start, height = _gather(knots, segment), _gather(segment_heights(knots), segment)
+        return start + height * fraction
 
 
 def position_of(knots: Floats, positions: Floats, y: Floats, side: str = "right") -> tuple[Floats, Floats]:
-    """Where each row's quantiles has the height ``y``, and the logarithm of its slope seen from there.
+    """Positions at which each row's quantile function has the values ``y``, and the log slopes of the inverse there.
 
     Parameters
     ----------
     knots : ndarray of shape (n, J)
-        Heights at the positions, each row non-decreasing.
+        Values at the positions, each row non-decreasing.
     positions : ndarray of shape (J,)
         Increasing, the same for all rows; J >= 2.
     y : ndarray of shape (n, k)
     side : {"right", "left"}, default="right"
-        Which end of a flat piece answers for its height, and which neighbour's slope counts at a knot.
+        Which end of a flat segment is returned, and the slope on which side of a knot.
 
     Returns
     -------
     z : ndarray of shape (n, k)
     log_slope : ndarray of shape (n, k)
-        ``log dz/dy``, always finite: a flat piece counts as the least width there is.
+        ``log dz/dy``, always finite: the height of a flat segment is replaced by the smallest positive float.
     """
-    piece = np.zeros(y.shape, dtype=np.intp)
+    segment = np.zeros(y.shape, dtype=np.intp)
     for knot in knots.T[1:-1, :, None]:
-        piece += (knot <= y) if side == "right" else (knot < y)
-    step, width = np.diff(positions)[piece], _gather(piece_widths(knots), piece)
+        segment += (knot <= y) if side == "right" else (knot < y)
+    step, height = np.diff(positions)[segment], _gather(segment_heights(knots), segment)
     with np.errstate(over="ignore"):
-        # First the division: step / width alone may overflow, and 0 * inf is no number.
-        z = positions[piece] + (y - _gather(knots, piece)) / width * step
-    return z, np.log(step) - np.log(width)
+        # Division first: step / height alone may overflow, and 0 * inf is NaN.
+        z = positions[segment] + (y - _gather(knots, segment)) / height * step
+    return z, np.log(step) - np.log(height)
 
 
-def piece_widths(knots: Floats) -> Floats:
-    """Height that each piece climbs, shape (n, J - 1); never 0, so that it can divide, and never infinite."""
+def segment_heights(knots: Floats) -> Floats:
+    """Differences of adjacent knots, shape (n, J - 1), clipped to the positive finite floats."""
     limits = np.finfo(np.float64)
     with np.errstate(over="ignore"):
         return np.clip(np.diff(knots, axis=1), limits.tiny, limits.max)
 
 
-def _gather(table: Floats, piece: NDArray[np.intp]) -> Floats:
-    return np.take_along_axis(table, piece, axis=1)
+def _gather(table: Floats, segment: NDArray[np.intp]) -> Floats:
+    return np.take_along_axis(table, segment, axis=1)
 
 
 def conformity_scores(quantiles: Floats, y: Floats) -> Floats:
-    """Conformity scores: where targets fall among their rows' predicted quantiles, on the normal scale.
+    """Conformity scores: positions of targets in their predicted quantile functions, on the normal scale.
 
     Parameters
     ----------

@@ -1,37 +1,42 @@
-"""A network that says a whole distribution: quantiles of the target at fixed positions of the normal scale.
+"""Quantile networks: quantiles of the target at fixed positions of the normal scale.
 
-The first output moves the median, the second is the logarithm of a scale, and each of the others stretches the way
-from one quantile to the next, so that quantiles never cross.
+The first output shifts the median, the second is the logarithm of a scale, and the others are the log factors of the
+steps between adjacent quantiles, so that quantiles never cross.
 """
 
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from usnrt.nn.encoding import ArrayT
 from usnrt.nn.mlp import MLP, Params
 
-# Where on the scale of a standard normal the quantiles lie; the middle one is the median.
+if TYPE_CHECKING:
+    from jax import Array
+
+# Positions of the predicted quantiles on the scale of a standard normal; the middle one is the median.
 POSITIONS: NDArray[np.float64] = np.array([-2.5, -1.5, -1.0, -0.6, -0.3, 0.0, 0.3, 0.6, 1.0, 1.5, 2.5])
 LEVELS: NDArray[np.float64] = ndtr(POSITIONS)
-# What each quantile counts in the loss: as much as the levels it stands for.
+# Weight of each quantile in the loss: the spacing of the levels around it.
 SHARES: NDArray[np.float64] = np.gradient(LEVELS)
 MEDIAN = len(POSITIONS) // 2
 N_OUTPUTS = len(POSITIONS) + 1
-# Of the logarithms of the scale and of the stretches: quantiles stay apart, and float32 finite.
+# Bounds of the log scale and of the log factors: quantiles stay distinct, and float32 finite.
 SCALE_LIMIT, STRETCH_LIMIT = 12.0, 5.0
 
 
-def to_quantiles(outputs: Any, xp: Any = np) -> Any:
-    """Quantiles at the levels of ``POSITIONS``, rising along each row.
+def to_quantiles(outputs: ArrayT, xp: ModuleType = np) -> ArrayT:
+    """Quantiles at the levels of ``POSITIONS``, increasing along each row.
 
     Parameters
     ----------
     outputs : array of shape (n, N_OUTPUTS)
-        Of the network.
+        Outputs of the network.
     xp : module
-        numpy or jax.numpy.
+        The library of ``outputs``, numpy or jax.numpy.
 
     Returns
     -------
@@ -50,11 +55,12 @@ def to_quantiles(outputs: Any, xp: Any = np) -> Any:
     steps = scale * gaps * xp.exp(xp.clip(outputs[:, 2:], -STRETCH_LIMIT, STRETCH_LIMIT))
     above = median + xp.cumsum(steps[:, MEDIAN:], axis=1)
     below = median - xp.cumsum(steps[:, :MEDIAN][:, ::-1], axis=1)[:, ::-1]
-    return xp.concatenate([below, median, above], axis=1)
+    quantiles: ArrayT = xp.concatenate([below, median, above], axis=1)
+    return quantiles
 
 
-def pinball(outputs: Any, target: Any) -> Any:
-    r"""Sum of the pinball losses of all quantiles, nearly half the continuous ranked probability score.
+def pinball(outputs: "Array", target: "Array") -> "Array":
+    r"""Weighted sum of the pinball losses of all quantiles, approximately half the CRPS.
 
     .. math:: \sum_j w_j \max(p_j (y - q_j), (p_j - 1)(y - q_j))
     """
@@ -65,12 +71,13 @@ def pinball(outputs: Any, target: Any) -> Any:
     return jnp.sum(shares * jnp.maximum(levels * distance, (levels - 1.0) * distance), axis=1)
 
 
-def quantile_function_mean(member_quantiles: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean of a standard normal sent through straight lines between the quantiles, and beyond them.
+def quantile_function_mean(quantiles: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Means of the distributions given by piecewise linear quantile functions.
 
     Parameters
     ----------
-    member_quantiles : ndarray of shape (n, n_positions)
+    quantiles : ndarray of shape (n, n_positions)
+        At ``POSITIONS``; the outer segments extend to infinity.
 
     Returns
     -------
@@ -82,12 +89,13 @@ def quantile_function_mean(member_quantiles: NDArray[np.float64]) -> NDArray[np.
     >>> quantile_function_mean(3.0 + 2.0 * POSITIONS[None, :]).round(12)
     array([3.])
     """
-    # Not a matrix product: BLAS rounds a row differently in another company or with another number of threads.
-    return (member_quantiles * _MEAN_WEIGHTS).sum(axis=1)
+    # Not a matrix product: BLAS rounds a row differently depending on the other rows and the number of threads.
+    mean: NDArray[np.float64] = (quantiles * _MEAN_WEIGHTS).sum(axis=1)
+    return mean
 
 
 def _mean_weights() -> NDArray[np.float64]:
-    """What each quantile counts in the mean."""
+    """Weight of each quantile in the mean."""
     ends = np.concatenate([[-np.inf], POSITIONS[1:-1], [np.inf]])
     mass = np.diff(ndtr(ends))
     first_moment = -np.diff(np.exp(-(ends**2) / 2.0) / np.sqrt(2.0 * np.pi))
@@ -101,22 +109,22 @@ def _mean_weights() -> NDArray[np.float64]:
 _MEAN_WEIGHTS = _mean_weights()
 
 
-def start_at(network: MLP, rng: np.random.Generator, centre: float, spread: float) -> Params:
-    """New weights that say nearly the same normal distribution for all rows.
+def start_at(network: MLP, rng: np.random.Generator, mean: float, std: float) -> Params:
+    """Initial weights that predict approximately the same normal distribution for all rows.
 
     Parameters
     ----------
     network : MLP
         With ``N_OUTPUTS`` linear outputs.
     rng : numpy.random.Generator
-    centre, spread : float
-        Mean and standard deviation of that distribution; a spread of 0 is taken as a small one.
+    mean, std : float
+        Of the normal distribution; the standard deviation is at least 1e-4.
 
     Returns
     -------
     Params
     """
-    spread = max(spread, 1e-4)
+    std = max(std, 1e-4)
     *hidden, (weights, bias) = network.init(rng)
-    bias[:2] = centre / spread, np.log(spread)
+    bias[:2] = mean / std, np.log(std)
     return (*hidden, ((0.1 * weights).astype(np.float32), bias))

@@ -1,7 +1,8 @@
-"""Models as one ONNX graph: a row of the table goes in as it is, mean, std, leaf and quantiles come out.
+"""Export of models as a single ONNX graph, from the columns of a table to mean, std, region and quantiles.
 
-The way of the data is that of the library, a module a step: ``_columns`` reads the table, ``_routing`` finds the
-leaves, ``_networks`` asks the networks of those leaves, ``_answers`` calibrates. ``_graph`` is the pen they write with.
+There is one module per step of a prediction: ``_columns`` encodes the table, ``_routing`` finds the leaves,
+``_support`` measures support, ``_networks`` evaluates the networks of the leaves, ``_distributions`` calibrates.
+``_graph`` builds the graph.
 """
 
 from usnrt.onnx._columns import feeds

@@ -1,25 +1,28 @@
-"""The first step of the graph: a table as users have it becomes numbers and places of categories.
+"""The first step of the graph: the input columns are encoded as numbers and category indices.
 
-A category's *place* is its code, 0 to K - 1; K for one that training did not see, K + 1 where it is missing. So
-everything that a category decides, in networks as in splits, is a row of a table with K + 2 rows.
+The *index* of a category is its code, 0 to K - 1; K for a category unseen in training, K + 1 for a missing value.
+Whatever depends on a category, in networks and in splits, is then a lookup in a table with K + 2 rows.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.onnx._graph import ML_DOMAIN, Graph, whole
+from usnrt.onnx._graph import ML_DOMAIN, Graph, ints
 from usnrt.tables import Column, TableEncoder, read_table
 
+if TYPE_CHECKING:
+    from usnrt.estimators.calibrated import CalibratedRegressor
+
 OUTPUTS = ("mean", "std", "region", "quantiles", "supported")
-NO_DATE = np.iinfo(np.int64).min  # what numpy stores for NaT
-MICROSECONDS_A_MINUTE = 60_000_000
-ABOUT = {
-    "number": "a number; NaN if it is missing",
-    "empty": "a number; it is not looked at, as training had no value here",
-    "date": "microseconds of wall time since 1970-01-01; the smallest int64 if it is missing",
+NO_DATE = np.iinfo(np.int64).min  # the value of NaT in numpy
+MICROSECONDS_PER_MINUTE = 60_000_000
+INPUT_DOCS = {
+    "number": "a number; NaN if missing",
+    "empty": "a number; ignored, as all values were missing in training",
+    "date": "microseconds of wall time since 1970-01-01; the smallest int64 if missing",
 }
 
 
@@ -30,28 +33,28 @@ class EncodedColumns:
     Attributes
     ----------
     first : str
-        Name of an input: it has as many rows as all others.
+        Name of a value with one entry per row along its first axis.
     numbers : str
-        Name of the numeric columns beside each other, shape (n, len(positions)), float64; "" if there are none.
+        Name of the matrix of numeric columns, shape (n, len(positions)), float64; "" if there are none.
     positions : list of int
-        Which encoded columns those are.
-    places : dict of int to str
-        For each categorical one the name of its places, shape (n,), int64.
+        Positions of the numeric columns among the encoded columns.
+    categories : dict of int to str
+        For the position of each categorical column the name of its category indices, shape (n,), int64.
     """
 
     first: str
     numbers: str
     positions: list[int]
-    places: dict[int, str]
+    categories: dict[int, str]
 
 
 def takes_matrix(encoder: TableEncoder) -> bool:
-    """Whether the graph takes one matrix X: all columns hold numbers."""
+    """Whether the graph has a single input, a matrix X, as all columns are numeric."""
     return set(encoder.source_types_) <= {"number", "empty"}
 
 
 def input_names(encoder: TableEncoder) -> list[str]:
-    """Names of the graph's inputs: the columns' own, with an underscore if an output is called so."""
+    """Names of the graph's inputs: column names, with an underscore appended to the name of an output."""
     if takes_matrix(encoder):
         return ["X"]
     names: list[str] = []
@@ -64,7 +67,7 @@ def input_names(encoder: TableEncoder) -> list[str]:
 
 
 def missing_text(encoder: TableEncoder, index: int) -> str:
-    """How missing text is written in a column: as nothing, unless that is a category in itself."""
+    """The string that represents a missing value: the empty string, unless it is a category."""
     known = {label for column in encoder.columns_ if column.source_index == index for label in column.categories}
     text = "" if "" not in known else "(missing)"
     while text in known:
@@ -72,21 +75,21 @@ def missing_text(encoder: TableEncoder, index: int) -> str:
     return text
 
 
-def feeds(model: Any, X: Any) -> dict[str, NDArray[Any]]:
-    """A table as the inputs of the graph that `to_onnx` makes, for onnxruntime's ``session.run(None, feeds)``.
+def feeds(model: "CalibratedRegressor", X: Any) -> dict[str, NDArray[Any]]:
+    """Convert a table to the inputs of the graph of `to_onnx`, for onnxruntime's ``session.run(None, feeds)``.
 
     Parameters
     ----------
     model : USNRTRegressor or USNRTEnsemble
         Fitted.
     X : array-like or data frame of shape (n_samples, n_features)
-        Like the one in fit.
+        With the columns seen in fit.
 
     Returns
     -------
     dict of str to ndarray
-        ``X`` of shape (n_samples, n_features) if all columns hold numbers, else an array of shape (n_samples,) a
-        column: float64 for numbers, text with "" where it is missing, microseconds since 1970 as int64 for dates.
+        ``X`` of shape (n_samples, n_features) if all columns are numeric, else one array of shape (n_samples,) per
+        column: float64 for numbers, strings with "" for missing text, microseconds since 1970 as int64 for dates.
 
     Examples
     --------
@@ -103,19 +106,19 @@ def feeds(model: Any, X: Any) -> dict[str, NDArray[Any]]:
     columns = [encoder._checked(table.column(index), index) for index in range(table.n_columns)]
     if takes_matrix(encoder):
         return {"X": np.stack([column.values for column in columns], axis=1)}
-    fed: dict[str, NDArray[Any]] = {}
+    inputs: dict[str, NDArray[Any]] = {}
     for index, (name, kind, column) in enumerate(zip(input_names(encoder), encoder.source_types_, columns)):
         values = column.values
         if kind == "text":
             missing = missing_text(encoder, index)
             present = (value if isinstance(value, str) else missing for value in values)
-            fed[name] = np.array(list(present), dtype=object)
+            inputs[name] = np.array(list(present), dtype=object)
         elif kind == "date":
             dates = values if column.type == "date" else np.full(len(values), np.datetime64("NaT", "us"))
-            fed[name] = dates.astype("datetime64[us]").astype(np.int64)
+            inputs[name] = dates.astype("datetime64[us]").astype(np.int64)
         else:
-            fed[name] = np.asarray(values, dtype=np.float64)
-    return fed
+            inputs[name] = np.asarray(values, dtype=np.float64)
+    return inputs
 
 
 def read_columns(graph: Graph, encoder: TableEncoder) -> EncodedColumns:
@@ -124,35 +127,35 @@ def read_columns(graph: Graph, encoder: TableEncoder) -> EncodedColumns:
     numeric = [position for position, column in enumerate(columns) if not column.is_categorical]
     sources: dict[int, str] = {}
     if takes_matrix(encoder):
-        about = "columns in the order of training; NaN where a value is missing"
-        matrix = graph.input("X", np.float64, ["n", len(encoder.source_names_)], about)
+        doc = "columns in the order of training; NaN for missing values"
+        matrix = graph.input("X", np.float64, ["n", len(encoder.source_names_)], doc)
         numbers = matrix
         if len(numeric) < len(columns):
-            numbers = graph.op("Gather", matrix, whole(*numeric), axis=1) if numeric else ""
+            numbers = graph.op("Gather", matrix, ints(*numeric), axis=1) if numeric else ""
         for index in set(range(len(columns))).difference(numeric):
             sources[index] = graph.op("Gather", matrix, np.int64(index), axis=1)
     else:
         kinds = {"text": str, "date": np.int64}
         for index, (name, kind) in enumerate(zip(names, encoder.source_types_)):
-            about = ABOUT.get(kind) or f"text; {missing_text(encoder, index)!r} if it is missing"
-            sources[index] = graph.input(name, kinds.get(kind, np.float64), ["n"], about)
-        numbers = _side_by_side(graph, [_number(graph, sources, columns[position]) for position in numeric])
+            doc = INPUT_DOCS.get(kind) or f"text; {missing_text(encoder, index)!r} if missing"
+            sources[index] = graph.input(name, kinds.get(kind, np.float64), ["n"], doc)
+        numbers = _as_matrix(graph, [_number(graph, sources, columns[position]) for position in numeric])
     empty = np.array([encoder.source_types_[columns[position].source_index] == "empty" for position in numeric])
     if empty.any():
         numbers = graph.op("Add", numbers, np.where(empty, np.nan, 0.0))
-    places = {
-        position: _place(graph, sources[column.source_index], column, missing_text(encoder, column.source_index))
+    categories = {
+        position: _index(graph, sources[column.source_index], column, missing_text(encoder, column.source_index))
         for position, column in enumerate(columns)
         if column.is_categorical
     }
-    return EncodedColumns(names[0], numbers, numeric, places)
+    return EncodedColumns(names[0], numbers, numeric, categories)
 
 
-def _side_by_side(graph: Graph, columns: list[str]) -> str:
-    """Columns of shape (n,) as a matrix."""
+def _as_matrix(graph: Graph, columns: list[str]) -> str:
+    """Concatenate columns of shape (n,) to a matrix."""
     if not columns:
         return ""
-    return graph.op("Concat", *(graph.op("Unsqueeze", column, whole(1)) for column in columns), axis=1)
+    return graph.op("Concat", *(graph.op("Unsqueeze", column, ints(1)) for column in columns), axis=1)
 
 
 def _number(graph: Graph, sources: dict[int, str], column: Column) -> str:
@@ -160,28 +163,28 @@ def _number(graph: Graph, sources: dict[int, str], column: Column) -> str:
     return _calendar_part(graph, source, column.part) if column.part else source
 
 
-def _place(graph: Graph, values: str, column: Column, missing: str) -> str:
-    """Places of one column's categories, from text or from numbers that are codes."""
+def _index(graph: Graph, values: str, column: Column, missing: str) -> str:
+    """Category indices of one column, from text or from numeric codes."""
     n = column.n_categories
     if not column.codes:
-        places = {**{label: code for code, label in enumerate(column.categories)}, missing: n + 1}
-        attributes = {"keys_strings": list(places), "values_int64s": list(places.values()), "default_int64": n}
+        index_of = {**{label: code for code, label in enumerate(column.categories)}, missing: n + 1}
+        attributes = {"keys_strings": list(index_of), "values_int64s": list(index_of.values()), "default_int64": n}
         return graph.op("LabelEncoder", values, domain=ML_DOMAIN, **attributes)
-    found = graph.op("Equal", graph.op("Unsqueeze", values, whole(1)), np.array(column.codes))
-    # The smallest of: the place where the code is found, n where it is not.
-    candidates = graph.op("Where", found, np.arange(n), np.int64(n))
-    place = graph.op("ReduceMin", candidates, axes=[1], keepdims=0)
-    return graph.op("Where", graph.op("IsNaN", values), np.int64(n + 1), place)
+    equal = graph.op("Equal", graph.op("Unsqueeze", values, ints(1)), np.array(column.codes))
+    # The minimum over all codes: the index of the equal one, n if there is none.
+    candidates = graph.op("Where", equal, np.arange(n), np.int64(n))
+    index = graph.op("ReduceMin", candidates, axes=[1], keepdims=0)
+    return graph.op("Where", graph.op("IsNaN", values), np.int64(n + 1), index)
 
 
 def _calendar_part(graph: Graph, moments: str, part: str) -> str:
-    """One calendar part of dates, as a float64 with NaN where there is none."""
+    """One calendar part of dates as float64, NaN for missing dates."""
     if part in ("hour", "minute"):
-        minutes = _floor_divide(graph, moments, MICROSECONDS_A_MINUTE)
+        minutes = _floor_divide(graph, moments, MICROSECONDS_PER_MINUTE)
         hours = _floor_divide(graph, minutes, 60)
         value = graph.op("Mod", hours, np.int64(24)) if part == "hour" else graph.op("Mod", minutes, np.int64(60))
     else:
-        days = _floor_divide(graph, moments, 1440 * MICROSECONDS_A_MINUTE)
+        days = _floor_divide(graph, moments, 1440 * MICROSECONDS_PER_MINUTE)
         if part == "weekday":
             value = graph.op("Mod", graph.op("Add", days, np.int64(3)), np.int64(7))
         else:
@@ -191,24 +194,24 @@ def _calendar_part(graph: Graph, moments: str, part: str) -> str:
 
 
 def _year_month_day(graph: Graph, days: str) -> dict[str, str]:
-    """Calendar of days since 1970: years that begin in March have their leap day last, so all is division.
+    """Year, month and day from days since 1970: years start in March, with the leap day last, so that divisions do.
 
-    An era of 400 years has 146,097 days; months counted from March begin floor((153 month + 2) / 5) days after it.
+    An era of 400 years has 146,097 days; a month counted from March starts floor((153 month + 2) / 5) days after it.
     """
 
     def op(kind: str, a: str, b: int | str) -> str:
         return graph.op(kind, a, b if isinstance(b, str) else np.int64(b))
 
-    eras_before = 1000  # so that no number is negative: division of whole numbers cuts towards 0
+    eras_before = 1000  # an offset against negative numbers: integer division truncates towards 0
     shifted = op("Add", days, 719_468 + eras_before * 146_097)  # since 1 March of year -400,000
     era = op("Div", shifted, 146_097)
     day_of_era = op("Mod", shifted, 146_097)
-    # Leap days that have passed are taken out, then years have 365 days each.
+    # Without the past leap days, years have 365 days each.
     leap_days = op("Sub", op("Div", day_of_era, 1_460), op("Div", day_of_era, 36_524))
     without_leap_days = op("Sub", op("Sub", day_of_era, leap_days), op("Div", day_of_era, 146_096))
     year_of_era = op("Div", without_leap_days, 365)
-    begun = op("Sub", op("Div", year_of_era, 4), op("Div", year_of_era, 100))
-    day_of_year = op("Sub", day_of_era, op("Add", op("Mul", year_of_era, 365), begun))
+    past_leap_days = op("Sub", op("Div", year_of_era, 4), op("Div", year_of_era, 100))
+    day_of_year = op("Sub", day_of_era, op("Add", op("Mul", year_of_era, 365), past_leap_days))
     month_from_march = op("Div", op("Add", op("Mul", day_of_year, 5), 2), 153)
     first = op("Div", op("Add", op("Mul", month_from_march, 153), 2), 5)
     month = op("Add", op("Mod", op("Add", month_from_march, 2), 12), 1)
@@ -222,6 +225,6 @@ def _year_month_day(graph: Graph, days: str) -> dict[str, str]:
 
 
 def _floor_divide(graph: Graph, values: str, by: int) -> str:
-    """Division that rounds down; ONNX cuts towards 0."""
-    below = graph.op("Mod", values, np.int64(by))
-    return graph.op("Div", graph.op("Sub", values, below), np.int64(by))
+    """Integer division that rounds down; ONNX truncates towards 0."""
+    remainder = graph.op("Mod", values, np.int64(by))
+    return graph.op("Div", graph.op("Sub", values, remainder), np.int64(by))

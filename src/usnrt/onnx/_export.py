@@ -1,19 +1,27 @@
-"""From a fitted model to an ONNX model: the steps one after the other, and what readers should know."""
+"""Conversion of a fitted model to an ONNX model, with its metadata."""
 
 import json
+import os
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from usnrt._version import __version__
 from usnrt.distributions.base import check_levels
-from usnrt.onnx._answers import curved, joined, joined_quantiles, located, mixed
 from usnrt.onnx._columns import input_names, read_columns
-from usnrt.onnx._graph import IR_VERSION, ML_DOMAIN, ML_OPSET, OPSET, Graph, whole
-from usnrt.onnx._networks import answers, network_inputs, quantile_functions, variances
+from usnrt.onnx._distributions import (
+    combined_quantiles,
+    combined_variances,
+    location_scale_outputs,
+    mixture_outputs,
+    quantile_outputs,
+)
+from usnrt.onnx._graph import IR_VERSION, ML_DOMAIN, ML_OPSET, OPSET, Graph, ints
+from usnrt.onnx._networks import network_inputs, network_outputs, quantile_functions, variances
 from usnrt.onnx._routing import find_leaves
 from usnrt.onnx._support import (
     MeasuredSupport,
@@ -30,21 +38,29 @@ from usnrt.utils.whole_file import whole_file
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-# Protocol buffers end at 2 GiB; the rest of a graph is far below 16 MiB.
+    from usnrt.estimators.calibrated import CalibratedRegressor
+    from usnrt.estimators.ensemble import USNRTEnsemble
+
+# Protocol buffers are limited to 2 GiB; the rest of a graph is far below 16 MiB.
 MAX_WEIGHTS = 2**31 - 2**24
 
 
-def to_onnx(model: Any, path: Any = None, *, levels: Sequence[float] = (0.05, 0.5, 0.95)) -> "ModelProto":
-    """Write a tree or an ensemble as one ONNX graph; see `USNRTRegressor.to_onnx`.
+def to_onnx(
+    model: "CalibratedRegressor",
+    path: str | os.PathLike[str] | None = None,
+    *,
+    levels: Sequence[float] = (0.05, 0.5, 0.95),
+) -> "ModelProto":
+    """Export a tree or an ensemble as one ONNX graph; see `USNRTRegressor.to_onnx`.
 
     Parameters
     ----------
     model : USNRTRegressor or USNRTEnsemble
         Fitted.
     path : path-like, optional
-        The file to write, by custom ending in ``.onnx``; None for none.
+        File to write, by convention with the suffix ``.onnx``; None to write no file.
     levels : sequence of k floats, default=(0.05, 0.5, 0.95)
-        Of the quantiles, each in (0, 1).
+        Levels of the quantiles, each in (0, 1).
 
     Returns
     -------
@@ -65,48 +81,55 @@ def to_onnx(model: Any, path: Any = None, *, levels: Sequence[float] = (0.05, 0.
     except ImportError as error:
         raise ImportError("to_onnx needs onnx: pip install 'usnrt[onnx]'") from error
     check_is_fitted(model)
-    asked = np.atleast_1d(check_levels(levels, "levels"))
-    if asked.size == 0:
+    level_array = np.atleast_1d(check_levels(levels, "levels"))
+    if level_array.size == 0:
         raise ValueError(f"levels must hold at least one level, got {levels!r}")
-    members: list[TreeModel] = model.members_ if hasattr(model, "members_") else [model.model_]
+    members = _members(model)
     _check_size(members)
     if model.calibration_ is not None and model.calibration_.has_familiar:
         warnings.warn(
-            "an ONNX graph does not recognise rows whose features training has seen; it treats them as new rows, for "
-            "which this model predicts wider distributions",
+            "an ONNX graph does not recognise rows whose features were seen in training; it treats them as new rows, "
+            "for which this model predicts wider distributions",
             ResultWarning,
             stacklevel=3,
         )
-    graph = _write(model, members, asked)
+    graph = _build(model, members, level_array)
     opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(ML_DOMAIN, ML_OPSET)]
-    made = helper.make_model(graph.make(), opset_imports=opsets, ir_version=IR_VERSION)
-    _describe(made, model, asked)
+    proto = helper.make_model(graph.make(), opset_imports=opsets, ir_version=IR_VERSION)
+    _add_metadata(proto, model, level_array)
     if path is not None:
         with whole_file(path) as file:
-            file.write(made.SerializeToString())
-    return made
+            file.write(proto.SerializeToString())
+    return proto
 
 
-def _write(model: Any, members: list[TreeModel], levels: NDArray[np.float64]) -> Graph:
-    """The whole graph, step by step."""
+def _members(model: "CalibratedRegressor") -> list[TreeModel]:
+    """The trees of an ensemble, or the single tree of a regressor."""
+    attributes = vars(model)
+    return list(attributes["members_"]) if "members_" in attributes else [attributes["model_"]]
+
+
+def _build(model: "CalibratedRegressor", members: list[TreeModel], levels: NDArray[np.float64]) -> Graph:
+    """The complete graph."""
     graph = Graph("usnrt")
     columns = read_columns(graph, model.encoder_)
     trees, n_categories = [member.tree for member in members], model.encoder_.n_categories_
-    leaf = first_leaf(graph, find_leaves(graph, columns, trees[:1], n_categories))
-    found, widening, asked = None, None, columns
+    leaf = _first_member(graph, find_leaves(graph, columns, trees[:1], n_categories))
+    # Without widening the networks are evaluated at the rows themselves.
+    found, widening, evaluated = None, None, columns
     if model.support_ is not None:
         found, clamped = measure(graph, model.support_, columns, n_categories, leaf)
         if model.support_.widens:
-            widening, asked = found, clamped
-    leaves = find_leaves(graph, asked, trees, n_categories)
-    said = answers(graph, members, network_inputs(graph, asked, model.inputs_), leaves)
-    mean, std, quantiles = _distribution(graph, model, members, said, leaves, widening, levels)
+            widening, evaluated = found, clamped
+    leaves = find_leaves(graph, evaluated, trees, n_categories)
+    outputs = network_outputs(graph, members, network_inputs(graph, evaluated, model.inputs_), leaves)
+    mean, std, quantiles = _distribution(graph, model, members, outputs, leaves, widening, levels)
     node = graph.op("Gather", trees[0].leaves, leaf, axis=0)
     graph.output("mean", mean, np.float64, ["n"], "mean")
     graph.output("std", std, np.float64, ["n"], "standard deviation")
     graph.output("region", node, np.int64, ["n"], "id of the region, as from apply")
-    about = f"quantiles at the levels {', '.join(f'{level:g}' for level in levels)}"
-    graph.output("quantiles", quantiles, np.float64, ["n", len(levels)], about)
+    doc = f"quantiles at the levels {', '.join(f'{level:g}' for level in levels)}"
+    graph.output("quantiles", quantiles, np.float64, ["n", len(levels)], doc)
     if found is not None:
         graph.output("supported", found.supported, np.bool_, ["n"], "whether the row resembles the training rows")
     return graph
@@ -114,42 +137,46 @@ def _write(model: Any, members: list[TreeModel], levels: NDArray[np.float64]) ->
 
 def _distribution(
     graph: Graph,
-    model: Any,
+    model: "CalibratedRegressor",
     members: list[TreeModel],
-    said: tuple[str, str],
+    outputs: tuple[str, str],
     leaves: str,
     found: MeasuredSupport | None,
     levels: NDArray[np.float64],
 ) -> list[str]:
-    """Names of mean, std and quantiles, by the kind of distribution that the library answers with."""
-    alone, support = len(members) == 1, model.support_
-    asked = first_leaf(graph, leaves)
-    leaf = first_rows(graph, found, asked) if found else asked
+    """Names of mean, std and quantiles, by the type of the predictive distribution."""
+    single, ensemble = len(members) == 1, cast("USNRTEnsemble", model)
+    leaf = _first_member(graph, leaves)  # of the n + m rows that the networks are evaluated at
+    row_leaf = first_rows(graph, found, leaf) if found else leaf
+    support = model.support_
     if members[0].predicts_quantiles:
-        each = quantile_functions(graph, members, leaves, *said)
-        mean, quantiles = _only(graph, *each) if alone else joined_quantiles(graph, model, *each, asked)
-        if found:
+        each = quantile_functions(graph, members, leaves, *outputs)
+        mean, quantiles = _squeezed(graph, *each) if single else combined_quantiles(graph, ensemble, *each, leaf)
+        if found and support:
             mean, quantiles = widened_quantiles(graph, support, found, mean, quantiles)
-        return curved(graph, model, mean, quantiles, leaf, levels)
-    means, stated = said[0], variances(graph, members, said[1])
-    if not alone and model.calibration_ is None:
-        if found:
-            means, stated = widened_variances(graph, support, found, means, stated)
-        return mixed(graph, model, means, stated, levels)
-    mean, scale = _only(graph, means, graph.op("Sqrt", stated)) if alone else joined(graph, model, means, stated, asked)
-    if found:
+        return quantile_outputs(graph, model, mean, quantiles, row_leaf, levels)
+    means, variance = outputs[0], variances(graph, members, outputs[1])
+    if not single and model.calibration_ is None:
+        if found and support:
+            means, variance = widened_variances(graph, support, found, means, variance)
+        return mixture_outputs(graph, model, means, variance, levels)
+    if single:
+        mean, scale = _squeezed(graph, means, graph.op("Sqrt", variance))
+    else:
+        mean, scale = combined_variances(graph, ensemble, means, variance, leaf)
+    if found and support:
         mean, scale = widened_scale(graph, support, found, mean, scale)
-    return located(graph, model, mean, scale, leaf, levels)
+    return location_scale_outputs(graph, model, mean, scale, row_leaf, levels)
 
 
-def first_leaf(graph: Graph, leaves: str) -> str:
-    """Leaf in the tree of the first member, whose regions are the model's; name, shape (n,)."""
+def _first_member(graph: Graph, leaves: str) -> str:
+    """Leaves in the tree of the first member, which defines the regions; name, shape (n,)."""
     return graph.op("Gather", leaves, np.int64(0), axis=1)
 
 
-def _only(graph: Graph, first: str, second: str) -> tuple[str, str]:
-    """Answers of the only member."""
-    return graph.op("Squeeze", first, whole(1)), graph.op("Squeeze", second, whole(1))
+def _squeezed(graph: Graph, first: str, second: str) -> tuple[str, str]:
+    """Values of a single member, without the axis of members."""
+    return graph.op("Squeeze", first, ints(1)), graph.op("Squeeze", second, ints(1))
 
 
 def _check_size(members: list[TreeModel]) -> None:
@@ -159,23 +186,21 @@ def _check_size(members: list[TreeModel]) -> None:
         raise ValueError(f"an ONNX file must be smaller than 2 GB, but the networks have {size / 1e9:.1f} GB")
 
 
-def _describe(made: Any, model: Any, levels: NDArray[np.float64]) -> None:
-    """What a reader of the file should know, in the places that ONNX has for it."""
+def _add_metadata(proto: "ModelProto", model: "CalibratedRegressor", levels: NDArray[np.float64]) -> None:
+    """Add producer, documentation and metadata to the ONNX model."""
     from onnx import helper
 
-    from usnrt import __version__
-
-    made.producer_name, made.producer_version = "usnrt", __version__
-    made.doc_string = (
-        f"A {type(model).__name__} of usnrt: rows of a table as they are go in, mean, std, region (its id, "
-        "as from apply), quantiles and supported (whether a row resembles the training rows) come out. Every input "
-        "says how a missing value is written."
+    proto.producer_name, proto.producer_version = "usnrt", __version__
+    proto.doc_string = (
+        f"A {type(model).__name__} of usnrt. Inputs are the columns of a table; outputs are mean, std, region (its id, "
+        "as from apply), quantiles and supported (whether a row resembles the training rows). The documentation of "
+        "each input describes the encoding of missing values."
     )
     encoder = model.encoder_
-    facts = {
+    metadata = {
         "levels": levels.tolist(),
         "features": encoder.source_names_,
         "types": encoder.source_types_,
         "inputs": input_names(encoder),
     }
-    helper.set_model_props(made, {name: json.dumps(value) for name, value in facts.items()})
+    helper.set_model_props(proto, {name: json.dumps(value) for name, value in metadata.items()})

@@ -1,23 +1,27 @@
-"""A pen for ONNX graphs: operators are called like functions, and numbers and arrays become constants."""
+"""A builder of ONNX graphs: operators are called like functions, and numbers and arrays become constants."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-# Old enough for every onnxruntime since 1.14, new enough for all that is needed here.
+if TYPE_CHECKING:
+    from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto
+
+# Supported by every onnxruntime since 1.14.
 OPSET, ML_OPSET, IR_VERSION = 17, 3, 8
 ML_DOMAIN = "ai.onnx.ml"
 
-# What flows through a graph is known by its name; constants may be given as they are.
+# A value in a graph is referred to by its name; constants may be passed directly.
 Value = str | NDArray[Any] | np.generic
 
 
 class Graph:
-    """A graph that is being written.
+    """An ONNX graph under construction.
 
-    Names of its own begin with ``prefix``, so that they meet neither names of columns nor those of another graph.
+    Names of intermediate values start with ``prefix``, so that they are distinct from column names and from names in
+    other graphs.
 
     Parameters
     ----------
@@ -37,17 +41,17 @@ class Graph:
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
         self.n_names = 0
-        self.nodes: list[Any] = []
-        self.constants: list[Any] = []
-        self.inputs: list[Any] = []
-        self.outputs: list[Any] = []
+        self.nodes: list[NodeProto] = []
+        self.constants: list[TensorProto] = []
+        self.inputs: list[ValueInfoProto] = []
+        self.outputs: list[ValueInfoProto] = []
 
     def op(self, kind: str, *inputs: Value, domain: str = "", **attributes: Any) -> str:
-        """Apply an operator with one output; returns the name of that output."""
+        """Apply an operator with one output and return the name of the output."""
         return self.ops(kind, 1, *inputs, domain=domain, **attributes)[0]
 
     def ops(self, kind: str, n_outputs: int, *inputs: Value, domain: str = "", **attributes: Any) -> list[str]:
-        """Apply an operator; returns the names of its outputs."""
+        """Apply an operator and return the names of its outputs."""
         from onnx import helper
 
         outputs = [self._name(kind) for _ in range(n_outputs)]
@@ -55,35 +59,35 @@ class Graph:
         self.nodes.append(helper.make_node(kind, names, outputs, domain=domain, **attributes))
         return outputs
 
-    def cast(self, value: Value, dtype: Any) -> str:
-        """Another type of number."""
+    def cast(self, value: Value, dtype: DTypeLike) -> str:
+        """Convert a value to another type and return the name of the result."""
         from onnx import helper
 
         return self.op("Cast", value, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
-    def loop(self, n_rounds: Value, body: "Graph", *start: Value) -> list[str]:
-        """Run ``body`` some times; its state, one output for each of ``start``, is what comes out.
+    def loop(self, n_iterations: Value, body: "Graph", *start: Value) -> list[str]:
+        """Iterate ``body`` and return the names of the final state, one per initial value in ``start``.
 
-        The body has an input for the number of the round, one for a condition, and one for each part of the state;
-        its outputs are the condition and the state. It sees all of this graph.
+        The body has inputs for the iteration, for a condition, and for each part of the state; its outputs are the
+        condition and the new state. It can use all values of this graph.
         """
-        self.constants += body.constants  # beside those of the outer graph, where runtimes prepare them once
+        self.constants += body.constants  # in the outer graph, where runtimes prepare them only once
         body.constants = []
-        return self.ops("Loop", len(start), n_rounds, "", *start, body=body.make())
+        return self.ops("Loop", len(start), n_iterations, "", *start, body=body.make())
 
-    def input(self, name: str, dtype: Any, shape: Sequence[int | str], about: str = "") -> str:
-        """Declare an input; returns its name."""
-        self.inputs.append(_declaration(name, dtype, shape, about))
+    def input(self, name: str, dtype: DTypeLike, shape: Sequence[int | str], doc: str = "") -> str:
+        """Declare an input and return its name."""
+        self.inputs.append(_value_info(name, dtype, shape, doc))
         return name
 
-    def output(self, name: str, value: Value, dtype: Any, shape: Sequence[int | str], about: str = "") -> None:
-        """Declare that a value is an output under this name."""
+    def output(self, name: str, value: Value, dtype: DTypeLike, shape: Sequence[int | str], doc: str = "") -> None:
+        """Declare a value as the output of this name."""
         from onnx import helper
 
         self.nodes.append(helper.make_node("Identity", [self._value(value)], [name]))
-        self.outputs.append(_declaration(name, dtype, shape, about))
+        self.outputs.append(_value_info(name, dtype, shape, doc))
 
-    def make(self) -> Any:
+    def make(self) -> "GraphProto":
         """The graph as an ``onnx.GraphProto``."""
         from onnx import helper
 
@@ -103,20 +107,20 @@ class Graph:
         return f"{self.prefix}/{kind}/{self.n_names}"
 
 
-def whole(*numbers: int) -> NDArray[np.int64]:
-    """Axes or a shape, as operators take them.
+def ints(*numbers: int) -> NDArray[np.int64]:
+    """Axes, indices or a shape as an operator's input.
 
     Examples
     --------
-    >>> from usnrt.onnx._graph import whole
-    >>> whole(-1, 3)
+    >>> from usnrt.onnx._graph import ints
+    >>> ints(-1, 3)
     array([-1,  3])
     """
     return np.array(numbers, dtype=np.int64)
 
 
-def _declaration(name: str, dtype: Any, shape: Sequence[int | str], about: str) -> Any:
+def _value_info(name: str, dtype: DTypeLike, shape: Sequence[int | str], doc: str) -> "ValueInfoProto":
     from onnx import TensorProto, helper
 
     kind = TensorProto.STRING if dtype is str else helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    return helper.make_tensor_value_info(name, kind, list(shape), about)
+    return helper.make_tensor_value_info(name, kind, list(shape), doc)

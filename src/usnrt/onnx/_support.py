@@ -1,7 +1,7 @@
-"""The support of rows in the graph: what is measured, the rows that networks are asked for, and wider distributions.
+"""Support of rows in the graph: measurement, rows to evaluate the networks at, and wider distributions.
 
-It is `usnrt.calibration.support` operator by operator. Networks predict n clamped rows and, after those, once more each
-row that is outside its range, where numbers may go one unit beyond it.
+The operators follow `usnrt.calibration.support`. The networks are evaluated at the n clamped rows, followed by the m
+rows outside their range, which are clamped to the range extended by one unit.
 """
 
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from usnrt.calibration.landmarks import LARGEST, Landmarks
 from usnrt.calibration.support import MAX_DELTA, REACH, Support
 from usnrt.nn.quantiles import MEDIAN, POSITIONS
 from usnrt.onnx._columns import EncodedColumns
-from usnrt.onnx._graph import Graph, Value, whole
+from usnrt.onnx._graph import Graph, Value, ints
 from usnrt.onnx._networks import HALF_WIDTH
 
 END = np.iinfo(np.int64).max
@@ -21,18 +21,18 @@ END = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class MeasuredSupport:
-    """Names of what was measured, each of shape (n,) but ``rows``.
+    """Names of the measured values, each of shape (n,) except ``rows``.
 
     Attributes
     ----------
     supported : str
         bool.
     region : str
-        Whose spread counts, int64.
+        Index of the ranges that apply, int64.
     blank, walk, distance : str
         As in `usnrt.calibration.support.RowSupport`, float64.
     rows : str
-        The m rows that are outside their range, shape (m,), int64; "" where no row can be.
+        Indices of the m rows outside their range, shape (m,), int64; "" if the table has no numeric columns.
     """
 
     supported: str
@@ -62,13 +62,13 @@ def measure(
     -------
     MeasuredSupport
     EncodedColumns
-        Of the n + m rows that networks are asked for.
+        The n + m rows at which the networks are evaluated.
     """
     blank, unknown = _unknown_columns(graph, support, columns, n_categories, leaf)
     region = graph.op("Where", unknown, np.int64(len(support.low) - 1), leaf)
     if not columns.positions:
-        nothing = graph.op("Mul", blank, np.float64(0))
-        return MeasuredSupport(graph.op("Not", unknown), region, blank, nothing, nothing), columns
+        zeros = graph.op("Mul", blank, np.float64(0))
+        return MeasuredSupport(graph.op("Not", unknown), region, blank, zeros, zeros), columns
     tables = (table[:, columns.positions] for table in (support.low, support.high, support.below, support.above))
     low, high, below, above = (graph.op("Gather", table, region, axis=0) for table in tables)
     numbers = columns.numbers
@@ -87,26 +87,26 @@ def measure(
         _weighted(graph, squares, (growth / growth.max())[columns.positions]),
         graph.op("Mul", excess, excess),
     )
-    lacking = graph.op("Or", graph.op("Or", outside, unknown), graph.op("Greater", excess, np.float64(0)))
-    rows = graph.op("Squeeze", graph.op("NonZero", outside), whole(0))
-    measured = MeasuredSupport(graph.op("Not", lacking), region, blank, walk, distance, rows)
-    near = _clipped(graph, numbers, low, high)
+    unsupported = graph.op("Or", graph.op("Or", outside, unknown), graph.op("Greater", excess, np.float64(0)))
+    rows = graph.op("Squeeze", graph.op("NonZero", outside), ints(0))
+    measured = MeasuredSupport(graph.op("Not", unsupported), region, blank, walk, distance, rows)
+    clamped = _clipped(graph, numbers, low, high)
     reach = np.float64(REACH)
     lowest = graph.op("Sub", low, graph.op("Mul", below, reach))
     highest = graph.op("Add", high, graph.op("Mul", above, reach))
     beyond = graph.op("Gather", _clipped(graph, numbers, lowest, highest), rows, axis=0)
-    asked = graph.op("Concat", near, beyond, axis=0)
-    places = {
-        position: graph.op("Concat", place, graph.op("Gather", place, rows, axis=0), axis=0)
-        for position, place in columns.places.items()
+    evaluated = graph.op("Concat", clamped, beyond, axis=0)
+    categories = {
+        position: graph.op("Concat", index, graph.op("Gather", index, rows, axis=0), axis=0)
+        for position, index in columns.categories.items()
     }
-    return measured, replace(columns, first=asked, numbers=asked, places=places)
+    return measured, replace(columns, first=evaluated, numbers=evaluated, categories=categories)
 
 
 def widened_quantiles(
     graph: Graph, support: Support, found: MeasuredSupport, mean: str, quantiles: str
 ) -> tuple[str, str]:
-    """Mean and quantile functions of n rows, widened where support is lacking.
+    """Means and quantile functions of n rows, widened where support is lacking.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def widened_quantiles(
     support : Support
     found : MeasuredSupport
     mean, quantiles : str
-        Names, shapes (n + m,) and (n + m, J), of the rows that networks were asked for.
+        Names, shapes (n + m,) and (n + m, J), of the predictions of the networks.
 
     Returns
     -------
@@ -123,19 +123,19 @@ def widened_quantiles(
     """
     median = graph.op("Gather", quantiles, np.int64(MEDIAN), axis=1)
     quantiles, shift = first_rows(graph, found, quantiles), _shift(graph, found, median)
-    quantiles = graph.op("Add", quantiles, graph.op("Unsqueeze", shift, whole(1)))
+    quantiles = graph.op("Add", quantiles, graph.op("Unsqueeze", shift, ints(1)))
     mean = graph.op("Add", first_rows(graph, found, mean), _shift(graph, found, mean))
     half_width = _weighted(graph, quantiles, HALF_WIDTH)
-    variance = graph.op("Unsqueeze", added_variance(graph, support, found, half_width), whole(1))
-    median = graph.op("Gather", quantiles, whole(MEDIAN), axis=1)
+    variance = graph.op("Unsqueeze", added_variance(graph, support, found, half_width), ints(1))
+    median = graph.op("Gather", quantiles, ints(MEDIAN), axis=1)
     off = graph.op("Sub", quantiles, median)
     squares = graph.op("Add", graph.op("Mul", off, off), graph.op("Mul", variance, POSITIONS**2))
     wider = graph.op("Add", median, graph.op("Mul", graph.op("Sqrt", squares), np.sign(POSITIONS)))
-    return mean, graph.op("Where", graph.op("Unsqueeze", found.supported, whole(1)), quantiles, wider)
+    return mean, graph.op("Where", graph.op("Unsqueeze", found.supported, ints(1)), quantiles, wider)
 
 
 def widened_scale(graph: Graph, support: Support, found: MeasuredSupport, mean: str, scale: str) -> tuple[str, str]:
-    """Location and scale of n rows, shape (n,), widened where support is lacking; the arguments are as above."""
+    """Location and scale of n rows, shape (n,), widened where support is lacking; parameters as above."""
     mean = graph.op("Add", first_rows(graph, found, mean), _shift(graph, found, mean))
     scale = first_rows(graph, found, scale)
     variance = graph.op("Add", graph.op("Mul", scale, scale), added_variance(graph, support, found, scale))
@@ -153,7 +153,7 @@ def widened_variances(
     support : Support
     found : MeasuredSupport
     means, variances : str
-        Names, shape (n + m, M), of the rows that networks were asked for.
+        Names, shape (n + m, M), of the predictions of the networks.
 
     Returns
     -------
@@ -163,41 +163,41 @@ def widened_variances(
     means = graph.op("Add", first_rows(graph, found, means), _shift(graph, found, means))
     variances = first_rows(graph, found, variances)
     half = graph.op("Sqrt", graph.op("ReduceMean", variances, axes=[1], keepdims=0))
-    added = graph.op("Unsqueeze", added_variance(graph, support, found, half), whole(1))
+    added = graph.op("Unsqueeze", added_variance(graph, support, found, half), ints(1))
     return means, graph.op("Add", variances, added)
 
 
 def added_variance(graph: Graph, support: Support, found: MeasuredSupport, half_width: str) -> str:
-    """What lack of support adds to the variance, see `Support.added_variance`; name, shape (n,)."""
+    """Variance added for lack of support, see `Support.added_variance`; name, shape (n,)."""
     typical = graph.op("Gather", support.typical_variance, found.region, axis=0)
-    short = graph.op("Max", graph.op("Sub", typical, graph.op("Mul", half_width, half_width)), np.float64(0))
+    deficit = graph.op("Max", graph.op("Sub", typical, graph.op("Mul", half_width, half_width)), np.float64(0))
     near = graph.op("Exp", graph.op("Mul", found.distance, np.float64(-0.5)))
-    far = graph.op("Mul", graph.op("Sub", np.float64(1), near), graph.op("Add", short, np.float64(1)))
+    far = graph.op("Mul", graph.op("Sub", np.float64(1), near), graph.op("Add", deficit, np.float64(1)))
     return graph.op("Add", graph.op("Add", found.blank, found.walk), far)
 
 
 def _unknown_columns(
     graph: Graph, support: Support, columns: EncodedColumns, n_categories: NDArray[np.int64], leaf: str
 ) -> tuple[str, str]:
-    """The sum of the blank variances of unknown columns, and whether there is one; names, shape (n,)."""
-    # A first column of zeros: with neither numbers nor categories there would be nothing to sum.
-    flags = [graph.op("Unsqueeze", graph.op("Less", leaf, np.int64(0)), whole(1))]
+    """Sum of the blank variances of unknown columns, and whether there are any; names, shape (n,)."""
+    # Starts with a column of zeros, so that there is something to sum without numbers and categories.
+    flags = [graph.op("Unsqueeze", graph.op("Less", leaf, np.int64(0)), ints(1))]
     variances = [np.zeros(1)]
     if columns.positions:
         expected = support.never_missing[columns.positions]
         flags.append(graph.op("And", graph.op("IsNaN", columns.numbers), expected))
         variances.append(support.blank_variance[columns.positions])
-    for position, places in columns.places.items():
+    for position, index in columns.categories.items():
         table = np.zeros((n_categories[position] + 2, 1), dtype=bool)
         table[-2:, 0] = True, support.never_missing[position]
-        flags.append(graph.op("Gather", table, places, axis=0))
+        flags.append(graph.op("Gather", table, index, axis=0))
         variances.append(support.blank_variance[[position]])
-    beside = graph.op("Concat", *flags, axis=1)
-    return _weighted(graph, graph.cast(beside, np.float64), np.concatenate(variances)), _any(graph, beside)
+    matrix = graph.op("Concat", *flags, axis=1)
+    return _weighted(graph, graph.cast(matrix, np.float64), np.concatenate(variances)), _any(graph, matrix)
 
 
 def _excess(graph: Graph, landmarks: Landmarks | None, numbers: str) -> str:
-    """How much farther rows are from the landmarks than the threshold, see `Landmarks.excess`; name, shape (n,)."""
+    """Excess distance from the landmarks, see `Landmarks.excess`; name, shape (n,)."""
     assert landmarks is not None
     scale = np.where(landmarks.scale > 0, landmarks.scale, np.inf)
     units = graph.op("Div", graph.op("Sub", numbers, landmarks.centre), scale)
@@ -217,35 +217,35 @@ def _excess(graph: Graph, landmarks: Landmarks | None, numbers: str) -> str:
 
 
 def _clipped(graph: Graph, numbers: str, low: str, high: str) -> str:
-    """Numbers within bounds; NaN stays NaN."""
+    """Numbers clipped to bounds; NaN is kept."""
     above = graph.op("Where", graph.op("Less", numbers, low), low, numbers)
     return graph.op("Where", graph.op("Greater", numbers, high), high, above)
 
 
 def first_rows(graph: Graph, found: MeasuredSupport, values: str) -> str:
-    """Values of the n rows, without those of the m rows after them."""
+    """The first n of n + m values."""
     if not found.rows:
         return values
-    return graph.op("Slice", values, whole(0), graph.op("Shape", found.supported), whole(0))
+    return graph.op("Slice", values, ints(0), graph.op("Shape", found.supported), ints(0))
 
 
 def _shift(graph: Graph, found: MeasuredSupport, values: str) -> str:
-    """How much values at the m rows after the n rows exceed those at the clamped rows; 0 for all others."""
+    """Difference between the values at the m extended rows and at the same clamped rows; 0 for other rows."""
     first = first_rows(graph, found, values)
     zeros = graph.op("Mul", first, np.float64(0))
     if not found.rows:
         return zeros
-    rest = graph.op("Slice", values, graph.op("Shape", found.supported), whole(END), whole(0))
+    rest = graph.op("Slice", values, graph.op("Shape", found.supported), ints(END), ints(0))
     change = graph.op("Sub", rest, graph.op("Gather", first, found.rows, axis=0))
-    return graph.op("ScatterND", zeros, graph.op("Unsqueeze", found.rows, whole(1)), change)
+    return graph.op("ScatterND", zeros, graph.op("Unsqueeze", found.rows, ints(1)), change)
 
 
 def _weighted(graph: Graph, values: str, weights: Value) -> str:
-    """Sums of the columns times weights; name, shape (n,)."""
-    return graph.op("ReduceSum", graph.op("Mul", values, weights), whole(1), keepdims=0)
+    """Weighted sum of the columns; name, shape (n,)."""
+    return graph.op("ReduceSum", graph.op("Mul", values, weights), ints(1), keepdims=0)
 
 
 def _any(graph: Graph, flags: str) -> str:
-    """Whether one of the flags of each row is set; name, shape (n,)."""
-    count = graph.op("ReduceSum", graph.cast(flags, np.float32), whole(1), keepdims=0)
+    """Whether any flag of each row is set; name, shape (n,)."""
+    count = graph.op("ReduceSum", graph.cast(flags, np.float32), ints(1), keepdims=0)
     return graph.op("Greater", count, np.float32(0))

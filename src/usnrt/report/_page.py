@@ -134,7 +134,7 @@ def _levels(facts: Facts) -> dict[str, Any]:
 def _region(region: Region, facts: Facts) -> dict[str, Any]:
     from markupsafe import Markup
 
-    from usnrt.calibration.calibration import rows_needed
+    from usnrt.calibration.conformal import rows_needed
     from usnrt.report._charts import reliability
     from usnrt.tree.rules import count_text
 

@@ -1,4 +1,4 @@
-"""What is known of one encoded column."""
+"""Metadata of an encoded column."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,28 +8,28 @@ from typing import Literal
 class Column:
     """One column of the encoded table.
 
-    A date of the input gives several encoded columns, one a calendar part; everything else gives one.
+    A date column of the input is encoded as several columns, one per calendar part; any other as one.
 
     Parameters
     ----------
     name : str
-        Name to show, e.g. ``"price"`` or ``"date (month)"``.
+        Display name, e.g. ``"price"`` or ``"date (month)"``.
     kind : {"numeric", "categorical"}
-        Categorical columns hold codes ``0 .. K-1``, ``-1`` for a category that training did not see.
+        Categorical columns hold codes ``0 .. K-1``, ``-1`` for a category unseen in training.
     source : str
-        The input column it comes from.
+        Name of the input column.
     source_index : int
         Position of that input column.
     part : str
-        Calendar part of a date, ``""`` for everything else.
+        Calendar part of a date, ``""`` for other columns.
     categories : tuple of str
         Labels by code; empty for numeric columns.
     codes : tuple of float
-        The numbers behind ``categories`` where the input holds numbers (integer codes); empty for text.
+        The input values of ``categories`` if the input is numeric (integer codes); empty for text.
     has_missing : bool
-        Whether training rows had missing values here.
+        Whether the column has missing values in the training rows.
     boolean : bool
-        Whether the input holds true/false, encoded 1/0.
+        Whether the input is boolean, encoded as 1 and 0.
 
     Examples
     --------

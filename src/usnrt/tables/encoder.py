@@ -1,4 +1,4 @@
-"""From typed columns to one matrix of numbers that the splits read."""
+"""Encoding of typed columns as one numeric matrix, the split features."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -15,22 +15,22 @@ CALENDAR_PARTS = ("year", "month", "day", "weekday", "hour", "minute")
 
 
 class TableEncoder:
-    """Numbers for every column of a table, with categories as codes.
+    """Numeric encoding of a table, with integer codes for categories.
 
-    Numbers stay as they are, true/false becomes 1/0, missing values are NaN. Text and categories become codes
-    ``0 .. K-1`` (in alphabetical order, or their own order if they have one); a category that training did
-    not see becomes -1. A date becomes those of its calendar parts that differ between training rows.
+    Numbers are unchanged, booleans become 1 and 0, missing values are NaN. Text and categories become codes
+    ``0 .. K-1`` (in alphabetical order, or in the order of the categorical dtype); a category unseen in training
+    becomes -1. A date becomes those of its calendar parts that vary among the training rows.
 
     Attributes
     ----------
     columns_ : list of Column
         The encoded columns.
     n_categories_ : ndarray of int of shape (n_encoded,)
-        Number of categories of each, 0 for numeric ones.
+        Number of categories of each encoded column, 0 for numeric ones.
     source_names_ : list of str
         Names of the input columns.
     source_types_ : list of str
-        What each input column held: "number", "text", "date" or "empty" (no value at all).
+        Type of each input column: "number", "text", "date" or "empty" (all values missing).
 
     Examples
     --------
@@ -59,7 +59,7 @@ class TableEncoder:
         X : FeatureTable, array-like or data frame of shape (n_rows, n_features)
             The training table.
         categorical_features : None, "from_dtype", list of names, list of positions or boolean mask
-            Columns of numbers that are codes of categories. Text is categorical anyway.
+            Numeric columns to treat as categories. Text is always categorical.
 
         Returns
         -------
@@ -80,17 +80,17 @@ class TableEncoder:
         return self
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """Encode a table like the one seen in fit.
+        """Encode a table with the columns seen in fit.
 
         Parameters
         ----------
         X : FeatureTable, array-like or data frame of shape (n_rows, n_features)
-            Names, where both tables have them, were compared by `read_table`; here the types are.
+            Column types are checked here; `read_table` checks column names.
 
         Returns
         -------
         ndarray of float64 of shape (n_rows, n_encoded)
-            In Fortran order, but an array of nothing but numbers keeps its own and may share its memory.
+            In Fortran order; a purely numeric array keeps its own order and may share memory with X.
         """
         table = as_table(X)
         if table.n_columns != len(self.source_names_):
@@ -105,7 +105,7 @@ class TableEncoder:
         for position, column in enumerate(self.columns_):
             index = column.source_index
             if index not in read:
-                read = {index: self._checked(table.column(index), index)}  # parts of a date are neighbours
+                read = {index: self._checked(table.column(index), index)}  # the parts of a date are adjacent
             encoded[:, position] = _encode(read[index], column)
         return encoded
 
@@ -113,7 +113,7 @@ class TableEncoder:
         return all(kind == "number" for kind in self.source_types_) and not self.n_categories_.any()
 
     def _checked(self, column: FeatureColumn, index: int) -> FeatureColumn:
-        """The column, if it is of the type that fit saw; nothing known or nothing there fits any type."""
+        """Check that the column has the type seen in fit; empty columns are compatible with any type."""
         expected, name = self.source_types_[index], self.source_names_[index]
         if expected == "empty":
             return FeatureColumn("empty", np.full(len(column.values), np.nan))
@@ -124,12 +124,12 @@ class TableEncoder:
         return column
 
     def source_of(self, name: str) -> list[int]:
-        """Positions of the encoded columns that come from an input column."""
+        """Positions of the encoded columns of an input column."""
         return [position for position, column in enumerate(self.columns_) if column.source == name]
 
 
 def _resolve_categorical(spec: Any, table: FeatureTable) -> set[int]:
-    """Positions of the columns that the user calls categorical."""
+    """Positions of the columns that the user declared categorical."""
     if spec is None or (isinstance(spec, str) and spec == "from_dtype"):
         return set()
     if isinstance(spec, str) or not isinstance(spec, Iterable):
@@ -162,15 +162,15 @@ def _position(entry: Any, table: FeatureTable) -> int:
 
 
 def _describe(column: FeatureColumn, name: str, index: int, named: bool) -> list[Column]:
-    """The encoded columns that one input column of the training table gives."""
+    """Metadata of the encoded columns of one input column of the training table."""
     base = Column(name, "numeric", name, source_index=index, boolean=column.boolean)
     if column.type == "empty":
         return [replace(base, has_missing=True)]
     if column.type == "date":
         missing = bool(np.isnat(column.values).any())
         parts = {part: calendar_part(column.values, part) for part in CALENDAR_PARTS}
-        telling = [part for part, values in parts.items() if np.unique(values[~np.isnan(values)]).size > 1]
-        return [replace(base, name=f"{name} ({part})", part=part, has_missing=missing) for part in telling or ["year"]]
+        varying = [part for part, values in parts.items() if np.unique(values[~np.isnan(values)]).size > 1]
+        return [replace(base, name=f"{name} ({part})", part=part, has_missing=missing) for part in varying or ["year"]]
     if column.type == "text":
         seen = {value for value in column.values if value is not None}
         order = _natural_order(seen) if column.labels is None else [x for x in column.labels if x in seen]
@@ -185,7 +185,7 @@ def _describe(column: FeatureColumn, name: str, index: int, named: bool) -> list
 
 
 def _natural_order(labels: set[str]) -> list[str]:
-    """Alphabetical, but labels that are numbers by their size: "2" before "10"."""
+    """Alphabetical order, or numerical order if all labels are numbers: "2" before "10"."""
     try:
         return sorted(labels, key=lambda label: (float(label), label))
     except ValueError:
@@ -199,7 +199,7 @@ def _number_label(code: float, boolean: bool) -> str:
 
 
 def _encode(column: FeatureColumn, target: Column) -> NDArray[np.float64]:
-    """One encoded column."""
+    """Values of one encoded column."""
     if column.type == "empty":
         return np.full(len(column.values), np.nan)
     if column.type == "date":
@@ -211,13 +211,13 @@ def _encode(column: FeatureColumn, target: Column) -> NDArray[np.float64]:
     if not target.is_categorical:
         return column.values
     known = np.array(target.codes)
-    place = np.searchsorted(known, column.values).clip(max=max(len(known) - 1, 0))
-    found = known[place] == column.values
-    return np.where(np.isnan(column.values), np.nan, np.where(found, place, -1.0))
+    position = np.searchsorted(known, column.values).clip(max=max(len(known) - 1, 0))
+    found = known[position] == column.values
+    return np.where(np.isnan(column.values), np.nan, np.where(found, position, -1.0))
 
 
 def calendar_part(dates: NDArray[Any], part: str) -> NDArray[np.float64]:
-    """One calendar part of each date as a number, NaN where there is no date.
+    """One calendar part of each date as a number, NaN for missing dates.
 
     Parameters
     ----------

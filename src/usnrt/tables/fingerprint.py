@@ -1,8 +1,8 @@
-"""What a model remembers of its training rows: enough to tell when it is judged on them.
+"""A sketch of the training rows, which detects evaluation on training data.
 
-A bottom-k sketch: the k smallest of the distinct row hashes. Hashes are as good as random numbers, so the rows of
-another table whose hashes are in the sketch's range are a random sample of it, and the share of these that is in the
-sketch estimates the share of rows that are training rows. A table of fewer than k distinct rows is known exactly.
+A bottom-k sketch: the k smallest of the distinct row hashes. Hashes behave like random numbers, so the rows of another
+table whose hashes fall in the range of the sketch are a random sample of it, and the share of these found in the sketch
+estimates the share of training rows. The sketch of a table with fewer than k distinct rows is exact.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from usnrt.tables.rows import row_hashes
 
 SKETCH_SIZE = 1024
-# Standard errors by which a share must exceed one half before a model is said to be judged on its training rows.
+# Standard errors by which a share must exceed one half before rows are reported as training rows.
 MARGIN = 2.6
 
 
@@ -26,52 +26,52 @@ class Fingerprint:
     hashes : ndarray of uint64 of shape (k,)
         The smallest distinct row hashes, sorted; at most `SKETCH_SIZE`.
     repeated : float
-        Share of the training rows that another training row equals. New rows of a table of few distinct values equal
-        training rows by chance: about this share of them does (Good and Turing's estimate). A table that was given
-        several times over counts as one.
+        Share of the training rows that duplicate another training row. In a table with few distinct values about this
+        share of new rows equals a training row by chance (Good-Turing estimate). A table repeated as a whole has no
+        duplicates in this sense.
     """
 
     hashes: NDArray[np.uint64]
     repeated: float
 
     def share_of(self, raw: NDArray[np.float64], y: NDArray[np.float64]) -> float:
-        """The share of rows that are training rows, if it is more than half beyond chance; else 0.
+        """Share of rows that are training rows if it significantly exceeds one half beyond chance; else 0.
 
         Parameters
         ----------
         raw : ndarray of shape (n, d)
             Encoded features.
         y : ndarray of shape (n,)
-            Target in the user's units.
+            Unscaled target.
 
         Returns
         -------
         float
         """
         hashes, complete = row_hashes(raw, y), len(self.hashes) < SKETCH_SIZE
-        asked = hashes if complete else hashes[hashes <= self.hashes[-1]]
-        if len(asked) == 0:
+        sample = hashes if complete else hashes[hashes <= self.hashes[-1]]
+        if len(sample) == 0:
             return 0.0
-        share = float(np.isin(asked, self.hashes).mean())
+        share = float(np.isin(sample, self.hashes).mean())
         half = (1.0 + self.repeated) / 2  # half of the rows that do not equal training rows by chance
         exact = complete and self.repeated == 0
-        margin = 0.0 if exact else MARGIN * np.sqrt(half * (1.0 - half) / len(asked))
+        margin = 0.0 if exact else MARGIN * np.sqrt(half * (1.0 - half) / len(sample))
         return share if share > half + margin else 0.0
 
 
 def fingerprint(
     raw: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray[np.float64] | None = None
 ) -> Fingerprint:
-    """Sketch a training table; the order of its rows does not matter.
+    """Sketch a training table, independently of the order of its rows.
 
     Parameters
     ----------
     raw : ndarray of shape (n, d)
         Encoded features.
     y : ndarray of shape (n,)
-        Target in the user's units.
+        Unscaled target.
     weight : ndarray of shape (n,), optional
-        How often each row came, if copies were merged; weights that are not whole tell nothing of repetitions.
+        Number of copies of each row, if copies were merged; fractional weights are ignored.
 
     Returns
     -------
@@ -87,8 +87,8 @@ def fingerprint(
     >>> fingerprint(raw, y).share_of(raw + 0.5, y)
     0.0
     """
-    distinct, place = np.unique(row_hashes(raw, y), return_inverse=True)
-    whole = weight is not None and np.array_equal(weight, np.floor(weight))
-    counts = np.bincount(place, weights=weight if whole else None).astype(np.int64)
+    distinct, index = np.unique(row_hashes(raw, y), return_inverse=True)
+    integral = weight is not None and np.array_equal(weight, np.floor(weight))
+    counts = np.bincount(index, weights=weight if integral else None).astype(np.int64)
     single = counts[counts == np.gcd.reduce(counts)].sum()
     return Fingerprint(distinct[:SKETCH_SIZE], float(1.0 - single / counts.sum()))

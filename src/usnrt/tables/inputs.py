@@ -1,40 +1,39 @@
-"""From the encoded table to what the networks read: scaled numbers, one-hot categories, no missing values."""
+"""Network inputs from encoded tables: scaled numbers, one-hot categories, no missing values."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from usnrt.tables.columns import Column
 
-MAX_LEVELS = 100  # one-hot columns of one feature; rarer categories beyond that share one
+MAX_LEVELS = 100  # one-hot columns per feature; rarer categories share the last one
 MAX_SCALED = 1e6
-BLOCK = 4096  # rows scaled at once
+BLOCK = 4096  # rows scaled at a time
 
 
 class NetworkInputs:
-    """Scaling, one-hot codes and indicators of missing values, learnt from the training rows only.
+    """Scaling, one-hot encoding and missing-value indicators, learned from the training rows.
 
-    A numeric column becomes ``(x - mean) / std``, 0 where it is missing; a constant one becomes 0.
-    A categorical column becomes one 0/1 column a category, all 0 for a category that training did not see.
-    A column with missing values in training has one more 0/1 column that marks them. Of a feature with more
-    than 100 categories the 99 most frequent have a column each and the others share one.
+    A numeric column becomes ``(x - mean) / std``, 0 for missing values; a constant one becomes 0. A categorical column
+    becomes one indicator column per category, all 0 for a category unseen in training. A column with missing values in
+    training gets a missing-value indicator. If a feature has more than 100 categories, the 99 most frequent have a
+    column each and the others share one.
 
     Attributes
     ----------
     n_outputs_ : int
-        Number of network columns, p.
+        Number of network inputs, p.
     source_ : ndarray of int of shape (p,)
-        For each network column the encoded column that it comes from.
+        Position of the encoded column of each network input.
     names_ : list of str
-        Names of the network columns, e.g. ``"age"``, ``"size = large"``, ``"age missing"``.
+        Names of the network inputs, e.g. ``"age"``, ``"size = large"``, ``"age missing"``.
     mean_, factor_ : ndarray of shape (n_encoded,)
         A numeric column is scaled to ``(x - mean) * factor``; the factor is 0 for constant columns.
     level_ : list of ndarray of int
-        For each encoded column, which of its one-hot columns a category code has; empty for numeric ones.
+        For each encoded column, the one-hot column of each category code; empty for numeric columns.
     indicator_ : ndarray of bool of shape (n_encoded,)
-        Which encoded columns have a column that marks missing values.
+        Whether each encoded column has a missing-value indicator.
 
     Examples
     --------
@@ -67,11 +66,10 @@ class NetworkInputs:
         Parameters
         ----------
         raw : ndarray of shape (n_rows, n_encoded)
-            What `TableEncoder.transform` gives.
+            From `TableEncoder.transform`.
         columns : sequence of Column
-            Its ``columns_``.
+            ``columns_`` of the encoder.
         sample_weight : array-like of shape (n_rows,), optional
-            Weights of the rows.
 
         Returns
         -------
@@ -119,26 +117,26 @@ class NetworkInputs:
             return _scaled_blocks(raw, self.mean_, self.factor_)
         result = np.zeros((len(raw), self.n_outputs_), dtype=np.float32)
         rows = np.arange(len(raw))
-        place = 0
+        column = 0
         for position, level in enumerate(self.level_):
             values = raw[:, position]
             missing = np.isnan(values)
             if self._is_categorical(position):
                 width = int(level.max(initial=-1)) + 1
                 known = ~missing & (values >= 0)
-                result[rows[known], place + level[values[known].astype(np.int64)]] = 1.0
-                place += width
+                result[rows[known], column + level[values[known].astype(np.int64)]] = 1.0
+                column += width
             else:
-                result[:, place] = _scaled(values, self.mean_[position], self.factor_[position])
-                place += 1
+                result[:, column] = _scaled(values, self.mean_[position], self.factor_[position])
+                column += 1
             if self.indicator_[position]:
-                result[:, place] = missing
-                place += 1
+                result[:, column] = missing
+                column += 1
         return result
 
     @property
     def numeric_(self) -> NDArray[np.int64]:
-        """Positions of the network columns that hold scaled numbers."""
+        """Positions of the network inputs that are scaled numbers."""
         first = np.searchsorted(self.source_, np.arange(len(self.level_)))
         return np.array([first[j] for j in range(len(self.level_)) if not self._is_categorical(j)], dtype=np.int64)
 
@@ -146,26 +144,30 @@ class NetworkInputs:
         return len(self.level_[position]) > 0
 
 
-def _scaled_blocks(raw: NDArray[np.float64], mean: Any, factor: Any) -> NDArray[np.float32]:
-    """A whole table scaled, block by block: temporaries of a million rows would cost more than the arithmetic."""
+def _scaled_blocks(
+    raw: NDArray[np.float64], mean: NDArray[np.float64], factor: NDArray[np.float64]
+) -> NDArray[np.float32]:
+    """Scale a table block by block: temporaries of a million rows would cost more than the arithmetic."""
     result = np.empty(raw.shape, dtype=np.float32)
     for start in range(0, len(raw), BLOCK):
         result[start : start + BLOCK] = _scaled(raw[start : start + BLOCK], mean, factor)
     return result
 
 
-def _scaled(values: NDArray[np.float64], mean: Any, factor: Any) -> NDArray[np.float64]:
+def _scaled(
+    values: NDArray[np.float64], mean: NDArray[np.float64] | float, factor: NDArray[np.float64] | float
+) -> NDArray[np.float64]:
     with np.errstate(over="ignore"):
-        scaled = (values - mean) * factor
+        scaled: NDArray[np.float64] = (values - mean) * factor
     # A bound far outside of any training data: float32 products of larger inputs would overflow to NaN.
     np.clip(scaled, -MAX_SCALED, MAX_SCALED, out=scaled)
-    if np.isnan(scaled.sum()):  # a sum of bounded numbers is NaN only if one of them is
+    if np.isnan(scaled.sum()):  # the sum of bounded numbers is NaN only if one of them is
         scaled[np.isnan(scaled)] = 0.0
     return scaled
 
 
 def _scaling(values: NDArray[np.float64], weight: NDArray[np.float64]) -> tuple[float, float]:
-    """Weighted mean and 1 / std; 0 for the latter if the column is constant, so that all scales to 0."""
+    """Weighted mean and 1 / std; the latter is 0 for a constant column, which then scales to 0."""
     total = weight.sum()
     if total <= 0 or values.size == 0:
         return 0.0, 0.0
@@ -184,7 +186,7 @@ def _scaling(values: NDArray[np.float64], weight: NDArray[np.float64]) -> tuple[
 def _levels(
     values: NDArray[np.float64], weight: NDArray[np.float64], column: Column
 ) -> tuple[NDArray[np.int64], list[str]]:
-    """Which one-hot column each category has, and the labels of those columns."""
+    """One-hot column of each category, and the labels of those columns."""
     n = column.n_categories
     if n <= MAX_LEVELS:
         return np.arange(n, dtype=np.int64), list(column.categories)

@@ -1,7 +1,7 @@
-"""Reading what users pass as X: arrays and data frames of any library become typed columns of numpy arrays.
+"""Validation of X: arrays and data frames of any library become typed columns of numpy arrays.
 
-Three types are enough for everything downstream: numbers (missing is NaN), text (missing is None) and dates
-(missing is NaT). A fourth, "empty", is a column without a single value, which fits any of them.
+There are three types: numbers (missing is NaN), text (missing is None) and dates (missing is NaT). A fourth, "empty",
+is a column whose values are all missing; it is compatible with the others.
 """
 
 import datetime
@@ -22,7 +22,7 @@ _MISSING_TYPES = {"NoneType", "NAType", "NaTType"}
 
 @dataclass(frozen=True)
 class FeatureColumn:
-    """One input column: its type, its values and, for categories, the order their owner gave them."""
+    """One input column: type, values and, for ordered categories, the labels in their order."""
 
     type: ColumnType
     values: NDArray[Any]
@@ -32,9 +32,9 @@ class FeatureColumn:
 
 @dataclass(frozen=True)
 class FeatureTable:
-    """A table that has been read and checked: names and typed columns.
+    """A validated table: names and typed columns.
 
-    ``matrix`` is set instead of ``columns`` when all of X was one array of numbers, the quick way.
+    A purely numeric array is kept as ``matrix`` instead of ``columns``, which avoids copies.
     """
 
     names: list[str]
@@ -57,22 +57,22 @@ class FeatureTable:
 
 
 def read_table(estimator: Any, X: Any, *, reset: bool) -> FeatureTable:
-    """Read and check X in scikit-learn's way and words.
+    """Read and validate X with the checks and messages of scikit-learn.
 
     Parameters
     ----------
     estimator : object
-        The model. ``n_features_in_`` and ``feature_names_in_`` are set on it (``reset=True``, in fit) or
-        checked against it (``reset=False``, in predict). Nothing is set when X is refused.
+        The model. Its ``n_features_in_`` and ``feature_names_in_`` are set (``reset=True``, in fit) or compared with X
+        (``reset=False``, in predict). Nothing is set if X is invalid.
     X : array-like or data frame of shape (n_rows, n_features)
         numpy, pandas, polars, pyarrow; numbers, booleans, text, categories and dates; missing values allowed.
     reset : bool
-        Whether this is fit.
+        True in fit.
 
     Returns
     -------
     FeatureTable
-        What `TableEncoder` takes.
+        Input of `TableEncoder`.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def read_table(estimator: Any, X: Any, *, reset: bool) -> FeatureTable:
     2
     """
     frame = _as_frame(X)
-    if not reset and frame is not None:  # names first: the likelier mistake, and the clearer message
+    if not reset and frame is not None:  # names first: the more likely mistake, with the clearer message
         validate_data(estimator, X, reset=False, skip_check_array=True)
     table, checked = _read_array(X, estimator) if frame is None else (_read_frame(frame, estimator), X)
     if reset or frame is None:
@@ -97,7 +97,7 @@ def read_table(estimator: Any, X: Any, *, reset: bool) -> FeatureTable:
 
 
 def as_table(X: Any) -> FeatureTable:
-    """The same reading without a model whose features it must match."""
+    """Read and validate X without comparing it with the features of an estimator."""
     if isinstance(X, FeatureTable):
         return X
     frame = _as_frame(X)
@@ -105,13 +105,13 @@ def as_table(X: Any) -> FeatureTable:
 
 
 def _as_frame(X: Any) -> Any:
-    """X as a narwhals frame, or None if it is no data frame."""
+    """X as a narwhals frame, or None if it is not a data frame."""
     try:
         frame = nw.from_native(X, pass_through=True)
     except nw.exceptions.DuplicateError:
         names = list(X.column_names if hasattr(X, "column_names") else X.columns)  # pyarrow, pandas
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"X must have column names that differ, but {twice!r} is there twice") from None
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"X must have unique column names, but {duplicate!r} is duplicated") from None
     if isinstance(frame, nw.LazyFrame):
         raise TypeError(f"X must be a table in memory (collect it first), got {type(X).__name__}")
     return frame if isinstance(frame, nw.DataFrame) else None
@@ -122,7 +122,7 @@ def _as_frame(X: Any) -> Any:
 
 def _read_array(X: Any, estimator: Any) -> tuple[FeatureTable, NDArray[Any]]:
     array = X
-    if not (isinstance(X, np.ndarray) and X.dtype.kind == "M" and X.ndim == 2):  # check_array knows no dates
+    if not (isinstance(X, np.ndarray) and X.dtype.kind == "M" and X.ndim == 2):  # check_array does not support dates
         array = check_array(X, dtype=None, ensure_all_finite=False, estimator=estimator, input_name="X")
     n_rows, n_columns = array.shape
     names = [f"x{j}" for j in range(n_columns)]
@@ -140,7 +140,7 @@ def _read_array(X: Any, estimator: Any) -> tuple[FeatureTable, NDArray[Any]]:
 
 
 def _refuse_infinity(values: NDArray[Any], names: Sequence[str]) -> None:
-    # A sum is finite unless some value is not, or it overflows: the full look is taken only then.
+    # The sum is finite unless a value is not, or it overflows; only then are the values checked one by one.
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum()):
             return
@@ -151,10 +151,10 @@ def _refuse_infinity(values: NDArray[Any], names: Sequence[str]) -> None:
 
 
 def _from_objects(values: NDArray[Any], name: str) -> FeatureColumn:
-    """The column that an array of Python objects stands for."""
+    """Infer the type of a column from an array of Python objects."""
     kinds = {kind: _kind_of(kind, name) for kind in set(map(type, values))}
     missing = np.array([kinds[type(v)] == "missing" or v != v for v in values], dtype=bool)
-    # Judged again without the missing ones: NaN is a number, and what pandas writes for missing text.
+    # Without missing values: NaN is a number, but pandas also uses it for missing text.
     present = {kinds[kind] for kind in set(map(type, values[~missing]))}
     if present <= {"number", "boolean"}:
         numeric = np.full(len(values), np.nan)
@@ -198,12 +198,12 @@ def _as_number(value: Any) -> float:
 
 def _as_datetime64(value: Any) -> np.datetime64:
     if isinstance(value, datetime.datetime):
-        value = value.replace(tzinfo=None)  # wall time: what its calendar shows
+        value = value.replace(tzinfo=None)  # local wall time
     return np.datetime64(value, "us")
 
 
 def _as_label(value: Any) -> str:
-    """Text for a category; 3 and 3.0 are the same one."""
+    """Label of a category; 3 and 3.0 are the same category."""
     if isinstance(value, str):
         return str(value)
     if isinstance(value, bool | np.bool_):
@@ -259,13 +259,13 @@ def _from_series(series: nw.Series[Any], name: str) -> FeatureColumn:
     if dtype in (nw.String, nw.Categorical, nw.Enum):
         # to_list, not to_numpy: narwhals 2 fills missing entries of arrow dictionaries with their neighbours
         text = np.array(series.cast(nw.String).to_list(), dtype=object)
-        text[series.is_null().to_numpy()] = None  # pandas has several ways to write it
+        text[series.is_null().to_numpy()] = None  # pandas has several missing values
         labels = tuple(str(label) for label in dtype.categories) if isinstance(dtype, nw.Enum) else None
         return _text_column(text, labels)
     if dtype in (nw.List, nw.Array, nw.Struct, nw.Binary):
         raise TypeError(f"X must hold numbers, text, booleans or dates, but column {name!r} is {dtype}")
     if isinstance(dtype, nw.Datetime) and dtype.time_zone is not None:
-        series = series.dt.replace_time_zone(None)  # wall time: what its calendar shows
+        series = series.dt.replace_time_zone(None)  # local wall time
     values = series.to_numpy()
     if values.dtype.kind == "M":
         return _date_column(values)

@@ -1,9 +1,9 @@
-"""Rows before a fit: copies merged into one row with their total weight, in an order that depends on contents only.
+"""Canonical rows of a training table: duplicates merged with their total weight, in an order given by their contents.
 
-Weighting a row by 2 and giving it twice must be the same thing, bit for bit, and so must the same table in another
-order. Both follow if equal rows become one row whose weight is the sum of theirs, and all rows are put in an order of
-their own. Then copies of a row also stay together in every split into training, validation and calibration rows and
-folds: a network that has memorised a row would otherwise be judged on its copy, and state errors that are too small.
+Weighting a row by 2 and repeating it must give the same model, bit for bit, and so must a permutation of the rows. Both
+follow if equal rows are merged into one row with the sum of their weights, and rows are sorted by their contents.
+Copies of a row then also stay together in every split into training, validation and calibration rows: otherwise a
+network that memorised a row would be evaluated on its copy, and errors would be underestimated.
 """
 
 import numpy as np
@@ -15,22 +15,22 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 def merged_rows(
     raw: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray[np.float64]
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Merge equal rows into one of their total weight, and order rows by what they hold, not by where they stood.
+    """Merge equal rows, adding up their weights, and sort rows by their contents.
 
-    Rows of weight 0 are left out.
+    Rows of weight 0 are dropped.
 
     Parameters
     ----------
     raw : ndarray of shape (n, d)
-        May hold NaN for missing values, which equal each other here.
+        NaN for missing values, which compare equal here.
     y, weight : ndarray of shape (n,)
 
     Returns
     -------
     rows : ndarray of int, shape (m,)
-        One row number per distinct row.
+        Index of one copy of each distinct row.
     weight : ndarray of shape (m,)
-        Sum of the weights of its copies.
+        Total weight of its copies.
 
     Examples
     --------
@@ -43,8 +43,8 @@ def merged_rows(
     """
     rows = np.flatnonzero(weight > 0)
     hashes = row_hashes(raw, y)[rows]
-    # The target breaks the tie of two hashes, which comes about once in ten billion tables; the weight makes the
-    # order of a sum, hence its rounding, independent of the order of the copies.
+    # The target breaks ties of hashes, which occur about once in ten billion tables; the weight makes the order of
+    # summation, hence its rounding, independent of the order of the copies.
     order = np.lexsort((weight[rows], y[rows], hashes))
     rows, hashes = rows[order], hashes[order]
     is_first = np.ones(len(rows), dtype=bool)
@@ -57,13 +57,14 @@ def merged_rows(
 def _equal(
     raw: NDArray[np.float64], y: NDArray[np.float64], first: NDArray[np.intp], second: NDArray[np.intp]
 ) -> NDArray[np.bool_]:
-    """Whether rows are equal in all features and the target, missing values included."""
+    """Whether pairs of rows are equal in all features, missing values included, and in the target."""
     a, b = raw[first], raw[second]
-    return (y[first] == y[second]) & ((a == b) | (np.isnan(a) & np.isnan(b))).all(axis=1)
+    equal: NDArray[np.bool_] = (y[first] == y[second]) & ((a == b) | (np.isnan(a) & np.isnan(b))).all(axis=1)
+    return equal
 
 
 def row_hashes(raw: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.uint64]:
-    """A hash of each row and its target; equal rows have equal hashes, on every machine.
+    """Hash each row and its target; equal rows have equal hashes on every machine.
 
     Parameters
     ----------
@@ -90,7 +91,7 @@ def row_hashes(raw: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.u
 
 
 def counted_weight(sample_weight: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Weights as counts: whole numbers are repetitions as they are, others are scaled to average 1.
+    """Weights as counts: integral weights are unchanged, others are scaled to average 1.
 
     Examples
     --------
@@ -103,15 +104,16 @@ def counted_weight(sample_weight: NDArray[np.float64]) -> NDArray[np.float64]:
     """
     if np.array_equal(sample_weight, np.floor(sample_weight)):
         return sample_weight
-    return sample_weight / sample_weight[sample_weight > 0].mean()
+    scale: np.float64 = sample_weight[sample_weight > 0].mean()
+    return sample_weight / scale
 
 
 def draw_validation(
     rows: NDArray[np.intp], fraction: float, rng: np.random.Generator
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Part rows at random into those to train on and those that early stopping looks at.
+    """Split rows at random into training rows and validation rows for early stopping.
 
-    Fewer than 5 rows all train.
+    Fewer than 5 rows are all training rows.
 
     Examples
     --------

@@ -1,13 +1,13 @@
-"""The compiled loops of the split search; all arrays are contiguous float64, int64 or bool.
+"""Numba kernels of the split search; all arrays are contiguous float64, int64 or bool.
 
-The walk along one feature keeps running means and sums of squares (Welford, from both ends) for each side's mean and
-spread. The sum of absolute deviations from any centre, and the median, come from following the centre's place among
-the sorted values, with a Fenwick tree over the ranks for far jumps, so never more than O(log n) a cut: all cuts of a
-feature take O(n log n), each exact.
+The scan along one feature keeps running means and sums of squares of both sides (Welford, from both ends). The sum of
+absolute deviations from a centre, and the median, are updated by moving a cursor along the sorted values, with a
+Fenwick tree over the ranks for large moves, at O(log n) per cut: all cuts of a feature are tested exactly in
+O(n log n).
 
-The tested values are standardised over the node before they come here (`usnrt.tree.split_column.standardise`), so the
-constants below are in units of the node's standard deviation. All of it is in one file because numba's cache on disk
-does not notice changes in other files.
+The tested values are standardised over the node beforehand (`usnrt.tree.split_column.standardise`), so that the
+constants below are in units of the node's standard deviation. The kernels share one file because numba's disk cache
+does not detect changes in other files.
 """
 
 from math import inf, sqrt
@@ -16,29 +16,29 @@ import numpy as np
 
 from usnrt.utils.jit import kernel
 
-# What the two-sample t-test compares between the sides.
+# Values that the two-sample t-test compares between the sides.
 CENTRE_MEAN = 0  # |value - the side's mean|: Levene
 CENTRE_MEDIAN = 1  # |value - the side's median|: Brown-Forsythe
 RAW_VALUES = 2  # the values themselves
 
-# Weights this close (relatively) are the same: sums of fractional weights round.
+# Relative tolerance of weights, since sums of fractional weights are rounded.
 SAME_WEIGHT = 1e-9
-# Two statistics this close (relatively) are a tie and the first one stays, whatever the rounding of the sums.
+# Relative tolerance of statistics: within it the first one wins, independently of rounding.
 TIE = 1e-9
-# A side whose spread is below 1e-10 of the node's is constant but for rounding.
+# A side whose variance is below this, relative to the node's, is constant up to rounding.
 NO_SPREAD = 1e-20
-# A pooled sum of squares below this share of the sum it is the difference of is zero but for rounding.
+# A pooled sum of squares below this share of its terms is zero up to rounding.
 CANCELLED = 1e-12
-# Deviations that are constant on both sides differ between the sides when they differ by more than this share.
+# Relative tolerance of deviations that are constant on both sides.
 DIFFERENT = 1e-5
-# Ranks that a leaf of the Fenwick trees stands for; so few are quicker summed one by one than in a deeper tree.
+# Ranks per leaf of the Fenwick trees: few values are summed directly faster than in a deeper tree.
 BUCKET = 64
-# Steps to follow a centre before it is looked up in the tree.
-WALK = 32
+# Maximal number of cursor steps before a lookup in the tree.
+MAX_STEPS = 32
 
 
 @kernel()
-def deviations(weight, mean, squares, centre, weight_below, sum_below):
+def deviations(weight, mean, squares, centre, weight_below, sum_below):  # type: ignore[no-untyped-def]
     """Mean of |value - centre| and sum of (value - centre)^2 of one side."""
     sum_above = weight * mean - sum_below
     weight_above = weight - weight_below
@@ -47,7 +47,7 @@ def deviations(weight, mean, squares, centre, weight_below, sum_below):
 
 
 @kernel()
-def _pooled_t(weight_l, mean_l, weight_r, mean_r, within):
+def _pooled_t(weight_l, mean_l, weight_r, mean_r, within):  # type: ignore[no-untyped-def]
     df = weight_l + weight_r - 2.0
     if df <= 0.0:
         return 0.0
@@ -55,7 +55,7 @@ def _pooled_t(weight_l, mean_l, weight_r, mean_r, within):
 
 
 @kernel()
-def t_of_deviations(weight_l, mean_l, squares_l, weight_r, mean_r, squares_r):
+def t_of_deviations(weight_l, mean_l, squares_l, weight_r, mean_r, squares_r):  # type: ignore[no-untyped-def]
     """Pooled t of the absolute deviations, from each side's mean deviation and sum of squared deviations."""
     squares = squares_l + squares_r
     if squares <= NO_SPREAD * (weight_l + weight_r):
@@ -69,7 +69,7 @@ def t_of_deviations(weight_l, mean_l, squares_l, weight_r, mean_r, squares_r):
 
 
 @kernel()
-def t_of_values(weight_l, mean_l, squares_l, weight_r, mean_r, squares_r):
+def t_of_values(weight_l, mean_l, squares_l, weight_r, mean_r, squares_r):  # type: ignore[no-untyped-def]
     """Pooled t of the values themselves, from each side's mean and sum of squares about it."""
     within = squares_l + squares_r
     if within > NO_SPREAD * (weight_l + weight_r):
@@ -80,8 +80,8 @@ def t_of_values(weight_l, mean_l, squares_l, weight_r, mean_r, squares_r):
 
 
 @kernel()
-def fenwick(values_by_rank, weight_by_rank):
-    """Fenwick tree over buckets of ranks: their weights and weighted values, shape (n_buckets + 1, 2)."""
+def fenwick(values_by_rank, weight_by_rank):  # type: ignore[no-untyped-def]
+    """Fenwick tree over buckets of ranks, of weights and weighted values, shape (n_buckets + 1, 2)."""
     n = values_by_rank.shape[0]
     n_buckets = (n + BUCKET - 1) // BUCKET
     tree = np.zeros((n_buckets + 1, 2))
@@ -96,17 +96,17 @@ def fenwick(values_by_rank, weight_by_rank):
     return tree
 
 
-# The walk keeps one line of memory a rank, (n, 4): the value, its weight on the left side, and that on the right side.
+# Columns of the scan's table, shape (n, 4), one row per rank: value, weight on the left side, weight on the right side.
 VALUE, LEFT, RIGHT = 0, 1, 2
 
-# A `place` in a side is a number of ranks, and the weight and the weighted sum of the side's values below that rank.
-# Centres move little from cut to cut, so that a place is followed step by step. A far one is looked up in the side's
-# Fenwick tree, base + sign * tree: nothing + tree for the left side, total - tree for the right one.
+# A `cursor` in a side is a rank, with the weight and the weighted sum of the side's values below that rank. Centres
+# move little from cut to cut, so that a cursor moves step by step. For large moves it is looked up in the side's
+# Fenwick tree, base + sign * tree: zeros + tree for the left side, total - tree for the right one.
 
 
 @kernel()
-def _look_up_value(centre, side, cells, base, sign, tree, first_step):
-    """The place behind the last value that is at most `centre`."""
+def _look_up_value(centre, side, cells, base, sign, tree, first_step):  # type: ignore[no-untyped-def]
+    """The cursor after the last value that is at most `centre`."""
     n, n_buckets = cells.shape[0], tree.shape[0] - 1
     bucket, weight, value = 0, 0.0, 0.0
     step = first_step
@@ -126,8 +126,8 @@ def _look_up_value(centre, side, cells, base, sign, tree, first_step):
 
 
 @kernel()
-def _look_up_weight(limit, side, cells, base, sign, tree, first_step):
-    """The last place whose weight is at most `limit`."""
+def _look_up_weight(limit, side, cells, base, sign, tree, first_step):  # type: ignore[no-untyped-def]
+    """The last cursor whose weight is at most `limit`."""
     n, n_buckets = cells.shape[0], tree.shape[0] - 1
     bucket, weight, value = 0, 0.0, 0.0
     step = first_step
@@ -147,11 +147,11 @@ def _look_up_weight(limit, side, cells, base, sign, tree, first_step):
 
 
 @kernel(inline="always")
-def _follow_value(place, centre, side, cells, base, sign, tree, first_step):
-    """The place behind the last value that is at most `centre`, starting from a place that may be near."""
+def _move_to_value(cursor, centre, side, cells, base, sign, tree, first_step):  # type: ignore[no-untyped-def]
+    """The cursor after the last value that is at most `centre`, starting from a cursor nearby."""
     n = cells.shape[0]
-    r, weight, value = place
-    for _ in range(WALK):
+    r, weight, value = cursor
+    for _ in range(MAX_STEPS):
         if r < n and cells[r, VALUE] <= centre:
             weight += cells[r, side]
             value += cells[r, side] * cells[r, VALUE]
@@ -166,16 +166,16 @@ def _follow_value(place, centre, side, cells, base, sign, tree, first_step):
 
 
 @kernel(inline="always")
-def _follow_median(place, half, side, cells, base, sign, tree, first_step):
-    """Median of one side, each row counted `weight` times, and the place behind the lower half.
+def _move_to_median(cursor, half, side, cells, base, sign, tree, first_step):  # type: ignore[no-untyped-def]
+    """Weighted median of one side, and the cursor after its lower half.
 
-    `half` is half the side's weight; where the lower half ends exactly between two values, their mean is the median.
+    `half` is half the side's weight; if the lower half ends exactly between two values, the median is their mean.
     """
     n = cells.shape[0]
-    r, weight, value = place
+    r, weight, value = cursor
     limit = half * (1.0 + SAME_WEIGHT)
     steps = 0
-    while steps < WALK:
+    while steps < MAX_STEPS:
         if weight > limit and r > 0:
             r -= 1
             weight -= cells[r, side]
@@ -187,12 +187,12 @@ def _follow_median(place, half, side, cells, base, sign, tree, first_step):
         else:
             break
         steps += 1
-    if steps == WALK:
+    if steps == MAX_STEPS:
         r, weight, value = _look_up_weight(limit, side, cells, base, sign, tree, first_step)
     median = cells[r, VALUE]
     if weight >= half * (1.0 - SAME_WEIGHT):
         lower = r - 1
-        while lower > 0 and lower > r - WALK and cells[lower, side] == 0.0:
+        while lower > 0 and lower > r - MAX_STEPS and cells[lower, side] == 0.0:
             lower -= 1
         if cells[lower, side] == 0.0:
             below = half * (1.0 - SAME_WEIGHT)
@@ -202,30 +202,30 @@ def _follow_median(place, half, side, cells, base, sign, tree, first_step):
 
 
 @kernel()
-def scan_cuts(order, allowed, rank, values_by_rank, weight_by_rank, total, min_weight, kind, every):
+def scan_cuts(order, allowed, rank, values_by_rank, weight_by_rank, total, min_weight, kind, every):  # type: ignore[no-untyped-def]
     """Test every allowed cut along an order of the rows.
 
     Parameters
     ----------
-    order : (n,) int64, the rows in the order of the walk.
-    allowed : (n - 1,) bool, whether rows up to position i may be cut from the rest.
+    order : (n,) int64, the rows in the order of the scan.
+    allowed : (n - 1,) bool, whether a cut after position i is allowed.
     rank : (n,) int64, the position of each row among the sorted values.
-    values_by_rank, weight_by_rank : (n,) float64, the sorted values and how often each counts.
+    values_by_rank, weight_by_rank : (n,) float64, the sorted values and their weights.
     total : (n_buckets + 1, 2) float64, `fenwick` of all rows.
-    min_weight : float, the least weight of a side.
+    min_weight : float, the minimal weight of a side.
     kind : int, one of the constants above.
-    every : float64 array of length n - 1 that receives each cut's statistic, or of length 0.
+    every : float64 array of length n - 1 for the statistic of each cut, or of length 0.
 
     Returns
     -------
-    position, statistic, n_candidates : the first cut of the largest |T|; position is -1 without candidates.
+    position, statistic, n_candidates : the first cut with the largest |T|; position is -1 without candidates.
     """
     n = order.shape[0]
     cells = np.zeros((n, 4))
     cells[:, VALUE] = values_by_rank
     cells[:, RIGHT] = weight_by_rank
-    # Weights, means and sums of squares of the rows behind each cut.
-    behind = np.empty((n, 3))
+    # Weights, means and sums of squares of the rows after each cut.
+    after = np.empty((n, 3))
     w_r, mean_r, squares_r = 0.0, 0.0, 0.0
     for i in range(n - 1, 0, -1):
         cell = cells[rank[order[i]]]
@@ -233,14 +233,14 @@ def scan_cuts(order, allowed, rank, values_by_rank, weight_by_rank, total, min_w
         delta = cell[VALUE] - mean_r
         mean_r += delta * (cell[RIGHT] / w_r)
         squares_r += cell[RIGHT] * delta * (cell[VALUE] - mean_r)
-        behind[i - 1, 0], behind[i - 1, 1], behind[i - 1, 2] = w_r, mean_r, squares_r
+        after[i - 1, 0], after[i - 1, 1], after[i - 1, 2] = w_r, mean_r, squares_r
 
     n_buckets = total.shape[0] - 1
-    tree, nothing = np.zeros((n_buckets + 1, 2)), np.zeros((n_buckets + 1, 2))
+    tree, zeros = np.zeros((n_buckets + 1, 2)), np.zeros((n_buckets + 1, 2))
     first_step = 1
     while first_step * 2 <= n_buckets:
         first_step *= 2
-    place_l, place_r = (0, 0.0, 0.0), (0, 0.0, 0.0)
+    cursor_l, cursor_r = (0, 0.0, 0.0), (0, 0.0, 0.0)
     w_l, mean_l, squares_l = 0.0, 0.0, 0.0
     best, best_t, n_candidates = -1, 0.0, 0
     for i in range(n - 1):
@@ -257,11 +257,11 @@ def scan_cuts(order, allowed, rank, values_by_rank, weight_by_rank, total, min_w
                 tree[j, 0] += w
                 tree[j, 1] += w * value
                 j += j & -j
-            if r < place_l[0]:
-                place_l = place_l[0], place_l[1] + w, place_l[2] + w * value
-            if r < place_r[0]:
-                place_r = place_r[0], place_r[1] - w, place_r[2] - w * value
-        w_r, mean_r, squares_r = behind[i, 0], behind[i, 1], behind[i, 2]
+            if r < cursor_l[0]:
+                cursor_l = cursor_l[0], cursor_l[1] + w, cursor_l[2] + w * value
+            if r < cursor_r[0]:
+                cursor_r = cursor_r[0], cursor_r[1] - w, cursor_r[2] - w * value
+        w_r, mean_r, squares_r = after[i, 0], after[i, 1], after[i, 2]
         if w_r < min_weight:
             break
         if not allowed[i] or w_l < min_weight:
@@ -271,13 +271,13 @@ def scan_cuts(order, allowed, rank, values_by_rank, weight_by_rank, total, min_w
         else:
             if kind == CENTRE_MEAN:
                 centre_l, centre_r = mean_l, mean_r
-                place_l = _follow_value(place_l, mean_l, LEFT, cells, nothing, 1.0, tree, first_step)
-                place_r = _follow_value(place_r, mean_r, RIGHT, cells, total, -1.0, tree, first_step)
+                cursor_l = _move_to_value(cursor_l, mean_l, LEFT, cells, zeros, 1.0, tree, first_step)
+                cursor_r = _move_to_value(cursor_r, mean_r, RIGHT, cells, total, -1.0, tree, first_step)
             else:
-                centre_l, place_l = _follow_median(place_l, w_l / 2, LEFT, cells, nothing, 1.0, tree, first_step)
-                centre_r, place_r = _follow_median(place_r, w_r / 2, RIGHT, cells, total, -1.0, tree, first_step)
-            dev_l, dev2_l = deviations(w_l, mean_l, squares_l, centre_l, place_l[1], place_l[2])
-            dev_r, dev2_r = deviations(w_r, mean_r, squares_r, centre_r, place_r[1], place_r[2])
+                centre_l, cursor_l = _move_to_median(cursor_l, w_l / 2, LEFT, cells, zeros, 1.0, tree, first_step)
+                centre_r, cursor_r = _move_to_median(cursor_r, w_r / 2, RIGHT, cells, total, -1.0, tree, first_step)
+            dev_l, dev2_l = deviations(w_l, mean_l, squares_l, centre_l, cursor_l[1], cursor_l[2])
+            dev_r, dev2_r = deviations(w_r, mean_r, squares_r, centre_r, cursor_r[1], cursor_r[2])
             t = t_of_deviations(w_l, dev_l, dev2_l, w_r, dev_r, dev2_r)
         n_candidates += 1
         if every.shape[0] > 0:
@@ -288,7 +288,7 @@ def scan_cuts(order, allowed, rank, values_by_rank, weight_by_rank, total, min_w
 
 
 @kernel()
-def _sums_below_rank(mask, limit, start, ranks, weight_before, sum_before):
+def _sums_below_rank(mask, limit, start, ranks, weight_before, sum_before):  # type: ignore[no-untyped-def]
     """Weight and weighted sum of the rows of the groups in `mask` whose rank is below `limit`."""
     weight, value = 0.0, 0.0
     for g in range(start.shape[0] - 1):
@@ -306,9 +306,9 @@ def _sums_below_rank(mask, limit, start, ranks, weight_before, sum_before):
 
 
 @kernel()
-def _median_of_groups(mask, half, start, ranks, weight_before, sum_before, values_by_rank):
+def _median_of_groups(mask, half, start, ranks, weight_before, sum_before, values_by_rank):  # type: ignore[no-untyped-def]
     n = values_by_rank.shape[0]
-    # smallest number of ranks that hold at least, and more than, half the weight
+    # smallest number of ranks with at least, and with more than, half the weight
     low, high = 1, n
     while low < high:
         middle = (low + high) // 2
@@ -328,7 +328,7 @@ def _median_of_groups(mask, half, start, ranks, weight_before, sum_before, value
 
 
 @kernel()
-def _moments_of_groups(mask, group_weight, group_mean, group_squares):
+def _moments_of_groups(mask, group_weight, group_mean, group_squares):  # type: ignore[no-untyped-def]
     weight, mean, squares = 0.0, 0.0, 0.0
     for g in range(group_weight.shape[0]):
         if mask >> g & 1:
@@ -342,11 +342,11 @@ def _moments_of_groups(mask, group_weight, group_mean, group_squares):
 
 
 @kernel()
-def scan_subsets(masks, group, row_by_rank, values_by_rank, weight, min_weight, kind):
-    """Test the division of groups of rows into two sides, for every bit mask of left groups.
+def scan_subsets(masks, group, row_by_rank, values_by_rank, weight, min_weight, kind):  # type: ignore[no-untyped-def]
+    """Test partitions of groups of rows into two sides, one per bit mask of left groups.
 
-    `group` (n,) int64 is each row's group, `row_by_rank` (n,) int64 the rows sorted by value. The order of `masks`
-    decides ties. Returns the index of the best mask (-1 for none), its statistic and the number of candidates.
+    `group` (n,) int64 is the group of each row, `row_by_rank` (n,) int64 the rows sorted by value. Ties go to the first
+    mask. Returns the index of the best mask (-1 for none), its statistic and the number of candidates.
     """
     n = group.shape[0]
     n_groups = 0
@@ -376,19 +376,19 @@ def scan_subsets(masks, group, row_by_rank, values_by_rank, weight, min_weight, 
         weight_before[i + 1] = weight_before[i] + w
         sum_before[i + 1] = sum_before[i] + w * values_by_rank[ranks[i]]
 
-    everyone = (1 << n_groups) - 1
+    all_groups = (1 << n_groups) - 1
     best, best_t, n_candidates = -1, 0.0, 0
     deviation, squared = np.empty(2), np.empty(2)
     for m in range(masks.shape[0]):
         w_l, mean_l, squares_l = _moments_of_groups(masks[m], group_weight, group_mean, group_squares)
-        w_r, mean_r, squares_r = _moments_of_groups(everyone ^ masks[m], group_weight, group_mean, group_squares)
+        w_r, mean_r, squares_r = _moments_of_groups(all_groups ^ masks[m], group_weight, group_mean, group_squares)
         if w_l < min_weight or w_r < min_weight:
             continue
         if kind == RAW_VALUES:
             t = t_of_values(w_l, mean_l, squares_l, w_r, mean_r, squares_r)
         else:
             for side in range(2):
-                mask = masks[m] if side == 0 else everyone ^ masks[m]
+                mask = masks[m] if side == 0 else all_groups ^ masks[m]
                 w = w_l if side == 0 else w_r
                 mean = mean_l if side == 0 else mean_r
                 centre = mean

@@ -1,21 +1,21 @@
-"""A compiled sort of numbers, about twice as fast as numpy's, and stable."""
+"""A stable numba sort of floats, about twice as fast as numpy's."""
 
 import numpy as np
 
 from usnrt.utils.jit import kernel
 
-BITS = 11  # of a key that one pass looks at
-PASSES = 6  # 6 x 11 bits hold a 64-bit key
+BITS = 11  # bits of the key per pass
+PASSES = 6  # 6 x 11 bits cover a 64-bit key
 DIGITS = 1 << BITS
 
 
 @kernel()
-def argsort(values):
-    """The order of float64 values, (n,) int64: NaN last, equal ones as they come.
+def argsort(values):  # type: ignore[no-untyped-def]
+    """Stable argsort of float64 values, (n,) int64, NaN last.
 
-    A radix sort. The bits of a number, read as an unsigned integer, are in the order of the numbers once those of
-    negative numbers are inverted. A pass whose digit is the same in all keys is skipped: whole numbers and columns of
-    few distinct values take two or three.
+    A radix sort. The bits of a float, read as an unsigned integer, are in the order of the floats once those of
+    negative numbers are inverted. A pass in which all keys have the same digit is skipped: integers and columns with
+    few distinct values need two or three passes.
     """
     n = values.shape[0]
     sign, digits = np.uint64(1) << np.uint64(63), np.uint64(DIGITS - 1)
@@ -41,10 +41,10 @@ def argsort(values):
             start, count[digit] = start + count[digit], start
         for i in range(n):
             digit = (keys[i] >> shift) & digits
-            place = count[digit]
-            count[digit] = place + 1
-            next_keys[place] = keys[i]
-            next_order[place] = order[i]
+            position = count[digit]
+            count[digit] = position + 1
+            next_keys[position] = keys[i]
+            next_order[position] = order[i]
         keys, next_keys = next_keys, keys
         order, next_order = next_order, order
     return order.astype(np.int64)

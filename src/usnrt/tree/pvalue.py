@@ -1,24 +1,24 @@
-"""The p-value of a t-test as a logarithm, which never underflows."""
+"""The logarithm of the p-value of a t-test, without underflow."""
 
 from math import inf, isinf, log, log1p
 
 from scipy import special
 
-_SAFE = 1e-250  # below this the incomplete beta function itself loses digits, then underflows
+_SAFE = 1e-250  # below this the incomplete beta function loses precision, then underflows
 
 
 def log10_p(statistic: float, df: float) -> float:
-    """Two-sided p-value of Student's t as log10 p.
+    """log10 of the two-sided p-value of Student's t.
 
-    ``p = I_x(df / 2, 1 / 2)`` with ``x = df / (df + T^2)``, the regularised incomplete beta function; far out, where
-    p is below 1e-250, the logarithm comes from that function's continued fraction.
+    ``p = I_x(df / 2, 1 / 2)`` with ``x = df / (df + T^2)``, the regularised incomplete beta function; where p is below
+    1e-250, the logarithm is computed from the continued fraction of that function.
 
     Parameters
     ----------
     statistic : float
-        T; its sign does not matter.
+        T, of either sign.
     df : float
-        Degrees of freedom. Without any (df <= 0) nothing can be said, and p = 1.
+        Degrees of freedom; p = 1 if they are 0 or less.
 
     Returns
     -------
@@ -42,7 +42,7 @@ def log10_p(statistic: float, df: float) -> float:
     ratio = (t / df) * t
     if ratio == 0:
         return 0.0
-    if ratio < 1:  # x is close to 1: 1 - x has the digits
+    if ratio < 1:  # x is close to 1: 1 - x is more precise
         y = ratio / (1 + ratio)
         inside = special.betainc(b, a, y)
         if inside < 0.5:
@@ -52,7 +52,7 @@ def log10_p(statistic: float, df: float) -> float:
         p = special.betainc(a, b, 1 / (1 + ratio))
     if p > _SAFE:
         return log(p) / log(10)
-    # T^2 / df out of range: log(1 + T^2 / df) is log(T^2 / df)
+    # If T^2 / df overflows, log(1 + T^2 / df) is log(T^2 / df).
     log_x = log(df) - 2 * log(t) if isinf(ratio) else -log1p(ratio)
     log_y = -log1p(1 / ratio)
     front = a * log_x + b * log_y - log(a) - float(special.betaln(a, b))

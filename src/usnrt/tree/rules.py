@@ -1,4 +1,4 @@
-"""The tree in words: rules of the regions as a table, as indented text, and as Graphviz source."""
+"""Export of the rules of a tree: as a table, as indented text, and as Graphviz source."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from usnrt.tree.structure import Tree
 from usnrt.utils.result_table import Table
 
-#: labels of one list of categories that are shown before the rest is counted
+#: maximal number of categories listed in a rule; the others are counted
 MAX_LABELS = 6
 
 
 class ColumnInfo(Protocol):
-    """What the rules need to know of a column, e.g. `usnrt.tables.Column`."""
+    """The column metadata that rules use, e.g. a `usnrt.tables.Column`."""
 
     @property
     def name(self) -> str: ...
@@ -49,9 +49,9 @@ def rules_table(tree: Tree, columns: Sequence[ColumnInfo], *, decimals: int = 3)
     Returns
     -------
     Table
-        ``region`` (its id, as from ``apply``), ``rule`` (in words), ``rows`` and ``share`` of the training rows,
-        ``residual_std``, ``statistic`` and ``log10_p`` of the last split on the way (NaN without splits), and
-        ``statistics`` and ``log10_ps`` of all splits from the root on, as text.
+        ``region`` (its id, as from ``apply``), ``rule`` (as text), ``rows`` and ``share`` of the training rows,
+        ``residual_std``, ``statistic`` and ``log10_p`` of the last split on the path (NaN without splits), and
+        ``statistics`` and ``log10_ps`` of all splits on the path, as text.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def rules_table(tree: Tree, columns: Sequence[ColumnInfo], *, decimals: int = 3)
     >>> table["region"], table["rule"], table["residual_std"]
     (array([1, 2]), array(['load <= 2.5', 'load > 2.5'], ...), array([1., 4.]))
     """
-    whole = bool((tree.n_rows == np.floor(tree.n_rows)).all())  # weights may be fractions
+    integral = bool((tree.n_rows == np.floor(tree.n_rows)).all())  # weights may be fractional
     rows = []
     for leaf in tree.leaves:
         splits = tree.path(leaf)[:-1]
@@ -73,7 +73,7 @@ def rules_table(tree: Tree, columns: Sequence[ColumnInfo], *, decimals: int = 3)
             {
                 "region": int(leaf),
                 "rule": region_text(tree, leaf, columns, decimals=decimals),
-                "rows": int(tree.n_rows[leaf]) if whole else float(tree.n_rows[leaf]),
+                "rows": int(tree.n_rows[leaf]) if integral else float(tree.n_rows[leaf]),
                 "share": tree.n_rows[leaf] / tree.n_rows[0],
                 "residual_std": tree.residual_std[leaf],
                 "statistic": tree.statistic[splits[-1]] if splits else np.nan,
@@ -86,12 +86,12 @@ def rules_table(tree: Tree, columns: Sequence[ColumnInfo], *, decimals: int = 3)
 
 
 def region_text(tree: Tree, node: int, columns: Sequence[ColumnInfo], *, decimals: int = 3) -> str:
-    """The region of a node in words, the conditions on one feature merged; "all rows" at the root."""
+    """The region of a node as text, with merged conditions per feature; "all rows" at the root."""
     return " and ".join(region_conditions(tree, node, columns, decimals=decimals)) or "all rows"
 
 
 def region_conditions(tree: Tree, node: int, columns: Sequence[ColumnInfo], *, decimals: int = 3) -> list[str]:
-    """The conditions of a node's region, one a feature, in the order of their first split."""
+    """The conditions of a node's region, one per feature, in the order of their first split."""
     conditions: dict[int, _Condition] = {}
     path = tree.path(node)
     for split, child in pairwise(path):
@@ -102,14 +102,14 @@ def region_conditions(tree: Tree, node: int, columns: Sequence[ColumnInfo], *, d
 
 
 def split_text(tree: Tree, node: int, columns: Sequence[ColumnInfo], *, to_left: bool = True, decimals: int = 3) -> str:
-    """The condition of a node's split in words, for its left or its right side."""
+    """The condition of a node's split as text, for its left or its right child."""
     condition = _Condition(columns[int(tree.feature[node])])
     condition.narrow(tree, node, to_left)
     return condition.text(decimals, alone=True)
 
 
 class _Condition:
-    """What a way through the tree asks of one feature: an interval or a set of codes, and whether it may be missing."""
+    """The condition of a path on one feature: an interval or a set of codes, and whether it may be missing."""
 
     def __init__(self, column: ColumnInfo) -> None:
         self.column = column
@@ -119,7 +119,7 @@ class _Condition:
         self.present = True
 
     def narrow(self, tree: Tree, split: int, to_left: bool) -> None:
-        """Go on to one side of a split."""
+        """Add the condition of one side of a split."""
         self.missing &= bool(tree.missing_left[split]) == to_left
         if tree.category_row[split] >= 0:
             goes_left: NDArray[np.bool_] = tree.left_categories[tree.category_row[split]]
@@ -147,7 +147,7 @@ class _Condition:
     def _interval_text(self, decimals: int) -> str:
         name, low, high = self.column.name, self.lower, self.upper
         if isfinite(low) and isfinite(high):
-            # as many digits as keep the bounds apart
+            # enough digits to distinguish the bounds
             while number_text(low, decimals) == number_text(high, decimals) and decimals < 17:
                 decimals += 1
             return f"{number_text(low, decimals)} < {name} <= {number_text(high, decimals)}"
@@ -180,7 +180,7 @@ def export_text(model: ModelWithTree, *, decimals: int = 3) -> str:
     Returns
     -------
     str
-        One line per branch. A split's T and log10 p stand at its first branch.
+        One line per branch. T and log10 p of a split are shown at its first branch.
 
     Examples
     --------
@@ -255,33 +255,33 @@ def export_graphviz(model: ModelWithTree, *, decimals: int = 3) -> str:
             )
         label = _quoted(f"{head}\n{size_text(tree, node, decimals)}")
         lines.append(f'  {node} [label={label}, fillcolor="{_blue(shades[node])}"];')
-        for child, answer in ((tree.left[node], "yes"), (tree.right[node], "no")):
+        for child, holds in ((tree.left[node], "yes"), (tree.right[node], "no")):
             if child >= 0:
-                lines.append(f'  {node} -> {child} [label="{answer}"];')
+                lines.append(f'  {node} -> {child} [label="{holds}"];')
     return "\n".join(["digraph tree {", *lines, "}"])
 
 
 def size_text(tree: Tree, node: int, decimals: int) -> str:
-    """Rows, share and residual standard deviation of a node, in words."""
+    """Rows, share and residual standard deviation of a node, as text."""
     share = tree.n_rows[node] / tree.n_rows[0]
     std = number_text(tree.residual_std[node], decimals)
     return f"{count_text(tree.n_rows[node])} rows ({share:.1%}), residual std {std}".replace("%", " %")
 
 
 def log_std_share(tree: Tree) -> NDArray[np.float64]:
-    """Each node's log residual standard deviation, scaled to 0 (smallest) .. 1; 0.5 where it says nothing."""
+    """Log residual standard deviation of each node, scaled to [0, 1]; 0.5 where it is unknown or constant."""
     known = np.isfinite(tree.residual_std) & (tree.residual_std > 0)
     logs = np.full(tree.n_nodes, np.nan)
     logs[known] = np.log(tree.residual_std[known])
     if not known.any() or np.ptp(logs[known]) == 0:
         return np.full(tree.n_nodes, 0.5)
     low, high = logs[known].min(), logs[known].max()
-    # no spread at all is less than the least
+    # a standard deviation of 0 has the smallest logarithm
     return np.where(known, (logs - low) / (high - low), np.where(tree.residual_std == 0, 0.0, 0.5))
 
 
 def number_text(value: float, decimals: int) -> str:
-    """A number with at most so many decimals, or as many significant digits where that would hide it.
+    """A number with at most ``decimals`` decimals, or as many significant digits if it would be rounded away.
 
     Examples
     --------
@@ -299,7 +299,7 @@ def number_text(value: float, decimals: int) -> str:
 
 
 def count_text(count: float) -> str:
-    """A number of rows; weighted ones may be fractional."""
+    """A number of rows as text; with weights it may be fractional."""
     return f"{count:,.0f}" if float(count).is_integer() else f"{count:,.1f}"
 
 
@@ -310,7 +310,7 @@ def _quoted(text: str) -> str:
 
 
 def _blue(share: float) -> str:
-    """From a pale to a mid blue, dark text stays readable on both."""
+    """A colour between a pale and a medium blue, both readable with dark text."""
     low, high = np.array([242, 247, 251]), np.array([114, 161, 198])
     red, green, blue = np.round(low + share * (high - low)).astype(int)
     return f"#{red:02x}{green:02x}{blue:02x}"

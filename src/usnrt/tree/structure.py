@@ -1,42 +1,46 @@
-"""The grown tree as flat arrays, the routing of rows to its leaves, and the builder that makes it."""
+"""The tree as flat arrays, the routing of rows to its leaves, and its builder."""
 
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from usnrt.tree.split import Split
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
 
 class Tree:
-    """A binary tree of regions, nodes numbered depth first from the root (0), left before right.
+    """A binary tree of regions, with nodes numbered depth first from the root (0), left before right.
 
-    Made by `TreeBuilder`. All arrays but `left_categories` have shape (n_nodes,).
+    Built by `TreeBuilder`. All arrays except `left_categories` have shape (n_nodes,).
 
     Attributes
     ----------
     feature : ndarray of int64
-        Column that decides, -1 at leaves.
+        Position of the split feature, -1 at leaves.
     threshold : ndarray of float64
-        Values at most this go left; NaN at leaves and where a categorical column decides.
+        Values up to this go left; NaN at leaves and at categorical splits.
     left, right, parent : ndarray of int64
-        Node numbers, -1 where there is none.
+        Node numbers, -1 if there is none.
     depth : ndarray of int64
         0 at the root.
     missing_left : ndarray of bool
-        Where missing values go.
+        Whether missing values go left.
     larger_left : ndarray of bool
-        Whether the left child has at least as many rows; categories that training never saw go to the larger child.
+        Whether the left child has at least as many rows; categories unseen in training go to the larger child.
     category_row : ndarray of int64
-        The node's row of `left_categories`, -1 unless a categorical column decides.
+        Row of the node in `left_categories`, -1 unless the split is categorical.
     left_categories : ndarray of bool of shape (n_categorical_splits, max_categories)
-        Which codes go left.
+        Whether each code goes left.
     n_rows : ndarray of float64
-        Training rows, counted by weight.
+        Total weight of the training rows.
     statistic, log10_p : ndarray of float64
-        Of the node's split, NaN at leaves.
+        Test statistic and p-value of the node's split, NaN at leaves.
     residual_mean, residual_std : ndarray of float64
-        Of the node's training rows, NaN if never given.
+        Moments of the residuals of the node's training rows, NaN if unknown.
     leaf_index : ndarray of int64
         0, 1, ... for leaves from left to right, -1 at inner nodes.
     n_features : int
@@ -100,24 +104,24 @@ class Tree:
 
     @property
     def max_depth(self) -> int:
-        """Number of splits on the longest way to a leaf."""
+        """Largest depth of a leaf."""
         return int(self.depth.max())
 
     def path(self, node: int) -> list[int]:
-        """Node numbers on the way from the root to `node`, both included."""
-        way = [int(node)]
-        while self.parent[way[-1]] >= 0:
-            way.append(int(self.parent[way[-1]]))
-        return way[::-1]
+        """Node numbers on the path from the root to `node`, both included."""
+        path = [int(node)]
+        while self.parent[path[-1]] >= 0:
+            path.append(int(self.parent[path[-1]]))
+        return path[::-1]
 
     def apply(self, X: ArrayLike) -> NDArray[np.int64]:
-        """The region that each row ends in: the node number of its leaf.
+        """The region of each row: the node number of its leaf.
 
         Parameters
         ----------
         X : array-like of shape (n, n_features)
-            Float64, in either memory order (others are copied). NaN is missing; categories are codes, those that
-            training never saw -1.
+            Float64, in C or Fortran order (others are copied), NaN for missing values, codes for categories, -1 for
+            categories unseen in training.
 
         Returns
         -------
@@ -151,14 +155,15 @@ class Tree:
         return out
 
     def leaf_of(self, X: ArrayLike) -> NDArray[np.int64]:
-        """The place of each row's leaf among the leaves, 0, 1, ... from left to right.
+        """Index of each row's leaf, 0, 1, ... from left to right.
 
-        It indexes what is stored per leaf (networks, calibration). The region's id, which users see, is from `apply`.
+        It is the index of data stored per leaf (networks, calibration). The region id for users is that of `apply`.
         """
-        return self.leaf_index[self.apply(X)]
+        index: NDArray[np.int64] = self.leaf_index[self.apply(X)]
+        return index
 
-    def decision_path(self, X: ArrayLike) -> Any:
-        """The nodes that each row visits.
+    def decision_path(self, X: ArrayLike) -> "csr_matrix":
+        """The nodes on the path of each row.
 
         Parameters
         ----------
@@ -167,7 +172,7 @@ class Tree:
         Returns
         -------
         scipy.sparse.csr_matrix of shape (n, n_nodes)
-            1 where a row visits a node.
+            1 for the nodes on the path of a row.
         """
         from scipy.sparse import csr_matrix
 
@@ -184,13 +189,25 @@ class Tree:
         return f"Tree(n_nodes={self.n_nodes}, n_leaves={self.n_leaves}, max_depth={self.max_depth})"
 
 
+@dataclass
+class _Node:
+    """A node of a tree under construction; parent and children are handles."""
+
+    parent: int
+    n_rows: float
+    residual_mean: float = np.nan
+    residual_std: float = np.nan
+    split: Split | None = None
+    children: tuple[int, int] | None = None
+
+
 class TreeBuilder:
-    """Collects nodes in any order and numbers them depth first at the end.
+    """Collects nodes in any order and finally numbers them depth first.
 
     Parameters
     ----------
     n_features : int
-        Columns of the table.
+        Number of columns of the table.
     n_categories : array-like of int of shape (n_features,), optional
         Number of categories of each column, 0 for numeric ones.
     """
@@ -200,63 +217,54 @@ class TreeBuilder:
         self.n_categories = (
             np.zeros(n_features, np.int64) if n_categories is None else np.asarray(n_categories, np.int64)
         )
-        self._nodes: list[dict[str, Any]] = []
+        self._nodes: list[_Node] = []
 
     def add_root(self, n_rows: float, residual_mean: float = np.nan, residual_std: float = np.nan) -> int:
-        """Add the first node; returns its handle, 0."""
+        """Add the root and return its handle, 0."""
         if self._nodes:
-            raise ValueError("the tree has a root already")
-        return self._add(-1, n_rows, residual_mean, residual_std)
+            raise ValueError("the tree already has a root")
+        return self._add(_Node(-1, n_rows, residual_mean, residual_std))
 
     def add_children(self, node: int, split: Split) -> tuple[int, int]:
-        """Divide a node; returns the handles of the left and the right child."""
-        if self._nodes[node]["split"] is not None:
-            raise ValueError(f"node {node} is divided already")
-        self._nodes[node]["split"] = split
-        children = self._add(node, split.n_left), self._add(node, split.n_right)
-        self._nodes[node]["children"] = children
+        """Split a node and return the handles of the left and the right child."""
+        if self._nodes[node].split is not None:
+            raise ValueError(f"node {node} is already split")
+        self._nodes[node].split = split
+        children = self._add(_Node(node, split.n_left)), self._add(_Node(node, split.n_right))
+        self._nodes[node].children = children
         return children
 
     def set_residuals(self, node: int, mean: float, std: float) -> None:
-        """Note the mean and the standard deviation of the residuals in a node."""
-        self._nodes[node].update(residual_mean=mean, residual_std=std)
+        """Set the mean and the standard deviation of the residuals in a node."""
+        self._nodes[node].residual_mean, self._nodes[node].residual_std = mean, std
 
-    def _add(self, parent: int, n_rows: float, residual_mean: float = np.nan, residual_std: float = np.nan) -> int:
-        self._nodes.append(
-            {
-                "parent": parent,
-                "n_rows": n_rows,
-                "residual_mean": residual_mean,
-                "residual_std": residual_std,
-                "split": None,
-                "children": None,
-            }
-        )
+    def _add(self, node: _Node) -> int:
+        self._nodes.append(node)
         return len(self._nodes) - 1
 
     def build(self) -> tuple[Tree, NDArray[np.int64]]:
-        """The tree, and the node number of each handle.
+        """Build the tree.
 
         Returns
         -------
         tree : Tree
         node_of : ndarray of int64 of shape (n_nodes,)
-            ``node_of[handle]`` is the number of the node in the tree.
+            ``node_of[handle]`` is the node number of a handle.
         """
         if not self._nodes:
             raise ValueError("the tree has no root yet")
         handles: list[int] = []
-        waiting = [0]
-        while waiting:
-            handle = waiting.pop()
+        stack = [0]
+        while stack:
+            handle = stack.pop()
             handles.append(handle)
-            waiting.extend(reversed(self._nodes[handle]["children"] or ()))
+            stack.extend(reversed(self._nodes[handle].children or ()))
         node_of = np.empty(len(handles), dtype=np.int64)
         node_of[handles] = np.arange(len(handles))
         nodes = [self._nodes[handle] for handle in handles]
-        splits: list[Split | None] = [node["split"] for node in nodes]
-        parent = np.array([node_of[n["parent"]] if n["parent"] >= 0 else -1 for n in nodes], dtype=np.int64)
-        children = np.array([node_of[list(n["children"])] if n["children"] else (-1, -1) for n in nodes])
+        splits = [node.split for node in nodes]
+        parent = np.array([node_of[node.parent] if node.parent >= 0 else -1 for node in nodes], dtype=np.int64)
+        children = np.array([node_of[list(node.children)] if node.children else (-1, -1) for node in nodes])
         depth = np.zeros(len(nodes), dtype=np.int64)
         for number in range(1, len(nodes)):
             depth[number] = depth[parent[number]] + 1
@@ -274,11 +282,11 @@ class TreeBuilder:
             larger_left=np.array([s is not None and s.n_left >= s.n_right for s in splits]),
             category_row=category_row,
             left_categories=left_categories,
-            n_rows=np.array([node["n_rows"] for node in nodes], dtype=np.float64),
+            n_rows=np.array([node.n_rows for node in nodes], dtype=np.float64),
             statistic=np.array([np.nan if s is None else s.statistic for s in splits]),
             log10_p=np.array([np.nan if s is None else s.log10_p for s in splits]),
-            residual_mean=np.array([node["residual_mean"] for node in nodes], dtype=np.float64),
-            residual_std=np.array([node["residual_std"] for node in nodes], dtype=np.float64),
+            residual_mean=np.array([node.residual_mean for node in nodes], dtype=np.float64),
+            residual_std=np.array([node.residual_std for node in nodes], dtype=np.float64),
             leaf_index=np.where(is_leaf, np.cumsum(is_leaf) - 1, -1).astype(np.int64),
         )
         return tree, node_of
@@ -291,7 +299,7 @@ class TreeBuilder:
             if split is None or split.left_categories is None:
                 continue
             category_row[number] = len(tables)
-            # codes beyond the column's own are unseen: they go to the larger side
+            # codes beyond those of the column are unseen and go to the larger side
             goes_left = np.full(width, split.n_left >= split.n_right)
             goes_left[: self.n_categories[split.feature]] = False
             goes_left[list(split.left_categories)] = True

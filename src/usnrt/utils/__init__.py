@@ -1,1 +1,1 @@
-"""What all layers use: checks of parameters, progress, notices, result tables, files that are written whole."""
+"""Helpers shared by all layers: parameter checks, progress, warnings, result tables, atomic file writes."""

@@ -1,4 +1,4 @@
-"""One BLAS thread at a time: products of matrices that have the same bits whatever else is running."""
+"""Single-threaded BLAS: matrix products with the same bits whatever else is running."""
 
 import functools
 import threading
@@ -8,34 +8,34 @@ from threadpoolctl import ThreadpoolController
 
 
 class _OneBlasThread:
-    """Keeps BLAS at one thread while anyone is inside; the last one out restores what the first one found.
+    """Reentrant context manager that limits BLAS to one thread; the last exit restores the original limit.
 
-    Our threads do the sharing: a second layer of threads in BLAS would get in their way, and how it cuts a product
-    up could change bits; numpy's weighted averages are such products too. So every fit and every prediction is inside.
-    The setting belongs to the whole process, hence the count of those inside.
+    Fits and predictions run their own threads. BLAS threads on top would compete with them, and the way BLAS
+    partitions a product among threads can change bits (numpy's weighted averages are such products too). The limit
+    applies to the whole process, so active contexts are counted.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._inside = 0
+        self._n_active = 0
         self._limit: Any = None
 
     def __enter__(self) -> None:
         with self._lock:
-            if self._inside == 0:
+            if self._n_active == 0:
                 self._limit = _blas().limit(limits=1)
-            self._inside += 1
+            self._n_active += 1
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
+            self._n_active -= 1
+            if self._n_active == 0:
                 self._limit.restore_original_limits()
 
 
 @functools.cache
 def _blas() -> ThreadpoolController:
-    """The BLAS libraries of this process; finding them takes milliseconds, so it is done once."""
+    """Controller of the BLAS libraries of this process; finding them takes milliseconds, so it is cached."""
     return ThreadpoolController().select(user_api="blas")
 
 

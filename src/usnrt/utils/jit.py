@@ -1,4 +1,4 @@
-"""How the kernels are compiled."""
+"""Compilation of numba kernels."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,21 +7,28 @@ from numba import njit
 
 
 def kernel(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Compile a function with numba, off Python's lock, and keep the result on disk for the next process.
+    """Decorator: compile a function with numba, without the GIL, and cache the machine code on disk.
 
-    Where no folder can be written, neither the package's nor the user's, numba refuses to keep anything; then the
-    function is compiled anew in every process.
+    If neither the package's nor the user's cache folder is writable, numba raises; the function is then compiled in
+    every process.
 
     Parameters
     ----------
     **options
-        More options of `numba.njit`.
+        Further options of `numba.njit`.
+
+    Returns
+    -------
+    callable
+        The decorator.
     """
 
     def compile_function(function: Callable[..., Any]) -> Callable[..., Any]:
+        compiled: Callable[..., Any]
         try:
-            return njit(cache=True, nogil=True, **options)(function)
+            compiled = njit(cache=True, nogil=True, **options)(function)
         except RuntimeError:
-            return njit(nogil=True, **options)(function)
+            compiled = njit(nogil=True, **options)(function)
+        return compiled
 
     return compile_function

@@ -1,16 +1,16 @@
-"""Warnings about results: not about how something was called, but about what an answer is worth.
+"""Warnings about the validity of a result, as opposed to the way a function was called.
 
-The command and the report catch these and say them in their own words; in Python they are ordinary ``UserWarning``.
+The command line and the report catch these and reword them; in Python they are ordinary ``UserWarning``.
 """
 
 
 class ResultWarning(UserWarning):
-    """Something that a reader of a result should know."""
+    """Base class: a caveat that belongs to a result."""
 
 
 class InfiniteIntervalWarning(ResultWarning):
-    """Intervals are infinite, because regions have too few calibration rows for the coverage asked for."""
+    """Intervals are infinite, because regions have too few calibration rows for the requested coverage."""
 
 
 class TrainingRowsWarning(ResultWarning):
-    """A model is judged on rows that it was trained on."""
+    """A model is evaluated on rows that it was trained on."""

@@ -1,11 +1,11 @@
-"""A small table with named columns: what the library answers with where pandas may not be installed."""
+"""A small table with named columns: the return type of tabular results, since pandas is optional."""
 
 from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 
 class Table(Mapping[str, NDArray[Any]]):
@@ -68,14 +68,14 @@ class Table(Mapping[str, NDArray[Any]]):
         return [self.row(index) for index in range(self._n_rows)]
 
     def to_frame(self) -> Any:
-        """The same as a ``pandas.DataFrame``."""
+        """Convert to a ``pandas.DataFrame``."""
         try:
             import pandas as pd
         except ImportError as error:
             raise ImportError("to_frame needs pandas: pip install 'usnrt[data]'") from error
         return pd.DataFrame(self._columns)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         return np.column_stack(list(self._columns.values())).astype(dtype or float)
 
     def _cells(self) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Atomic file writes."""
 
 import os
 import stat
@@ -11,11 +11,11 @@ from typing import BinaryIO
 
 @contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a file to write that appears under its name only when everything is on the disk.
+    """Open a file for writing that appears under its name only once it is complete and on disk.
 
-    What is written goes to a temporary file beside it. If the block ends well, that file takes the name in one
-    step (an older file is replaced then, not before); if it fails or is interrupted, nothing is left behind.
-    Devices and pipes, such as ``/dev/stdout``, are written directly.
+    Data is written to a temporary file in the same folder. When the block succeeds, that file is renamed atomically
+    and replaces an existing file; when it fails or is interrupted, the temporary file is removed and an existing file
+    is untouched. Devices and pipes, such as ``/dev/stdout``, are written directly.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     ...     os.listdir(folder)
     []
     """
-    target = Path(os.path.realpath(path))  # a symbolic link stays, what it points to is replaced
+    target = Path(os.path.realpath(path))  # replace the target of a symbolic link, not the link
     if target.is_dir():
         raise IsADirectoryError(f"{os.fspath(path)} is a directory, not a file to write")
     if target.exists() and not stat.S_ISREG(target.stat().st_mode):
@@ -61,7 +61,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def _permissions(target: Path) -> int:
-    """Those of the file that is replaced, else what the user's umask says."""
+    """Permissions of the file to be replaced, else the default of the user's umask."""
     if target.exists():
         return stat.S_IMODE(target.stat().st_mode)
     mask = os.umask(0)
@@ -70,7 +70,7 @@ def _permissions(target: Path) -> int:
 
 
 def _sync_folder(folder: Path) -> None:
-    with suppress(OSError):  # not every file system knows how; the file itself is safe by now
+    with suppress(OSError):  # not every file system supports it; the file itself is on disk by now
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)

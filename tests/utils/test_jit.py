@@ -1,11 +1,11 @@
-"""Compilation with and without a folder to keep the result in."""
+"""Compilation of kernels with and without a writable cache folder."""
 
 import numba
 
 from usnrt.utils import jit
 
 
-def test_kernels_are_kept_on_disk_and_run_without_the_lock():
+def test_kernels_are_cached_on_disk_and_release_the_gil():
     @jit.kernel()
     def double(x):
         return 2 * x
@@ -15,7 +15,7 @@ def test_kernels_are_kept_on_disk_and_run_without_the_lock():
     assert type(double._cache).__name__ == "FunctionCache"
 
 
-def test_kernels_work_where_nothing_can_be_written(monkeypatch):
+def test_kernels_work_without_a_writable_cache(monkeypatch):
     def refuse(**options):
         if options.get("cache"):
             raise RuntimeError("cannot cache function 'double': no locator available for file 'x.py'")

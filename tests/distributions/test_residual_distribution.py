@@ -1,4 +1,4 @@
-"""The shape of residuals: its formulas against integration, its estimate in easy and in nasty cases."""
+"""Residual distributions: formulas against integration, estimates in regular and in degenerate cases."""
 
 import numpy as np
 import pytest
@@ -58,61 +58,61 @@ def test_crps_is_least_near_the_median_and_grows_like_the_distance():
     level=st.floats(1e-9, 1 - 1e-9),
 )
 def test_any_residuals_give_a_proper_distribution(residuals, level):
-    shape = ResidualDistribution.from_residuals(residuals)
-    z = shape.ppf(np.array([1e-12, level, 1 - 1e-12]))
+    residual = ResidualDistribution.from_residuals(residuals)
+    z = residual.ppf(np.array([1e-12, level, 1 - 1e-12]))
     assert np.isfinite(z).all()
     assert z[0] <= z[1] <= z[2]
-    np.testing.assert_allclose(shape.cdf(z[1]), level, atol=1e-6)
-    assert np.isfinite(shape.logpdf(z)).all()
-    assert np.isfinite([shape.mean, shape.std]).all()
-    assert shape.std > 0
-    assert (shape.crps(z) >= 0).all()
-    assert (np.diff(shape.cdf(shape.knots)) >= 0).all()
+    np.testing.assert_allclose(residual.cdf(z[1]), level, atol=1e-6)
+    assert np.isfinite(residual.logpdf(z)).all()
+    assert np.isfinite([residual.mean, residual.std]).all()
+    assert residual.std > 0
+    assert (residual.crps(z) >= 0).all()
+    assert (np.diff(residual.cdf(residual.knots)) >= 0).all()
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 9])
-def test_few_residuals_give_only_a_spread(n):
+def test_few_residuals_give_only_a_scale(n):
     residuals = np.linspace(1.0, 2.0, n)
-    shape = ResidualDistribution.from_residuals(residuals)
+    residual = ResidualDistribution.from_residuals(residuals)
     rms = np.sqrt(np.mean(residuals**2))
     np.testing.assert_allclose(
-        shape.ppf(np.array([0.05, 0.5, 0.95])), rms * stats.t.ppf([0.05, 0.5, 0.95], 5), atol=0.01
+        residual.ppf(np.array([0.05, 0.5, 0.95])), rms * stats.t.ppf([0.05, 0.5, 0.95], 5), atol=0.01
     )
-    np.testing.assert_allclose(shape.std, rms * np.sqrt(5 / 3), rtol=0.05)
+    np.testing.assert_allclose(residual.std, rms * np.sqrt(5 / 3), rtol=0.05)
 
 
 def test_nothing_but_zeros():
     for n in (1, 3, 200):
-        shape = ResidualDistribution.from_residuals(np.zeros(n))
-        width = float(np.diff(shape.ppf(np.array([0.05, 0.95])))[0])
-        assert abs(shape.ppf(np.array(0.5))) < 1e-12
-        # one zero says nothing about the spread; two hundred say that zero it is
+        residual = ResidualDistribution.from_residuals(np.zeros(n))
+        width = float(np.diff(residual.ppf(np.array([0.05, 0.95])))[0])
+        assert abs(residual.ppf(np.array(0.5))) < 1e-12
+        # one zero is no evidence about the scale; two hundred are evidence of a point mass
         assert (width > 1.0) if n == 1 else (width < 3.0 if n == 3 else width < 0.01)
-        assert np.isfinite(shape.logpdf(np.array([0.0, 5.0]))).all()
+        assert np.isfinite(residual.logpdf(np.array([0.0, 5.0]))).all()
 
 
 def test_zero_inflated_residuals_keep_the_mass_of_the_zeros():
     rng = np.random.default_rng(0)
     residuals = np.where(rng.random(1000) < 0.6, 0.0, rng.exponential(2.0, size=1000))
-    shape = ResidualDistribution.from_residuals(residuals)
-    mass = np.diff(shape.cdf(np.array([-0.01, 0.01])))[0]
+    residual = ResidualDistribution.from_residuals(residuals)
+    mass = np.diff(residual.cdf(np.array([-0.01, 0.01])))[0]
     assert abs(mass - (residuals == 0).mean()) < 0.02
     others = residuals[residuals > 0]
     for level in (0.3, 0.6, 0.9):
         above = 0.6 + 0.4 * level
-        assert abs(shape.ppf(np.array(above)) - np.quantile(others, level)) < 0.35
+        assert abs(residual.ppf(np.array(above)) - np.quantile(others, level)) < 0.35
     # the smooth part ranks the same with and without the zeros
-    np.testing.assert_allclose(shape.mean, residuals.mean(), atol=0.05)
+    np.testing.assert_allclose(residual.mean, residuals.mean(), atol=0.05)
 
 
 def test_estimate_is_near_a_known_truth():
     rng = np.random.default_rng(1)
     levels = np.array([0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99])
     for truth in (stats.norm(0, 1), stats.t(3), stats.gamma(2, loc=-2), stats.norm(5, 0.01)):
-        shape = ResidualDistribution.from_residuals(truth.rvs(5000, random_state=rng))
-        np.testing.assert_allclose(truth.cdf(shape.ppf(levels)), levels, atol=0.015)
+        residual = ResidualDistribution.from_residuals(truth.rvs(5000, random_state=rng))
+        np.testing.assert_allclose(truth.cdf(residual.ppf(levels)), levels, atol=0.015)
         held_out = truth.rvs(20000, random_state=rng)
-        lost = truth.logpdf(held_out).mean() - shape.logpdf(held_out).mean()
+        lost = truth.logpdf(held_out).mean() - residual.logpdf(held_out).mean()
         assert lost < 0.015
 
 
@@ -147,22 +147,22 @@ def test_order_does_not_matter_and_weights_count_rows():
 
 def test_many_residuals_are_grouped_without_loss():
     residuals = np.random.default_rng(4).gamma(2.0, size=20000)
-    shape = ResidualDistribution.from_residuals(residuals)
-    assert shape.knots.size < 800
+    residual = ResidualDistribution.from_residuals(residuals)
+    assert residual.knots.size < 800
     levels = np.array([0.005, 0.1, 0.5, 0.9, 0.995])
-    np.testing.assert_allclose((residuals[:, None] <= shape.ppf(levels)).mean(axis=0), levels, atol=0.006)
+    np.testing.assert_allclose((residuals[:, None] <= residual.ppf(levels)).mean(axis=0), levels, atol=0.006)
 
 
 def test_heavy_tails_do_not_swallow_the_spread():
     for seed in range(5):
         residuals = np.random.default_rng(seed).lognormal(sigma=1.0, size=100)
-        shape = ResidualDistribution.from_residuals(residuals)
-        assert 0.6 < shape.std / residuals.std() < 1.5
+        residual = ResidualDistribution.from_residuals(residuals)
+        assert 0.6 < residual.std / residuals.std() < 1.5
 
 
 @pytest.mark.slow
 def test_the_estimator_beats_the_simpler_ones_on_held_out_rows():
-    """The study behind the choice: mean loss of log score against the truth, over shapes and repetitions."""
+    """The study behind the choice: mean loss of log score against the truth, over distributions and repetitions."""
     truths = [
         stats.norm(),
         stats.t(3, scale=0.6),
@@ -171,18 +171,18 @@ def test_the_estimator_beats_the_simpler_ones_on_held_out_rows():
         stats.laplace(0, 0.7),
     ]
     for n in (100, 300, 1000):
-        lost = {"shape": [], "normal": [], "t": [], "kde": []}
+        lost = {"ours": [], "normal": [], "t": [], "kde": []}
         for truth in truths:
             held_out = truth.rvs(4000, random_state=99)
             best = truth.logpdf(held_out).mean()
             for seed in range(4):
                 r = truth.rvs(n, random_state=seed)
-                lost["shape"].append(best - ResidualDistribution.from_residuals(r).logpdf(held_out).mean())
+                lost["ours"].append(best - ResidualDistribution.from_residuals(r).logpdf(held_out).mean())
                 lost["normal"].append(best - stats.norm.logpdf(held_out, r.mean(), r.std()).mean())
                 lost["t"].append(best - stats.t.logpdf(held_out, *stats.t.fit(r)).mean())
                 lost["kde"].append(best - np.log(stats.gaussian_kde(r)(held_out) + 1e-300).mean())
         means = {name: np.mean(values) for name, values in lost.items()}
-        assert means["shape"] < 0.6 * min(means["normal"], means["t"], means["kde"]), (n, means)
+        assert means["ours"] < 0.6 * min(means["normal"], means["t"], means["kde"]), (n, means)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_bad_residuals(residuals, weights, message):
         ({"tail_mass": np.array([0.0, 0.1])}, r"tail_mass must be two positive numbers, got \[0.  0.1\]"),
     ],
 )
-def test_bad_shapes(change, message):
+def test_bad_parameters(change, message):
     good = {"knots": np.array([0.0, 1.0]), "density": np.ones(2), "tail_mass": np.ones(2), "tail_index": np.ones(2)}
     with pytest.raises(ValueError, match=message):
         ResidualDistribution(**(good | change))

@@ -1,4 +1,4 @@
-"""Support of rows: what counts as outside, unseen, missing and far, and how distributions widen there."""
+"""Support of rows: detection of outside, unseen, missing and far rows, and wider distributions for them."""
 
 from copy import copy
 
@@ -31,7 +31,7 @@ def square():
     return one_region(np.random.default_rng(0).uniform(size=(2000, 2)))
 
 
-# -- what is found ---------------------------------------------------------------------------------------------
+# -- measuring -----------------------------------------------------------------------------------------------
 
 
 def test_ranges_have_a_margin_of_a_tenth(square):
@@ -259,7 +259,7 @@ def test_huge_training_values_do_not_overflow():
     assert measured(support, raw).supported.all()
 
 
-# -- what not knowing a column costs ---------------------------------------------------------------------------
+# -- blank variances --------------------------------------------------------------------------------------------
 
 
 def test_needed_variance_is_none_for_good_quantiles():
@@ -271,7 +271,7 @@ def test_needed_variance_is_none_for_good_quantiles():
 
 
 def linear_model(rows):
-    """Knows the first column well, another effect through a category, and ignores the last column."""
+    """Depends on the first column and on a category, and ignores the last column."""
     effect = np.array([-1.0, 0.0, 1.0, 0.0])[rows[:, 1].astype(int)]  # unseen: -1, the last entry
     return (np.nan_to_num(rows[:, 0]) + effect)[:, None] + 0.2 * POSITIONS
 

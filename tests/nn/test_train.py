@@ -1,4 +1,4 @@
-"""The engine: compiled training, numpy prediction, and the promises about programs and bits."""
+"""Compiled training, numpy prediction, and guarantees about compilation and reproducibility."""
 
 import jax
 import numpy as np
@@ -128,7 +128,7 @@ def test_same_generator_gives_the_same_bits(problem):
         np.testing.assert_array_equal(b1, b2)
 
 
-def test_a_rows_answer_does_not_depend_on_its_company():
+def test_the_prediction_of_a_row_does_not_depend_on_the_other_rows():
     network = MLP((6, 48, 24, 1), "tanh", "softplus")
     rng = np.random.default_rng(0)
     x = rng.standard_normal((3 * CHUNK + 17, 6)).astype(np.float32)

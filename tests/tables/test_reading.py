@@ -240,7 +240,7 @@ def test_scikit_learns_words_for_shapes():
 
 def test_equal_names_are_refused():
     for frame in [pd.DataFrame([[1, 2]], columns=["a", "a"]), pa.table([[1], [2]], names=["a", "a"])]:
-        with pytest.raises(ValueError, match=exactly("X must have column names that differ, but 'a' is there twice")):
+        with pytest.raises(ValueError, match=exactly("X must have unique column names, but 'a' is duplicated")):
             as_table(frame)
 
 

@@ -1,4 +1,4 @@
-"""Tables that repeat themselves: rows that training has seen are recognised and calibrated apart."""
+"""Tables with many duplicates: rows with features seen in training are recognised and calibrated separately."""
 
 from copy import copy
 from types import SimpleNamespace
@@ -16,7 +16,7 @@ TREE = {"mean_hidden": (128, 64), "quantile_hidden": (128, 64), "min_samples_lea
 
 
 def subjects(n, seed):
-    """Subjects that are photographed again and again: features and a target that never change.
+    """Subjects that are measured repeatedly: features and a target that never change.
 
     Without noise, but hard to interpolate: errors on subjects that were trained on are half of those on others.
     """
@@ -26,7 +26,7 @@ def subjects(n, seed):
 
 
 @pytest.fixture(scope="module")
-def album():
+def repeated():
     """Training rows with repetitions, and the subjects in them."""
     X, y = subjects(800, 0)
     rows = np.random.default_rng(1).integers(0, 800, 3200)
@@ -34,8 +34,8 @@ def album():
 
 
 @pytest.fixture(scope="module")
-def model(album):
-    X, y, rows = album
+def model(repeated):
+    X, y, rows = repeated
     return USNRTRegressor(random_state=0, **TREE).fit(X[rows], y[rows])
 
 
@@ -45,25 +45,25 @@ def covered(model, X, y):
 
 
 @pytest.mark.parametrize("ensemble", [False, True])
-def test_familiar_and_new_rows_are_both_covered_as_stated(album, model, ensemble):
-    """Judged on rows like the validation rows only, familiar rows are covered too often, or new ones too seldom."""
-    X, y, rows = album
+def test_familiar_and_new_rows_both_have_the_nominal_coverage(repeated, model, ensemble):
+    """Calibrated by validation rows only, familiar rows would be covered too often, or new ones too seldom."""
+    X, y, rows = repeated
     if ensemble:
         quick = {**TREE, "max_epochs": 100}
         model = USNRTEnsemble(USNRTRegressor(**quick), n_members=3, random_state=0).fit(X[rows], y[rows])
     again = np.random.default_rng(2).integers(0, 800, 4000)
     again = again[np.isin(again, rows)]
     assert model.familiar_.holds(model._encode(X[again])).all()
-    # 150 validation subjects, 780 familiar ones: 3.5 standard errors, and 2 points as nothing is set aside
+    # 150 validation subjects, 780 familiar ones: 3.5 standard errors, and 2 points as there are no calibration rows
     assert covered(model, X[again], y[again]) == pytest.approx(0.9, abs=3.5 * np.sqrt(0.09 / 780) + 0.02)
     X_new, y_new = subjects(4000, 3)
     assert not model.familiar_.holds(model._encode(X_new)).any()
     assert covered(model, X_new, y_new) == pytest.approx(0.9, abs=3.5 * np.sqrt(0.09 / 150) + 0.02)
 
 
-def test_familiar_rows_have_narrower_distributions(album, model):
+def test_familiar_rows_have_narrower_distributions(repeated, model):
     """Calibrated like new rows, 98 % of them would lie in their 90 % intervals."""
-    X, y, rows = album
+    X, y, rows = repeated
     _, std = model.predict(X[rows[:500]], return_std=True)
     _, std_of_new = model.predict(subjects(500, 3)[0], return_std=True)
     assert std.mean() < 0.8 * std_of_new.mean()
@@ -72,21 +72,23 @@ def test_familiar_rows_have_narrower_distributions(album, model):
     assert covered(blind, X[rows], y[rows]) > 0.95
 
 
-def test_files_keep_what_is_familiar(album, model, tmp_path):
-    X, _, rows = album
+def test_files_keep_familiar_rows(repeated, model, tmp_path):
+    X, _, rows = repeated
     model.save(tmp_path / "model.usnrt")
     again = load(tmp_path / "model.usnrt")
     np.testing.assert_array_equal(again.predict_interval(X[rows[:50]]), model.predict_interval(X[rows[:50]]))
 
 
-def test_onnx_says_that_it_does_not_recognise_them(model):
+def test_onnx_warns_that_it_does_not_recognise_them(model):
     pytest.importorskip("onnx")
-    with pytest.warns(ResultWarning, match="^an ONNX graph does not recognise rows whose features training has seen"):
+    with pytest.warns(
+        ResultWarning, match="^an ONNX graph does not recognise rows whose features were seen in training"
+    ):
         model.to_onnx()
 
 
-def test_fresh_rows_calibrate_both_kinds(album, model):
-    X, y, rows = album
+def test_new_rows_calibrate_both_kinds(repeated, model):
+    X, y, rows = repeated
     model = USNRTRegressor(random_state=0, **{**TREE, "max_epochs": 5}).fit(X[rows], y[rows])
     X_new, y_new = subjects(300, 4)
     seen = np.unique(rows)[:200]
@@ -114,7 +116,7 @@ def test_regions_have_familiar_rows_of_their_own_where_they_are_enough(model):
 
 
 def test_weights_change_nothing_for_new_rows():
-    """Whole weights look like repetitions, but no new row has the features of a training row."""
+    """Integer weights are repetitions, but no new row has the features of a training row."""
     X, y = subjects(500, 0)
     model = USNRTRegressor(random_state=0, **{**TREE, "max_epochs": 5}).fit(X, y, sample_weight=np.full(500, 3))
     assert model.calibration_.has_familiar

@@ -1,4 +1,4 @@
-"""Calibration: order statistics with a guarantee, shapes that borrow, and claims that can fail."""
+"""Calibration: guaranteed coverage, residual distributions of small regions, and violated assumptions."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from usnrt import USNRTRegressor
-from usnrt.calibration.calibration import ENOUGH_SCORES, Calibration, conformal_bounds
+from usnrt.calibration.calibration import ENOUGH_SCORES, Calibration
+from usnrt.calibration.conformal import conformal_bounds
 from usnrt.datasets import make_heteroscedastic
 from usnrt.nn.quantile_functions import conformity_scores
 from usnrt.nn.quantiles import POSITIONS
@@ -29,36 +30,36 @@ def simulate(n, seed):
 
 @pytest.mark.parametrize("n", [1, 5, 18, 19, 20, 99, 100, 1000])
 @pytest.mark.parametrize("coverage", [0.5, 0.8, 0.9, 0.99])
-def test_bounds_state_at_least_the_coverage_and_not_much_more(n, coverage):
+def test_bounds_have_at_least_the_coverage_and_not_much_more(n, coverage):
     """With ranks as scores the coverage of a new rank is counted, not simulated."""
     low, high = conformal_bounds(np.arange(1.0, n + 1), coverage)
     # A new score is equally likely to fall in each of the n + 1 gaps: gap i lies between rank i and i + 1.
     gaps = np.arange(n + 1) + 0.5
-    stated = np.mean((gaps > low) & (gaps < high))
-    assert stated >= coverage - 1e-12
-    assert np.isinf([low, high]).any() or stated <= coverage + 2 / (n + 1)
+    actual = np.mean((gaps > low) & (gaps < high))
+    assert actual >= coverage - 1e-12
+    assert np.isinf([low, high]).any() or actual <= coverage + 2 / (n + 1)
 
 
-def test_too_few_scores_give_infinite_bounds_on_the_side_that_lacks_them():
+def test_too_few_scores_give_infinite_bounds():
     assert conformal_bounds(np.zeros(0), 0.5) == (-np.inf, np.inf)
     assert conformal_bounds(np.array([1.0, 2.0, 3.0]), 0.5) == (1.0, 3.0)
     assert conformal_bounds(np.array([1.0, 2.0]), 0.5) == (-np.inf, np.inf)
 
 
-def test_a_leaf_with_too_few_rows_has_infinite_intervals_and_says_so_by_them(model):
+def test_a_leaf_with_too_few_rows_has_infinite_intervals_and_warns(model):
     X, y = simulate(400, 1)
     leaf = model.tree_.leaf_of(model._encode(X))
-    lonely = np.flatnonzero(leaf == 0)
-    few = np.concatenate([lonely[:5], np.flatnonzero(leaf != 0)])
+    small = np.flatnonzero(leaf == 0)
+    few = np.concatenate([small[:5], np.flatnonzero(leaf != 0)])
     model.calibrate(X[few], y[few])
     sentence = r"in 1 of \d regions, which has 5 calibration rows; 19 are needed$"
     with pytest.warns(InfiniteIntervalWarning, match=sentence):
         interval = model.predict_interval(X, 0.9)
-    assert np.isinf(interval[lonely]).all()
+    assert np.isinf(interval[small]).all()
     others = leaf != 0
     assert np.isfinite(interval[others]).all()
-    # Five scores do carry a 60 % interval: (5 + 1) * 0.2 = 1.2 >= 1.
-    assert np.isfinite(model.predict_interval(X, 0.6)[lonely]).all()
+    # Five scores are enough for a 60 % interval: (5 + 1) * 0.2 = 1.2 >= 1.
+    assert np.isfinite(model.predict_interval(X, 0.6)[small]).all()
 
 
 def test_coverage_holds_in_every_leaf(model):
@@ -97,8 +98,8 @@ def test_the_guarantee_fails_visibly_for_rows_that_are_not_exchangeable(model):
     assert inside.mean() < 0.6
 
 
-def test_scores_of_known_shape_give_calibrated_distributions(model):
-    """Student-t errors: the calibrated distribution knows their tails, the normal one does not."""
+def test_scores_of_a_known_distribution_give_calibrated_distributions(model):
+    """Student-t errors: the calibrated distribution has their tails, a normal one does not."""
     rng = np.random.default_rng(0)
     tree = model.tree_
     leaf = rng.integers(0, tree.n_leaves, 6000)
@@ -118,25 +119,25 @@ def test_scores_of_known_shape_give_calibrated_distributions(model):
 def test_global_calibration_puts_all_leaves_in_one_group(model):
     X, y = simulate(500, 3)
     model.calibrate(X, y, by="global")
-    assert len(model.calibration_.shapes) == 1
+    assert len(model.calibration_.residuals) == 1
     assert len(model.calibration_.scores[0]) == 500
     assert not model.calibration_.group_of_leaf.any()
 
 
-def test_small_leaves_borrow_their_shape_but_not_their_guarantee(model):
+def test_small_leaves_share_residuals_of_others_but_not_scores(model):
     tree = model.tree_
     rng = np.random.default_rng(0)
     leaf = np.repeat(np.arange(tree.n_leaves), 1000)
     scores = rng.normal(size=len(leaf))
     few = np.concatenate([np.flatnonzero(leaf == 0)[:10], np.flatnonzero(leaf != 0)])
-    lonely = Calibration.from_scores(scores[few], leaf[few], np.ones(len(few)), tree, "region")
-    assert [len(s) for s in lonely.scores] == [10] + [1000] * (tree.n_leaves - 1)
-    # Ten scores alone would make a poor shape; with ENOUGH_SCORES it is that of a normal to within sampling error.
-    assert lonely.shapes[0].std == pytest.approx(1.0, abs=4 / np.sqrt(2 * ENOUGH_SCORES))
+    small = Calibration.from_scores(scores[few], leaf[few], np.ones(len(few)), tree, "region")
+    assert [len(s) for s in small.scores] == [10] + [1000] * (tree.n_leaves - 1)
+    # Ten scores alone would give a poor estimate; with ENOUGH_SCORES it is normal to within sampling error.
+    assert small.residuals[0].std == pytest.approx(1.0, abs=4 / np.sqrt(2 * ENOUGH_SCORES))
 
 
 def test_equal_weights_change_nothing(model):
-    """A table given three times states what it states given once: copies are no new evidence."""
+    """Copies are no additional evidence: a table passed three times gives the intervals of the table itself."""
     scores, leaf = np.sort(np.random.default_rng(0).normal(size=50)), np.zeros(50, dtype=int)
     once, thrice = (Calibration.from_scores(scores, leaf, np.full(50, w), model.tree_, "region") for w in (1.0, 3.0))
     quantiles = np.tile(POSITIONS, (2, 1))
@@ -144,13 +145,13 @@ def test_equal_weights_change_nothing(model):
         bounds = once.interval(quantiles, np.zeros(2, dtype=int), coverage)
         np.testing.assert_array_equal(thrice.interval(quantiles, np.zeros(2, dtype=int), coverage), bounds)
     grid = np.linspace(-3, 3, 50)
-    np.testing.assert_allclose(thrice.shapes[0].cdf(grid), once.shapes[0].cdf(grid), atol=1e-12)
+    np.testing.assert_allclose(thrice.residuals[0].cdf(grid), once.residuals[0].cdf(grid), atol=1e-12)
 
 
 @settings(deadline=None, max_examples=100)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=60), st.sampled_from([0.5, 0.8, 0.9, 0.95]))
-def test_weighted_bounds_leave_at_most_the_stated_mass_on_either_side(weights, coverage):
-    """The new score weighs as much as one score on average, and may be on the wrong side of a bound itself."""
+def test_weighted_bounds_leave_at_most_the_nominal_mass_on_either_side(weights, coverage):
+    """The new score has the mean weight of the scores."""
     weight, scores = np.array(weights, dtype=float), np.arange(len(weights), dtype=float)
     low, high = conformal_bounds(scores, coverage, weight)
     total, tail = weight.sum() + weight.mean(), (1 - coverage) / 2
@@ -180,7 +181,7 @@ def test_bad_input(model, call, message):
     assert model.calibration_ is before
 
 
-def test_rows_set_aside_for_calibration_are_used_for_nothing_else():
+def test_calibration_rows_are_used_for_nothing_else():
     X, y = simulate(800, 2)
     parameters = {**TINY, "calibration_fraction": 0.25, "min_samples_leaf": 150}
     model = USNRTRegressor(**parameters).fit(X, y)
@@ -189,7 +190,7 @@ def test_rows_set_aside_for_calibration_are_used_for_nothing_else():
     scores = conformity_scores(quantiles, (y - model.target_mean_) / model.target_std_)
     used = np.isin(np.round(scores, 9), np.round(np.concatenate(model.calibration_.scores), 9))
     assert used.sum() == 200
-    # Not even the scaling knows of them.
+    # Not even the scaling uses them.
     assert model.target_mean_ == pytest.approx(y[~used].mean(), rel=1e-12)
     assert model.target_std_ == pytest.approx(y[~used].std(), rel=1e-12)
     assert model.tree_.n_rows[0] == 600
@@ -209,8 +210,8 @@ def test_calibrating_a_model_of_the_papers_recipe():
         assert inside == pytest.approx(coverage, abs=4 * np.sqrt(coverage * (1 - coverage) * (1 / 2000 + 1 / 4000)))
 
 
-def test_without_calibration_the_stated_variance_is_that_of_the_residuals():
-    """Heavy tails: a spread learnt for calibration is narrower than the variance; one that stands alone is not."""
+def test_without_calibration_the_predicted_variance_is_that_of_the_residuals():
+    """Heavy tails: a scale trained for calibration is below the standard deviation; an uncalibrated one is not."""
     data = make_heteroscedastic("heavy_tails", n_samples=3000, random_state=0)
     parameters = {**TINY, "max_epochs": 60, "max_leaves": 1, "spread": "variance"}
     fresh = make_heteroscedastic("heavy_tails", n_samples=4000, random_state=1)

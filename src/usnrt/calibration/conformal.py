@@ -1,0 +1,80 @@
+"""Split conformal bounds: order statistics of conformity scores with a finite-sample guarantee.
+
+If the n conformity scores and the score of a new row are exchangeable, the new score falls between the l-th and the
+u-th smallest of the n scores with probability at least (u - l) / (n + 1), for any n. With l = floor((n + 1) a / 2) and
+u = ceil((n + 1) (1 - a / 2)) an interval then covers the target with probability at least 1 - a, whatever the quality
+of the model. Where l < 1 or u > n no finite bound has this property, and the bound is infinite.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def conformal_bounds(
+    scores: NDArray[np.float64], coverage: float, weight: NDArray[np.float64] | None = None
+) -> tuple[float, float]:
+    """The order statistics between which a new score falls with at least a given probability.
+
+    A score of weight w counts as w copies. Copies are no additional evidence: the new score has the mean weight of the
+    scores, so that equal weights give the bounds of unweighted scores.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n,)
+        Sorted conformity scores.
+    coverage : float
+        In (0, 1).
+    weight : ndarray of shape (n,), optional
+        Weight of each score; 1 by default.
+
+    Returns
+    -------
+    low, high : float
+        -inf or inf if n is too small.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.calibration.conformal import conformal_bounds
+    >>> conformal_bounds(np.arange(1.0, 20.0), 0.9)
+    (1.0, 19.0)
+    >>> conformal_bounds(np.arange(1.0, 19.0), 0.9)
+    (-inf, inf)
+    >>> conformal_bounds(np.arange(1.0, 20.0), 0.9, weight=np.full(19, 3.0))
+    (1.0, 19.0)
+    """
+    n = len(scores)
+    if n == 0:
+        return -np.inf, np.inf
+    share = np.ones(n) if weight is None else weight / weight.mean()
+    # With a tolerance: (n + 1) * tail is 1 for n = 19 and 90 %, but not in floating point.
+    tail = (n + 1) * (1.0 - coverage) / 2 + 1e-9
+    low = int(np.searchsorted(np.cumsum(share), tail, side="right"))
+    high = int(np.searchsorted(np.cumsum(share[::-1]), tail, side="right"))
+    return (
+        float(scores[low - 1]) if low >= 1 else -np.inf,
+        float(scores[n - high]) if high >= 1 else np.inf,
+    )
+
+
+def rows_needed(coverage: float) -> int:
+    """The smallest number of calibration rows for which `conformal_bounds` are finite.
+
+    Parameters
+    ----------
+    coverage : float
+        In (0, 1).
+
+    Returns
+    -------
+    int
+        The smallest n with (n + 1) (1 - coverage) / 2 >= 1.
+
+    Examples
+    --------
+    >>> from usnrt.calibration.conformal import rows_needed
+    >>> rows_needed(0.9), rows_needed(0.99), rows_needed(0.999)
+    (19, 199, 1999)
+    """
+    # the same tolerance as in conformal_bounds
+    return int(np.ceil((1.0 - 1e-9) / ((1.0 - coverage) / 2))) - 1
