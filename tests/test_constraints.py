@@ -68,7 +68,7 @@ NUMBER = constraints.Number(0, 1, include_low=True)
         (constraints.Flag(), [True, np.False_], [0, "yes"], "be True or False"),
         (constraints.Choice(("a", "b")), ["a"], ["c", None, 1], "be one of 'a', 'b'"),
         (constraints.Optional(constraints.Whole(0)), [None, 0], [-1], "be a whole number from 0 on or None"),
-        (constraints.Either(constraints.Whole(1), "auto"), ["auto", 1], ["all", 0], "be a whole number from 1 on or 'auto'"),
+        (constraints.Either(constraints.Whole(1), "auto"), ["auto", 1], ["all", 0], "from 1 on or 'auto'"),
         (constraints.HiddenLayers(), [(8,), ["4d", 2], 5], [(0,), "8x", None, (2.5, "d")], ""),
         (constraints.Jobs(), [None, -1, 2], [0, "two", True], "be a whole number other than 0 or None"),
         (constraints.Verbosity(), [0, True, 2], [-1, "much"], "be a whole number from 0 on"),

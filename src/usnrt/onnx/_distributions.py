@@ -138,26 +138,20 @@ def _moment_forms(residuals: Sequence[ResidualDistribution]) -> NDArray[np.float
     return tables
 
 
-def combined_variances(graph: Graph, model: "USNRTEnsemble", means: str, variances: str, leaf: str) -> tuple[str, str]:
-    """Location and scale of a calibrated ensemble whose members predict variances.
+def mixture_moments(graph: Graph, means: str, variances: str) -> tuple[str, str]:
+    """Mean and standard deviation of a mixture of normal distributions, names, shape (n,).
 
     Parameters
     ----------
     graph : Graph
-    model : USNRTEnsemble
     means, variances : str
         Names, shape (n, M).
-    leaf : str
-        Name, shape (n,).
-
-    Returns
-    -------
-    mean, scale : str
-        Names, shape (n,).
     """
-    std = graph.op("ReduceMean", graph.op("Sqrt", variances), axes=[1], keepdims=0)
-    scale = graph.op("Mul", _shrinkage(graph, model, means, variances, leaf), std)
-    return graph.op("ReduceMean", means, axes=[1], keepdims=0), scale
+    mean = graph.op("ReduceMean", means, axes=[1], keepdims=1)
+    distance = graph.op("Sub", means, mean)
+    within = graph.op("Add", variances, graph.op("Mul", distance, distance))
+    std = graph.op("Sqrt", graph.op("ReduceMean", within, axes=[1], keepdims=0))
+    return graph.op("Squeeze", mean, ints(1)), std
 
 
 def combined_quantiles(
@@ -221,10 +215,7 @@ def mixture_outputs(
     graph: Graph, model: "CalibratedRegressor", means: str, variances: str, levels: NDArray[np.float64]
 ) -> list[str]:
     """Outputs of an equal mixture of the members' normal distributions; parameters as above."""
-    mean = graph.op("ReduceMean", means, axes=[1], keepdims=0)
-    distance = graph.op("Sub", means, _column(graph, mean))
-    squares = graph.op("Add", variances, graph.op("Mul", distance, distance))
-    std = graph.op("Sqrt", graph.op("ReduceMean", squares, axes=[1], keepdims=0))
+    mean, std = mixture_moments(graph, means, variances)
     quantiles = _mixture_quantiles(graph, means, graph.op("Sqrt", variances), levels)
     return _unscaled(graph, model, mean, std, quantiles)
 

@@ -15,23 +15,21 @@ from usnrt.distributions.base import check_levels
 from usnrt.onnx._columns import input_names, read_columns
 from usnrt.onnx._distributions import (
     combined_quantiles,
-    combined_variances,
     location_scale_outputs,
+    mixture_moments,
     mixture_outputs,
     quantile_outputs,
 )
 from usnrt.onnx._graph import IR_VERSION, ML_DOMAIN, ML_OPSET, OPSET, Graph, ints
-from usnrt.onnx._networks import network_inputs, network_outputs, quantile_functions, variances
+from usnrt.onnx._networks import network_inputs, network_outputs, noise_networks, quantile_functions, variances
 from usnrt.onnx._routing import find_leaves
 from usnrt.onnx._support import (
     MeasuredSupport,
     first_rows,
     measure,
     widened_quantiles,
-    widened_scale,
-    widened_variances,
 )
-from usnrt.tree.model import TreeModel
+from usnrt.tree.model import QuantileTree, TreeModel, VarianceTree
 from usnrt.utils.notices import ResultWarning
 from usnrt.utils.whole_file import whole_file
 
@@ -145,28 +143,28 @@ def _distribution(
     levels: NDArray[np.float64],
 ) -> list[str]:
     """Names of mean, std and quantiles, by the type of the predictive distribution."""
-    single, ensemble = len(members) == 1, cast("USNRTEnsemble", model)
+    single = len(members) == 1
     leaf = _first_member(graph, leaves)  # of the n + m rows that the networks are evaluated at
-    row_leaf = first_rows(graph, found, leaf) if found else leaf
-    support = model.support_
-    if members[0].predicts_quantiles:
-        each = quantile_functions(graph, members, leaves, *outputs)
-        mean, quantiles = _squeezed(graph, *each) if single else combined_quantiles(graph, ensemble, *each, leaf)
-        if found and support:
-            mean, quantiles = widened_quantiles(graph, support, found, mean, quantiles)
+    quantile_trees = [member for member in members if isinstance(member, QuantileTree)]
+    if quantile_trees:
+        row_leaf = first_rows(graph, found, leaf) if found else leaf
+        each = quantile_functions(graph, quantile_trees, leaves, *outputs)
+        if single:
+            mean, quantiles = _squeezed(graph, *each)
+        else:
+            mean, quantiles = combined_quantiles(graph, cast("USNRTEnsemble", model), *each, leaf)
+        if found and model.support_:
+            mean, quantiles = widened_quantiles(graph, model.support_, found, mean, quantiles)
         return quantile_outputs(graph, model, mean, quantiles, row_leaf, levels)
-    means, variance = outputs[0], variances(graph, members, outputs[1])
-    if not single and model.calibration_ is None:
-        if found and support:
-            means, variance = widened_variances(graph, support, found, means, variance)
-        return mixture_outputs(graph, model, means, variance, levels)
+    variance_trees = [member for member in members if isinstance(member, VarianceTree)]
+    means, variance = outputs[0], variances(graph, variance_trees, outputs[1])
     if single:
         mean, scale = _squeezed(graph, means, graph.op("Sqrt", variance))
+    elif model.calibration_ is None:
+        return mixture_outputs(graph, model, means, variance, levels)
     else:
-        mean, scale = combined_variances(graph, ensemble, means, variance, leaf)
-    if found and support:
-        mean, scale = widened_scale(graph, support, found, mean, scale)
-    return location_scale_outputs(graph, model, mean, scale, row_leaf, levels)
+        mean, scale = mixture_moments(graph, means, variance)
+    return location_scale_outputs(graph, model, mean, scale, leaf, levels)
 
 
 def _first_member(graph: Graph, leaves: str) -> str:
@@ -180,7 +178,7 @@ def _squeezed(graph: Graph, first: str, second: str) -> tuple[str, str]:
 
 
 def _check_size(members: list[TreeModel]) -> None:
-    networks = [m.mean_params for m in members] + [params for m in members for params in m.variance_params]
+    networks = [params for member in members for params in [member.mean_params, *noise_networks(member)[1]]]
     size = sum(np.asarray(array).nbytes for leaves in networks for net in leaves for layer in net for array in layer)
     if size > MAX_WEIGHTS:
         raise ValueError(f"an ONNX file must be smaller than 2 GB, but the networks have {size / 1e9:.1f} GB")

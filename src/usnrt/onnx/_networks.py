@@ -15,7 +15,7 @@ from usnrt.nn.quantiles import MEDIAN, POSITIONS, SCALE_LIMIT, STRETCH_LIMIT, qu
 from usnrt.onnx._columns import EncodedColumns
 from usnrt.onnx._graph import Graph, Value, ints
 from usnrt.tables.inputs import MAX_SCALED, NetworkInputs
-from usnrt.tree.model import TreeModel
+from usnrt.tree.model import QuantileTree, TreeModel, VarianceTree
 
 # Weights of the quantiles in the mean of a quantile function.
 MEAN_WEIGHTS: NDArray[np.float64] = quantile_function_mean(np.eye(len(POSITIONS)))
@@ -76,13 +76,13 @@ def network_outputs(graph: Graph, members: Sequence[TreeModel], inputs: str, lea
     -------
     mean : str
         Name of the outputs of the mean networks, shape (n, n_members), float64.
-    spread : str
+    noise : str
         Name of the outputs of the variance or quantile networks, shape (n * n_members * n_networks, n_outputs),
         float64.
     """
     n_members = len(members)
-    spread_network, n_networks = members[0].variance_network, len(members[0].variance_params)
-    n_outputs = spread_network.sizes[-1]
+    noise_network, _ = noise_networks(members[0])
+    n_networks, n_outputs = len(noise_networks(members[0])[1]), noise_network.sizes[-1]
     width = 1 + n_networks * n_outputs
     first_leaf = np.cumsum([0] + [member.tree.n_leaves for member in members])
     # Leaves are numbered consecutively over all members; a query is a pair of a row and a member.
@@ -100,22 +100,30 @@ def network_outputs(graph: Graph, members: Sequence[TreeModel], inputs: str, lea
     rows = queries if n_members == 1 else body.op("Div", queries, np.int64(n_members))
     x = _encoded(body, members, body.op("Gather", inputs, rows, axis=0), this, first_leaf)
     mean_params = [[params] for member in members for params in member.mean_params]
-    spread_params = [list(params) for member in members for params in zip(*member.variance_params)]
+    noise_params = [list(params) for member in members for params in zip(*noise_networks(member)[1])]
     mean = body.op("Squeeze", _forward(body, members[0].mean_network, mean_params, x, this), ints(0))
-    spread = _forward(body, spread_network, spread_params, x, this)
+    noise = _forward(body, noise_network, noise_params, x, this)
     if n_networks > 1:
-        spread = body.op("Transpose", spread, perm=[1, 0, 2])
-    of_leaf = body.op("Concat", mean, body.op("Reshape", spread, ints(-1, width - 1)), axis=1)
+        noise = body.op("Transpose", noise, perm=[1, 0, 2])
+    of_leaf = body.op("Concat", mean, body.op("Reshape", noise, ints(-1, width - 1)), axis=1)
     body.output(f"{body.prefix}/condition out", condition, np.bool_, [])
     updated = body.op("ScatterND", outputs, body.op("Unsqueeze", queries, ints(1)), of_leaf)
     body.output(f"{body.prefix}/outputs out", updated, np.float32, ["queries", width])
 
     (result,) = graph.loop(graph.op("Size", used_leaves), body, zeros)
-    mean, spread = graph.ops("Split", 2, graph.cast(result, np.float64), ints(1, width - 1), axis=1)
-    return graph.op("Reshape", mean, ints(-1, n_members)), graph.op("Reshape", spread, ints(-1, n_outputs))
+    mean, noise = graph.ops("Split", 2, graph.cast(result, np.float64), ints(1, width - 1), axis=1)
+    return graph.op("Reshape", mean, ints(-1, n_members)), graph.op("Reshape", noise, ints(-1, n_outputs))
 
 
-def variances(graph: Graph, members: Sequence[TreeModel], outputs: str) -> str:
+def noise_networks(member: TreeModel) -> tuple[MLP, Sequence[Sequence[Params]]]:
+    """Architecture and parameters of the networks beside the mean networks, for each of them one per leaf."""
+    if isinstance(member, QuantileTree):
+        return member.quantile_network, [member.quantile_params]
+    assert isinstance(member, VarianceTree)
+    return member.variance_network, member.variance_params
+
+
+def variances(graph: Graph, members: Sequence[VarianceTree], outputs: str) -> str:
     """Geometric mean of the variances of a member's variance networks; name, shape (n, n_members)."""
     n_networks = len(members[0].variance_params)
     if n_networks == 1:
@@ -125,14 +133,14 @@ def variances(graph: Graph, members: Sequence[TreeModel], outputs: str) -> str:
 
 
 def quantile_functions(
-    graph: Graph, members: Sequence[TreeModel], leaves: str, means: str, outputs: str
+    graph: Graph, members: Sequence[QuantileTree], leaves: str, means: str, outputs: str
 ) -> tuple[str, str]:
     """Means and quantile functions of members with quantile networks, see `usnrt.nn.quantiles`.
 
     Parameters
     ----------
     graph : Graph
-    members : sequence of TreeModel
+    members : sequence of QuantileTree
     leaves : str
         Name, shape (n, n_members).
     means, outputs : str
@@ -149,12 +157,7 @@ def quantile_functions(
     scale, stretches = (graph.op("Exp", name) for name in bounded)
     distances = graph.op("MatMul", stretches, _distances_from_median())
     quantiles = graph.op("Mul", graph.op("Add", shift, distances), scale)
-    n_networks = len(members[0].variance_params)
-    if n_networks == 1:
-        member_quantiles = graph.op("Reshape", quantiles, ints(-1, len(members), len(POSITIONS)))
-    else:
-        quantiles = graph.op("Reshape", quantiles, ints(-1, len(members), n_networks, len(POSITIONS)))
-        member_quantiles = graph.op("ReduceMean", quantiles, axes=[2], keepdims=0)
+    member_quantiles = graph.op("Reshape", quantiles, ints(-1, len(members), len(POSITIONS)))
     blend = np.array([member.blend for member in members])
     if blend.any():
         of_quantiles = graph.op("Mul", weighted(graph, member_quantiles, MEAN_WEIGHTS), blend)
@@ -162,10 +165,10 @@ def quantile_functions(
     return means, _refined(graph, members, leaves, means, member_quantiles)
 
 
-def _refined(graph: Graph, members: Sequence[TreeModel], leaves: str, means: str, member_quantiles: str) -> str:
+def _refined(graph: Graph, members: Sequence[QuantileTree], leaves: str, means: str, member_quantiles: str) -> str:
     """Refined quantile functions, see `usnrt.tree.refine`; name, shape (n, n_members, J)."""
-    refinements = [member.refinement for member in members]
-    if any(refinement is None for refinement in refinements):  # files of format 1
+    refinements = [member.refinement for member in members if member.refinement is not None]
+    if len(refinements) < len(members):  # files of format 1
         return member_quantiles
     first_leaf = np.cumsum([0, *(member.tree.n_leaves for member in members)])[:-1]
     index = graph.op("Add", leaves, first_leaf)

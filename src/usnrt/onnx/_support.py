@@ -134,39 +134,6 @@ def widened_quantiles(
     return mean, graph.op("Where", graph.op("Unsqueeze", found.supported, ints(1)), quantiles, wider)
 
 
-def widened_scale(graph: Graph, support: Support, found: MeasuredSupport, mean: str, scale: str) -> tuple[str, str]:
-    """Location and scale of n rows, shape (n,), widened where support is lacking; parameters as above."""
-    mean = graph.op("Add", first_rows(graph, found, mean), _shift(graph, found, mean))
-    scale = first_rows(graph, found, scale)
-    variance = graph.op("Add", graph.op("Mul", scale, scale), added_variance(graph, support, found, scale))
-    return mean, graph.op("Where", found.supported, scale, graph.op("Sqrt", variance))
-
-
-def widened_variances(
-    graph: Graph, support: Support, found: MeasuredSupport, means: str, variances: str
-) -> tuple[str, str]:
-    """Means and variances of n rows and M members, widened where support is lacking.
-
-    Parameters
-    ----------
-    graph : Graph
-    support : Support
-    found : MeasuredSupport
-    means, variances : str
-        Names, shape (n + m, M), of the predictions of the networks.
-
-    Returns
-    -------
-    means, variances : str
-        Names, shape (n, M).
-    """
-    means = graph.op("Add", first_rows(graph, found, means), _shift(graph, found, means))
-    variances = first_rows(graph, found, variances)
-    half = graph.op("Sqrt", graph.op("ReduceMean", variances, axes=[1], keepdims=0))
-    added = graph.op("Unsqueeze", added_variance(graph, support, found, half), ints(1))
-    return means, graph.op("Add", variances, added)
-
-
 def added_variance(graph: Graph, support: Support, found: MeasuredSupport, half_width: str) -> str:
     """Variance added for lack of support, see `Support.added_variance`; name, shape (n,)."""
     typical = graph.op("Gather", support.typical_variance, found.region, axis=0)
