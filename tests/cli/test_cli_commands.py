@@ -22,7 +22,7 @@ def test_fit_says_what_it_understood_and_found(fitted):
     assert "usnrt: the date 'sold' became year, month, day, weekday" in run.stderr
     assert "usnrt: missing values in area, nothing" in run.stderr
     assert "district = old town" in run.stdout
-    assert "On 90 rows kept aside" in run.stdout
+    assert "On 90 held-out rows" in run.stdout
     assert run.stdout.endswith("wrote model.usnrt\n")
 
 

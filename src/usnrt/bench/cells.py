@@ -19,6 +19,7 @@ from usnrt.bench.recipes import get_recipe
 from usnrt.bench.scores import score
 from usnrt.bench.trees import describe_tree
 from usnrt.metrics.judged import interval_of
+from usnrt.utils.json_values import json_value
 
 QUANTILE_LEVELS = (0.05, 0.1, 0.15, 0.2, 0.8, 0.85, 0.9, 0.95)
 _PACKAGES = ("usnrt", "numpy", "scipy", "scikit-learn", "jax", "optax", "catboost", "lightgbm", "ngboost")
@@ -123,7 +124,8 @@ def _distribution_rows(model: Any, split: TrainTestSplit) -> Arrays:
 
 def settings_of(model: Any) -> dict[str, Any]:
     """A model's parameters as plain values that JSON can hold."""
-    return {name: _plain(value) for name, value in sorted(model.get_params(deep=False).items())}
+    settings = dict(sorted(model.get_params(deep=False).items()))
+    return {name: json_value(value, nonfinite="text", other=repr) for name, value in settings.items()}
 
 
 def _versions() -> dict[str, str]:
@@ -145,12 +147,3 @@ def _revision() -> str | None:
         return subprocess.run(words, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return None
-
-
-def _plain(value: Any) -> Any:
-    """A value JSON can hold."""
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.generic):
-        return value.item()
-    return value if isinstance(value, bool | int | float | str | None) else repr(value)

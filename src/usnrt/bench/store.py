@@ -28,6 +28,7 @@ import numpy as np
 
 from usnrt.bench.cells import Arrays
 from usnrt.bench.grid import Cell
+from usnrt.utils.json_values import json_value
 from usnrt.utils.whole_file import whole_file
 
 FORMAT = 1
@@ -206,7 +207,7 @@ class Store:
                 now = self.read(cell)
             except (KeyError, DamagedRecord):
                 return False
-            body = {**now.meta, **_jsonable(facts)}
+            body = {**now.meta, **json_value(facts, nonfinite="text")}
             if body == now.meta or self._holder(cell):
                 return False
             self._write_json(cell, {**body, "status": now.status})
@@ -237,7 +238,7 @@ class Store:
         return True
 
     def _write_json(self, cell: Cell, body: dict[str, Any]) -> None:
-        body = _jsonable({**body, "cell": vars(cell)})
+        body = json_value({**body, "cell": vars(cell)}, nonfinite="text")  # read back by float()
         body["sha256"] = _digest(_canonical(body))
         _write_durably(self._path(cell, ".json"), _canonical(body, indent=1))
 
@@ -299,17 +300,6 @@ def _digest(content: bytes) -> str:
 
 def _canonical(body: Any, indent: int | None = None) -> bytes:
     return json.dumps(body, sort_keys=True, indent=indent).encode()
-
-
-def _jsonable(value: Any) -> Any:
-    """The value with every number that JSON does not know as text, which ``float`` reads back: "inf", "nan"."""
-    if isinstance(value, dict):
-        return {key: _jsonable(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_jsonable(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value
 
 
 def _compressed(arrays: Arrays) -> bytes:

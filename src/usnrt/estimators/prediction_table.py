@@ -19,7 +19,7 @@ from usnrt.utils.types import Floats
 
 
 @dataclass(frozen=True)
-class RowPredictions:
+class EncodedPredictions:
     """What a model predicts for n encoded rows, in units of the target.
 
     Attributes
@@ -40,7 +40,7 @@ class RowPredictions:
     supported: NDArray[np.bool_] | None
 
 
-def predict_rows(model: DistributionalRegressor, raw: Floats, coverages: list[float]) -> RowPredictions:
+def predict_encoded(model: DistributionalRegressor, raw: Floats, coverages: list[float]) -> EncodedPredictions:
     """Predict encoded rows; the networks run once and the support is measured once.
 
     Parameters
@@ -54,7 +54,7 @@ def predict_rows(model: DistributionalRegressor, raw: Floats, coverages: list[fl
 
     Returns
     -------
-    RowPredictions
+    EncodedPredictions
     """
     region = model.tree_.apply(raw) if isinstance(model, SupportedRegressor) else None
     if isinstance(model, CalibratedRegressor) and model.calibration_ is not None:
@@ -70,7 +70,7 @@ def predict_rows(model: DistributionalRegressor, raw: Floats, coverages: list[fl
         bounds = dist.interval(coverages)
     if found is None and isinstance(model, SupportedRegressor) and model.support_ is not None:
         found = model.support_.measure(raw, model.tree_.leaf_of(raw))
-    return RowPredictions(dist, bounds, region, None if found is None else found.supported)
+    return EncodedPredictions(dist, bounds, region, None if found is None else found.supported)
 
 
 def prediction_table(model: DistributionalRegressor, X: Any, coverage: float = 0.9) -> Any:
@@ -111,7 +111,7 @@ def prediction_table(model: DistributionalRegressor, X: Any, coverage: float = 0
     """
     if np.ndim(coverage) or not 0 < coverage < 1:
         raise ValueError(f"coverage must be in (0, 1), got {coverage!r}")
-    found = predict_rows(model, model._encode(X), [float(coverage)])
+    found = predict_encoded(model, model._encode(X), [float(coverage)])
     lower, upper = found.bounds[:, 0, 0], found.bounds[:, 1, 0]
     if not np.isfinite(found.bounds).all():
         lack = shortage(getattr(model, "calibration_", None), float(coverage))

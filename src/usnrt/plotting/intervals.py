@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from usnrt.distributions.base import check_levels
 from usnrt.metrics.forecast import Given, as_forecast, check_truth
-from usnrt.metrics.judged import distribution_of, interval_of, is_infinite, share_text
+from usnrt.metrics.judged import distribution_and_interval, is_infinite, share_text
 from usnrt.metrics.scores import AnyForecast, central_interval
 from usnrt.plotting._style import BLUE, RED, Display, legend, name_of, percent
 from usnrt.utils.types import Floats
@@ -116,9 +116,8 @@ class IntervalDisplay(Display):
         if options:
             raise TypeError(f"options must be those of from_predictions, but {sorted(options)[0]}= was passed")
         check_levels(coverage, "coverage")
-        dist = distribution_of(estimator, X)
+        dist, interval = distribution_and_interval(estimator, X, coverage)
         f = as_forecast(dist)
-        interval = interval_of(estimator, X, coverage)
         target = name_of(y, "target") if target is None else target
         return cls(check_truth(y, f), dist.ppf(0.5), interval, coverage, target, name).plot(**plot)
 
