@@ -1,4 +1,4 @@
-"""The paper's figures, drawn from the records that are there."""
+"""The paper's figures, drawn from the available records."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,12 +12,13 @@ from usnrt.bench.aggregate import Means
 from usnrt.bench.grid import Cell
 from usnrt.bench.recipes import ALPHAS, LEAVES, STRUCTURES
 from usnrt.bench.store import Record, Store
+from usnrt.bench.trees import SPLIT_RESIDUALS
 from usnrt.datasets import SEEDS, get_spec, list_datasets
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure: its title, what it shows, and the function that draws it or gives None without records."""
+    """A figure: title, caption, and the function that draws it or returns None without records."""
 
     title: str
     caption: str
@@ -56,8 +57,8 @@ def _stability(store: Store) -> Any:
 
     means = Means(store.records())
     studies: list[tuple[str, list[Any], list[str]]] = [
-        ("network structure", list(STRUCTURES), [f"usnrt-paper-{name}" for name in STRUCTURES]),
-        ("leaves at most", list(LEAVES), [f"usnrt-paper-leaves{n}" for n in LEAVES]),
+        ("network architecture", list(STRUCTURES), [f"usnrt-paper-{name}" for name in STRUCTURES]),
+        ("maximum number of regions", list(LEAVES), [f"usnrt-paper-leaves{n}" for n in LEAVES]),
         ("significance level", list(ALPHAS), [f"usnrt-paper-alpha{a}" for a in ALPHAS]),
     ]
     every = [recipe for _, _, recipes in studies for recipe in recipes]
@@ -111,11 +112,12 @@ def _root_partitions(store: Store) -> Any:
             x, other, residual, tree["root_threshold"], feature_name=tree["root_feature"],
             other_name=tree["root_other"], ax=ax,
         )  # fmt: skip
-        # One colour bar for all panels, and the legend's figures in the title: more room for the points.
+        # One colour bar for all panels, and the variances in the title instead of a legend: more room for the points.
         shown.points_.colorbar.remove()
         ax.get_legend().remove()
         spread = f"variance {shown.variance_left_:.2g} | {shown.variance_right_:.2g}"
-        ax.set_title(f"{get_spec(name).title}: {spread}", fontsize=10.5)
+        mark = "" if tree.get("root_residuals_of") == SPLIT_RESIDUALS else "*"
+        ax.set_title(f"{get_spec(name).title}{mark}: {spread}", fontsize=10.5)
         across, up = np.asarray(shown.points_.get_offsets()).T
         _leave_out_extremes(ax.set_xlim, across)
         _leave_out_extremes(ax.set_ylim, up)
@@ -144,7 +146,7 @@ def _leaf_std(store: Store) -> Any:
     for name in list_datasets():
         meta = _meta(store, name, "usnrt-paper")
         tree = (meta or {}).get("tree") or {"leaf_residual_std": [], "leaf_rows": []}
-        # A leaf that was learnt without any error has no place on the axis of the paper's measure.
+        # A region without any error cannot be shown on a logarithmic axis.
         leaves = [pair for pair in zip(tree["leaf_residual_std"], tree["leaf_rows"]) if pair[0] > 0]
         if leaves:
             stds[get_spec(name).title], rows[get_spec(name).title] = map(list, zip(*leaves))
@@ -152,7 +154,7 @@ def _leaf_std(store: Store) -> Any:
         return None
     figure = _figure(max(5.0, 0.8 * len(stds) + 1.5), 4.2)
     shown = LeafStdDisplay(stds, rows).plot(figure.subplots())
-    # The measure is of logarithms, and sets differ by a thousand times.
+    # The measure is of logarithms, and data sets differ by a factor of a thousand.
     shown.ax_.set_yscale("log")
     everything = [value for values in stds.values() for value in values]
     shown.ax_.set_ylim(min(everything) / 1.5, max(everything) * 1.5)
@@ -162,26 +164,27 @@ def _leaf_std(store: Store) -> Any:
 FIGURES = {
     "stability": Picture(
         "Stability",
-        "ECE, TCE and sharpness (times 100) of USNRT with the paper's recipe, seed 42, over five network structures, "
-        "the largest number of leaves and the significance level; a line is a data set.",
+        "ECE, TCE and sharpness (times 100) of USNRT with the paper's recipe, seed 42, over five network "
+        "architectures, the maximum number of regions and the significance level; one line per data set.",
         _stability,
     ),
     "variance_functions": Picture(
         "Variance functions",
-        "Predicted standard deviation along the feature that the root splits, the others held at their mean "
-        "(categories at the most frequent); dotted where the leaf changes (paper's recipe, seed 42).",
+        "Predicted standard deviation along the feature of the root's split, the others at their mean (categories at "
+        "the most frequent); dotted lines: changes of region (paper's recipe, seed 42).",
         _variance_functions,
     ),
     "root_partitions": Picture(
         "Root partitions",
-        "Test rows in the plane of the root's feature and another, coloured by the rank of their squared residual; "
-        "dashed is the cut at the root (paper's recipe, seed 42); titles give the residuals' variance on either side. "
-        "Axes leave out the outermost per cent of rows; points of a feature with few values stand side by side.",
+        "Training rows in the plane of the root's feature and another, coloured by the rank of the squared residual "
+        "of the root's splitting network; dashed: the split of the root (paper's recipe, seed 42); titles: variance of "
+        "the residuals on either side. Panels marked * show test rows and the residuals of the predicted mean. Axes "
+        "omit the outermost per cent of rows; points of a feature with few values are spread sideways.",
         _root_partitions,
     ),
     "leaf_std": Picture(
-        "Leaf standard deviations",
-        "Standard deviation of the residuals in each leaf, on a logarithmic axis; larger marks for larger leaves "
+        "Standard deviations of the regions",
+        "Standard deviation of the residuals in each region, on a logarithmic axis; larger marks for larger regions "
         "(paper's recipe, seed 42).",
         _leaf_std,
     ),
@@ -199,7 +202,7 @@ def _meta(store: Store, dataset: str, recipe: str) -> dict[str, Any] | None:
 def _drawn(
     store: Store, dataset: str, recipe: str, *keys: str
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
-    """What a cell's record says of its tree, with the named arrays; None when any is missing."""
+    """Facts about the tree of a cell's record, and its arrays; None if any of the named arrays is missing."""
     meta = _meta(store, dataset, recipe)
     if not meta or not meta.get("tree"):
         return None

@@ -1,4 +1,4 @@
-"""Telling a person how far a run is: a live bar with time left on a terminal, a line a cell elsewhere."""
+"""Progress of a run: a live bar with the remaining time on a terminal, one line per cell elsewhere."""
 
 import sys
 import time
@@ -10,12 +10,12 @@ from usnrt.bench.grid import Cell
 
 
 class Reporter:
-    """Shows progress and time left; the latter from the sizes of the cells done and to do.
+    """Shows progress and remaining time, which is estimated from the sizes of finished and remaining cells.
 
     Parameters
     ----------
     quiet : bool, default=False
-        Say nothing.
+        No output.
     stream : text stream, default=sys.stderr
     """
 
@@ -26,7 +26,7 @@ class Reporter:
 
     @contextmanager
     def watch(self, cells: Sequence[tuple[Cell, int]]) -> Iterator[None]:
-        """Start for cells with their sizes; stops when the block ends."""
+        """Show the progress of these cells, given with their sizes, during the block."""
         self._weights = dict(cells)
         self._left = sum(self._weights.values())
         self._total = len(self._weights)
@@ -44,14 +44,14 @@ class Reporter:
     def done(self, cell: Cell, meta: dict[str, Any]) -> None:
         """A cell was recorded."""
         metrics = meta["metrics"]
-        figures = ", ".join(f"{name} {float(metrics[name]):.2f}" for name in ("ece", "rmse", "nll", "crps"))
-        self._tell(cell, f"{cell}: {figures}; fitted in {meta['fit_seconds']:.1f} s")
+        values = ", ".join(f"{name} {float(metrics[name]):.2f}" for name in ("ece", "rmse", "nll", "crps"))
+        self._report(cell, f"{cell}: {values}; fitted in {meta['fit_seconds']:.1f} s")
 
     def failed(self, cell: Cell, error: str) -> None:
         """A cell failed."""
-        self._tell(cell, f"{cell} FAILED: {error}")
+        self._report(cell, f"{cell} FAILED: {error}")
 
-    def _tell(self, cell: Cell, text: str) -> None:
+    def _report(self, cell: Cell, text: str) -> None:
         self._finished += 1
         self._work += self._weights.get(cell, 0)
         if self.quiet:
@@ -66,16 +66,16 @@ class Reporter:
         if not self._work:
             return ""
         seconds = (time.monotonic() - self._start) / self._work * (self._left - self._work)
-        return f", about {in_words(seconds)} left"
+        return f", about {duration_text(seconds)} left"
 
 
-def in_words(seconds: float) -> str:
-    """A length of time for people.
+def duration_text(seconds: float) -> str:
+    """A duration as text.
 
     Examples
     --------
-    >>> from usnrt.bench.progress import in_words
-    >>> in_words(42), in_words(600), in_words(9000)
+    >>> from usnrt.bench.progress import duration_text
+    >>> duration_text(42), duration_text(600), duration_text(9000)
     ('42 s', '10 min', '2 h 30 min')
     """
     if seconds < 90:

@@ -46,8 +46,8 @@ def evaluate(
 ) -> Table:
     """All metrics of a fitted model or of a predictive distribution.
 
-    For a model, coverage, width and interval score are those of its ``predict_interval``, all other metrics those of its
-    distribution. A warning is issued if more than half of the rows are training rows, and if intervals are infinite.
+    For a model, coverage, width and interval score are those of its ``predict_interval``, all other metrics those of
+    its distribution. Warns if more than half of the rows are training rows, and if intervals are infinite.
 
     Parameters
     ----------
