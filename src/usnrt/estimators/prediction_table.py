@@ -56,7 +56,7 @@ def predict_encoded(model: DistributionalRegressor, raw: Floats, coverages: list
     -------
     EncodedPredictions
     """
-    region = model.tree_.apply(raw) if isinstance(model, SupportedRegressor) else None
+    region = model.tree_.apply(raw) if hasattr(model, "tree_") else None
     if isinstance(model, CalibratedRegressor) and model.calibration_ is not None:
         predicted = model._predicted(raw)
         leaf, found = predicted.leaf, predicted.found

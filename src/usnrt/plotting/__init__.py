@@ -1,9 +1,9 @@
-"""Pictures of forecasts and trees; matplotlib loads with the first one drawn."""
+"""Plots of forecasts and trees; matplotlib is imported with the first plot."""
 
 from importlib import import_module
 from typing import Any
 
-# public name -> the module it lives in
+# public name -> its module
 _HOME = {
     "IntervalDisplay": "intervals",
     "LeafStdDisplay": "leaves",
