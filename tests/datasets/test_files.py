@@ -127,7 +127,7 @@ def test_an_archive_without_the_file_is_discarded(server, cache):
 
 
 def test_a_missing_page_says_what_to_put_where(server, cache):
-    with pytest.raises(FileNotFoundError, match=r"\(HTTPError\): put electrical.zip or .* into .*cache, or name"):
+    with pytest.raises(FileNotFoundError, match=r"\(HTTPError\): put electrical.zip or .* into .*cache, or set"):
         files.get_files(SPEC, cache, download=True)
 
 

@@ -137,7 +137,7 @@ def test_bunch_says_what_is_what():
 def test_a_file_with_too_few_rows_is_refused():
     message = (
         "^data set 'online' must have 68784 rows and 18 features, got 2 rows and 18 features; "
-        "its file is damaged or another version$"
+        "the file is damaged or another version$"
     )
     with pytest.raises(ValueError, match=message):
         _bunch(get_spec("online"), [ONLINE.encode()])

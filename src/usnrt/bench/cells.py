@@ -18,7 +18,7 @@ from usnrt.bench.grid import Cell, TrainTestSplit, load_split
 from usnrt.bench.recipes import get_recipe
 from usnrt.bench.scores import score
 from usnrt.bench.trees import describe_tree
-from usnrt.metrics.judged import interval_of
+from usnrt.metrics.judged import PredictsDistribution, interval_of
 from usnrt.utils.json_values import json_value
 
 QUANTILE_LEVELS = (0.05, 0.1, 0.15, 0.2, 0.8, 0.85, 0.9, 0.95)
@@ -84,7 +84,7 @@ def run_cell(cell: Cell, n_jobs: int = 1) -> tuple[dict[str, Any], Arrays]:
     return meta, arrays
 
 
-def predict_rows(model: Any, split: TrainTestSplit) -> Arrays:
+def predict_rows(model: PredictsDistribution, split: TrainTestSplit) -> Arrays:
     """Predictions for the test rows in a compact form.
 
     Quantiles are stored in standard deviations from the mean, at half precision: for a normal distribution they are the
@@ -94,12 +94,12 @@ def predict_rows(model: Any, split: TrainTestSplit) -> Arrays:
     return _distribution_rows(model, split) | _interval_rows(model, split)
 
 
-def _interval_rows(model: Any, split: TrainTestSplit) -> Arrays:
+def _interval_rows(model: PredictsDistribution, split: TrainTestSplit) -> Arrays:
     lower, upper = np.asarray(interval_of(model, split.X_test, 0.9)).T
     return {"inside90": (lower <= split.y_test) & (split.y_test <= upper)}
 
 
-def _distribution_rows(model: Any, split: TrainTestSplit) -> Arrays:
+def _distribution_rows(model: PredictsDistribution, split: TrainTestSplit) -> Arrays:
     y = split.y_test
     dist = model.predict_dist(split.X_test)
     mean, std = dist.mean(), dist.std()

@@ -1,9 +1,9 @@
 """The paper's figures, drawn from the available records."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,9 @@ from usnrt.bench.store import Record, Store
 from usnrt.bench.trees import SPLIT_RESIDUALS
 from usnrt.datasets import SEEDS, get_spec, list_datasets
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 
 @dataclass(frozen=True)
 class Picture:
@@ -22,7 +25,7 @@ class Picture:
 
     title: str
     caption: str
-    draw: Callable[[Store], Any]
+    draw: "Callable[[Store], Figure | None]"
 
 
 def draw(name: str, store: Store, folder: str | Path) -> Path | None:
@@ -52,11 +55,11 @@ def draw(name: str, store: Store, folder: str | Path) -> Path | None:
     return path
 
 
-def _stability(store: Store) -> Any:
+def _stability(store: Store) -> "Figure | None":
     from usnrt.plotting import StabilityDisplay
 
     means = Means(store.records())
-    studies: list[tuple[str, list[Any], list[str]]] = [
+    studies: list[tuple[str, Sequence[str | float], list[str]]] = [
         ("network architecture", list(STRUCTURES), [f"usnrt-paper-{name}" for name in STRUCTURES]),
         ("maximum number of regions", list(LEAVES), [f"usnrt-paper-leaves{n}" for n in LEAVES]),
         ("significance level", list(ALPHAS), [f"usnrt-paper-alpha{a}" for a in ALPHAS]),
@@ -80,7 +83,7 @@ def _stability(store: Store) -> Any:
     return figure
 
 
-def _variance_functions(store: Store) -> Any:
+def _variance_functions(store: Store) -> "Figure | None":
     from usnrt.plotting import VarianceFunctionDisplay
 
     keys = ("curve_x", "curve_std", "curve_leaf")
@@ -97,7 +100,7 @@ def _variance_functions(store: Store) -> Any:
     return figure
 
 
-def _root_partitions(store: Store) -> Any:
+def _root_partitions(store: Store) -> "Figure | None":
     from usnrt.plotting import RootPartitionDisplay
 
     keys = ("root_x", "root_other", "root_residual")
@@ -113,7 +116,7 @@ def _root_partitions(store: Store) -> Any:
             other_name=tree["root_other"], ax=ax,
         )  # fmt: skip
         # One colour bar for all panels, and the variances in the title instead of a legend: more room for the points.
-        shown.points_.colorbar.remove()
+        shown.colorbar_.remove()
         ax.get_legend().remove()
         spread = f"variance {shown.variance_left_:.2g} | {shown.variance_right_:.2g}"
         mark = "" if tree.get("root_residuals_of") == SPLIT_RESIDUALS else "*"
@@ -131,14 +134,14 @@ def _has_both_sides(tree: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> bo
     return bool(left.any() and not left.all())
 
 
-def _leave_out_extremes(set_limits: Callable[[float, float], Any], values: NDArray[np.float64]) -> None:
+def _leave_out_extremes(set_limits: Callable[[float, float], object], values: NDArray[np.float64]) -> None:
     low, high = np.quantile(values, [0.01, 0.99])
     if high > low:
         margin = 0.03 * (high - low)
         set_limits(low - margin, high + margin)
 
 
-def _leaf_std(store: Store) -> Any:
+def _leaf_std(store: Store) -> "Figure | None":
     from usnrt.plotting import LeafStdDisplay
 
     stds: dict[str, list[float]] = {}
@@ -213,7 +216,7 @@ def _drawn(
     return (meta["tree"], arrays) if all(key in arrays for key in keys) else None
 
 
-def _figure(width: float, height: float) -> Any:
+def _figure(width: float, height: float) -> "Figure":
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -221,7 +224,7 @@ def _figure(width: float, height: float) -> Any:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def _panels(count: int, columns: int, width: float, height: float) -> tuple[Any, NDArray[Any]]:
+def _panels(count: int, columns: int, width: float, height: float) -> tuple["Figure", NDArray[Any]]:
     columns = min(columns, count)
     rows = -(-count // columns)
     figure = _figure(width * columns, height * rows + 0.4)

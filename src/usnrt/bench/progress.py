@@ -4,9 +4,12 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from usnrt.bench.grid import Cell
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 
 class Reporter:
@@ -22,7 +25,7 @@ class Reporter:
     def __init__(self, quiet: bool = False, stream: TextIO | None = None) -> None:
         self.quiet = quiet
         self.stream = sys.stderr if stream is None else stream
-        self._live: Any = None
+        self._live: Progress | None = None
 
     @contextmanager
     def watch(self, cells: Sequence[tuple[Cell, int]]) -> Iterator[None]:
@@ -36,8 +39,9 @@ class Reporter:
         if self.quiet or not self.stream.isatty():
             yield
             return
-        with _rich_bar() as self._live:
-            self._task = self._live.add_task("cells", total=self._left)
+        with _rich_bar() as bar:
+            self._live = bar
+            self._task = bar.add_task("cells", total=self._left)
             yield
         self._live = None
 
@@ -84,7 +88,7 @@ def duration_text(seconds: float) -> str:
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def _rich_bar() -> Any:
+def _rich_bar() -> "Progress":
     try:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn

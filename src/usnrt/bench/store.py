@@ -280,7 +280,7 @@ def _seconds_since_touch(path: Path) -> float:
         return math.inf
 
 
-def _is_alive(pid: Any) -> bool:
+def _is_alive(pid: object) -> bool:
     if not isinstance(pid, int):
         return False
     try:
@@ -296,7 +296,7 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _canonical(body: Any, indent: int | None = None) -> bytes:
+def _canonical(body: dict[str, Any], indent: int | None = None) -> bytes:
     return json.dumps(body, sort_keys=True, indent=indent).encode()
 
 

@@ -1,12 +1,12 @@
 """What the figures show of a fitted tree, recorded while the model is in memory."""
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.bench.grid import TrainTestSplit
-from usnrt.distributions import Distribution
+from usnrt.metrics.judged import PredictsDistribution
 
 CURVE_POINTS = 200
 SHOWN_ROWS = 2000
@@ -14,13 +14,9 @@ SPLIT_RESIDUALS = "splitting network on training rows"
 MEAN_RESIDUALS = "predicted mean on test rows"
 
 
-class Model(Protocol):
-    """A fitted regressor with predictive distributions."""
-
-    def predict_dist(self, X: Any) -> Distribution: ...
-
-
-def describe_tree(model: Model, split: TrainTestSplit) -> tuple[dict[str, Any] | None, dict[str, NDArray[Any]]]:
+def describe_tree(
+    model: PredictsDistribution, split: TrainTestSplit
+) -> tuple[dict[str, Any] | None, dict[str, NDArray[Any]]]:
     """Size and heterogeneity of a fitted tree, its predicted noise along one feature, and the split of its root.
 
     Parameters
@@ -67,7 +63,7 @@ def describe_tree(model: Model, split: TrainTestSplit) -> tuple[dict[str, Any] |
     return facts, arrays
 
 
-def _curve(model: Model, X: Any, name: str) -> dict[str, NDArray[Any]]:
+def _curve(model: PredictsDistribution, X: Any, name: str) -> dict[str, NDArray[Any]]:
     rows = X.iloc[np.zeros(CURVE_POINTS, dtype=int)].copy()
     for column in X.columns:
         values = X[column]
@@ -85,7 +81,7 @@ def _curve(model: Model, X: Any, name: str) -> dict[str, NDArray[Any]]:
     return curve
 
 
-def _root_plane(model: Model, split: TrainTestSplit, name: str, other: str) -> dict[str, NDArray[Any]]:
+def _root_plane(model: PredictsDistribution, split: TrainTestSplit, name: str, other: str) -> dict[str, NDArray[Any]]:
     if hasattr(model, "split_residuals"):
         n_train = len(split.y_train)
         shown = np.sort(np.random.default_rng(0).choice(n_train, min(SHOWN_ROWS, n_train), replace=False))

@@ -23,9 +23,10 @@ def load_model(path: Path) -> "DistributionalRegressor":
     if not path.exists():
         raise UserError(f"{path} does not exist")
     try:
-        return load(path)
+        model: DistributionalRegressor = load(path)
     except ModelFileError as error:
         raise UserError(str(error)) from None
+    return model
 
 
 def training_data(

@@ -104,7 +104,7 @@ def info(
         print_table([{"": name, "value": _shown(value)} for name, value in facts.items()])
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key}={item!r}" for key, item in value.items())
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

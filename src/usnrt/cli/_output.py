@@ -41,7 +41,7 @@ def warnings_as_notices(notify: Callable[[str], None]) -> Iterator[None]:
         notify(sentence)
 
 
-def print_json(value: Any) -> None:
+def print_json(value: object) -> None:
     """Print a result as one JSON document; NaN and infinity become null."""
     print(json.dumps(json_value(value), indent=2, ensure_ascii=False, allow_nan=False))
 
@@ -74,7 +74,7 @@ def region_table(regions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{**region, "share": f"{100 * region['share']:.1f} %"} for region in shown]
 
 
-def text_of(value: Any) -> str:
+def text_of(value: object) -> str:
     """A value as text: numbers with four significant digits."""
     if isinstance(value, bool | np.bool_):
         return str(bool(value))

@@ -117,7 +117,8 @@ def prediction_table(model: DistributionalRegressor, X: Any, coverage: float = 0
         lack = shortage(getattr(model, "calibration_", None), float(coverage))
         if lack is not None:
             warnings.warn(str(lack), InfiniteIntervalWarning, stacklevel=3)
-    columns = {"mean": found.distribution.mean(), "std": found.distribution.std(), "lower": lower, "upper": upper}
+    dist = found.distribution
+    columns: dict[str, NDArray[Any]] = {"mean": dist.mean(), "std": dist.std(), "lower": lower, "upper": upper}
     if found.region is not None:
         columns["region"] = found.region
     if found.supported is not None:

@@ -1,7 +1,7 @@
 """What a model is evaluated by: its distribution, its own intervals, and whether the rows are training rows."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,14 @@ from usnrt.distributions import Distribution
 from usnrt.utils.types import Floats
 
 
-def resolve(model: Any, X: Any) -> tuple[Any, Any]:
+class PredictsDistribution(Protocol):
+    """A fitted estimator with predictive distributions."""
+
+    def predict_dist(self, X: Any) -> Distribution:
+        """Predictive distributions, one per row."""
+
+
+def resolve(model: Any, X: Any) -> tuple[PredictsDistribution, Any]:
     """The estimator with ``predict_dist`` inside a pipeline or a search, and the features as it sees them.
 
     Parameters
@@ -47,8 +54,7 @@ def resolve(model: Any, X: Any) -> tuple[Any, Any]:
 def distribution_of(model: Any, X: Any) -> Distribution:
     """The predictive distribution of a fitted model, also of one at the end of a pipeline or inside a search."""
     estimator, rows = resolve(model, X)
-    dist: Distribution = estimator.predict_dist(rows)
-    return dist
+    return estimator.predict_dist(rows)
 
 
 def interval_of(model: Any, X: Any, coverage: float | Sequence[float] = 0.9) -> Floats:
@@ -73,7 +79,7 @@ def interval_of(model: Any, X: Any, coverage: float | Sequence[float] = 0.9) -> 
 
     estimator, rows = resolve(model, X)
     if not hasattr(estimator, "predict_interval"):
-        return np.asarray(estimator.predict_dist(rows).interval(coverage))
+        return estimator.predict_dist(rows).interval(coverage)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InfiniteIntervalWarning)
         return np.asarray(estimator.predict_interval(rows, coverage))
@@ -116,7 +122,7 @@ def is_infinite(ends: Floats) -> NDArray[np.bool_]:
     return np.asarray(np.isinf(ends).any(axis=1))
 
 
-def infinite_sentence(model: Any, ends: Floats, coverage: float) -> str:
+def infinite_sentence(model: object, ends: Floats, coverage: float) -> str:
     """Message that intervals are infinite, for how many rows, and why; empty if all are finite.
 
     Parameters
@@ -152,7 +158,7 @@ def training_share(model: Any, X: Any, y: Floats) -> float:
     return encoded_training_share(model, model._encode(X), y) if hasattr(model, "fingerprint_") else 0.0
 
 
-def encoded_training_share(model: Any, raw: Floats, y: Floats) -> float:
+def encoded_training_share(model: object, raw: Floats, y: Floats) -> float:
     """`training_share` of encoded rows, ``model._encode(X)``."""
     fingerprint = getattr(model, "fingerprint_", None)
     return 0.0 if fingerprint is None else float(fingerprint.share_of(raw, y))

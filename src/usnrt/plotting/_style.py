@@ -76,7 +76,7 @@ def percent_axis(axis: "Axis") -> None:
     axis.set_major_formatter(PercentFormatter(1.0, decimals=None, symbol=" %"))
 
 
-def name_of(data: Any, default: str) -> str:
+def name_of(data: object, default: str) -> str:
     """The name of a series, else a default."""
     name = getattr(data, "name", None)
     return str(name) if name is not None and not callable(name) else default

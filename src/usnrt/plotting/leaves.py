@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from usnrt.plotting._style import COLOURS, GREY, MARKERS, Display
+from usnrt.tree.rules import ModelWithTree
 from usnrt.utils.types import Floats
 
 if TYPE_CHECKING:
@@ -65,7 +66,9 @@ class LeafStdDisplay(Display):
         return cls(stds, rows, label).plot(ax)
 
     @classmethod
-    def from_estimators(cls, estimators: Mapping[str, Any], *, relative: bool = True, ax: "Axes | None" = None) -> Self:
+    def from_estimators(
+        cls, estimators: Mapping[str, ModelWithTree], *, relative: bool = True, ax: "Axes | None" = None
+    ) -> Self:
         """Draw the regions of fitted models with a ``tree_``.
 
         Parameters
@@ -78,9 +81,9 @@ class LeafStdDisplay(Display):
         stds, rows = {}, {}
         for name, estimator in estimators.items():
             tree = estimator.tree_
-            regions = tree.leaves
-            stds[name] = tree.residual_std[regions] / (tree.residual_std[0] if relative else 1.0)
-            rows[name] = tree.n_rows[regions]
+            is_region = tree.feature < 0
+            stds[name] = tree.residual_std[is_region] / (tree.residual_std[0] if relative else 1.0)
+            rows[name] = tree.n_rows[is_region]
         label = "residual std of the region / of all rows" if relative else "residual std of the region"
         return cls(stds, rows, label).plot(ax)
 

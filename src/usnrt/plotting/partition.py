@@ -12,6 +12,8 @@ from usnrt.utils.types import Floats
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from usnrt.estimators.supported import SupportedRegressor
+
 
 # Features with more distinct values are drawn without jitter.
 MAX_DISTINCT = 30
@@ -41,6 +43,7 @@ class RootPartitionDisplay(Display):
     Attributes
     ----------
     points_ : matplotlib PathCollection
+    colorbar_ : matplotlib Colorbar
     split_ : matplotlib Line2D
     variance_left_, variance_right_ : float
     ax_, figure_ : matplotlib Axes and Figure
@@ -119,7 +122,7 @@ class RootPartitionDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
+        estimator: "SupportedRegressor",
         X: Any,
         y: ArrayLike,
         other: int | str | None = None,
@@ -193,7 +196,7 @@ class RootPartitionDisplay(Display):
         ax.set_xlabel(self.feature_name)
         ax.set_ylabel(self.other_name)
         ax.grid(False)
-        bar = self.figure_.colorbar(self.points_, ax=ax, pad=0.02, aspect=30)
+        bar = self.colorbar_ = self.figure_.colorbar(self.points_, ax=ax, pad=0.02, aspect=30)
         bar.set_label("squared residual, by rank", fontsize=9)
         bar.set_ticks([0, 0.5, 1], labels=["smallest", "median", "largest"])
         bar.ax.tick_params(labelsize=8)

@@ -58,7 +58,7 @@ class PITDisplay(Display):
         ax: "Axes | None" = None,
         bins: int = 20,
         band: float | None = 0.95,
-        random_state: Any = None,
+        random_state: int | np.random.Generator | np.random.RandomState | None = None,
         **given: Unpack[Given],
     ) -> Self:
         """Draw the histogram of a forecast, given as in :func:`usnrt.metrics.as_forecast`.

@@ -75,7 +75,7 @@ class SharpnessCalibrationDisplay(Display):
         forecasts: Mapping[str, Distribution],
         *,
         bootstrap: int = 0,
-        random_state: Any = 0,
+        random_state: int | np.random.Generator | np.random.RandomState | None = 0,
         target_name: str | None = None,
         ax: "Axes | None" = None,
     ) -> Self:

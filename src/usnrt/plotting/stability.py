@@ -1,7 +1,7 @@
 """A metric against a hyperparameter, one line per data set."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -42,7 +42,7 @@ class StabilityDisplay(Display):
 
     def __init__(
         self,
-        values: Sequence[Any],
+        values: Sequence[str | float],
         results: Mapping[str, ArrayLike],
         *,
         parameter: str = "parameter",
@@ -55,7 +55,7 @@ class StabilityDisplay(Display):
 
     @classmethod
     def from_predictions(
-        cls, values: Sequence[Any], results: Mapping[str, ArrayLike], *, ax: "Axes | None" = None, **names: str
+        cls, values: Sequence[str | float], results: Mapping[str, ArrayLike], *, ax: "Axes | None" = None, **names: str
     ) -> Self:
         """Draw results; arguments as in the class."""
         return cls(values, results, **names).plot(ax)

@@ -1,7 +1,7 @@
 """Plot of a tree: splits from left to right, one box per region."""
 
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from usnrt.tree.structure import Tree
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.colorbar import Colorbar
+
+Colour = str | tuple[float, float, float, float]
 
 _FONT_SIZE = 9.0
 _LINE = 1.35  # height of a line of text, in font sizes
@@ -96,7 +98,7 @@ class _Layout:
         self.width = float(starts[tree.max_depth] + widths[-1])
         self.height = float(tree.n_leaves * row)
 
-    def draw(self, ax: "Axes", colours: list[Any]) -> float:
+    def draw(self, ax: "Axes", colours: list[Colour]) -> float:
         """Draw everything; returns the font size that fits."""
         from matplotlib.patches import Rectangle
 
@@ -161,7 +163,7 @@ def _size(text: str) -> tuple[float, float]:
     return 1.08 * width + 2 * _PAD * _FONT_SIZE, (len(lines) * _LINE + _PAD) * _FONT_SIZE
 
 
-def _leaf_colours(tree: Tree, ax: "Axes") -> tuple[list[Any], "Colorbar | None"]:
+def _leaf_colours(tree: Tree, ax: "Axes") -> tuple[list[Colour], "Colorbar | None"]:
     """A colour for each node by the log residual standard deviation, and the scale beside the axes."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
@@ -181,7 +183,7 @@ def _leaf_colours(tree: Tree, ax: "Axes") -> tuple[list[Any], "Colorbar | None"]
     return [colour_map(norm(std) if std > 0 else 0.0) if std >= 0 else "white" for std in stds.tolist()], bar
 
 
-def _ink(fill: Any) -> str:
+def _ink(fill: Colour) -> str:
     """Black or white, whichever has more contrast to a colour."""
     from matplotlib.colors import to_rgb
 

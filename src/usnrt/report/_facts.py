@@ -248,7 +248,7 @@ def _rows(X: Any, numbers: NDArray[Any], facts: Facts, shown: list[str]) -> list
     return result
 
 
-def cell_text(value: Any) -> str:
+def cell_text(value: object) -> str:
     """A value as text; missing values are shown as "missing"."""
     if value is None or value != value:
         return "missing"
