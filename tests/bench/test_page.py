@@ -5,13 +5,15 @@ import pytest
 
 from usnrt.bench import Cell, Store
 from usnrt.bench.aggregate import Means
-from usnrt.bench.beyond import beyond, goals_table
+from usnrt.bench.figures import FIGURES, caption_of
 from usnrt.bench.findings import agreement, findings, improvements
+from usnrt.bench.goals import default_findings, goals_table
 from usnrt.bench.page import cells_csv, page_text, write_page
 from usnrt.bench.recipes import STABILITY
 from usnrt.bench.status import status_text
 from usnrt.bench.store import Record
 from usnrt.bench.tables import TABLES
+from usnrt.bench.trees import SPLIT_RESIDUALS
 
 NAMES = ("ece", "tce", "sharpness", "rmse", "nll", "crps", "coverage90", "worst_leaf_gap")
 METRICS = dict.fromkeys(NAMES, 50.0)
@@ -207,6 +209,16 @@ def test_write_page(store):
     assert {path: path.read_bytes() for path in store.root.rglob("*.*") if path.is_file()} == before
 
 
+def test_the_caption_of_root_partitions_names_records_with_other_residuals(store):
+    records = list(store.records())
+    old = " Test rows and residuals of the predicted mean instead: Electrical, Conditional, Power."
+    assert caption_of("root_partitions", records).endswith(old)
+    for made in records:
+        if made.meta.get("tree"):
+            made.meta["tree"]["root_residuals_of"] = SPLIT_RESIDUALS
+    assert caption_of("root_partitions", records) == FIGURES["root_partitions"].caption
+
+
 def test_status(store):
     store.claim(Cell("power", "hnn", 142))
     (store.root / "cells" / "power" / "usnrt" / "42.json").write_text("{")
@@ -245,7 +257,7 @@ def test_peers_and_parts_are_compared():
         record("power", "usnrt-no-tree", crps=32.0, nll=59.0, worst_leaf_gap=1.0),
         record("power", "usnrt-global", worst_leaf_gap=5.0),
     ]
-    assert beyond(Means(records)) == [
+    assert default_findings(Means(records)) == [
         "**CRPS.** The default ensemble has a lower CRPS than all peers (CatBoost, NGBoost, LightGBM quantiles, "
         "Quantile forest) on 1 of 2 data sets: Power (1 of 4 peers were run). Not on: Traffic (Quantile forest 53.50, "
         "the ensemble 54.00).",
@@ -263,7 +275,7 @@ def test_parts_and_peers_are_compared_on_the_same_splits():
         record("power", "usnrt-no-tree", 42, crps=32.0),
         record("power", "catboost", 42, crps=32.0),
     ]
-    said = beyond(Means(records))
+    said = default_findings(Means(records))
     assert "has a lower CRPS than all peers" in said[0]
     assert "on 1 of 1 data sets: Power" in said[0]
     assert said[1] == "**The tree, CRPS.** With the tree, CRPS is lower than with one region on 1 of 1 data sets."

@@ -9,7 +9,7 @@ import numpy as np
 from usnrt.bench.grid import protocol_seeds
 from usnrt.bench.store import Record
 
-# Metrics that older records lack, and what stands in for them.
+# Metrics that older records lack, and the metrics that replace them.
 FALLBACKS = {"nll_floored": "nll"}
 
 

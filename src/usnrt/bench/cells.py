@@ -18,7 +18,7 @@ from usnrt.bench.grid import Cell, TrainTestSplit, load_split
 from usnrt.bench.recipes import get_recipe
 from usnrt.bench.scores import score
 from usnrt.bench.trees import describe_tree
-from usnrt.metrics.judged import PredictsDistribution, interval_of
+from usnrt.metrics.models import PredictsDistribution, interval_of
 from usnrt.utils.json_values import json_value
 
 QUANTILE_LEVELS = (0.05, 0.1, 0.15, 0.2, 0.8, 0.85, 0.9, 0.95)

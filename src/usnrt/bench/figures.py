@@ -1,6 +1,6 @@
 """The paper's figures, drawn from the available records."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Picture:
+class FigureSpec:
     """A figure: title, caption, and the function that draws it or returns None without records."""
 
     title: str
@@ -92,10 +92,10 @@ def _variance_functions(store: Store) -> "Figure | None":
     if not known:
         return None
     figure, axes = _panels(len(known), columns=4, width=3.2, height=2.6)
-    for place, (ax, (name, (tree, arrays))) in enumerate(zip(axes, known.items())):
+    for index, (ax, (name, (tree, arrays))) in enumerate(zip(axes, known.items())):
         x, std, leaf = (arrays[key] for key in keys)
         VarianceFunctionDisplay.from_predictions(x, std, leaf, feature_name=tree["curve_feature"], ax=ax)
-        ax.set_ylabel("predicted std" if place % 4 == 0 else "")
+        ax.set_ylabel("predicted std" if index % 4 == 0 else "")
         ax.set_title(get_spec(name).title, fontsize=11)
     return figure
 
@@ -119,8 +119,7 @@ def _root_partitions(store: Store) -> "Figure | None":
         shown.colorbar_.remove()
         ax.get_legend().remove()
         spread = f"variance {shown.variance_left_:.2g} | {shown.variance_right_:.2g}"
-        mark = "" if tree.get("root_residuals_of") == SPLIT_RESIDUALS else "*"
-        ax.set_title(f"{get_spec(name).title}{mark}: {spread}", fontsize=10.5)
+        ax.set_title(f"{get_spec(name).title}: {spread}", fontsize=10.5)
         across, up = np.asarray(shown.points_.get_offsets()).T
         _leave_out_extremes(ax.set_xlim, across)
         _leave_out_extremes(ax.set_ylim, up)
@@ -165,33 +164,51 @@ def _leaf_std(store: Store) -> "Figure | None":
 
 
 FIGURES = {
-    "stability": Picture(
+    "stability": FigureSpec(
         "Stability",
         "ECE, TCE and sharpness (times 100) of USNRT with the paper's recipe, seed 42, over five network "
         "architectures, the maximum number of regions and the significance level; one line per data set.",
         _stability,
     ),
-    "variance_functions": Picture(
+    "variance_functions": FigureSpec(
         "Variance functions",
         "Predicted standard deviation along the feature of the root's split, the others at their mean (categories at "
         "the most frequent); dotted lines: changes of region (paper's recipe, seed 42).",
         _variance_functions,
     ),
-    "root_partitions": Picture(
+    "root_partitions": FigureSpec(
         "Root partitions",
         "Training rows in the plane of the root's feature and another, coloured by the rank of the squared residual "
         "of the root's splitting network; dashed: the split of the root (paper's recipe, seed 42); titles: variance of "
-        "the residuals on either side. Panels marked * show test rows and the residuals of the predicted mean. Axes "
-        "omit the outermost per cent of rows; points of a feature with few values are spread sideways.",
+        "the residuals on either side. Axes omit the outermost per cent of rows; points of a feature with few values "
+        "are spread sideways.",
         _root_partitions,
     ),
-    "leaf_std": Picture(
+    "leaf_std": FigureSpec(
         "Standard deviations of the regions",
         "Standard deviation of the residuals in each region, on a logarithmic axis; larger marks for larger regions "
         "(paper's recipe, seed 42).",
         _leaf_std,
     ),
 }
+
+
+def caption_of(name: str, records: Iterable[Record]) -> str:
+    """Caption of a figure, with the data sets whose records have other root residuals than it describes."""
+    caption = FIGURES[name].caption
+    if name != "root_partitions":
+        return caption
+    trees = {
+        record.cell.dataset: record.meta.get("tree") or {}
+        for record in records
+        if record.status == "done" and (record.cell.recipe, record.cell.seed) == ("usnrt-paper", SEEDS[0])
+    }
+    other = [
+        get_spec(dataset).title
+        for dataset in list_datasets()
+        if "root_feature" in trees.get(dataset, {}) and trees[dataset].get("root_residuals_of") != SPLIT_RESIDUALS
+    ]
+    return caption + (f" Test rows and residuals of the predicted mean instead: {', '.join(other)}." if other else "")
 
 
 def _meta(store: Store, dataset: str, recipe: str) -> dict[str, Any] | None:

@@ -92,8 +92,8 @@ def make_grid(datasets: Iterable[str], recipes: Iterable[str], seeds: Sequence[i
     for name in named:
         get_recipe(name)
     cells = [
-        (rank, place, Cell(dataset, recipe, seed))
-        for place, recipe in enumerate(named)
+        (rank, order, Cell(dataset, recipe, seed))
+        for order, recipe in enumerate(named)
         for dataset in by_size
         for rank, seed in enumerate(protocol_seeds(dataset) if seeds is None else seeds)
     ]

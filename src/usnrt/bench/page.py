@@ -6,9 +6,9 @@ from collections import Counter
 from pathlib import Path
 
 from usnrt.bench.aggregate import Means
-from usnrt.bench.beyond import beyond, goals_table
-from usnrt.bench.figures import FIGURES, draw
+from usnrt.bench.figures import FIGURES, caption_of, draw
 from usnrt.bench.findings import agreement, findings, improvements
+from usnrt.bench.goals import default_findings, goals_table
 from usnrt.bench.grid import ONE_SEED, n_rows_of
 from usnrt.bench.progress import duration_text
 from usnrt.bench.scores import METRICS
@@ -47,7 +47,7 @@ def write_page(store: Store) -> Path:
     return page
 
 
-def page_text(records: list[Record], pictures: dict[str, Path]) -> str:
+def page_text(records: list[Record], figures: dict[str, Path]) -> str:
     """The page as Markdown, given the records and the path of each drawn figure."""
     means = Means(records)
     goals, tables = goals_table(means), [make_table(name, means) for name in TABLES]
@@ -67,16 +67,17 @@ def page_text(records: list[Record], pictures: dict[str, Path]) -> str:
         "\n".join(f"- {line}" for line in agreement(means)) or "No results to compare.",
         "## The default recipes against the paper and other libraries",
         *(improvements(means) or ["No results to compare."]),
-        *beyond(means),
+        *default_findings(means),
         goals.section(),
         "## Tables",
         "\n".join(f"- [{table.title}]({table.anchor})" for table in tables),
         *(table.section() for table in tables),
     ]
-    if pictures:
+    if figures:
         parts.append("## Figures")
         parts += [
-            f"![{FIGURES[name].title}]({path.as_posix()})\n\n{FIGURES[name].caption}" for name, path in pictures.items()
+            f"![{FIGURES[name].title}]({path.as_posix()})\n\n{caption_of(name, records)}"
+            for name, path in figures.items()
         ]
     if failures := _failures(records):
         parts += ["## Failed cells", failures]

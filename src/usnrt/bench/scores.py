@@ -49,7 +49,7 @@ def crps(rows: Rows) -> float:
 
 
 def inside90(rows: Rows) -> NDArray[np.bool_]:
-    """Whether the model's 90 % interval holds each target, shape (n,).
+    """Whether the model's 90 % interval contains each target, shape (n,).
 
     For older records, without ``inside90``, that of the central interval of the distribution.
     """

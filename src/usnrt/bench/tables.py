@@ -200,7 +200,7 @@ class Comparison:
                     partial = any(value is not None and not value.complete for value in values)
                     row.append(number(percentage, partial=partial, pattern="{:.1f}%"))
                 rows.append(row)
-                shown = ""  # a data set's name stands on its first line only
+                shown = ""  # the name of a data set is on its first line only
         if self.in_paper:
             rows += [self._wins(means, source) for source in sources if self.winners(means, source)]
         header = [

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.bench.grid import TrainTestSplit
-from usnrt.metrics.judged import PredictsDistribution
+from usnrt.metrics.models import PredictsDistribution
 
 CURVE_POINTS = 200
 SHOWN_ROWS = 2000
@@ -32,7 +32,7 @@ def describe_tree(
         at their mean (categories at the most frequent); ``root_x``, ``root_other`` and ``root_residual`` (k,): rows in
         the plane of the root's feature and another, with their residuals. These are the residuals of the root's
         splitting network on a sample of the training rows if the model has ``split_residuals(X, y)``, else those of
-        the predicted mean on test rows; ``root_residuals_of`` of the facts tells which.
+        the predicted mean on test rows; see ``root_residuals_of`` of the facts.
     """
     tree = getattr(model, "tree_", None)
     if tree is None:

@@ -63,7 +63,7 @@ def features_and_target(
 
     name = target or target_name(model)
     if not name:
-        raise UserError("the model file does not hold the name of the target; give it with --target")
+        raise UserError("the model file does not contain the name of the target; give it with --target")
     table, _ = table_and_features(model, path, notice)
     _need(table.column_names, name, path)
     table, y = with_target(table, name, path, notice)

@@ -1,7 +1,7 @@
 """``usnrt fit``: from a table to a model file."""
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -60,8 +60,7 @@ def fit(
 
     output = output or data.with_name(f"{data.name.split('.')[0]}.usnrt")
     check_writable(output, force)
-    if not 0 <= holdout < 1:
-        raise UserError(f"--holdout must be in [0, 1), got {holdout:g}")
+    _check_holdout(holdout)
     notify = silent if quiet else notice
     X, y = training_data(data, target, drop or [], notify)
 
@@ -81,13 +80,22 @@ def fit(
             result["held out"] = evaluation(model, X.take(held_out), y[held_out])
     if as_json:
         print_json(result)
-        return
+    else:
+        _print_summary(result, len(held_out), notify)
+
+
+def _check_holdout(holdout: float) -> None:
+    if not 0 <= holdout < 1:
+        raise UserError(f"--holdout must be in [0, 1), got {holdout:g}")
+
+
+def _print_summary(result: dict[str, Any], n_held_out: int, notify: Callable[[str], None]) -> None:
     for line in result["columns"]:
         notify(line)
     print_table(region_table(result["regions"]), title="Regions, the least certain first")
-    if len(held_out):
-        print_metrics(result["held out"], title=f"On {len(held_out):,} held-out rows")
-    print(f"wrote {output}")
+    if n_held_out:
+        print_metrics(result["held out"], title=f"On {n_held_out:,} held-out rows")
+    print(f"wrote {result['model']}")
 
 
 def make_model(

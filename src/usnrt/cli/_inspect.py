@@ -1,4 +1,4 @@
-"""``usnrt explain``, ``report``, ``export`` and ``info``: what a model file holds, in several formats."""
+"""``usnrt explain``, ``report``, ``export`` and ``info``: the contents of a model file in several formats."""
 
 from pathlib import Path
 from typing import Annotated, Any

@@ -7,7 +7,7 @@ import typer
 
 from usnrt.cli._errors import UserError
 
-# readable=False: our own error messages say why a file cannot be read
+# readable=False: unreadable files are reported by our own error messages
 Data = Annotated[
     Path, typer.Argument(help="A .csv, .tsv or .parquet file, also with .gz, .bz2 or .zst.", readable=False)
 ]

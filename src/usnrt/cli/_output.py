@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def notice(sentence: str) -> None:
-    """Print a notice to stderr, beside the result."""
+    """Print a notice to stderr."""
     print(f"usnrt: {sentence}", file=sys.stderr)
 
 

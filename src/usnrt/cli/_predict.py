@@ -92,7 +92,7 @@ def evaluation(
     model: "DistributionalRegressor", X: "pa.Table", y: NDArray[np.float64], coverage: float = 0.9
 ) -> dict[str, Any]:
     """All metrics of a model, by name."""
-    from usnrt.metrics import evaluate as evaluate_metrics
+    from usnrt.metrics.evaluate import evaluate as evaluate_metrics
 
     table = evaluate_metrics(model, X, y, coverage=coverage)
     return dict(zip(table["metric"].tolist(), table["value"].tolist()))

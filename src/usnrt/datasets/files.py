@@ -40,34 +40,34 @@ def get_files(spec: Spec, data_home: Path, download: bool) -> list[bytes]:
 
     Searches the folder in ``USNRT_DATA``, then ``data_home``, then downloads.
     """
-    places = [Path(os.environ["USNRT_DATA"])] if os.environ.get("USNRT_DATA") else []
-    places.append(data_home)
-    for place in places:
-        if paths := _locate(spec, place):
+    roots = [Path(os.environ["USNRT_DATA"])] if os.environ.get("USNRT_DATA") else []
+    roots.append(data_home)
+    for root in roots:
+        if paths := _locate(spec, root):
             return _read(spec, paths)
     if not download:
-        raise FileNotFoundError(_not_found_message(spec, places, "and download=False"))
-    return _download(spec, data_home, places)
+        raise FileNotFoundError(_not_found_message(spec, roots, "and download=False"))
+    return _download(spec, data_home, roots)
 
 
-def _not_found_message(spec: Spec, places: list[Path], why: str) -> str:
+def _not_found_message(spec: Spec, roots: list[Path], why: str) -> str:
     names = " and ".join(file.name for file in spec.files)
-    looked = " or ".join(str(place) for place in places)
+    looked = " or ".join(str(root) for root in roots)
     return (
         f"data set {spec.key!r} was not found in {looked} {why}: put {spec.key}.zip or {names} from {spec.page} "
-        f"into {places[-1]}, or set the environment variable USNRT_DATA to their folder"
+        f"into {roots[-1]}, or set the environment variable USNRT_DATA to their folder"
     )
 
 
 def is_here(spec: Spec, data_home: Path) -> bool:
     """Whether a data set's files are on this machine; they are not opened."""
     named = os.environ.get("USNRT_DATA")
-    return any(_locate(spec, place) for place in (*([Path(named)] if named else []), data_home))
+    return any(_locate(spec, root) for root in (*([Path(named)] if named else []), data_home))
 
 
-def _locate(spec: Spec, place: Path) -> list[Path]:
-    """The data set's archive below ``place``, or its unpacked files; empty if absent."""
-    for folder in (place, place / "uci", place / spec.key):
+def _locate(spec: Spec, root: Path) -> list[Path]:
+    """The data set's archive below ``root``, or its unpacked files; empty if absent."""
+    for folder in (root, root / "uci", root / spec.key):
         for archive in (folder / f"{spec.key}.zip", folder / archive_name(spec)):
             if archive.is_file():
                 return [archive]
@@ -130,7 +130,7 @@ def _verified(content: bytes, file: DataFile, where: Path) -> bytes:
     return content
 
 
-def _download(spec: Spec, data_home: Path, places: list[Path]) -> list[bytes]:
+def _download(spec: Spec, data_home: Path, roots: list[Path]) -> list[bytes]:
     try:
         import pooch
         from requests.exceptions import RequestException
@@ -152,7 +152,7 @@ def _download(spec: Spec, data_home: Path, places: list[Path]) -> list[bytes]:
         pooch.retrieve(url, known_hash=None, fname=archive_name(spec), path=data_home, downloader=get_and_verify)
     except RequestException as error:
         reason = f"and could not be downloaded from {url} ({type(error).__name__})"
-        raise FileNotFoundError(_not_found_message(spec, places, reason)) from error
+        raise FileNotFoundError(_not_found_message(spec, roots, reason)) from error
     except ValueError as error:
         raise ValueError(f"the download of {spec.key!r} from {url} failed: {error}") from error
     except OSError as error:

@@ -82,7 +82,7 @@ def prediction_table(model: DistributionalRegressor, X: Any, coverage: float = 0
         A fitted model.
     X : array-like or data frame of shape (n_rows, n_features)
     coverage : float, default=0.9
-        Probability that the interval from ``lower`` to ``upper`` should hold the target.
+        Nominal coverage of the interval from ``lower`` to ``upper``.
 
     Returns
     -------

@@ -12,7 +12,7 @@ from usnrt.distributions.base import as_generator
 from usnrt.metrics.calibration import TCE_COVERAGES, comparison_levels, mean_gap, share_below
 from usnrt.metrics.forecast import Forecast, PointForecast, as_forecast, check_truth
 from usnrt.metrics.groups import check_groups
-from usnrt.metrics.judged import (
+from usnrt.metrics.models import (
     distribution_and_interval,
     infinite_sentence,
     is_infinite,

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from usnrt.distributions import Distribution
 from usnrt.metrics.calibration import ece, tce
-from usnrt.metrics.judged import distribution_of, interval_of
+from usnrt.metrics.models import distribution_of, interval_of
 from usnrt.metrics.scores import crps, interval_score, nll, pinball, rmse
 
 _LOSSES: dict[str, Callable[[ArrayLike, Distribution], float]] = {

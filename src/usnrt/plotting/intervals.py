@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from usnrt.distributions.base import check_levels
 from usnrt.metrics.forecast import Given, as_forecast, check_truth
-from usnrt.metrics.judged import distribution_and_interval, is_infinite, share_text
+from usnrt.metrics.models import distribution_and_interval, is_infinite, share_text
 from usnrt.metrics.scores import AnyForecast, central_interval
 from usnrt.plotting._style import BLUE, RED, Display, legend, name_of, percent
 from usnrt.utils.types import Floats

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from usnrt.distributions import Distribution
 from usnrt.metrics.evaluate import evaluate
 from usnrt.metrics.groups import ece_by_chance
-from usnrt.metrics.judged import distribution_of
+from usnrt.metrics.models import distribution_of
 from usnrt.plotting._style import COLOURS, GREY, MARKERS, Display, name_of, percent_axis
 from usnrt.utils.types import Floats
 

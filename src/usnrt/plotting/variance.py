@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from usnrt.metrics.judged import distribution_of
+from usnrt.metrics.models import distribution_of
 from usnrt.plotting._profile import profile_rows
 from usnrt.plotting._style import BLUE, GREY, RED, Display
 from usnrt.utils.types import Floats

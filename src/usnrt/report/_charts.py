@@ -79,13 +79,13 @@ def intervals(facts: Facts) -> str:
     )
     ticks = nice_ticks(low - room, high + room, 6)
     chart.ticks(y=[(value, number(value)) for value in ticks])
-    for place, i in enumerate(order):
+    for position, i in enumerate(order):
         inside = facts.lower[i] <= facts.y[i] <= facts.upper[i]
         tip = (
             f"row {i + 1}: predicted {number(facts.mean[i])}, {number(facts.lower[i])} to {number(facts.upper[i])}, "
             f"target {number(facts.y[i])}{'' if inside else ', outside'}"
         )
         bounds = np.clip([facts.lower[i], facts.upper[i]], low - room, high + room)
-        chart.stroke(place, bounds[0], bounds[1], "interval", tip)
-        chart.dot(place, facts.y[i], "truth" if inside else "truth outside", tip, 3.2)
+        chart.stroke(position, bounds[0], bounds[1], "interval", tip)
+        chart.dot(position, facts.y[i], "truth" if inside else "truth outside", tip, 3.2)
     return chart.svg()

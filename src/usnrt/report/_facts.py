@@ -13,8 +13,8 @@ from usnrt.estimators.base import DistributionalRegressor
 from usnrt.estimators.prediction_table import EncodedPredictions, predict_encoded
 from usnrt.estimators.regions import calibration_rows, region_rows, shortage, uncertainty_ratio
 from usnrt.estimators.supported import SupportedRegressor
-from usnrt.metrics import evaluate
-from usnrt.metrics.judged import encoded_training_share, is_infinite
+from usnrt.metrics.evaluate import evaluate
+from usnrt.metrics.models import encoded_training_share, is_infinite
 from usnrt.report._numbers import number, wilson
 from usnrt.utils.types import Floats
 

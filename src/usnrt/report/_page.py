@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from usnrt.calibration.calibration import rows_needed
 from usnrt.estimators.base import DistributionalRegressor, read_target
 from usnrt.estimators.target_name import target_name
-from usnrt.metrics.judged import training_sentence
+from usnrt.metrics.models import training_sentence
 from usnrt.report import _charts as charts
 from usnrt.report._facts import LEVELS, N_SHOWN_FEATURES, Cells, Facts, Region, gather
 from usnrt.report._numbers import number, percent

@@ -104,7 +104,7 @@ def _edge(model: ModelWithTree, node: int, to_left: bool, start: tuple[float, fl
     middle = (y0 + y1) / 2
     return (
         f'<path class="edge" d="M{x0:g} {y0:g} C{x0:g} {middle:g} {x1:g} {middle:g} {x1:g} {y1:g}"/>'
-        f'<text class="answer" x="{x1:g}" y="{y1 - 9:g}" text-anchor="middle"><title>{escape(rule)}</title>'
+        f'<text class="branch" x="{x1:g}" y="{y1 - 9:g}" text-anchor="middle"><title>{escape(rule)}</title>'
         f"{escape(_short(branch, room))}</text>"
     )
 

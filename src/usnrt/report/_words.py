@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from usnrt.estimators.regions import ratio_sentence
-from usnrt.metrics.judged import share_text
+from usnrt.metrics.models import share_text
 from usnrt.report._facts import LEVELS, Facts
 from usnrt.report._numbers import number, percent
 
@@ -84,14 +84,14 @@ def _joined(*sentences: str) -> str:
     return " ".join(sentence for sentence in sentences if sentence)
 
 
-def level_sentence(facts: Facts, place: int) -> str:
+def level_sentence(facts: Facts, index: int) -> str:
     """Coverage and width at one of LEVELS, for the slider."""
-    c, nominal = facts.calibration, percent(LEVELS[place])
-    if c.infinite_at[place]:
-        return f"{nominal} intervals are infinite for {share_text(c.infinite_at[place])} of the rows."
+    c, nominal = facts.calibration, percent(LEVELS[index])
+    if c.infinite_at[index]:
+        return f"{nominal} intervals are infinite for {share_text(c.infinite_at[index])} of the rows."
     return (
-        f"{nominal} intervals contain the target in {percent(c.observed[place])} of the rows "
-        f"and are {number(facts.widths[place])} wide on average."
+        f"{nominal} intervals contain the target in {percent(c.observed[index])} of the rows "
+        f"and are {number(facts.widths[index])} wide on average."
     )
 
 

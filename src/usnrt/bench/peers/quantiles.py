@@ -65,17 +65,17 @@ class InterpolatedQuantiles(Distribution):
         return np.asarray(np.sqrt(inner @ np.diff(self.levels) + tails))
 
     def _cdf(self, y: Floats) -> Floats:
-        place = self._place(y)
-        left, right, rise = self._step(place)
+        index = self._index(y)
+        left, right, rise = self._step(index)
         share = np.clip((y - left) / (right - left), 0.0, 1.0)
-        inside = self.levels[np.clip(place - 1, 0, self.levels.size - 2)] + rise * share
+        inside = self.levels[np.clip(index - 1, 0, self.levels.size - 2)] + rise * share
         low = self.levels[0] * np.exp(np.minimum(y - self.values[:, :1], 0.0) / self._low[:, None])
         high = 1.0 - (1.0 - self.levels[-1]) * np.exp(-np.maximum(y - self.values[:, -1:], 0.0) / self._high[:, None])
-        return np.where(place == 0, low, np.where(place == self.levels.size, high, inside))
+        return np.where(index == 0, low, np.where(index == self.levels.size, high, inside))
 
     def _logpdf(self, y: Floats) -> Floats:
-        place = self._place(y)
-        left, right, rise = self._step(place)
+        index = self._index(y)
+        left, right, rise = self._step(index)
         below = np.maximum(self.values[:, :1] - y, 0.0) / self._low[:, None]
         above = np.maximum(y - self.values[:, -1:], 0.0) / self._high[:, None]
         return np.asarray(np.log(rise / (right - left)) - below - above)
@@ -85,13 +85,13 @@ class InterpolatedQuantiles(Distribution):
 
     def _quantiles(self, q: Floats) -> Floats:
         """Quantiles at levels of shape (n, k), different ones for each row."""
-        place = np.searchsorted(self.levels, q, side="right")
-        left, right, rise = self._step(place)
-        start = self.levels[np.clip(place - 1, 0, self.levels.size - 2)]
+        index = np.searchsorted(self.levels, q, side="right")
+        left, right, rise = self._step(index)
+        start = self.levels[np.clip(index - 1, 0, self.levels.size - 2)]
         inside = left + (right - left) * (q - start) / rise
         low = self.values[:, :1] + self._low[:, None] * np.log(np.minimum(q / self.levels[0], 1.0))
         high = self.values[:, -1:] - self._high[:, None] * np.log(np.minimum((1.0 - q) / (1.0 - self.levels[-1]), 1.0))
-        return np.where(place == 0, low, np.where(place == self.levels.size, high, inside))
+        return np.where(index == 0, low, np.where(index == self.levels.size, high, inside))
 
     def _crps(self, y: Floats) -> Floats:
         # The integral of F^2 left of y and of (1 - F)^2 right of it, step by step.
@@ -116,16 +116,16 @@ class InterpolatedQuantiles(Distribution):
         gap = 4.0 * np.spacing(np.abs(moved).max(axis=1, keepdims=True))
         return InterpolatedQuantiles(self.levels, separated(moved, gap))
 
-    def _place(self, y: Floats) -> NDArray[np.intp]:
+    def _index(self, y: Floats) -> NDArray[np.intp]:
         """Number of quantiles of a row that are at most y, shape (n, k)."""
-        place = np.zeros(y.shape, dtype=np.intp)
+        index = np.zeros(y.shape, dtype=np.intp)
         for column in range(self.levels.size):
-            place += self.values[:, column, None] <= y
-        return place
+            index += self.values[:, column, None] <= y
+        return index
 
-    def _step(self, place: NDArray[np.intp]) -> tuple[Floats, Floats, Floats]:
+    def _step(self, index: NDArray[np.intp]) -> tuple[Floats, Floats, Floats]:
         """Ends and probability of a step; for a tail those of the adjacent step."""
-        step = np.clip(place - 1, 0, self.levels.size - 2)
+        step = np.clip(index - 1, 0, self.levels.size - 2)
         left = np.take_along_axis(self.values, step, axis=1)
         return left, np.take_along_axis(self.values, step + 1, axis=1), np.diff(self.levels)[step]
 

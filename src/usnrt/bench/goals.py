@@ -15,7 +15,7 @@ def paper_best(metric: str, dataset: str) -> float:
 
     Examples
     --------
-    >>> from usnrt.bench.beyond import paper_best
+    >>> from usnrt.bench.goals import paper_best
     >>> paper_best("nll", "appliances")
     9.74
     """
@@ -58,7 +58,7 @@ def _against(means: Means, dataset: str, recipe: str, metric: str, goal: float) 
     return number(found.value, BEST if found.value <= goal else "", partial=not found.complete)
 
 
-def beyond(means: Means) -> list[str]:
+def default_findings(means: Means) -> list[str]:
     """Markdown paragraphs: comparison with peers, and the effect of the tree.
 
     Parameters

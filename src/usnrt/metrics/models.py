@@ -35,7 +35,7 @@ def resolve(model: Any, X: Any) -> tuple[PredictsDistribution, Any]:
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import FunctionTransformer
     >>> from usnrt import USNRTRegressor
-    >>> from usnrt.metrics.judged import resolve
+    >>> from usnrt.metrics.models import resolve
     >>> pipeline = make_pipeline(FunctionTransformer(np.log1p), USNRTRegressor())
     >>> estimator, X = resolve(pipeline, np.zeros((1, 1)))
     >>> type(estimator).__name__, X.tolist()
@@ -115,7 +115,7 @@ def is_infinite(ends: Floats) -> NDArray[np.bool_]:
     Examples
     --------
     >>> import numpy as np
-    >>> from usnrt.metrics.judged import is_infinite
+    >>> from usnrt.metrics.models import is_infinite
     >>> is_infinite(np.array([[0.0, 1.0], [0.0, np.inf]]))
     array([False,  True])
     """
@@ -169,7 +169,7 @@ def training_sentence(share: float) -> str:
 
     Examples
     --------
-    >>> from usnrt.metrics.judged import training_sentence
+    >>> from usnrt.metrics.models import training_sentence
     >>> training_sentence(0.98)
     '98 % of these rows are training rows: metrics on them are too optimistic; evaluate on new rows'
     """
@@ -185,7 +185,7 @@ def share_text(share: float) -> str:
 
     Examples
     --------
-    >>> from usnrt.metrics.judged import share_text
+    >>> from usnrt.metrics.models import share_text
     >>> share_text(0.345), share_text(0.0001), share_text(0.9999), share_text(1.0)
     ('34 %', '1 %', '99 %', '100 %')
     """
