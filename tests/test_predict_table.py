@@ -18,7 +18,7 @@ from usnrt.utils.result_table import Table
 class Plain(DistributionalRegressor):
     """A model without regions: a normal distribution around the first column."""
 
-    def _fit(self, table):
+    def _fit(self, rows):
         self.target_mean_, self.target_std_ = 0.0, 1.0
 
     def _distribution(self, raw):

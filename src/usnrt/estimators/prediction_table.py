@@ -99,8 +99,8 @@ def prediction_table(model: DistributionalRegressor, X: Any, coverage: float = 0
     >>> from usnrt.estimators.base import DistributionalRegressor
     >>> from usnrt.estimators.prediction_table import prediction_table
     >>> class StandardNormal(DistributionalRegressor):
-    ...     def _fit(self, table):
-    ...         pass
+    ...     def _fit(self, rows):
+    ...         self.target_mean_, self.target_std_ = 5.0, 1.0
     ...     def _distribution(self, raw):
     ...         return Normal(np.zeros(len(raw)), np.ones(len(raw)))
     >>> model = StandardNormal().fit([[0.0], [1.0]], [4.0, 6.0])
