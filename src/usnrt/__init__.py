@@ -27,7 +27,7 @@ _HOME = {
     "export_text": "usnrt.tree.rules",
     "export_graphviz": "usnrt.tree.rules",
     "plot_tree": "usnrt.plotting",
-    "evaluate": "usnrt.metrics",
+    "evaluate": "usnrt.metrics.evaluate",
 }
 
 __all__ = [
