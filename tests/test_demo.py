@@ -1,4 +1,4 @@
-"""The demo finds the noise it was not told of, says so, and names the picture it wrote."""
+"""The demo finds the noise of generated data, prints it, and names the figure it wrote."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def test_picture_and_report_are_written_and_named_last(told):
     lines, path = told
     assert lines[-2] == f"wrote {path}"
     assert lines[-1] == f"wrote {path.with_name('report.html')}"
-    assert "Where is it unsure?" in path.with_name("report.html").read_text()
+    assert "Where is the model uncertain?" in path.with_name("report.html").read_text()
     assert path.name == "usnrt-demo.png"
     assert path.read_bytes().startswith(b"\x89PNG")
     assert 20_000 < path.stat().st_size < 200_000
@@ -33,23 +33,23 @@ def test_picture_and_report_are_written_and_named_last(told):
 
 def test_the_summary_puts_what_was_found_beside_the_truth(told):
     text = "\n".join(told[0])
-    for expected in ("found at", "true boundary", "true std", "found std", "inside 90 %", "x0 > 0.5 and x1 > 0.4"):
+    for expected in ("threshold", "true boundary", "true std", "predicted std", "coverage of 90 %", "x1 > 0.4"):
         assert expected in text
 
 
 def test_boundaries_and_noise_are_found():
     found = demo.find(**SMALL)
-    assert found.cuts["feature"][0] == "x0"
-    assert found.cuts["found at"][0] == pytest.approx(0.5, abs=0.05)
-    assert found.cuts["true boundary"][0] == 0.5
-    np.testing.assert_allclose(found.regions["found std"], [0.1, 0.4, 1.0], rtol=0.5)
+    assert found.splits["feature"][0] == "x0"
+    assert found.splits["threshold"][0] == pytest.approx(0.5, abs=0.05)
+    assert found.splits["true boundary"][0] == 0.5
+    np.testing.assert_allclose(found.regions["predicted std"], [0.1, 0.4, 1.0], rtol=0.5)
     assert found.regions["rows"].sum() == 2000
     np.testing.assert_allclose(found.coverage, np.tile(demo.COVERAGES, (3, 1)), atol=0.15)
 
 
-def test_a_cut_that_no_boundary_explains_is_shown_as_such():
+def test_a_split_that_no_boundary_explains_is_shown_as_such():
     found = demo.find(**{**SMALL, "max_epochs": 2, "alpha": 0.999})
-    assert np.isnan(found.cuts["true boundary"]).any()
+    assert np.isnan(found.splits["true boundary"]).any()
 
 
 def test_the_command_takes_a_folder(monkeypatch, tmp_path):

@@ -140,10 +140,10 @@ def test_coverage_and_width_on_a_test_table(world, command):
     assert {name: evaluated[name] for name in values} == values
     facts = gather(model, X, y, 0.9)
     assert facts.calibration.inside == inside
-    assert facts.measures["coverage_90"][0] == inside
-    assert facts.measures["width_90"][0] == values["width_90"]
+    assert facts.metrics["coverage_90"][0] == inside
+    assert facts.metrics["width_90"][0] == values["width_90"]
     page = usnrt.report(model, X, y, folder / "cover.html").read_text()
-    assert f"held the truth in {100 * inside:.1f}".rstrip("0").rstrip(".") in page
+    assert f"contain the target in {100 * inside:.1f}".rstrip("0").rstrip(".") in page
 
 
 def test_coverage_of_a_region(world):
@@ -199,7 +199,7 @@ def test_the_ratio_of_the_least_to_the_most_certain_region(world, command):
     assert uncertainty_ratio(model) == ratio
     explained, _ = command("explain", "model.usnrt", "--json")
     assert explained["ratio"] == ratio
-    sentence = f"The residuals spread {ratio:.3g} times as widely in the least certain region as in the most certain."
+    sentence = f"The residual std of the least certain region is {ratio:.3g} times that of the most certain one."
     shown, _ = command("explain", "model.usnrt")
     assert sentence in shown
     assert gather(model, X, y, 0.9).ratio == ratio
@@ -226,7 +226,7 @@ def test_intervals_that_are_infinite_are_called_so(world, command):
         page = usnrt.report(model, X, y, folder / "wide.html", coverage=0.999).read_text()
         out, err = command("evaluate", "model.usnrt", "test.csv", "--coverage", "0.999", "--json")
         _, said = command("predict", "model.usnrt", "test.csv", "--coverage", "0.999")
-    assert "can be believed" not in page
+    assert "uncertainty is calibrated" not in page
     assert re.search(r"intervals are infinite for .{1,12} of the rows", page)
     assert "1,999" in page
     assert out["infinite_99.9"] == share
@@ -246,7 +246,7 @@ def test_judging_on_training_rows_warns_everywhere(world, command):
             page = usnrt.report(judged, features, target, folder / "seen.html").read_text()
         assert len(told) == 1
         assert told[0].filename == __file__
-        assert "can be believed" not in page
+        assert "uncertainty is calibrated" not in page
         usnrt.evaluate(judged, X, y)  # warnings are errors here
         usnrt.report(judged, X, y, folder / "new.html")
     for arguments in (("evaluate",), ("report", "--force", "-o", "again.html")):

@@ -14,7 +14,7 @@ from usnrt._version import __version__
 if TYPE_CHECKING:  # what users' type checkers see
     from usnrt.estimators.ensemble import USNRTEnsemble
     from usnrt.estimators.regressor import USNRTRegressor
-    from usnrt.metrics import evaluate
+    from usnrt.metrics.evaluate import evaluate
     from usnrt.persistence import load
     from usnrt.plotting import plot_tree
     from usnrt.tree.rules import export_graphviz, export_text
@@ -27,7 +27,7 @@ _HOME = {
     "export_text": "usnrt.tree.rules",
     "export_graphviz": "usnrt.tree.rules",
     "plot_tree": "usnrt.plotting",
-    "evaluate": "usnrt.metrics",
+    "evaluate": "usnrt.metrics.evaluate",
 }
 
 __all__ = [

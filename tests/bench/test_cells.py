@@ -102,6 +102,29 @@ def test_categorical_roots_have_a_curve_but_no_plane():
     assert set(rows["x1"]) == {split.X_train["x1"].mean()}
 
 
+def test_root_residuals_are_those_of_the_splitting_network_where_the_model_has_them():
+    split = load_split("generated-piecewise-4000", 42)
+    model = ConstantNormal().fit(split.X_train, split.y_train)
+    model.tree_ = SimpleNamespace(
+        feature=np.array([0, -1, -1]),
+        threshold=np.array([0.5, np.nan, np.nan]),
+        n_rows=np.array([3200.0, 1600.0, 1600.0]),
+        residual_std=np.array([1.0, 0.2, 1.0]),
+        max_depth=1,
+    )
+    model.heterogeneity_ = 0.7
+    facts, arrays = describe_tree(model, split)
+    assert facts["root_residuals_of"] == "predicted mean on test rows"
+    np.testing.assert_array_equal(arrays["root_x"], split.X_test["x0"])
+    model.split_residuals = lambda X, y: y - 2 * X["x0"].to_numpy()
+    facts, arrays = describe_tree(model, split)
+    assert facts["root_residuals_of"] == "splitting network on training rows"
+    assert arrays["root_x"].shape == arrays["root_residual"].shape == (2000,)
+    rows = split.X_train.assign(residual=split.y_train - 2 * split.X_train["x0"]).set_index("x0")
+    expected = rows.loc[arrays["root_x"], "residual"]
+    np.testing.assert_allclose(arrays["root_residual"], expected, rtol=1e-6)
+
+
 def test_models_without_a_tree_have_none():
     meta, arrays = run_cell(Cell("generated-jump-50", "constant-normal", 42))
     assert meta["tree"] is None

@@ -23,9 +23,9 @@ def bench(tmp_path, monkeypatch):
 
 def test_run_status_table_figure_page(bench, tmp_path):
     result = bench("run", *GRID)
-    assert (result.exit_code, result.output) == (0, "1 done, 0 failed, 0 there already or in work elsewhere\n")
+    assert (result.exit_code, result.output) == (0, "1 done, 0 failed, 0 skipped (done before or running elsewhere)\n")
     result = bench("run", *GRID)
-    assert (result.exit_code, result.output) == (0, "0 done, 0 failed, 1 there already or in work elsewhere\n")
+    assert (result.exit_code, result.output) == (0, "0 done, 0 failed, 1 skipped (done before or running elsewhere)\n")
     result = bench("status")
     assert result.output == (
         "                 generated-jump-50\n"
@@ -36,21 +36,21 @@ def test_run_status_table_figure_page(bench, tmp_path):
     assert result.output.startswith("Dataset,Source,HNN,")
     assert bench("table").output.count("best of 17") == 7
     result = bench("figure", "leaf_std")
-    assert result.output == "leaf_std: no records to draw from yet\n"
+    assert result.output == "leaf_std: no records to draw from\n"
     result = bench("page")
     assert result.output == "results/README.md\n"
-    assert (tmp_path / "results" / "README.md").read_text().startswith("# What the paper's experiments gave here\n")
+    assert (tmp_path / "results" / "README.md").read_text().startswith("# Results of the paper's experiments\n")
 
 
 def test_rescore(bench):
     bench("run", *GRID)
-    assert bench("rescore").output == "0 changed, 1 as before, 0 without predictions\n"
+    assert bench("rescore").output == "0 changed, 1 unchanged, 0 without predictions\n"
 
 
 def test_a_failed_cell_shows_in_the_exit_code(bench):
     words = ["run", "-d", "generated-jump-50", "-r", "constant-normal?delay='soon'", "--seed", 42, "--quiet"]
     result = bench(*words)
-    assert (result.exit_code, result.output) == (1, "0 done, 1 failed, 0 there already or in work elsewhere\n")
+    assert (result.exit_code, result.output) == (1, "0 done, 1 failed, 0 skipped (done before or running elsewhere)\n")
     assert bench(*words).exit_code == 0
     assert bench(*words, "--retry").exit_code == 1
 
@@ -61,7 +61,7 @@ def test_an_interrupted_run_says_how_to_go_on(bench, monkeypatch):
 
     monkeypatch.setattr("usnrt.bench.run_grid", interrupted)
     result = bench("run", *GRID)
-    assert (result.exit_code, result.output) == (130, "stopped: the same command goes on from here\n")
+    assert (result.exit_code, result.output) == (130, "stopped: run the same command again to resume\n")
 
 
 def test_forget(bench, monkeypatch):
@@ -72,7 +72,7 @@ def test_forget(bench, monkeypatch):
     assert bench("forget", "--outdated").output == "1 records removed\n"
     assert bench("forget", "-r", "constant-normal?delay=0.01", "-d", "power").output == "0 records removed\n"
     assert bench("forget", "-r", "constant-normal?delay=0.01").output == "1 records removed\n"
-    assert bench("status").output == "no records in results yet\n"
+    assert bench("status").output == "no records in results\n"
 
 
 @pytest.mark.parametrize(
@@ -87,15 +87,15 @@ def test_forget(bench, monkeypatch):
         ),
         (
             ["run", *GRID, "--store", "/dev/null/x"],
-            "error: store must be a folder of records, but /dev/null/x gives ",
+            "error: store must be a folder of records, got /dev/null/x: ",
         ),
         (
             ["run", *GRID, "--cluster", "nonsense:x"],
             "error: cluster must be the address of a Dask scheduler, got ",
         ),
-        (["status"], "error: store must be a folder that 'bench run' has filled, but results is not\n"),
+        (["status"], "error: store must be a folder written by 'bench run', got results\n"),
         (["forget"], "error: forget needs --dataset, --recipe or --outdated\n"),
-        (["page"], "error: store must be a folder that 'bench run' has filled, but results is not\n"),
+        (["page"], "error: store must be a folder written by 'bench run', got results\n"),
     ],
 )
 def test_what_goes_wrong_is_one_line(bench, words, message):
@@ -122,4 +122,4 @@ def test_an_empty_preset_says_how_to_name_the_data(bench, monkeypatch, tmp_path)
     monkeypatch.setenv("USNRT_CACHE", str(tmp_path))
     result = bench("run", "--preset", "quick")
     assert result.exit_code == 2
-    assert result.output == "error: the grid is empty: no data set was found; name their folder in USNRT_DATA\n"
+    assert result.output == "error: the grid is empty: no data set was found; set USNRT_DATA to their folder\n"

@@ -5,13 +5,15 @@ import pytest
 
 from usnrt.bench import Cell, Store
 from usnrt.bench.aggregate import Means
-from usnrt.bench.beyond import beyond, goals_table
+from usnrt.bench.figures import FIGURES, caption_of
 from usnrt.bench.findings import agreement, findings, improvements
+from usnrt.bench.goals import default_findings, goals_table
 from usnrt.bench.page import cells_csv, page_text, write_page
 from usnrt.bench.recipes import STABILITY
 from usnrt.bench.status import status_text
 from usnrt.bench.store import Record
 from usnrt.bench.tables import TABLES
+from usnrt.bench.trees import SPLIT_RESIDUALS
 
 NAMES = ("ece", "tce", "sharpness", "rmse", "nll", "crps", "coverage90", "worst_leaf_gap")
 METRICS = dict.fromkeys(NAMES, 50.0)
@@ -54,24 +56,24 @@ RECORDS = [
 def test_who_wins():
     said = findings(Means(RECORDS))
     assert said[0] == (
-        "**ECE.** The paper finds USNRT best on 15 of 17 data sets; with its recipe it is best here on 2 of the 4 that "
-        "were run with all its models (2 of these in the paper). Confirmed: Conditional. Not confirmed: Power (HNN "
-        "is). Best here, though not in the paper: Electrical. Best neither here nor there: Traffic."
+        "**ECE.** In the paper, USNRT is best on 15 of 17 data sets; here, with the paper's recipes, it is best on 2 "
+        "of the 4 on which all models were run (in the paper on 2 of these). Confirmed: Conditional. Not confirmed: "
+        "Power (HNN is best). Best here, but not in the paper: Electrical. Best neither here nor in the paper: Traffic."
     )
 
 
 def test_heterogeneity():
     assert findings(Means(RECORDS))[-1] == (
-        "**Heterogeneity.** The paper finds a rank correlation between how much the leaves' noise differs and how much "
-        "USNRT lowers ECE, 0.44 over 17 data sets (one-sided p = 0.04); here it is 0.95 over 4 data sets (one-sided "
-        "p = 0.03), confirmed."
+        "**Heterogeneity.** The paper reports a rank correlation between the heterogeneity of the regions' noise and "
+        "the decrease of ECE by USNRT, 0.44 over 17 data sets (one-sided p = 0.04); here it is 0.95 over 4 data sets "
+        "(one-sided p = 0.03), confirmed."
     )
 
 
 def test_improvements_and_agreement():
     assert improvements(Means(RECORDS))[0] == (
-        "**ECE.** USNRT by default is better than the best of all models in the paper's table on 1 of 2 data sets: "
-        "Electrical; not on Power."
+        "**ECE.** USNRT with the default recipe is better than the best model in the paper's table on 1 of 2 data "
+        "sets: Electrical; not on Power."
     )
     assert agreement(Means(RECORDS))[0] == (
         "**ECE**: HNN -0.08 (4), Extra Trees -0.42 (4), Random Forest +0.20 (4), USNRT +0.59 (4)"
@@ -83,8 +85,8 @@ def test_default_recipes_among_each_other():
     records = [*RECORDS, *(record("electrical", name, ece=value) for name, value in others)]
     records += [record("power", name, ece=value + 2) for name, value in others]
     assert improvements(Means(records))[0].endswith(
-        " Of the default recipes of all models in the table it is best on 1 of 2 data sets; not on Electrical (Random "
-        "Forest is)."
+        " Among the default recipes of all models in the table it is best on 1 of 2 data sets; not on Electrical "
+        "(Random Forest is best)."
     )
 
 
@@ -93,13 +95,13 @@ def test_stability_findings():
     for number, recipe in enumerate(STABILITY):
         records += [record("electrical", recipe, ece=20 - number), record("power", recipe, ece=3.0)]
     said = findings(Means(records))
-    assert said[0].startswith("**Leaves.** The paper finds that ECE falls or stays")
-    assert said[0].endswith("it is lower with 10 leaves than with 1 on 1 of 2 data sets (Electrical).")
+    assert said[0].startswith("**Number of regions.** In the paper, ECE falls or stays the same")
+    assert said[0].endswith("it is lower with 10 regions than with 1 on 1 of 2 data sets (Electrical).")
     assert said[1] == (
-        "**Stability over alpha.** The paper finds the metrics stable; here ECE (times 100) varies by 2.00 in the "
+        "**Stability over alpha.** In the paper, the metrics are stable; here ECE (times 100) varies by 2.00 in the "
         "median over 2 data sets, most on Electrical (4.00)."
     )
-    assert said[2].startswith("**Stability over the network's structure.**")
+    assert said[2].startswith("**Stability over the network architecture.**")
 
 
 def test_leaves_and_alphas_are_compared_on_the_same_splits():
@@ -108,15 +110,15 @@ def test_leaves_and_alphas_are_compared_on_the_same_splits():
     records += [record("power", "usnrt-paper-leaves1", ece=4.0), record("power", "usnrt-paper-leaves1", 142, ece=1.0)]
     records += [record("power", "usnrt-paper-alpha0.001", 142, ece=9.0)]
     said = findings(Means(records))
-    assert said[0].endswith("it is lower with 10 leaves than with 1 on 1 of 1 data sets (Power).")
+    assert said[0].endswith("it is lower with 10 regions than with 1 on 1 of 1 data sets (Power).")
     assert said[1].endswith("is the same at every value on all 1 data sets.")
 
 
 def test_what_does_not_change_at_all_is_said_so():
     records = [record("power", recipe, ece=3.0) for recipe in STABILITY]
     assert findings(Means(records))[1] == (
-        "**Stability over alpha.** The paper finds the metrics stable; here ECE (times 100) is the same at every value "
-        "on all 1 data sets."
+        "**Stability over alpha.** In the paper, the metrics are stable; here ECE (times 100) is the same at every "
+        "value on all 1 data sets."
     )
 
 
@@ -125,32 +127,32 @@ def test_nothing_is_claimed_without_records():
     assert improvements(Means([])) == []
     assert agreement(Means([])) == []
     text = page_text([], {})
-    assert "No table has all its models yet on any data set." in text
-    assert "## What failed" not in text
+    assert "No table has results of all its models on any data set." in text
+    assert "## Failed cells" not in text
 
 
 def test_page_text():
     text = page_text(RECORDS, {})
-    assert "- 18 cells done, 1 failed; 4 data sets, 5 recipes; 9 min of processor time for fitting.\n" in text
+    assert "- 18 cells done, 1 failed; 4 data sets, 5 recipes; 9 min of CPU time for fitting.\n" in text
     assert "- No records: Appliances, Real-time, " in text
     assert "- Made with jax 0.5.0, python 3.11.7, usnrt 0.1.0.\n" in text
-    assert "## What failed\n\n- gpu usnrt seed 42: ValueError: no\n" in text
+    assert "## Failed cells\n\n- gpu usnrt seed 42: ValueError: no\n" in text
     assert "|  | paper's recipe | 4.00\\*† | 9.00† | 6.00† | **3.00**† | 25.0%† |" in text
     assert "## Figures" not in text
 
 
 def test_large_and_chosen_single_seeds_are_named():
     text = page_text([record("gpu", "usnrt"), record("blog", "usnrt")], {})
-    assert "- Only the first split, as in the paper, from 100,000 rows on: GPU.\n" in text
-    assert "- Only the first split, other than in the paper, to save hours: Blog.\n" in text
+    assert "- First split only, as in the paper, for 100,000 rows and more: GPU.\n" in text
+    assert "- First split only, unlike in the paper, to save time: Blog.\n" in text
 
 
 def test_cells_csv():
     lines = cells_csv(RECORDS).splitlines()
     assert lines[0] == (
-        "dataset,recipe,seed,ece,tce,sharpness,rmse,nll,crps,coverage90,worst_leaf_gap,fit_seconds,fit_cpu_seconds,predict_seconds,n_leaves"
+        "dataset,recipe,seed,ece,tce,sharpness,rmse,nll,nll_floored,crps,coverage90,worst_leaf_gap,fit_seconds,fit_cpu_seconds,predict_seconds,n_leaves"
     )
-    assert lines[4] == "electrical,usnrt-paper,42,3,50,50,50,50,50,50,50,40.0,30.0,0.5,3"
+    assert lines[4] == "electrical,usnrt-paper,42,3,50,50,50,50,,50,50,50,40.0,30.0,0.5,3"
     assert len(lines) == 1 + 18
 
 
@@ -207,6 +209,16 @@ def test_write_page(store):
     assert {path: path.read_bytes() for path in store.root.rglob("*.*") if path.is_file()} == before
 
 
+def test_the_caption_of_root_partitions_names_records_with_other_residuals(store):
+    records = list(store.records())
+    old = " Test rows and residuals of the predicted mean instead: Electrical, Conditional, Power."
+    assert caption_of("root_partitions", records).endswith(old)
+    for made in records:
+        if made.meta.get("tree"):
+            made.meta["tree"]["root_residuals_of"] = SPLIT_RESIDUALS
+    assert caption_of("root_partitions", records) == FIGURES["root_partitions"].caption
+
+
 def test_status(store):
     store.claim(Cell("power", "hnn", 142))
     (store.root / "cells" / "power" / "usnrt" / "42.json").write_text("{")
@@ -222,7 +234,7 @@ def test_status(store):
 
 
 def test_status_of_an_empty_store(tmp_path):
-    assert status_text(Store(tmp_path)) == f"no records in {tmp_path} yet"
+    assert status_text(Store(tmp_path)) == f"no records in {tmp_path}"
 
 
 def test_goals_are_bold_where_they_are_reached():
@@ -245,14 +257,14 @@ def test_peers_and_parts_are_compared():
         record("power", "usnrt-no-tree", crps=32.0, nll=59.0, worst_leaf_gap=1.0),
         record("power", "usnrt-global", worst_leaf_gap=5.0),
     ]
-    assert beyond(Means(records)) == [
-        "**CRPS.** The default ensemble is better than all peers that were run (CatBoost, NGBoost, LightGBM quantiles, "
-        "Quantile forest) on 1 of 2 data sets: Power (1 of 4 peers run). Not on: Traffic (Quantile forest 53.50, the "
-        "ensemble 54.00).",
-        "**The tree, CRPS.** With the tree CRPS is lower than with one leaf on 1 of 1 data sets.",
-        "**The tree, NLL.** With the tree NLL is lower than with one leaf on 0 of 1 data sets (not on Power).",
-        "**Calibration by leaf.** The leaf whose 90 % intervals are furthest off is nearer to 90 % than with one "
-        "calibration for all rows on 1 of 1 data sets.",
+    assert default_findings(Means(records)) == [
+        "**CRPS.** The default ensemble has a lower CRPS than all peers (CatBoost, NGBoost, LightGBM quantiles, "
+        "Quantile forest) on 1 of 2 data sets: Power (1 of 4 peers were run). Not on: Traffic (Quantile forest 53.50, "
+        "the ensemble 54.00).",
+        "**The tree, CRPS.** With the tree, CRPS is lower than with one region on 1 of 1 data sets.",
+        "**The tree, NLL.** With the tree, NLL is lower than with one region on 0 of 1 data sets (not on Power).",
+        "**Calibration by region.** The largest deviation of a region's coverage from 90 % is smaller than with global "
+        "calibration on 1 of 1 data sets.",
     ]
 
 
@@ -263,15 +275,17 @@ def test_parts_and_peers_are_compared_on_the_same_splits():
         record("power", "usnrt-no-tree", 42, crps=32.0),
         record("power", "catboost", 42, crps=32.0),
     ]
-    said = beyond(Means(records))
-    assert "is better than all peers that were run" in said[0]
+    said = default_findings(Means(records))
+    assert "has a lower CRPS than all peers" in said[0]
     assert "on 1 of 1 data sets: Power" in said[0]
-    assert said[1] == "**The tree, CRPS.** With the tree CRPS is lower than with one leaf on 1 of 1 data sets."
+    assert said[1] == "**The tree, CRPS.** With the tree, CRPS is lower than with one region on 1 of 1 data sets."
 
 
 def test_every_table_is_a_section_that_the_page_links_to():
     text = page_text(RECORDS, {})
     assert "- [ECE, times 100](#ece-times-100)\n" in text
     assert "\n\n### ECE, times 100\n\n| Dataset | Source |" in text
-    assert "(#largest-gap-of-a-leafs-coverage-from-90--in-points-with-one-leaf-that-of-all-rows)\n" in text
+    assert (
+        "(#largest-deviation-of-a-regions-coverage-from-90--in-percentage-points-one-region-without-a-tree)\n" in text
+    )
     assert text.count("](#") == text.count("\n### ") - 1 == len(TABLES)  # the goals stand in the text above

@@ -1,4 +1,4 @@
-"""QuantileDistribution against numerical integration of its own density and distribution function."""
+"""InterpolatedQuantiles against numerical integration of its own density and distribution function."""
 
 import itertools
 
@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from scipy.integrate import quad
 
-from usnrt.bench.peers import QuantileDistribution
+from usnrt.bench.peers import InterpolatedQuantiles
 from usnrt.bench.peers.quantiles import separated
 
-DIST = QuantileDistribution([0.05, 0.3, 0.8, 0.9], [[-1.0, 0.5, 0.7, 4.0], [10.0, 11.0, 12.0, 13.0]])
+DIST = InterpolatedQuantiles([0.05, 0.3, 0.8, 0.9], [[-1.0, 0.5, 0.7, 4.0], [10.0, 11.0, 12.0, 13.0]])
 
 
 def pieces(dist, row):
@@ -58,7 +58,7 @@ def test_quantiles_are_kept_and_scaled():
 
 
 def test_a_shift_that_swallows_distances_keeps_the_order():
-    moved = QuantileDistribution([0.1, 0.5], [[0.0, 1e-6]]).scaled(1e15, 1.0)
+    moved = InterpolatedQuantiles([0.1, 0.5], [[0.0, 1e-6]]).scaled(1e15, 1.0)
     assert (np.diff(moved.ppf([0.1, 0.5])) > 0).all()
 
 
@@ -78,10 +78,10 @@ def test_separated_sorts_and_keeps_what_is_apart():
     [
         ([0.5, 0.1], [[1.0, 2.0]], "levels must be at least 2, increasing, in (0, 1), got [0.5, 0.1]"),
         ([0.1, 0.5], [[1.0, 2.0, 3.0]], "values must have shape (n, 2), got (1, 3)"),
-        ([0.1, 0.5], [[2.0, 2.0]], "values must be finite and increase along each row, but they do not"),
+        ([0.1, 0.5], [[2.0, 2.0]], "values must be finite and increase along each row"),
     ],
 )
 def test_bad_arguments_are_one_sentence(levels, values, message):
     with pytest.raises(ValueError) as error:
-        QuantileDistribution(levels, values)
+        InterpolatedQuantiles(levels, values)
     assert str(error.value) == message

@@ -71,3 +71,12 @@ def test_the_models_own_interval_counts_where_it_was_stored():
 def test_an_impossible_row_is_infinitely_bad():
     rows = {"logpdf": np.array([0.0, -np.inf])}
     assert METRICS["nll"](rows) == np.inf
+
+
+def test_floored_densities_bound_the_nll():
+    rows = {"logpdf": np.array([0.5, -np.inf, -40.0])}
+    assert METRICS["nll"](rows) == np.inf
+    assert METRICS["nll_floored"](rows) == pytest.approx(-100 * (0.5 + 2 * np.log(1e-16)) / 3)
+    assert METRICS["nll_floored"]({"logpdf": np.array([0.5, -3.0])}) == METRICS["nll"](
+        {"logpdf": np.array([0.5, -3.0])}
+    )

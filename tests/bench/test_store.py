@@ -181,15 +181,15 @@ def test_git_keeps_facts_and_not_predictions(store):
 
 def test_unreadable_stores_say_so(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match=r"^store must be a folder of records, but .*file gives .*File exists"):
+    with pytest.raises(ValueError, match=r"^store must be a folder of records, got .*file: .*File exists"):
         Store(tmp_path / "file")
     newer = tmp_path / "newer"
     newer.mkdir()
     (newer / "store.json").write_text('{"format": 2}')
-    with pytest.raises(ValueError, match=r"^store must have format 1, but .*newer has format 2$"):
+    with pytest.raises(ValueError, match=r"^store must have format 1, got format 2 in .*newer$"):
         Store(newer)
     (newer / "store.json").write_text("{")
-    with pytest.raises(ValueError, match=r"^store must be a folder of records, but .*newer gives "):
+    with pytest.raises(ValueError, match=r"^store must be a folder of records, got .*newer: "):
         Store(newer)
 
 

@@ -52,7 +52,7 @@ def test_text():
         "best of 17       paper               1            1              0        15\n"
         "best of 1        paper's recipe      0            0              0         1\n"
         "\n"
-        "** best in its row, * second best, † mean over fewer seeds than planned, so far\n"
+        "** best in its row, * second best, † mean over fewer seeds than planned\n"
     )
 
 
@@ -69,7 +69,7 @@ def test_markdown():
         "| Conditional | paper | 5.91\\* | 15.80 | 11.49 | **2.14** | 63.7% |\n"
     )
     assert lines_of(text, -2, None) == (
-        "\n**bold**: best in its row, \\*: second best, †: mean over fewer seeds than planned, so far\n"
+        "\n**bold**: best in its row, \\*: second best, †: mean over fewer seeds than planned\n"
     )
 
 
@@ -79,7 +79,7 @@ def test_latex():
         "\\begin{table}[t]\n"
         "\\centering\n"
         "\\caption{\\textbf{ECE, times 100}. bold: best in its row, *: second best, "
-        "+: mean over fewer seeds than planned, so far.}\n"
+        "+: mean over fewer seeds than planned.}\n"
         "\\begin{tabular}{llrrrrr}\n"
         "\\toprule\n"
         "Dataset & Source & HNN & Extra Trees & Random Forest & USNRT & Percentage Decrease \\\\ \\midrule\n"
@@ -128,7 +128,7 @@ def test_heterogeneity_and_its_correlation():
     assert "Conditional,0.7,0.9,,63.7,75,\n" in text
     assert text.splitlines()[1].startswith("Facebook1,1.8,")
     assert make_table("heterogeneity", records).notes == [
-        "Spearman's rank correlation of the two, as the paper states it: 0.44.",
+        "Spearman's rank correlation of the two, as reported in the paper: 0.44.",
         "Spearman's rank correlation, paper: 0.44 over 17 data sets (one-sided p = 0.04).",
         "Spearman's rank correlation, paper's recipe: 0.80 over 4 data sets (one-sided p = 0.10).",
     ]
@@ -173,9 +173,8 @@ def test_bold_marks_compare_equal_splits():
     }
     assert cells_of(layout, "Power")["Dataset"] == ("Power", "")  # the splits are equal
     assert layout.notes == [
-        "‡: the models of this row were run on different splits. What is best, how often, and by how many per cent, is "
-        "determined on the splits that they have in common; each number shown is the mean over all splits of its "
-        "model.",
+        "‡: the models of this row were run on different splits. Ranks, counts and percentages are computed on the "
+        "splits that they have in common; each value shown is the mean over all splits of its model.",
         "Facebook1: on the one split in common USNRT 8.17, USNRT Ensemble 7.89, CatBoost 9.00.",
     ]
     assert "\nFacebook1,7.54,7.89,,,,9,,,\n" in layout.render("csv")
@@ -218,6 +217,25 @@ def test_recipes_without_a_common_split_are_not_compared():
         *(record("power", f"{name}-paper", 42, ece=4.0) for name in ("hnn", "extra-trees", "random-forest")),
     ]
     assert COMPARISONS["ece"].winners(Means(records), "paper's recipe") == {}
+
+
+def test_ensembles_with_the_papers_recipe_show_the_floored_nll():
+    values = {"mc-dropout": 40.0, "concrete-dropout": 50.0, "deep-ensemble": 1e6, "evidential": 60.0}
+    records = [record("power", f"{name}-paper", 42, nll=nll, nll_floored=30.0) for name, nll in values.items()]
+    records += [record("power", "usnrt-ensemble-paper", 42, nll=70.0)]  # an older record
+    records += [record("power", "deep-ensemble", 42, nll=80.0, nll_floored=20.0)]
+    table, means = COMPARISONS["nll"], Means(records)
+    shown = [mean and mean.value for mean in table.values(means, "power", "paper's recipe")]
+    assert shown == [40.0, 50.0, 30.0, 60.0, 70.0]
+    assert table.winners(means, "paper's recipe") == {"power": "Deep Ensemble"}
+    assert table.fair_values(means, "power", "default") == {"Deep Ensemble": 80.0}
+    assert table.layout(means).notes == [
+        "Deep Ensemble and USNRT Ensemble with the paper's recipe: NLL with densities floored at 1e-16, as in the "
+        "authors' ensemble code, to be comparable with the paper's values. No floor elsewhere.",
+        "Records without the floored NLL show the NLL without a floor: Power.",
+    ]
+    assert table.layout(Means([])).notes == []
+    assert COMPARISONS["peers_nll"].layout(means).notes == []
 
 
 def test_dataset_table():

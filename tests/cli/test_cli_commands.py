@@ -22,7 +22,7 @@ def test_fit_says_what_it_understood_and_found(fitted):
     assert "usnrt: the date 'sold' became year, month, day, weekday" in run.stderr
     assert "usnrt: missing values in area, nothing" in run.stderr
     assert "district = old town" in run.stdout
-    assert "On 90 rows kept aside" in run.stdout
+    assert "On 90 held-out rows" in run.stdout
     assert run.stdout.endswith("wrote model.usnrt\n")
 
 
@@ -154,7 +154,7 @@ def test_explain(fitted, usnrt, inside):
     assert sum(region["rows"] for region in result["regions"]) == 810
     shown = inside("explain", "model.usnrt", cwd=folder)
     assert "Regions, the least certain first" in shown.stdout
-    assert "times as widely in the least certain region as in the most certain." in shown.stdout
+    assert "times that of the most certain one." in shown.stdout
 
 
 def test_info(fitted, usnrt, inside):
@@ -174,8 +174,8 @@ def test_report(fitted, tmp_path, usnrt):
     run = usnrt("report", "model.usnrt", "test.csv", "-o", tmp_path / "r.html", "--coverage", "0.8", cwd=folder)
     assert (run.returncode, run.stdout) == (0, f"wrote {tmp_path / 'r.html'}\n")
     page = (tmp_path / "r.html").read_text()
-    assert "How sure is the model about price?" in page
-    assert "Judged on 300 rows of test.csv." in page
+    assert "Uncertainty of predicting price" in page
+    assert "Evaluated on 300 rows of test.csv." in page
     assert f"usnrt report model.usnrt test.csv -o {tmp_path / 'r.html'}" in page
 
 

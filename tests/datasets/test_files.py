@@ -87,47 +87,47 @@ def test_a_connection_cut_on_the_way_leaves_nothing(server, cache):
     assert str(caught.value) == (
         f"data set 'electrical' was not found in {cache} and could not be downloaded from "
         f"{files.archive_url(SPEC)} (ChunkedEncodingError): put electrical.zip or {NAME} from "
-        f"https://archive.ics.uci.edu/dataset/471 into {cache}, or name their folder in the environment "
-        "variable USNRT_DATA"
+        f"https://archive.ics.uci.edu/dataset/471 into {cache}, or set the environment "
+        "variable USNRT_DATA to their folder"
     )
     assert left_in(cache) == []
 
 
-def test_a_truncated_file_is_thrown_away(server, cache):
+def test_a_truncated_file_is_discarded(server, cache):
     _, path = server
     whole = zipped(**{NAME: CONTENT})
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(
         ValueError,
-        match=r"^the download of 'electrical' from .* failed and was thrown away: .* must be a whole zip "
-        r"archive, but: File is not a zip file",
+        match=r"^the download of 'electrical' from .* failed: .* must be a complete zip "
+        r"archive, got: File is not a zip file",
     ):
         files.get_files(SPEC, cache, download=True)
     assert left_in(cache) == []
 
 
-def test_a_wrong_checksum_is_thrown_away(server, cache):
+def test_a_wrong_checksum_is_discarded(server, cache):
     _, path = server
     path.write_bytes(zipped(**{NAME: CONTENT + b"more"}))
     with pytest.raises(
         ValueError,
-        match=r"thrown away: Data_for_UCI_named.csv in .* must have the SHA-256 [0-9a-f]{64}, got "
-        r"[0-9a-f]{64}; it is damaged or another version$",
+        match=r"failed: Data_for_UCI_named.csv in .* must have the SHA-256 [0-9a-f]{64}, got "
+        r"[0-9a-f]{64}; the file is damaged or another version$",
     ):
         files.get_files(SPEC, cache, download=True)
     assert left_in(cache) == []
 
 
-def test_an_archive_without_the_file_is_thrown_away(server, cache):
+def test_an_archive_without_the_file_is_discarded(server, cache):
     _, path = server
     path.write_bytes(zipped(other=b""))
-    with pytest.raises(ValueError, match=r"must hold Data_for_UCI_named.csv, but it does not$"):
+    with pytest.raises(ValueError, match=r"must contain Data_for_UCI_named.csv, got other files only$"):
         files.get_files(SPEC, cache, download=True)
     assert left_in(cache) == []
 
 
 def test_a_missing_page_says_what_to_put_where(server, cache):
-    with pytest.raises(FileNotFoundError, match=r"\(HTTPError\): put electrical.zip or .* into .*cache, or name"):
+    with pytest.raises(FileNotFoundError, match=r"\(HTTPError\): put electrical.zip or .* into .*cache, or set"):
         files.get_files(SPEC, cache, download=True)
 
 
@@ -139,7 +139,7 @@ def test_a_full_disk_leaves_nothing(server, cache, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(pooch.HTTPDownloader, "__call__", full)
-    with pytest.raises(OSError, match="cannot keep the download of 'electrical' in .*: No space left") as caught:
+    with pytest.raises(OSError, match="cannot store the download of 'electrical' in .*: No space left") as caught:
         files.get_files(SPEC, cache, download=True)
     assert caught.value.errno == errno.ENOSPC
     assert left_in(cache) == []
@@ -158,7 +158,7 @@ def test_offline_with_nothing_found(cache, monkeypatch):
 
 def test_download_can_be_forbidden(cache, monkeypatch):
     monkeypatch.delenv("USNRT_DATA", raising=False)
-    with pytest.raises(FileNotFoundError, match="and downloading was not allowed: put"):
+    with pytest.raises(FileNotFoundError, match="and download=False: put"):
         files.get_files(SPEC, cache, download=False)
 
 
@@ -198,7 +198,7 @@ def test_gzip_inside_an_archive(tmp_path):
 def test_a_damaged_local_archive_says_so(tmp_path, monkeypatch, cache):
     monkeypatch.setenv("USNRT_DATA", str(tmp_path))
     (tmp_path / "electrical.zip").write_bytes(b"PK\x03\x04 nonsense")
-    with pytest.raises(ValueError, match=r"electrical.zip must be a whole zip archive, but: File is not"):
+    with pytest.raises(ValueError, match=r"electrical.zip must be a complete zip archive, got: File is not"):
         files.get_files(SPEC, cache, download=False)
 
 

@@ -137,7 +137,7 @@ def test_bunch_says_what_is_what():
 def test_a_file_with_too_few_rows_is_refused():
     message = (
         "^data set 'online' must have 68784 rows and 18 features, got 2 rows and 18 features; "
-        "its file is damaged or another version$"
+        "the file is damaged or another version$"
     )
     with pytest.raises(ValueError, match=message):
         _bunch(get_spec("online"), [ONLINE.encode()])
@@ -146,9 +146,9 @@ def test_a_file_with_too_few_rows_is_refused():
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("query", "a,b\n1,2\n", "must have the columns .'Unnamed: 0', 'avg', 'count', 'sum_'.,"),
+        ("query", "a,b\n1,2\n", "must have the columns .'Unnamed: 0', 'avg', 'count', 'sum_'."),
         ("query", "", "the file of data set 'query' must be a table, got No columns to parse from file"),
-        ("year", csv_line("x", *range(90)), "must have numbers outside .., got could not convert"),
+        ("year", csv_line("x", *range(90)), "must be numeric except .., got could not convert"),
         ("electrical", "\x00\x00", "must have the columns"),
     ],
 )

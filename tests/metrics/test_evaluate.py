@@ -133,7 +133,7 @@ def test_models_pipelines_and_searches():
     np.testing.assert_allclose(metrics.evaluate(search, X, Y)["value"], expected)
     with pytest.raises(
         TypeError,
-        match="model must be a Distribution or an estimator with predict_dist, but it is a LinearRegression",
+        match="model must be a Distribution or an estimator with predict_dist, got a LinearRegression",
     ):
         metrics.evaluate(LinearRegression(), X, Y)
 
@@ -215,7 +215,7 @@ def test_memory_grows_with_rows_not_with_rows_times_levels_times_members():
         ({"bootstrap": 2.5}, "bootstrap must be 0 or an integer of 2 or more, got 2.5"),
         ({"confidence": 1.0}, r"confidence must be in \(0, 1\), got 1.0"),
         ({"coverage": 0.0}, r"coverage must be in \(0, 1\), got 0.0"),
-        ({"groups": [1, 2]}, r"groups must have one label a row \(300\), got \(2,\)"),
+        ({"groups": [1, 2]}, r"groups must have one label per row \(300\), got \(2,\)"),
     ],
 )
 def test_bad_input(change, message):

@@ -102,7 +102,7 @@ def test_a_point_forecast_may_stand_alone():
         (
             metrics.tce,
             {"quantiles": QUANTILES[:, 10:90], "levels": LEVELS[10:90]},
-            r"quantiles are known for levels in \[0.11, 0.9\], but level 0.05 is needed",
+            r"this metric needs level 0.05, but quantiles are given in \[0.11, 0.9\]",
         ),
     ],
 )
@@ -119,15 +119,15 @@ def test_sharpness_needs_a_std():
 @pytest.mark.parametrize(
     ("args", "given", "message"),
     [
-        ((Y,), {}, "give one forecast: a distribution or keywords such as mean=, std=, but nothing was given"),
-        ((Y, DIST), {"mean": MEAN}, "give one forecast: .*, but both was given"),
-        ((Y,), {"std": STD}, "a forecast is given by mean=, .* or by samples=, but std was given"),
-        ((Y,), {"quantiles": QUANTILES}, ".* but quantiles was given"),
-        ((Y,), {"mean": MEAN, "samples": QUANTILES}, ".* but mean, samples was given"),
-        ((Y[:5], DIST), {}, r"y_true must have one value a row of the forecast \(400\), got 5 values"),
+        ((Y,), {}, "a forecast must be a distribution or keywords such as mean=, std=, got neither"),
+        ((Y, DIST), {"mean": MEAN}, "a forecast must be a distribution or keywords .*, got both"),
+        ((Y,), {"std": STD}, "a forecast is given by mean=, .* or by samples=, got std"),
+        ((Y,), {"quantiles": QUANTILES}, ".*, got quantiles"),
+        ((Y,), {"mean": MEAN, "samples": QUANTILES}, ".*, got mean, samples"),
+        ((Y[:5], DIST), {}, r"y_true must have one value per row of the forecast \(400\), got 5 values"),
         ((Y[:, None], DIST), {}, r"y_true must have shape \(n,\), got \(400, 1\)"),
         (([], DIST), {}, r"y_true must have at least one row, got \(0,\)"),
-        (([np.nan] * N, DIST), {}, "y_true must be finite, but it contains NaN or infinity"),
+        (([np.nan] * N, DIST), {}, "y_true must be finite, got NaN or infinity"),
         ((Y,), {"mean": MEAN, "std": -STD}, "std must be 0 or more, but its smallest value is -"),
         (
             (Y,),
@@ -137,7 +137,7 @@ def test_sharpness_needs_a_std():
         (
             (Y,),
             {"quantiles": QUANTILES, "levels": LEVELS[:4]},
-            r"quantiles must have one column a level \(4\),",
+            r"quantiles must have one column per level \(4\),",
         ),
         ((Y,), {"quantiles": QUANTILES, "levels": LEVELS + 0.01}, r"levels must be in \(0, 1\), got 1.0"),
         (
@@ -148,9 +148,9 @@ def test_sharpness_needs_a_std():
         (
             (Y,),
             {"quantiles": QUANTILES[:, :2], "levels": [0.5, 0.5]},
-            "levels must differ from each other, but one is",
+            "levels must be unique, got one twice",
         ),
-        ((Y,), {"samples": np.full((N, 2), np.inf)}, "samples must be finite, but it contains NaN or infinity"),
+        ((Y,), {"samples": np.full((N, 2), np.inf)}, "samples must be finite, got NaN or infinity"),
         ((Y,), {"samples": Y}, r"samples must have shape \(n, k\), got \(400,\)"),
     ],
 )
@@ -160,7 +160,7 @@ def test_bad_forecasts(args, given, message):
 
 
 def test_an_unknown_keyword():
-    with pytest.raises(TypeError, match=r"a forecast is given by \['levels', .*\], but variance= was passed"):
+    with pytest.raises(TypeError, match=r"a forecast is given by \['levels', .*\], got variance="):
         metrics.crps(Y, mean=MEAN, variance=STD)
 
 

@@ -119,7 +119,7 @@ def test_proper_scores_prefer_the_truth():
         ({"mean": MEAN, "std": STD, "coverage": [0.5]}, r"coverage must be one number, got \[0.5\]"),
         ({"interval": np.zeros((3, 2))}, r"interval must have shape \(n, 2\) .*, got \(3, 2\) and \(200,\)"),
         ({"interval": np.tile([1.0, 0.0], (N, 1))}, "interval must have lower ends below upper ends,"),
-        ({"mean": MEAN, "interval": np.zeros((N, 2))}, "give a forecast or interval=, but both were given"),
+        ({"mean": MEAN, "interval": np.zeros((N, 2))}, "either a forecast or interval= must be given, got both"),
     ],
 )
 def test_bad_intervals(given, message):

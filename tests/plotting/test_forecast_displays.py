@@ -37,7 +37,7 @@ def test_reliability_draws_the_observed_shares():
     ece = 100 * metrics.ece(Y, DIST)
     assert [t.get_text() for t in display.ax_.get_legend().get_texts()] == [f"model (ECE {ece:.3g} %)", "95 % chance"]
     assert display.ax_.get_xlim() == display.ax_.get_ylim() == (0.0, 1.0)
-    assert display.ax_.get_xlabel() == "stated probability"
+    assert display.ax_.get_xlabel() == "nominal probability"
     assert display.figure_ is display.ax_.figure
     assert len(display.ax_.lines) == 2  # the diagonal and the model
 
@@ -54,7 +54,7 @@ def test_reliability_as_difference_and_without_band():
     levels, observed = metrics.reliability(Y, DIST)
     np.testing.assert_allclose(display.line_.get_ydata(), observed - levels)
     assert display.band_ is None
-    assert display.ax_.get_ylabel() == "observed minus stated"
+    assert display.ax_.get_ylabel() == "observed minus nominal"
     assert display.ax_.get_legend().get_texts()[0].get_text().startswith("ECE ")
 
 
@@ -105,7 +105,7 @@ def test_intervals_in_order_with_hits_and_misses(sort_by):
     np.testing.assert_allclose(segments[0][:, 1], [low[display.rows_[0]], high[display.rows_[0]]])
     assert display.ax_.get_ylabel() == "power (kW)"
     assert display.ax_.get_xlabel() == f"400 rows, by {sort_by}"
-    assert display.ax_.get_title() == f"90 % intervals hold {100 * inside.mean():.3g} % of 400 rows"
+    assert display.ax_.get_title() == f"90 % intervals contain {100 * inside.mean():.3g} % of 400 targets"
 
 
 def test_intervals_show_evenly_many_rows_of_many():
@@ -121,7 +121,7 @@ def test_intervals_of_an_estimator_are_its_own():
     np.testing.assert_allclose(plain.interval, DIST.interval(0.5))
     wide = IntervalDisplay.from_estimator(Conformal(), np.arange(N), Y, coverage=0.5, name="wide")
     np.testing.assert_allclose(wide.interval[:, 1] - wide.interval[:, 0], np.diff(DIST.interval(0.5))[:, 0] + 20)
-    assert wide.ax_.get_title() == "wide: 50 % intervals hold 100 % of 400 rows"
+    assert wide.ax_.get_title() == "wide: 50 % intervals contain 100 % of 400 targets"
 
 
 def test_infinite_intervals_can_be_drawn():
@@ -129,7 +129,7 @@ def test_infinite_intervals_can_be_drawn():
     interval[3] = [-np.inf, np.inf]
     display = IntervalDisplay(Y.to_numpy(), MEAN, interval, 0.9).plot()
     assert np.isfinite(display.ax_.get_ylim()).all()
-    assert display.ax_.get_title().endswith("of 400 rows; 1 % are infinite")
+    assert display.ax_.get_title().endswith("of 400 targets; 1 % are infinite")
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_infinite_intervals_can_be_drawn():
 def test_bad_interval_options(change, message):
     with pytest.raises(ValueError, match=message):
         IntervalDisplay.from_predictions(Y, DIST, **change)
-    with pytest.raises(TypeError, match="options must be those of from_predictions, but colour= was passed"):
+    with pytest.raises(TypeError, match="options must be those of from_predictions, got colour="):
         IntervalDisplay.from_estimator(Fake(), np.arange(N), Y, colour="red")
 
 
@@ -155,7 +155,7 @@ def test_sharpness_against_calibration():
         assert float(point.get_xdata()[0]) == pytest.approx(metrics.sharpness(dist))
         assert float(point.get_ydata()[0]) == pytest.approx(metrics.ece(Y, dist))
     assert [t.get_text() for t in display.ax_.texts] == [*models, "calibrated, by chance"]
-    assert display.ax_.get_xlabel() == "sharpness: mean stated std of power (kW)"
+    assert display.ax_.get_xlabel() == "sharpness: mean predicted std of power (kW)"
     assert display.ax_.get_ylim()[0] == 0
     assert (display.ece_error >= 0).all()
     chance = next(line for line in display.ax_.lines if line.get_linestyle() == "--")
@@ -165,6 +165,6 @@ def test_sharpness_against_calibration():
 def test_sharpness_of_estimators_and_of_nothing():
     display = SharpnessCalibrationDisplay.from_estimators({"a": Fake()}, np.arange(N), Y, target_name="load")
     assert display.sharpness_error is None
-    assert display.ax_.get_xlabel() == "sharpness: mean stated std of load"
-    with pytest.raises(ValueError, match="forecasts must name at least one forecast, but it is empty"):
+    assert display.ax_.get_xlabel() == "sharpness: mean predicted std of load"
+    with pytest.raises(ValueError, match="forecasts must name at least one forecast, got none"):
         SharpnessCalibrationDisplay.from_predictions(Y, {})

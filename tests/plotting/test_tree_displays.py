@@ -73,7 +73,7 @@ def test_variance_function_of_a_data_frame(module):
     display = VarianceFunctionDisplay.from_estimator(Model(), frame, "wind", n_points=30)
     np.testing.assert_allclose(display.lines_[0].get_ydata(), 1.0 + display.lines_[0].get_xdata())
     assert display.ax_.get_xlabel() == "wind"
-    with pytest.raises(ValueError, match="feature must be numeric, but word is String"):
+    with pytest.raises(ValueError, match="feature must be numeric, got word of type String"):
         VarianceFunctionDisplay.from_estimator(Model(), frame, "word")
     with pytest.raises(ValueError, match=r"feature must be one of \['wind', 'count', 'word'\], got 'rain'"):
         VarianceFunctionDisplay.from_estimator(Model(), frame, "rain")
@@ -109,7 +109,7 @@ def test_variance_function_keeps_odd_indexes_and_missing_values_apart():
         ),
         (
             lambda: VarianceFunctionDisplay.from_estimator(TwoRegions(), np.array([["a", "b"]]), 0),
-            "X must be numeric or a data frame, but it is an array with text",
+            "X must be numeric or a data frame, got an array with text",
         ),
         (
             lambda: VarianceFunctionDisplay.from_predictions([1.0, 2.0], [1.0]),
@@ -117,7 +117,7 @@ def test_variance_function_keeps_odd_indexes_and_missing_values_apart():
         ),
         (
             lambda: VarianceFunctionDisplay.from_predictions([1.0], [np.nan]),
-            "x and std must be finite, but they contain NaN or infinity",
+            "x and std must be finite, got NaN or infinity",
         ),
     ],
 )
@@ -239,7 +239,7 @@ def test_many_categories_on_the_left_are_counted():
         ),
         (
             lambda: RootPartitionDisplay.from_predictions(X[:, 0], X[:, 1] * np.nan, RESIDUALS, 0.4),
-            "x, other and residuals must be finite, but they contain NaN or infinity",
+            "x, other and residuals must be finite, got NaN or infinity",
         ),
         (
             lambda: RootPartitionDisplay.from_predictions(X[:, 0], X[:, 1], RESIDUALS, 2.0),
@@ -289,9 +289,9 @@ def test_leaf_stds_of_estimators():
 
 
 def test_bad_leaf_stds():
-    with pytest.raises(ValueError, match="stds must name at least one data set, but it is empty"):
+    with pytest.raises(ValueError, match="stds must name at least one data set, got none"):
         LeafStdDisplay.from_predictions({})
-    with pytest.raises(ValueError, match=r"stds must be positive, at least one a data set, but a has \[0.\]"):
+    with pytest.raises(ValueError, match=r"stds must be positive, at least one per data set, got \[0.\] for a"):
         LeafStdDisplay.from_predictions({"a": [0.0]})
 
 
@@ -321,9 +321,9 @@ def test_seventeen_data_sets_can_be_told_apart():
 
 
 def test_bad_stability():
-    with pytest.raises(ValueError, match="results must name at least one data set, but it is empty"):
+    with pytest.raises(ValueError, match="results must name at least one data set, got none"):
         StabilityDisplay.from_predictions([1], {})
-    with pytest.raises(ValueError, match=r"results must have one entry a value \(2\), but a has \(3,\)"):
+    with pytest.raises(ValueError, match=r"results must have one entry per value \(2\), got \(3,\) for a"):
         StabilityDisplay.from_predictions([1, 2], {"a": [1, 2, 3]})
 
 
@@ -361,5 +361,5 @@ def test_without_matplotlib_one_clear_sentence(monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match=r"pictures need matplotlib: pip install 'usnrt\[plot\]'"):
+    with pytest.raises(ImportError, match=r"plots need matplotlib: pip install 'usnrt\[plot\]'"):
         LeafStdDisplay.from_predictions({"a": [1.0]})

@@ -73,7 +73,7 @@ def shown_details(browser):
 
 def test_no_errors_and_no_network(opened):
     browser = opened()
-    assert browser.title == "How sure is the model about price?"
+    assert browser.title == "Uncertainty of predicting price"
     assert browser.get_log("browser") == []
     messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
     asked = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
@@ -99,9 +99,9 @@ def test_clicking_a_region_shows_its_details(opened):
     for words in (
         "Training rows",
         "Mean predicted std",
-        "Actual error (RMSE)",
+        "RMSE",
         "90 % intervals",
-        "Examples, from its surest",
+        "Examples, from the most",
     ):
         assert words in text
 
@@ -150,14 +150,14 @@ def test_the_slider_answers(opened):
     from selenium.webdriver.common.keys import Keys
 
     browser = opened()
-    answer = css(browser, "#level-answer")[0]
-    assert answer.text.startswith("90 % intervals held the truth in ")
+    answer = css(browser, "#level-sentence")[0]
+    assert answer.text.startswith("90 % intervals contain the target in ")
     slider = css(browser, "#level")[0]
     slider.send_keys(Keys.HOME)
-    assert answer.text.startswith("5 % intervals held the truth in ")
+    assert answer.text.startswith("5 % intervals contain the target in ")
     assert slider.get_attribute("aria-valuetext") == answer.get_attribute("textContent")
     slider.send_keys(Keys.ARROW_RIGHT)
-    assert answer.text.startswith("10 % intervals held the truth in ")
+    assert answer.text.startswith("10 % intervals contain the target in ")
 
 
 def test_an_address_with_a_region_opens_it(opened):
@@ -253,6 +253,6 @@ def test_what_a_screen_reader_is_told(opened):
     names = [leaf.get_attribute("aria-label") for leaf in css(browser, ".leaf")]
     assert all(name.startswith("Region ") and "standard deviation" in name for name in names)
     labelled = browser.execute_script("return document.querySelector('#level').labels[0].textContent")
-    assert labelled == "Ask for other intervals"
+    assert labelled == "Other nominal coverages"
     ids = browser.execute_script("return [...document.querySelectorAll('[id]')].map((e) => e.id)")
     assert len(ids) == len(set(ids))

@@ -16,7 +16,7 @@ from usnrt.report import write_report
 from usnrt.report._facts import LEVELS, cell_text, gather
 from usnrt.report._numbers import number, percent, wilson
 from usnrt.report._svg import nice_ticks
-from usnrt.report._words import level_sentence, measure_rows, support_sentence, verdict
+from usnrt.report._words import level_sentence, metric_rows, support_sentence, verdict
 
 
 @pytest.fixture(scope="module")
@@ -24,13 +24,13 @@ def facts(model, houses):
     return gather(model, *houses(600, 3), 0.9)
 
 
-def test_measures_are_those_of_the_metrics(facts, model, houses):
+def test_metrics_are_those_of_the_metrics(facts, model, houses):
     X, y = houses(600, 3)
-    assert facts.measures["rmse"][0] == pytest.approx(np.sqrt(np.mean((y - model.predict(X)) ** 2)), rel=1e-12)
-    assert facts.measures["rmse"][1] == pytest.approx(np.sqrt(np.mean((y - model.target_mean_) ** 2)), rel=1e-12)
+    assert facts.metrics["rmse"][0] == pytest.approx(np.sqrt(np.mean((y - model.predict(X)) ** 2)), rel=1e-12)
+    assert facts.metrics["rmse"][1] == pytest.approx(np.sqrt(np.mean((y - model.target_mean_) ** 2)), rel=1e-12)
     lower, upper = model.predict_interval(X, 0.9).T
-    assert facts.measures["coverage_90"][0] == np.mean((lower <= y) & (y <= upper))
-    assert facts.measures["width_90"][0] == pytest.approx(np.mean(upper - lower))
+    assert facts.metrics["coverage_90"][0] == np.mean((lower <= y) & (y <= upper))
+    assert facts.metrics["width_90"][0] == pytest.approx(np.mean(upper - lower))
 
 
 def test_calibration_counts_the_models_own_intervals(facts, model, houses):
@@ -77,23 +77,23 @@ def test_a_feature_that_does_nothing_has_factor_1():
     assert factor == pytest.approx(2.0, rel=0.1)  # half the rows change side: sqrt(4) in the geometric mean
 
 
-def test_the_least_sure_rows_come_first(facts):
-    stds = [float(dict(row)["predicted"].split("± ")[1].replace(",", "")) for row in facts.least_sure]
+def test_the_most_uncertain_rows_come_first(facts):
+    stds = [float(dict(row)["predicted"].split("± ")[1].replace(",", "")) for row in facts.most_uncertain]
     assert stds == sorted(stds, reverse=True)
     assert stds[0] == pytest.approx(facts.std.max(), rel=0.01)
-    row = dict(facts.least_sure[0])
-    assert list(row)[:4] == ["row", "predicted", "interval", "truth"]
+    row = dict(facts.most_uncertain[0])
+    assert list(row)[:4] == ["row", "predicted", "interval", "target"]
     assert int(row["row"]) - 1 == np.argmax(facts.std)
 
 
 @pytest.mark.parametrize(
     ("inside", "n", "head", "kind"),
     [
-        (0.9, 600, "The stated uncertainty can be believed.", ""),
-        (0.885, 10**6, "The stated uncertainty can be believed.", ""),  # proved to differ, but not so that it matters
-        (0.8, 600, "The model is surer than it should be.", "warn"),
-        (0.99, 600, "The model is less sure than it could be.", "warn"),
-        (0.5, 10, "10 rows are too few to judge the stated uncertainty.", "unknown"),
+        (0.9, 600, "The predicted uncertainty is calibrated.", ""),
+        (0.885, 10**6, "The predicted uncertainty is calibrated.", ""),  # significant, but negligible
+        (0.8, 600, "The model is overconfident.", "warn"),
+        (0.99, 600, "The model is underconfident.", "warn"),
+        (0.5, 10, "10 rows are too few to assess the calibration.", "unknown"),
     ],
 )
 def test_verdicts(facts, inside, n, head, kind):
@@ -108,7 +108,7 @@ def test_a_region_that_is_wrong_is_named(facts):
     region = facts.regions[0]
     wrong = replace(region, calibration=replace(region.calibration, n=100, inside=0.6, low=0.5, high=0.7))
     said = verdict(replace(facts, regions=[wrong, *facts.regions[1:]]))
-    assert f"In region {region.region} ({region.rule}) they hold 60\u00a0%." in said["rest"]
+    assert f"In region {region.region} ({region.rule}) the coverage is 60\u00a0%." in said["rest"]
 
 
 def test_infinite_intervals_are_not_praised(model, houses):
@@ -120,9 +120,9 @@ def test_infinite_intervals_are_not_praised(model, houses):
         "warn",
     )
     assert re.search(r"in 5 of 5 regions, which have \d+ to \d+ calibration rows; 1,999 are needed\.", said["rest"])
-    assert "Where they are finite" not in said["rest"]
-    row = next(row for row in measure_rows(facts) if row["name"].startswith("inside"))
-    assert row["meaning"] == "rows inside, but 100 % have an infinite interval"
+    assert "The finite ones" not in said["rest"]
+    row = next(row for row in metric_rows(facts) if row["name"].startswith("coverage"))
+    assert row["meaning"] == "not informative: 100 % of the intervals are infinite"
 
 
 def test_where_some_intervals_are_finite_these_are_judged(model, houses):
@@ -136,7 +136,7 @@ def test_where_some_intervals_are_finite_these_are_judged(model, houses):
     inside = ((facts.lower <= y) & (y <= facts.upper))[finite].mean()
     assert facts.calibration.finite_inside == pytest.approx(inside)
     said = verdict(facts)
-    assert f"Where they are finite, they held the truth in {percent(inside)} of {finite.sum()} rows." in said["rest"]
+    assert f"The finite ones contain the target in {percent(inside)} of {finite.sum()} rows." in said["rest"]
     endless = [region for region in facts.regions if region.calibration.infinite]
     assert 0 < len(endless) < 5
     assert f"In region {endless[0].region} " not in said["rest"]
@@ -147,13 +147,13 @@ def test_the_slider_does_not_praise_infinite_intervals_either(model, houses):
     place = len(LEVELS) - 1
     if facts.calibration.infinite_at[place]:
         assert level_sentence(facts, place).startswith("99\u00a0% intervals are infinite for ")
-    assert "held the truth in" in level_sentence(facts, 0)
+    assert "contain the target in" in level_sentence(facts, 0)
 
 
 def test_training_rows_are_not_praised(facts):
     said = verdict(replace(facts, training=0.97))
     assert said["kind"] == "warn"
-    assert said["head"].startswith("These are training rows (97 % of them)")
+    assert said["head"].startswith("97 % of these rows are training rows")
 
 
 def test_rows_that_do_not_resemble_the_training_rows_are_counted(facts):
@@ -175,8 +175,8 @@ def test_the_page_says_how_many_rows_lack_support(tmp_path):
 
 
 def test_a_model_no_better_than_the_average_is_called_so(facts):
-    said = verdict(replace(facts, measures={**facts.measures, "rmse": (1.0, 1.0)}))
-    assert "Its errors are not smaller than those of always answering with the average." in said["rest"]
+    said = verdict(replace(facts, metrics={**facts.metrics, "rmse": (1.0, 1.0)}))
+    assert "The RMSE is not smaller than that of always predicting the mean." in said["rest"]
 
 
 def test_the_page_is_one_file_that_loads_nothing(page):
@@ -208,12 +208,13 @@ def test_the_module_is_the_function(model, houses, tmp_path):
 
 def test_names_and_values_cannot_break_out_of_the_page(houses, tmp_path):
     from usnrt.baselines import RandomForestVarianceRegressor
+    from usnrt.estimators.target_name import set_target_name
 
     evil = '<script>alert("x")</script>'
     rng = np.random.default_rng(0)
     X = pl.DataFrame({evil: rng.normal(size=60), "text": [evil, "b"] * 30})
     model = RandomForestVarianceRegressor(n_estimators=5, random_state=0).fit(X, rng.normal(size=60))
-    model.target_name_ = evil
+    set_target_name(model, evil)
     text = write_report(model, X, rng.normal(size=60), tmp_path / "r.html", source=evil, command=evil).read_text()
     assert evil not in text
     assert html.escape(evil, quote=False).replace('"', "&#34;") in text
@@ -225,14 +226,14 @@ def test_a_model_without_regions_has_a_page_without_them(houses, tmp_path):
 
     model = ExtraTreesVarianceRegressor(n_estimators=5, random_state=0).fit(*houses(80, 0))
     text = write_report(model, *houses(80, 1), tmp_path / "r.html").read_text()
-    assert "Where is it unsure?" not in text
-    assert "How sure is the model about the target?" in text
+    assert "Where is the model uncertain?" not in text
+    assert "Uncertainty of predicting the target" in text
 
 
 def test_one_row_and_a_constant_truth(model, houses, tmp_path):
     X, y = houses(1, 0)
     text = write_report(model, X, y, tmp_path / "r.html").read_text()
-    assert "1 rows are too few" in text or "too few to judge" in text
+    assert "1 rows are too few to assess" in text
     X, _ = houses(40, 0)
     write_report(model, X, np.full(40, 100.0), tmp_path / "r.html")
 
@@ -244,14 +245,14 @@ def test_arrays_without_names(tmp_path):
     X, y = rng.normal(size=(80, 12)), rng.normal(size=80)
     model = ExtraTreesVarianceRegressor(n_estimators=5, random_state=0).fit(X, y)
     text = write_report(model, X[::-1], y, tmp_path / "r.html").read_text()
-    assert "Of 12 features the 8 that drive the uncertainty most are shown." in text
+    assert "Of 12 features the 8 that the uncertainty depends on most are shown." in text
 
 
 def test_bad_arguments(model, houses, tmp_path):
     X, y = houses(5, 0)
     with pytest.raises(ValueError, match=re.escape("coverage must be in (0, 1), got 90")):
         write_report(model, X, y, tmp_path / "r.html", coverage=90)
-    with pytest.raises(ValueError, match="^y must have a value for each row of X, got 4 for 5 rows$"):
+    with pytest.raises(ValueError, match=r"^y must have one value per row of X \(5\), got 4$"):
         write_report(model, X, y[:4], tmp_path / "r.html")
     assert list(tmp_path.iterdir()) == []
 

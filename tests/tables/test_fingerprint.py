@@ -6,7 +6,7 @@ import pytest
 import usnrt
 from usnrt import USNRTRegressor
 from usnrt.baselines import RandomForestVarianceRegressor
-from usnrt.metrics.judged import training_share
+from usnrt.metrics.models import training_share
 from usnrt.tables.fingerprint import SKETCH_SIZE, fingerprint
 from usnrt.utils.notices import TrainingRowsWarning
 

@@ -1,4 +1,4 @@
-"""The paper's experiments: a grid of (data set, model recipe, split seed), filled, resumed, shared and drawn."""
+"""The paper's experiments: a grid of (data set, recipe, split seed) that can be run, resumed, shared and reported."""
 
 from usnrt.bench.grid import Cell, load_split, make_grid, preset
 from usnrt.bench.recipes import RECIPES, Recipe, get_recipe

@@ -3,17 +3,26 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from usnrt.bench.grid import protocol_seeds
 from usnrt.bench.store import Record
 
+# Metrics that older records lack, and the metrics that replace them.
+FALLBACKS = {"nll_floored": "nll"}
+
+
+def metric_of(record: Record, name: str) -> float | None:
+    """A metric of a done cell, or its fallback; None if the record has neither."""
+    metrics = record.meta["metrics"]
+    value = metrics.get(name, metrics.get(FALLBACKS.get(name)))
+    return None if value is None else float(value)
+
 
 @dataclass(frozen=True)
 class Mean:
-    """The mean of a metric over the seeds done, and whether those are all that were planned."""
+    """The mean of a metric over the finished seeds, and whether these are all planned seeds."""
 
     value: float
     n_seeds: int
@@ -26,7 +35,7 @@ class Means:
     Parameters
     ----------
     records : iterable of Record
-        Failed ones count as not there.
+        Failed ones are ignored.
     """
 
     def __init__(self, records: Iterable[Record]) -> None:
@@ -46,29 +55,34 @@ class Means:
         return {recipe for _, recipe in self._records}
 
     def most_seeds(self, dataset: str) -> int:
-        """Number of splits that the recipe with the most of them was run on."""
+        """The largest number of splits that any recipe was run on."""
         return max((len(found) for (name, _), found in self._records.items() if name == dataset), default=0)
 
     def seeds(self, dataset: str, recipe: str, metric: str) -> set[int]:
-        """The splits on which a metric of a recipe is known."""
+        """The splits for which a metric of a recipe is known."""
         records = self._records.get((dataset, recipe), [])
-        return {record.cell.seed for record in records if record.meta["metrics"].get(metric) is not None}
+        return {record.cell.seed for record in records if metric_of(record, metric) is not None}
+
+    def lacks(self, dataset: str, recipe: str, metric: str) -> bool:
+        """Whether some record of a recipe lacks a metric, so that its fallback is used."""
+        return any(metric not in record.meta["metrics"] for record in self._records.get((dataset, recipe), []))
 
     def shared(self, dataset: str, recipes: Iterable[str], metric: str) -> "Means":
-        """Means over the splits of a data set that some recipes have in common, where alone they can be compared.
+        """Means over the splits that some recipes have in common on a data set, for a fair comparison.
 
         Parameters
         ----------
         dataset : str
         recipes : iterable of str
-            Those without a split do not count.
+            Recipes without any split are ignored.
         metric : str
-            A split on which it is not known does not count.
+            Splits for which it is not known are ignored.
 
         Returns
         -------
         Means
-            Where no split is common to all recipes, of those that have the split that most of them have.
+            If no split is common to all recipes, only those recipes are included that have the split that most of
+            them have.
         """
         known = {recipe: self.seeds(dataset, recipe, metric) for recipe in recipes}
         counts = Counter(seed for seeds in known.values() for seed in seeds)
@@ -83,18 +97,18 @@ class Means:
 
     def metric(self, dataset: str, recipe: str, name: str) -> Mean | None:
         """Mean of a metric, None without records."""
-        return self._mean(dataset, recipe, lambda meta: meta["metrics"].get(name))
+        return self._mean(dataset, recipe, lambda record: metric_of(record, name))
 
     def heterogeneity(self, dataset: str, recipe: str) -> Mean | None:
-        """Mean of the paper's heterogeneity measure of the trees."""
-        return self._mean(dataset, recipe, lambda meta: (meta.get("tree") or {}).get("heterogeneity"))
+        """Mean of the paper's heterogeneity measure."""
+        return self._mean(dataset, recipe, lambda record: (record.meta.get("tree") or {}).get("heterogeneity"))
 
     def seconds(self, dataset: str, recipe: str) -> Mean | None:
-        """Mean processor time to fit, in seconds: unlike the clock's it does not know what else the machine did."""
-        return self._mean(dataset, recipe, lambda meta: meta["fit_cpu_seconds"])
+        """Mean CPU time of a fit in seconds; unlike wall time it does not depend on other load of the machine."""
+        return self._mean(dataset, recipe, lambda record: record.meta["fit_cpu_seconds"])
 
-    def _mean(self, dataset: str, recipe: str, pick: Callable[[dict[str, Any]], Any]) -> Mean | None:
-        found = [pick(record.meta) for record in self._records.get((dataset, recipe), [])]
+    def _mean(self, dataset: str, recipe: str, pick: Callable[[Record], float | None]) -> Mean | None:
+        found = [pick(record) for record in self._records.get((dataset, recipe), [])]
         values = [float(value) for value in found if value is not None]
         if not values:
             return None

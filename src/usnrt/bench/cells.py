@@ -1,4 +1,4 @@
-"""Running one cell: load, fit, predict, and keep what later questions may need."""
+"""Running one cell: load, fit, predict, and collect what is stored."""
 
 import os
 import platform
@@ -18,7 +18,8 @@ from usnrt.bench.grid import Cell, TrainTestSplit, load_split
 from usnrt.bench.recipes import get_recipe
 from usnrt.bench.scores import score
 from usnrt.bench.trees import describe_tree
-from usnrt.metrics.judged import interval_of
+from usnrt.metrics.models import PredictsDistribution, interval_of
+from usnrt.utils.json_values import json_value
 
 QUANTILE_LEVELS = (0.05, 0.1, 0.15, 0.2, 0.8, 0.85, 0.9, 0.95)
 _PACKAGES = ("usnrt", "numpy", "scipy", "scikit-learn", "jax", "optax", "catboost", "lightgbm", "ngboost")
@@ -27,21 +28,20 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def run_cell(cell: Cell, n_jobs: int = 1) -> tuple[dict[str, Any], Arrays]:
-    """Fit and judge one cell.
+    """Fit and evaluate one cell.
 
     Parameters
     ----------
     cell : Cell
     n_jobs : int, default=1
-        Threads the model may use.
+        Number of threads of the model.
 
     Returns
     -------
     meta : dict
-        Settings, versions, times, metrics and what is known of the tree; plain values only.
+        Settings, versions, times, metrics and facts about the tree, as values that JSON can hold.
     arrays : dict of str to ndarray of shape (n_test, ...)
-        Per-row predictions for the scaled target, as :func:`predict_rows` gives them, and for a tree what its
-        figures show.
+        Per-row predictions for the scaled target, see :func:`predict_rows`, and for a tree the data of its figures.
 
     Examples
     --------
@@ -60,8 +60,8 @@ def run_cell(cell: Cell, n_jobs: int = 1) -> tuple[dict[str, Any], Arrays]:
     predicted = time.perf_counter()
     arrays |= _interval_rows(model, split)
     metrics = score(arrays)
-    tree, drawn = describe_tree(model, split)
-    arrays |= drawn
+    tree, figure_arrays = describe_tree(model, split)
+    arrays |= figure_arrays
     meta = {
         "n_train": len(split.y_train),
         "n_test": len(split.y_test),
@@ -84,22 +84,22 @@ def run_cell(cell: Cell, n_jobs: int = 1) -> tuple[dict[str, Any], Arrays]:
     return meta, arrays
 
 
-def predict_rows(model: Any, split: TrainTestSplit) -> Arrays:
-    """What a model predicts for the test rows, compactly.
+def predict_rows(model: PredictsDistribution, split: TrainTestSplit) -> Arrays:
+    """Predictions for the test rows in a compact form.
 
-    Quantiles are kept in standard deviations from the mean, at half precision: for a normal distribution they are the
-    same in every row and cost nothing once compressed. ``leaf`` is the region's id, and ``inside90`` says whether the
-    target lies in the model's own 90 % interval, which a calibrated model does not take from its distribution.
+    Quantiles are stored in standard deviations from the mean, at half precision: for a normal distribution they are the
+    same in every row and compress well. ``leaf`` is the region's id, and ``inside90`` whether the target is in the
+    model's own 90 % interval, which differs from that of its distribution if the model is calibrated.
     """
     return _distribution_rows(model, split) | _interval_rows(model, split)
 
 
-def _interval_rows(model: Any, split: TrainTestSplit) -> Arrays:
+def _interval_rows(model: PredictsDistribution, split: TrainTestSplit) -> Arrays:
     lower, upper = np.asarray(interval_of(model, split.X_test, 0.9)).T
     return {"inside90": (lower <= split.y_test) & (split.y_test <= upper)}
 
 
-def _distribution_rows(model: Any, split: TrainTestSplit) -> Arrays:
+def _distribution_rows(model: PredictsDistribution, split: TrainTestSplit) -> Arrays:
     y = split.y_test
     dist = model.predict_dist(split.X_test)
     mean, std = dist.mean(), dist.std()
@@ -122,8 +122,9 @@ def _distribution_rows(model: Any, split: TrainTestSplit) -> Arrays:
 
 
 def settings_of(model: Any) -> dict[str, Any]:
-    """A model's parameters as plain values that JSON can hold."""
-    return {name: _plain(value) for name, value in sorted(model.get_params(deep=False).items())}
+    """A model's parameters as values that JSON can hold."""
+    settings = dict(sorted(model.get_params(deep=False).items()))
+    return {name: json_value(value, nonfinite="text", other=repr) for name, value in settings.items()}
 
 
 def _versions() -> dict[str, str]:
@@ -138,19 +139,10 @@ def _versions() -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def _revision() -> str | None:
-    """The commit of the checkout this code runs from, None when it was installed otherwise."""
+    """The git commit of this code; None if it is not run from a checkout."""
     folder = Path(__file__).parent
     try:
         words = ["git", "-C", str(folder), "rev-parse", "--short", "HEAD"]
         return subprocess.run(words, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return None
-
-
-def _plain(value: Any) -> Any:
-    """A value JSON can hold."""
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.generic):
-        return value.item()
-    return value if isinstance(value, bool | int | float | str | None) else repr(value)

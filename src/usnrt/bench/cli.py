@@ -1,4 +1,4 @@
-"""``usnrt bench``: run the experiments, see what is done, draw tables, figures and the page of results."""
+"""``usnrt bench``: run the experiments, show their status, write tables, figures and the results page."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 bench_app = typer.Typer(
-    help="The paper's experiments: run them, resume them, share them, draw their tables and figures.",
+    help="The paper's experiments: run and resume them, write their tables, figures and results page.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -17,8 +17,8 @@ StoreOption = Annotated[Path, typer.Option("--store", help="Folder of the record
 
 
 @contextmanager
-def _one_sentence() -> Iterator[None]:
-    """What went wrong, as one line for a person; programming errors keep their traceback."""
+def _errors_as_messages() -> Iterator[None]:
+    """Print expected errors as one line; bugs keep their traceback."""
     try:
         yield
     except typer.Exit:  # it is a RuntimeError
@@ -34,57 +34,59 @@ def run(
     preset: Annotated[str | None, typer.Option(help="'paper', 'stability', 'ablation' or 'quick'.")] = None,
     dataset: Annotated[list[str] | None, typer.Option("--dataset", "-d", help="Data set; may be repeated.")] = None,
     recipe: Annotated[list[str] | None, typer.Option("--recipe", "-r", help="Model; may be repeated.")] = None,
-    seed: Annotated[list[int] | None, typer.Option(help="TrainTestSplit seed; by default the paper's.")] = None,
+    seed: Annotated[list[int] | None, typer.Option(help="Seed of a split; default: the paper's seeds.")] = None,
     store: StoreOption = Path("results"),
-    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Cells at once; -1 for one a core.")] = 1,
-    cluster: Annotated[str | None, typer.Option(help="Dask scheduler to run on, as tcp://host:8786.")] = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Cells run in parallel; -1: one per core.")] = 1,
+    cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, e.g. tcp://host:8786.")] = None,
     retry: Annotated[bool, typer.Option("--retry", help="Try failed cells again.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
-    """Run every cell of a grid that has no record yet; stop it at any time and run it again to go on."""
+    """Run every cell of a grid that has no record; may be stopped at any time and resumed by the same command."""
     from usnrt.bench import Store, make_grid, run_grid
     from usnrt.bench.grid import preset as preset_grid
     from usnrt.bench.progress import Reporter
 
-    with _one_sentence():
+    with _errors_as_messages():
         if (preset is None) == (not dataset or not recipe):
             raise ValueError("run needs either --preset, or both --dataset and --recipe")
         cells = preset_grid(preset) if preset else make_grid(dataset or [], recipe or [], seeds=seed or None)
         if not cells:
-            raise ValueError("the grid is empty: no data set was found; name their folder in USNRT_DATA")
+            raise ValueError("the grid is empty: no data set was found; set USNRT_DATA to their folder")
         try:
             summary = run_grid(cells, Store(store), jobs, cluster, retry, Reporter(quiet=quiet))
         except KeyboardInterrupt:
-            typer.echo("stopped: the same command goes on from here", err=True)
+            typer.echo("stopped: run the same command again to resume", err=True)
             raise typer.Exit(130) from None
-    typer.echo(f"{summary.done} done, {summary.failed} failed, {summary.skipped} there already or in work elsewhere")
+    typer.echo(
+        f"{summary.done} done, {summary.failed} failed, {summary.skipped} skipped (done before or running elsewhere)"
+    )
     if summary.failed:
         raise typer.Exit(1)
 
 
 @bench_app.command()
 def status(store: StoreOption = Path("results")) -> None:
-    """Show what is done: seeds of every data set and recipe, and why cells failed."""
+    """Show the finished seeds of every data set and recipe, and the errors of failed cells."""
     from usnrt.bench import Store
     from usnrt.bench.status import status_text
 
-    with _one_sentence():
+    with _errors_as_messages():
         typer.echo(status_text(Store(_existing(store))))
 
 
 @bench_app.command()
 def forget(
-    dataset: Annotated[list[str] | None, typer.Option("--dataset", "-d", help="Only of this; may be repeated.")] = None,
-    recipe: Annotated[list[str] | None, typer.Option("--recipe", "-r", help="Only of this; may be repeated.")] = None,
-    outdated: Annotated[bool, typer.Option("--outdated", help="Only where settings have changed since.")] = False,
+    dataset: Annotated[list[str] | None, typer.Option("--dataset", "-d", help="Only this; may be repeated.")] = None,
+    recipe: Annotated[list[str] | None, typer.Option("--recipe", "-r", help="Only this; may be repeated.")] = None,
+    outdated: Annotated[bool, typer.Option("--outdated", help="Only if settings have changed since.")] = False,
     store: StoreOption = Path("results"),
 ) -> None:
-    """Remove records, so that 'run' makes them again: of a data set, of a recipe, or of recipes that have changed."""
+    """Remove records, so that 'run' repeats them: of a data set, of a recipe, or of recipes that have changed."""
     from usnrt.bench import Store
     from usnrt.bench.status import cells_of
     from usnrt.bench.status import outdated as outdated_cells
 
-    with _one_sentence():
+    with _errors_as_messages():
         if not (dataset or recipe or outdated):
             raise ValueError("forget needs --dataset, --recipe or --outdated")
         opened = Store(_existing(store))
@@ -98,14 +100,14 @@ def forget(
 
 @bench_app.command()
 def rescore(store: StoreOption = Path("results")) -> None:
-    """Compute the metrics of all records again from their kept predictions, without a refit."""
+    """Recompute the metrics of all records from their stored predictions, without a refit."""
     from usnrt.bench import Store
     from usnrt.bench.rescore import rescore as rescore_store
 
-    with _one_sentence():
+    with _errors_as_messages():
         found = rescore_store(Store(_existing(store)))
         typer.echo(
-            f"{found.changed} changed, {found.unchanged} as before, {found.without_predictions} without predictions"
+            f"{found.changed} changed, {found.unchanged} unchanged, {found.without_predictions} without predictions"
         )
 
 
@@ -115,11 +117,11 @@ def table(
     style: Annotated[str, typer.Option("--format", "-f", help="'text', 'markdown', 'latex' or 'csv'.")] = "text",
     store: StoreOption = Path("results"),
 ) -> None:
-    """Print a table in the paper's layout from the records that are there."""
+    """Print a table in the paper's layout from the available records."""
     from usnrt.bench import Store
     from usnrt.bench.tables import TABLES, make_table
 
-    with _one_sentence():
+    with _errors_as_messages():
         records = list(Store(_existing(store)).records())
         names = list(TABLES) if name == "all" else [name]
         typer.echo("\n\n".join(make_table(each, records).render(style).rstrip("\n") for each in names))
@@ -128,31 +130,31 @@ def table(
 @bench_app.command()
 def figure(
     name: Annotated[str, typer.Argument(help="A figure's name, or 'all'.")] = "all",
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the pictures.")] = Path("figures"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the figures.")] = Path("figures"),
     store: StoreOption = Path("results"),
 ) -> None:
-    """Draw a figure of the paper from the records that are there."""
+    """Draw a figure of the paper from the available records."""
     from usnrt.bench import Store
     from usnrt.bench.figures import FIGURES, draw
 
-    with _one_sentence():
+    with _errors_as_messages():
         opened = Store(_existing(store))
         for each in list(FIGURES) if name == "all" else [name]:
             path = draw(each, opened, output)
-            typer.echo(str(path) if path else f"{each}: no records to draw from yet")
+            typer.echo(str(path) if path else f"{each}: no records to draw from")
 
 
 @bench_app.command()
 def page(store: StoreOption = Path("results")) -> None:
-    """Write README.md, tables and figures of all records into the store's folder."""
+    """Write the results page README.md, tables and figures of all records to the store's folder."""
     from usnrt.bench import Store
     from usnrt.bench.page import write_page
 
-    with _one_sentence():
+    with _errors_as_messages():
         typer.echo(str(write_page(Store(_existing(store)))))
 
 
 def _existing(store: Path) -> Path:
     if not (store / "store.json").is_file():
-        raise ValueError(f"store must be a folder that 'bench run' has filled, but {store} is not")
+        raise ValueError(f"store must be a folder written by 'bench run', got {store}")
     return store

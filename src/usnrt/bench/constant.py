@@ -1,4 +1,4 @@
-"""The model to beat: one normal distribution for every row. It needs no network, so it also tests the runner."""
+"""The simplest baseline: the same normal distribution for every row. It also serves to test the runner."""
 
 import time
 from typing import Any, Self
@@ -10,15 +10,15 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from usnrt.distributions import Normal
 
 
-class ConstantNormal(RegressorMixin, BaseEstimator):
-    """Answers with the training target's mean and standard deviation, whatever the row.
+class ConstantNormal(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+    """Predicts the mean and standard deviation of the training target for every row.
 
     Parameters
     ----------
     delay : float, default=0
         Seconds to sleep in ``fit``, for tests of the runner.
     random_state : int, default=None
-        Ignored; here because every recipe has one.
+        Ignored; present because recipes set it.
 
     Examples
     --------
@@ -33,7 +33,7 @@ class ConstantNormal(RegressorMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
-        """Keep mean and standard deviation of ``y`` (n,)."""
+        """Store mean and standard deviation of ``y`` (n,)."""
         time.sleep(self.delay)
         target = np.asarray(y, dtype=float)
         self.mean_, self.std_ = float(target.mean()), float(target.std())

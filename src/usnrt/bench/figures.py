@@ -1,9 +1,9 @@
-"""The paper's figures, drawn from the records that are there."""
+"""The paper's figures, drawn from the available records."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,16 +12,20 @@ from usnrt.bench.aggregate import Means
 from usnrt.bench.grid import Cell
 from usnrt.bench.recipes import ALPHAS, LEAVES, STRUCTURES
 from usnrt.bench.store import Record, Store
+from usnrt.bench.trees import SPLIT_RESIDUALS
 from usnrt.datasets import SEEDS, get_spec, list_datasets
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
-class Picture:
-    """A figure: its title, what it shows, and the function that draws it or gives None without records."""
+class FigureSpec:
+    """A figure: title, caption, and the function that draws it or returns None without records."""
 
     title: str
     caption: str
-    draw: Callable[[Store], Any]
+    draw: "Callable[[Store], Figure | None]"
 
 
 def draw(name: str, store: Store, folder: str | Path) -> Path | None:
@@ -51,13 +55,13 @@ def draw(name: str, store: Store, folder: str | Path) -> Path | None:
     return path
 
 
-def _stability(store: Store) -> Any:
+def _stability(store: Store) -> "Figure | None":
     from usnrt.plotting import StabilityDisplay
 
     means = Means(store.records())
-    studies: list[tuple[str, list[Any], list[str]]] = [
-        ("network structure", list(STRUCTURES), [f"usnrt-paper-{name}" for name in STRUCTURES]),
-        ("leaves at most", list(LEAVES), [f"usnrt-paper-leaves{n}" for n in LEAVES]),
+    studies: list[tuple[str, Sequence[str | float], list[str]]] = [
+        ("network architecture", list(STRUCTURES), [f"usnrt-paper-{name}" for name in STRUCTURES]),
+        ("maximum number of regions", list(LEAVES), [f"usnrt-paper-leaves{n}" for n in LEAVES]),
         ("significance level", list(ALPHAS), [f"usnrt-paper-alpha{a}" for a in ALPHAS]),
     ]
     every = [recipe for _, _, recipes in studies for recipe in recipes]
@@ -79,7 +83,7 @@ def _stability(store: Store) -> Any:
     return figure
 
 
-def _variance_functions(store: Store) -> Any:
+def _variance_functions(store: Store) -> "Figure | None":
     from usnrt.plotting import VarianceFunctionDisplay
 
     keys = ("curve_x", "curve_std", "curve_leaf")
@@ -88,15 +92,15 @@ def _variance_functions(store: Store) -> Any:
     if not known:
         return None
     figure, axes = _panels(len(known), columns=4, width=3.2, height=2.6)
-    for place, (ax, (name, (tree, arrays))) in enumerate(zip(axes, known.items())):
+    for index, (ax, (name, (tree, arrays))) in enumerate(zip(axes, known.items())):
         x, std, leaf = (arrays[key] for key in keys)
         VarianceFunctionDisplay.from_predictions(x, std, leaf, feature_name=tree["curve_feature"], ax=ax)
-        ax.set_ylabel("predicted std" if place % 4 == 0 else "")
+        ax.set_ylabel("predicted std" if index % 4 == 0 else "")
         ax.set_title(get_spec(name).title, fontsize=11)
     return figure
 
 
-def _root_partitions(store: Store) -> Any:
+def _root_partitions(store: Store) -> "Figure | None":
     from usnrt.plotting import RootPartitionDisplay
 
     keys = ("root_x", "root_other", "root_residual")
@@ -111,8 +115,8 @@ def _root_partitions(store: Store) -> Any:
             x, other, residual, tree["root_threshold"], feature_name=tree["root_feature"],
             other_name=tree["root_other"], ax=ax,
         )  # fmt: skip
-        # One colour bar for all panels, and the legend's figures in the title: more room for the points.
-        shown.points_.colorbar.remove()
+        # One colour bar for all panels, and the variances in the title instead of a legend: more room for the points.
+        shown.colorbar_.remove()
         ax.get_legend().remove()
         spread = f"variance {shown.variance_left_:.2g} | {shown.variance_right_:.2g}"
         ax.set_title(f"{get_spec(name).title}: {spread}", fontsize=10.5)
@@ -129,14 +133,14 @@ def _has_both_sides(tree: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> bo
     return bool(left.any() and not left.all())
 
 
-def _leave_out_extremes(set_limits: Callable[[float, float], Any], values: NDArray[np.float64]) -> None:
+def _leave_out_extremes(set_limits: Callable[[float, float], object], values: NDArray[np.float64]) -> None:
     low, high = np.quantile(values, [0.01, 0.99])
     if high > low:
         margin = 0.03 * (high - low)
         set_limits(low - margin, high + margin)
 
 
-def _leaf_std(store: Store) -> Any:
+def _leaf_std(store: Store) -> "Figure | None":
     from usnrt.plotting import LeafStdDisplay
 
     stds: dict[str, list[float]] = {}
@@ -144,7 +148,7 @@ def _leaf_std(store: Store) -> Any:
     for name in list_datasets():
         meta = _meta(store, name, "usnrt-paper")
         tree = (meta or {}).get("tree") or {"leaf_residual_std": [], "leaf_rows": []}
-        # A leaf that was learnt without any error has no place on the axis of the paper's measure.
+        # A region without any error cannot be shown on a logarithmic axis.
         leaves = [pair for pair in zip(tree["leaf_residual_std"], tree["leaf_rows"]) if pair[0] > 0]
         if leaves:
             stds[get_spec(name).title], rows[get_spec(name).title] = map(list, zip(*leaves))
@@ -152,7 +156,7 @@ def _leaf_std(store: Store) -> Any:
         return None
     figure = _figure(max(5.0, 0.8 * len(stds) + 1.5), 4.2)
     shown = LeafStdDisplay(stds, rows).plot(figure.subplots())
-    # The measure is of logarithms, and sets differ by a thousand times.
+    # The measure is of logarithms, and data sets differ by a factor of a thousand.
     shown.ax_.set_yscale("log")
     everything = [value for values in stds.values() for value in values]
     shown.ax_.set_ylim(min(everything) / 1.5, max(everything) * 1.5)
@@ -160,32 +164,51 @@ def _leaf_std(store: Store) -> Any:
 
 
 FIGURES = {
-    "stability": Picture(
+    "stability": FigureSpec(
         "Stability",
-        "ECE, TCE and sharpness (times 100) of USNRT with the paper's recipe, seed 42, over five network structures, "
-        "the largest number of leaves and the significance level; a line is a data set.",
+        "ECE, TCE and sharpness (times 100) of USNRT with the paper's recipe, seed 42, over five network "
+        "architectures, the maximum number of regions and the significance level; one line per data set.",
         _stability,
     ),
-    "variance_functions": Picture(
+    "variance_functions": FigureSpec(
         "Variance functions",
-        "Predicted standard deviation along the feature that the root splits, the others held at their mean "
-        "(categories at the most frequent); dotted where the leaf changes (paper's recipe, seed 42).",
+        "Predicted standard deviation along the feature of the root's split, the others at their mean (categories at "
+        "the most frequent); dotted lines: changes of region (paper's recipe, seed 42).",
         _variance_functions,
     ),
-    "root_partitions": Picture(
+    "root_partitions": FigureSpec(
         "Root partitions",
-        "Test rows in the plane of the root's feature and another, coloured by the rank of their squared residual; "
-        "dashed is the cut at the root (paper's recipe, seed 42); titles give the residuals' variance on either side. "
-        "Axes leave out the outermost per cent of rows; points of a feature with few values stand side by side.",
+        "Training rows in the plane of the root's feature and another, coloured by the rank of the squared residual "
+        "of the root's splitting network; dashed: the split of the root (paper's recipe, seed 42); titles: variance of "
+        "the residuals on either side. Axes omit the outermost per cent of rows; points of a feature with few values "
+        "are spread sideways.",
         _root_partitions,
     ),
-    "leaf_std": Picture(
-        "Leaf standard deviations",
-        "Standard deviation of the residuals in each leaf, on a logarithmic axis; larger marks for larger leaves "
+    "leaf_std": FigureSpec(
+        "Standard deviations of the regions",
+        "Standard deviation of the residuals in each region, on a logarithmic axis; larger marks for larger regions "
         "(paper's recipe, seed 42).",
         _leaf_std,
     ),
 }
+
+
+def caption_of(name: str, records: Iterable[Record]) -> str:
+    """Caption of a figure, with the data sets whose records have other root residuals than it describes."""
+    caption = FIGURES[name].caption
+    if name != "root_partitions":
+        return caption
+    trees = {
+        record.cell.dataset: record.meta.get("tree") or {}
+        for record in records
+        if record.status == "done" and (record.cell.recipe, record.cell.seed) == ("usnrt-paper", SEEDS[0])
+    }
+    other = [
+        get_spec(dataset).title
+        for dataset in list_datasets()
+        if "root_feature" in trees.get(dataset, {}) and trees[dataset].get("root_residuals_of") != SPLIT_RESIDUALS
+    ]
+    return caption + (f" Test rows and residuals of the predicted mean instead: {', '.join(other)}." if other else "")
 
 
 def _meta(store: Store, dataset: str, recipe: str) -> dict[str, Any] | None:
@@ -199,7 +222,7 @@ def _meta(store: Store, dataset: str, recipe: str) -> dict[str, Any] | None:
 def _drawn(
     store: Store, dataset: str, recipe: str, *keys: str
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
-    """What a cell's record says of its tree, with the named arrays; None when any is missing."""
+    """Facts about the tree of a cell's record, and its arrays; None if any of the named arrays is missing."""
     meta = _meta(store, dataset, recipe)
     if not meta or not meta.get("tree"):
         return None
@@ -210,7 +233,7 @@ def _drawn(
     return (meta["tree"], arrays) if all(key in arrays for key in keys) else None
 
 
-def _figure(width: float, height: float) -> Any:
+def _figure(width: float, height: float) -> "Figure":
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -218,7 +241,7 @@ def _figure(width: float, height: float) -> Any:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def _panels(count: int, columns: int, width: float, height: float) -> tuple[Any, NDArray[Any]]:
+def _panels(count: int, columns: int, width: float, height: float) -> tuple["Figure", NDArray[Any]]:
     columns = min(columns, count)
     rows = -(-count // columns)
     figure = _figure(width * columns, height * rows + 0.4)

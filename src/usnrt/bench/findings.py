@@ -1,4 +1,4 @@
-"""What the paper found and whether it was found here too: sentences computed from the numbers."""
+"""Whether the paper's findings are confirmed here: paragraphs computed from the records."""
 
 import math
 from collections.abc import Sequence
@@ -10,12 +10,12 @@ from usnrt.bench.recipes import ALPHAS, LEAVES, STRUCTURES
 from usnrt.bench.tables import COMPARISONS, Comparison, heterogeneity_correlation
 from usnrt.datasets import get_spec, list_datasets
 
-# The tables in which the paper claims that its model does best.
+# Tables in which the paper claims that its model is best.
 CLAIMS = ("ece", "tce", "sharpness", "rmse", "nll", "evidential_rmse", "evidential_nll")
 
 
 def findings(means: Means) -> list[str]:
-    """One Markdown paragraph a claim of the paper that the records allow to judge.
+    """One Markdown paragraph per claim of the paper for which there are enough records.
 
     Parameters
     ----------
@@ -25,22 +25,22 @@ def findings(means: Means) -> list[str]:
     -------
     list of str
     """
-    said = [_who_wins(COMPARISONS[name], means) for name in CLAIMS]
-    said += [_correlation(means), *_stability(means)]
-    return [paragraph for paragraph in said if paragraph]
+    paragraphs = [_best_model(COMPARISONS[name], means) for name in CLAIMS]
+    paragraphs += [_correlation(means), *_stability(means)]
+    return [paragraph for paragraph in paragraphs if paragraph]
 
 
 def improvements(means: Means) -> list[str]:
-    """One Markdown paragraph a table on what the default recipes do better than anything in the paper."""
+    """One Markdown paragraph per table: the default recipes against the best model of the paper."""
     return [paragraph for name in CLAIMS[:5] if (paragraph := _default_against_paper(COMPARISONS[name], means))]
 
 
 def agreement(means: Means) -> list[str]:
-    """One Markdown line a table on how near the paper's recipes come here to the paper's numbers."""
-    return [line for name in CLAIMS[:5] if (line := _how_near(COMPARISONS[name], means))]
+    """One Markdown line per table: differences of our values with the paper's recipes from the paper's values."""
+    return [line for name in CLAIMS[:5] if (line := _differences(COMPARISONS[name], means))]
 
 
-def _who_wins(table: Comparison, means: Means) -> str:
+def _best_model(table: Comparison, means: Means) -> str:
     stated = table.winners(means, "paper")
     here = table.winners(means, "paper's recipe")
     if not here:
@@ -52,53 +52,58 @@ def _who_wins(table: Comparison, means: Means) -> str:
     neither = [name for name in here if table.ours not in (here[name], stated[name])]
     in_paper = sum(winner == table.ours for winner in stated.values())
     sentence = (
-        f"**{table.title.split(',')[0]}.** The paper finds {table.ours} best on {in_paper} of {len(stated)} data sets; "
-        f"with its recipe it is best here on {len(wins)} of the {len(here)} that were run with all its models "
-        f"({sum(stated[name] == table.ours for name in here)} of these in the paper)."
+        f"**{_metric(table)}.** In the paper, {table.ours} is best on {in_paper} of {len(stated)} data sets; "
+        f"here, with the paper's recipes, it is best on {len(wins)} of the {len(here)} on which all models were run "
+        f"(in the paper on {sum(stated[name] == table.ours for name in here)} of these)."
     )
     parts = [
         f"Confirmed: {_names(both)}." if both else "",
         f"Not confirmed: {_names(lost, here)}." if lost else "",
-        f"Best here, though not in the paper: {_names(gained)}." if gained else "",
-        f"Best neither here nor there: {_names(neither)}." if neither else "",
+        f"Best here, but not in the paper: {_names(gained)}." if gained else "",
+        f"Best neither here nor in the paper: {_names(neither)}." if neither else "",
     ]
     return " ".join([sentence, *(part for part in parts if part)])
+
+
+def _metric(table: Comparison) -> str:
+    """The first part of a table's title, without its unit."""
+    return table.title.split(",")[0]
 
 
 def _names(datasets: Sequence[str], winners: dict[str, str] | None = None) -> str:
     if winners is None:
         return ", ".join(get_spec(name).title for name in datasets)
-    return ", ".join(f"{get_spec(name).title} ({winners[name]} is)" for name in datasets)
+    return ", ".join(f"{get_spec(name).title} ({winners[name]} is best)" for name in datasets)
 
 
 def _correlation(means: Means) -> str:
     stated, here = (heterogeneity_correlation(means, source) for source in ("paper", "paper's recipe"))
     if here is None:
         return ""
-    verdict = "confirmed" if here.p_value < 0.05 else "not confirmed: chance alone may give as much"
+    verdict = "confirmed" if here.p_value < 0.05 else "not confirmed: not significant at the 5 % level"
     return (
-        "**Heterogeneity.** The paper finds a rank correlation between how much the leaves' noise differs and how much "
-        f"USNRT lowers ECE, {stated}; here it is {here}, {verdict}."
+        "**Heterogeneity.** The paper reports a rank correlation between the heterogeneity of the regions' noise and "
+        f"the decrease of ECE by USNRT, {stated}; here it is {here}, {verdict}."
     )
 
 
 def _stability(means: Means) -> list[str]:
-    said = []
+    paragraphs = []
     fewest_and_most = [f"usnrt-paper-leaves{LEAVES[0]}", "usnrt-paper-leaves10"]
     more_leaves = {name: found for name in list_datasets() if (found := _on_same_splits(means, name, fewest_and_most))}
     if more_leaves:
         lower = [name for name, (first, last) in more_leaves.items() if last < first]
-        said.append(
-            "**Leaves.** The paper finds that ECE falls or stays as the tree may have more leaves; here it is lower "
-            f"with 10 leaves than with 1 on {len(lower)} of {len(more_leaves)} data sets"
+        paragraphs.append(
+            "**Number of regions.** In the paper, ECE falls or stays the same with more regions; here it is lower "
+            f"with 10 regions than with 1 on {len(lower)} of {len(more_leaves)} data sets"
             + (f" ({_names(lower)})." if lower else ".")
         )
-    studies = (("alpha", [f"alpha{a}" for a in ALPHAS]), ("the network's structure", list(STRUCTURES)))
+    studies = (("alpha", [f"alpha{a}" for a in ALPHAS]), ("the network architecture", list(STRUCTURES)))
     for what, endings in studies:
         if ranges := _ranges(means, [f"usnrt-paper-{ending}" for ending in endings]):
             title = f"**Stability over {what}.**"
-            said.append(f"{title} The paper finds the metrics stable; here ECE (times 100) {_varies(ranges)}.")
-    return said
+            paragraphs.append(f"{title} In the paper, the metrics are stable; here ECE (times 100) {_varies(ranges)}.")
+    return paragraphs
 
 
 def _varies(ranges: dict[str, float]) -> str:
@@ -115,7 +120,7 @@ def _ranges(means: Means, recipes: list[str]) -> dict[str, float]:
 
 
 def _on_same_splits(means: Means, dataset: str, recipes: list[str]) -> list[float]:
-    """ECE of some recipes over the splits that they have in common; empty if it is not known of all."""
+    """ECE of some recipes over the splits that they have in common; empty if it is not known for all."""
     shared = means.shared(dataset, recipes, "ece")
     values = [mean.value for recipe in recipes if (mean := shared.metric(dataset, recipe, "ece"))]
     return values if len(values) == len(recipes) else []
@@ -135,7 +140,7 @@ def _default_against_paper(table: Comparison, means: Means) -> str:
     listed = f": {_names(better)}" if better else ""
     rest = f"; not on {_names(worse)}" if worse else ""
     sentence = (
-        f"**{table.title.split(',')[0]}.** {table.ours} by default is better than the best of all models in the "
+        f"**{_metric(table)}.** {table.ours} with the default recipe is better than the best model in the "
         f"paper's table on {len(better)} of {len(better) + len(worse)} data sets{listed}{rest}."
     )
     return f"{sentence} {_best_by_default(table, means)}".rstrip()
@@ -148,12 +153,12 @@ def _best_by_default(table: Comparison, means: Means) -> str:
     lost = [name for name, winner in winners.items() if winner != table.ours]
     rest = f"; not on {_names(lost, winners)}" if lost else ""
     return (
-        f"Of the default recipes of all models in the table it is best on {len(winners) - len(lost)} of {len(winners)} "
-        f"data sets{rest}."
+        f"Among the default recipes of all models in the table it is best on {len(winners) - len(lost)} of "
+        f"{len(winners)} data sets{rest}."
     )
 
 
-def _how_near(table: Comparison, means: Means) -> str:
+def _differences(table: Comparison, means: Means) -> str:
     gaps: dict[str, list[float]] = {model.label: [] for model in table.models}
     for name in list_datasets():
         stated, here = (table.values(means, name, source) for source in ("paper", "paper's recipe"))
@@ -164,4 +169,4 @@ def _how_near(table: Comparison, means: Means) -> str:
     if not known:
         return ""
     listed = ", ".join(f"{label} {np.median(values):+.2f} ({len(values)})" for label, values in known.items())
-    return f"**{table.title.split(',')[0]}**: {listed}"
+    return f"**{_metric(table)}**: {listed}"

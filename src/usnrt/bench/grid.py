@@ -19,10 +19,10 @@ from usnrt.datasets import (
     train_test_rows,
 )
 
-# Small enough for five seeds by the paper's rule, but a cell with 276 features takes many times the others' time.
+# Small enough for five seeds by the paper's rule, but slow because of its 276 features.
 ONE_SEED = ("blog",)
 QUICK_DATASETS = ("electrical", "conditional", "physicochemical", "power")
-# Every model of the paper's tables by its recipe, and ours by default.
+# Every model of the paper's tables with the paper's recipe, and ours with the default recipe.
 QUICK_RECIPES = [
     *("usnrt-paper", "usnrt", "hnn-paper", "extra-trees-paper", "random-forest-paper"),
     *("usnrt-ensemble-paper", "deep-ensemble-paper", "evidential-paper", "mc-dropout-paper", "concrete-dropout-paper"),
@@ -47,7 +47,7 @@ class Cell:
 
     @property
     def path(self) -> str:
-        """Where its record lies below the store, without an ending."""
+        """Path of its record below the store, without a suffix."""
         return f"{quote(self.dataset, safe='')}/{quote(self.recipe, safe='=')}/{self.seed}"
 
     def __str__(self) -> str:
@@ -56,7 +56,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class TrainTestSplit:
-    """Rows of a cell: features as frames, the target scaled with the mean and standard deviation of training rows."""
+    """Data of a cell: features as frames, the target standardised by mean and standard deviation of training rows."""
 
     X_train: Any
     y_train: NDArray[np.float64]
@@ -67,19 +67,19 @@ class TrainTestSplit:
 
 
 def make_grid(datasets: Iterable[str], recipes: Iterable[str], seeds: Sequence[int] | None = None) -> list[Cell]:
-    """All cells of an experiment, those that tell most first.
+    """All cells of an experiment, the most informative first.
 
-    The first seed of every recipe and data set comes before the second of any; recipes keep their order; small data
-    sets come before large ones.
+    The first seed of every recipe and data set precedes the second seed of any; recipes keep their order; small data
+    sets precede large ones.
 
     Parameters
     ----------
     datasets : iterable of str
         Names of :func:`usnrt.datasets.fetch`, or ``"generated-KIND-ROWS"``.
     recipes : iterable of str
-        Names :func:`get_recipe` understands.
+        Names accepted by :func:`get_recipe`.
     seeds : sequence of int, default=None
-        TrainTestSplit seeds; None for the paper's protocol (five below 100,000 rows, else one; one for Blog).
+        Seeds of the splits; None for the paper's protocol (five below 100,000 rows, else one; one for Blog).
 
     Examples
     --------
@@ -92,8 +92,8 @@ def make_grid(datasets: Iterable[str], recipes: Iterable[str], seeds: Sequence[i
     for name in named:
         get_recipe(name)
     cells = [
-        (rank, place, Cell(dataset, recipe, seed))
-        for place, recipe in enumerate(named)
+        (rank, order, Cell(dataset, recipe, seed))
+        for order, recipe in enumerate(named)
         for dataset in by_size
         for rank, seed in enumerate(protocol_seeds(dataset) if seeds is None else seeds)
     ]
@@ -103,10 +103,10 @@ def make_grid(datasets: Iterable[str], recipes: Iterable[str], seeds: Sequence[i
 def preset(name: str) -> list[Cell]:
     """A grid by name.
 
-    ``"paper"`` has all models, ``"stability"`` the nine panels of that study, ``"ablation"`` what each part of the
-    default recipe is worth, ``"quick"`` a part of the first two.
+    ``"paper"``: all models; ``"stability"``: the paper's stability study; ``"ablation"``: the default recipe without
+    one of its parts; ``"quick"``: a subset of the first two.
 
-    Only data sets whose files are found without the internet take part.
+    Only data sets whose files are on this machine are included.
     """
     here = available_datasets()
     if name == "paper":
@@ -118,20 +118,20 @@ def preset(name: str) -> list[Cell]:
     if name == "quick":
         small = [dataset for dataset in here if dataset in QUICK_DATASETS]
         compared = make_grid(small, QUICK_RECIPES, seeds=[42])
-        # Our ensemble takes minutes a cell, so two sets must do.
+        # Our ensemble takes minutes per cell, so it is run on two data sets only.
         ensembles = make_grid([*small[:1], *small[-1:]], ["usnrt-ensemble"], seeds=[42])
         return compared + ensembles + make_grid(small[:1], STABILITY, seeds=[42])
     raise ValueError(f"preset must be one of 'paper', 'stability', 'ablation', 'quick', got {name!r}")
 
 
 def protocol_seeds(dataset: str) -> tuple[int, ...]:
-    """TrainTestSplit seeds of a data set in these experiments."""
+    """Seeds of a data set's splits in these experiments."""
     seeds = seeds_for(n_rows_of(dataset))
     return seeds[:1] if dataset in ONE_SEED else seeds
 
 
-def get_ready(datasets: Iterable[str]) -> None:
-    """Download what is not on this machine, so that a missing file stops a run before it starts, not cell by cell."""
+def download_missing(datasets: Iterable[str]) -> None:
+    """Download data sets that are not on this machine, so that errors occur before a run, not in every cell."""
     here = available_datasets()
     for dataset in dict.fromkeys(datasets):
         if _generated(dataset) is None and dataset not in here:
@@ -145,7 +145,7 @@ def n_rows_of(dataset: str) -> int:
 
 
 def size_of(dataset: str) -> int:
-    """Rows times features: how long cells of a data set take, roughly and compared with others."""
+    """Rows times features: a rough relative measure of the run time of a data set's cells."""
     return n_rows_of(dataset) * (4 if _generated(dataset) else get_spec(dataset).n_features)
 
 
@@ -161,7 +161,7 @@ def _generated(dataset: str) -> tuple[str, int] | None:
 
 @lru_cache(maxsize=1)
 def load_table(dataset: str) -> tuple[Any, NDArray[np.float64]]:
-    """Features (a frame) and target of a data set; the last one asked for is kept."""
+    """Features (a frame) and target of a data set; the last one is cached."""
     generated = _generated(dataset)
     if generated is None:
         bunch = fetch(dataset)
@@ -174,7 +174,7 @@ def load_table(dataset: str) -> tuple[Any, NDArray[np.float64]]:
 
 
 def load_split(dataset: str, seed: int) -> TrainTestSplit:
-    """The rows of one cell.
+    """The data of one cell.
 
     Parameters
     ----------

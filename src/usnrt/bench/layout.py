@@ -1,4 +1,4 @@
-"""A table with marked cells, and its four renderings."""
+"""A table with marked cells, rendered as text, Markdown, LaTeX or CSV."""
 
 import csv
 import io
@@ -17,12 +17,12 @@ class Entry:
     Attributes
     ----------
     text : str
-        What is shown, without marks; empty for nothing.
+        The shown text, without marks; may be empty.
     mark : {"", "best", "second"}
     partial : bool
-        Whether fewer seeds than planned are behind it.
+        Whether it is a mean over fewer seeds than planned.
     value : str
-        What a CSV file says.
+        The value in CSV files.
     """
 
     text: str
@@ -69,20 +69,20 @@ class Layout:
 
     @property
     def anchor(self) -> str:
-        """Where a link to that section goes, by the rule of GitHub and GitLab."""
+        """Anchor of that section on GitHub and GitLab."""
         return "#" + re.sub(r"[^\w\- ]", "", self.title.lower()).replace(" ", "-")
 
     def legend(self, best: str, second: str, partial: str) -> list[str]:
-        """What the marks in this table mean, given how they look."""
+        """Explanations of the marks in this table, given how they are rendered."""
         entries = [entry for row in self.rows for entry in row]
-        said = []
+        parts = []
         if any(entry.mark == BEST for entry in entries):
-            said.append(f"{best} {self.best_means}")
+            parts.append(f"{best} {self.best_means}")
         if any(entry.mark == SECOND for entry in entries):
-            said.append(f"{second} second best")
+            parts.append(f"{second} second best")
         if any(entry.partial for entry in entries):
-            said.append(f"{partial} mean over fewer seeds than planned, so far")
-        return ([", ".join(said)] if said else []) + list(self.notes)
+            parts.append(f"{partial} mean over fewer seeds than planned")
+        return ([", ".join(parts)] if parts else []) + list(self.notes)
 
 
 def number(value: float | None, mark: str = "", partial: bool = False, pattern: str = "{:.2f}") -> Entry:
@@ -106,7 +106,7 @@ def words(text: str) -> Entry:
 
 
 def marks(values: Sequence[float | None]) -> list[str]:
-    """Which of some numbers is the lowest and which comes second; of one number alone neither is said.
+    """Mark the lowest and the second lowest of some values; a single value is not marked.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def _text(layout: Layout) -> str:
     room = 3 if any(entry.partial for row in layout.rows for entry in row) else 2
 
     def shown(entry: Entry) -> str:
-        # Marks stand in places of their own, so that the digits stay in line.
+        # Marks have a column of their own, so that the digits are aligned.
         after = {BEST: "**", SECOND: "*", "": ""}[entry.mark] + ("†" if entry.partial else "")
         return entry.text + after.ljust(room)
 

@@ -1,4 +1,4 @@
-"""The numbers of the paper's tables, as data."""
+"""The values of the paper's tables, as data."""
 
 import json
 from functools import lru_cache
@@ -11,11 +11,13 @@ PAPER_SPEARMAN = 0.44  # between the two columns of its heterogeneity table
 
 @lru_cache(maxsize=1)
 def _tables() -> dict[str, dict[str, dict[str, dict[str, float | str]]]]:
-    return json.loads((files("usnrt.bench") / "paper_tables.json").read_text())
+    tables: dict[str, dict[str, dict[str, dict[str, float | str]]]]
+    tables = json.loads((files("usnrt.bench") / "paper_tables.json").read_text())
+    return tables
 
 
 def paper_value(table: str, dataset: str, column: str) -> float | None:
-    """One number of the paper.
+    """One value of the paper.
 
     Parameters
     ----------
@@ -25,11 +27,11 @@ def paper_value(table: str, dataset: str, column: str) -> float | None:
     dataset : str
         A name of :func:`usnrt.datasets.fetch`.
     column : str
-        As the paper heads it.
+        Header of the column in the paper.
 
     Returns
     -------
-    float, or None where the paper has no such number
+    float, or None if the paper has no such value
 
     Examples
     --------

@@ -1,32 +1,35 @@
-"""Telling a person how far a run is: a live bar with time left on a terminal, a line a cell elsewhere."""
+"""Progress of a run: a live bar with the remaining time on a terminal, one line per cell elsewhere."""
 
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from usnrt.bench.grid import Cell
 
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
 
 class Reporter:
-    """Shows progress and time left; the latter from the sizes of the cells done and to do.
+    """Shows progress and remaining time, which is estimated from the sizes of finished and remaining cells.
 
     Parameters
     ----------
     quiet : bool, default=False
-        Say nothing.
+        No output.
     stream : text stream, default=sys.stderr
     """
 
     def __init__(self, quiet: bool = False, stream: TextIO | None = None) -> None:
         self.quiet = quiet
         self.stream = sys.stderr if stream is None else stream
-        self._live: Any = None
+        self._live: Progress | None = None
 
     @contextmanager
     def watch(self, cells: Sequence[tuple[Cell, int]]) -> Iterator[None]:
-        """Start for cells with their sizes; stops when the block ends."""
+        """Show the progress of these cells, given with their sizes, during the block."""
         self._weights = dict(cells)
         self._left = sum(self._weights.values())
         self._total = len(self._weights)
@@ -36,22 +39,23 @@ class Reporter:
         if self.quiet or not self.stream.isatty():
             yield
             return
-        with _rich_bar() as self._live:
-            self._task = self._live.add_task("cells", total=self._left)
+        with _rich_bar() as bar:
+            self._live = bar
+            self._task = bar.add_task("cells", total=self._left)
             yield
         self._live = None
 
     def done(self, cell: Cell, meta: dict[str, Any]) -> None:
         """A cell was recorded."""
         metrics = meta["metrics"]
-        figures = ", ".join(f"{name} {float(metrics[name]):.2f}" for name in ("ece", "rmse", "nll", "crps"))
-        self._tell(cell, f"{cell}: {figures}; fitted in {meta['fit_seconds']:.1f} s")
+        values = ", ".join(f"{name} {float(metrics[name]):.2f}" for name in ("ece", "rmse", "nll", "crps"))
+        self._report(cell, f"{cell}: {values}; fitted in {meta['fit_seconds']:.1f} s")
 
     def failed(self, cell: Cell, error: str) -> None:
         """A cell failed."""
-        self._tell(cell, f"{cell} FAILED: {error}")
+        self._report(cell, f"{cell} FAILED: {error}")
 
-    def _tell(self, cell: Cell, text: str) -> None:
+    def _report(self, cell: Cell, text: str) -> None:
         self._finished += 1
         self._work += self._weights.get(cell, 0)
         if self.quiet:
@@ -66,16 +70,16 @@ class Reporter:
         if not self._work:
             return ""
         seconds = (time.monotonic() - self._start) / self._work * (self._left - self._work)
-        return f", about {in_words(seconds)} left"
+        return f", about {duration_text(seconds)} left"
 
 
-def in_words(seconds: float) -> str:
-    """A length of time for people.
+def duration_text(seconds: float) -> str:
+    """A duration as text.
 
     Examples
     --------
-    >>> from usnrt.bench.progress import in_words
-    >>> in_words(42), in_words(600), in_words(9000)
+    >>> from usnrt.bench.progress import duration_text
+    >>> duration_text(42), duration_text(600), duration_text(9000)
     ('42 s', '10 min', '2 h 30 min')
     """
     if seconds < 90:
@@ -84,7 +88,7 @@ def in_words(seconds: float) -> str:
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def _rich_bar() -> Any:
+def _rich_bar() -> "Progress":
     try:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn

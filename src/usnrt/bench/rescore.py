@@ -1,4 +1,4 @@
-"""Metrics of records from their kept predictions: a new or mended metric needs no refit."""
+"""Recompute metrics of records from their stored predictions: a new or corrected metric needs no refit."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from usnrt.bench.store import Store
 
 @dataclass(frozen=True)
 class Rescored:
-    """How many records have other metrics now, the same as before, or no predictions to compute them from."""
+    """Number of records with changed metrics, unchanged metrics, and without stored predictions."""
 
     changed: int
     unchanged: int
@@ -16,9 +16,9 @@ class Rescored:
 
 
 def rescore(store: Store) -> Rescored:
-    """Compute every metric of every done cell again and write down what differs.
+    """Recompute all metrics of every done cell and store those that differ.
 
-    Records without per-row predictions, as in a clone of the results, keep the metrics that they have.
+    Records without per-row predictions, as in a clone of the results, keep their metrics.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Filling a grid: cells in parallel, each recorded when it is done, in any order, by any number of runners."""
+"""Running a grid: cells in parallel, each recorded when it is done, by any number of runners at once."""
 
 import gc
 import os
@@ -13,25 +13,25 @@ from pathlib import Path
 from typing import Any
 
 from usnrt.bench.cells import Arrays, run_cell
-from usnrt.bench.grid import Cell, get_ready, size_of
+from usnrt.bench.grid import Cell, download_missing, size_of
 from usnrt.bench.progress import Reporter
 from usnrt.bench.store import Claim, Store
 
-# A worker process that dies takes the pool with it (out of memory, most often); so often it is started again.
+# A worker process that dies (usually out of memory) breaks the pool; the pool is restarted this often.
 MAX_RESTARTS = 3
 MAX_RESIDENT_BYTES = 4 * 2**30
 
 
 @dataclass
 class Summary:
-    """What a run did.
+    """Result of a run.
 
     Attributes
     ----------
     done, failed : int
         Cells that this run finished.
     skipped : int
-        Cells that were there already, or in work elsewhere.
+        Cells done before, or running elsewhere.
     """
 
     done: int = 0
@@ -41,7 +41,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came back of one cell: a record, or why there is none."""
+    """Result of one cell: a record, or an error."""
 
     claim: Claim
     meta: dict[str, Any]
@@ -57,23 +57,23 @@ def run_grid(
     retry: bool = False,
     reporter: Reporter | None = None,
 ) -> Summary:
-    """Run every cell that has no record yet.
+    """Run every cell that has no record.
 
-    A cell is claimed just before it starts and recorded just after it ends, by this process; a kill loses no more
-    than the cells in flight.
+    A cell is claimed just before it starts and recorded just after it ends, by this process; if the process is killed,
+    only the running cells are lost.
 
     Parameters
     ----------
     cells : iterable of Cell
     store : Store
     n_jobs : int, default=1
-        Cells at once on this machine, -1 for one a core; each cell's model gets an equal share of the cores.
+        Cells run in parallel on this machine, -1 for one per core; the cores are divided equally between them.
     cluster : str, default=None
         Address of a Dask scheduler, such as ``"tcp://10.0.0.1:8786"``, whose workers run the cells instead.
     retry : bool, default=False
-        Whether cells that failed before are tried again.
+        Whether failed cells are run again.
     reporter : Reporter, default=None
-        Told of every cell; None for silence.
+        Shows progress; None for no output.
 
     Returns
     -------
@@ -93,7 +93,7 @@ def run_grid(
     settled = ("done",) if retry else ("done", "failed")
     ahead = [(cell, size_of(cell.dataset)) for cell in wanted if store.status(cell) not in settled]
     if cluster is None:
-        get_ready(cell.dataset for cell, _ in ahead)
+        download_missing(cell.dataset for cell, _ in ahead)
     with reporter.watch(ahead), _Claims(store) as claims:
         for attempt in range(MAX_RESTARTS + 1):
             try:
@@ -105,8 +105,8 @@ def run_grid(
                 claims.release_all()
                 if attempt == MAX_RESTARTS:
                     raise RuntimeError(
-                        f"worker processes died {attempt + 1} times, most likely for want of memory: "
-                        "run again with fewer at once to go on"
+                        f"worker processes died {attempt + 1} times, probably out of memory: "
+                        "run again with fewer parallel cells to resume"
                     ) from error
     summary.skipped = len(wanted) - summary.done - summary.failed
     return summary
@@ -128,17 +128,17 @@ def _outcomes(cells: list[Cell], claims: "_Claims", n_jobs: int, cluster: str | 
     with _backend(cluster):
         at_once = effective_n_jobs(n_jobs if cluster is None else -1)
         threads = max(1, (os.cpu_count() or 1) // at_once) if cluster is None else 1
-        # Tasks are drawn one by one as places become free, so a cell is claimed only when it starts.
+        # Tasks are dispatched one by one as workers become free, so a cell is claimed only when it starts.
         tasks = (delayed(_work)(claim, threads) for claim in claims.draw(cells, retry))
         pool = Parallel(at_once, return_as="generator_unordered", pre_dispatch="n_jobs", batch_size=1)
         with warnings.catch_warnings():
-            # joblib replaces worker processes that have grown, and says so each time.
+            # joblib replaces worker processes that use much memory, with a warning each time.
             warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
             yield from pool(tasks)
 
 
 def _work(claim: Claim, n_jobs: int) -> Outcome:
-    """Runs in a worker: an exception becomes a failed cell, so that the others go on."""
+    """Run a cell in a worker process; an exception becomes a failed cell, so that the others continue."""
     _drop_compiled_programs()
     try:
         meta, arrays = run_cell(claim.cell, n_jobs=n_jobs)
@@ -150,7 +150,7 @@ def _work(claim: Claim, n_jobs: int) -> Outcome:
 
 
 def _drop_compiled_programs() -> None:
-    """Forget jax's programs once they take gigabytes: each shape leaves some, and a worker sees hundreds."""
+    """Clear jax's compilation cache once the process uses gigabytes: it grows with every new shape."""
     jax = sys.modules.get("jax")
     statm = Path("/proc/self/statm")
     if jax is None or not statm.exists():
@@ -174,7 +174,7 @@ def _backend(cluster: str | None) -> Iterator[None]:
 
     client_context: AbstractContextManager[Any]
     try:
-        client_context = Client(cluster, timeout="20s")
+        client_context = Client(cluster, timeout="20s")  # type: ignore[no-untyped-call]  # distributed is untyped
     except (OSError, ValueError) as error:
         raise ValueError(f"cluster must be the address of a Dask scheduler, got {cluster!r} ({error})") from error
     with client_context as client:
@@ -190,26 +190,26 @@ def _broken_pool_errors() -> tuple[type[BaseException], ...]:
 
 
 class _Claims(AbstractContextManager["_Claims"]):
-    """The claims this run holds: touched regularly, and given back at the end, whatever ends it."""
+    """The claims of this run: touched regularly, and released when the run ends for any reason."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._held: dict[str, Claim] = {}
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._heart = threading.Thread(target=self._beat, daemon=True)
+        self._heartbeat = threading.Thread(target=self._touch_all, daemon=True)
 
     def __enter__(self) -> "_Claims":
-        self._heart.start()
+        self._heartbeat.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
         self._stop.set()
-        self._heart.join()
+        self._heartbeat.join()
         self.release_all()
 
     def draw(self, cells: list[Cell], retry: bool) -> Iterator[Claim]:
-        """Claims on the cells that nobody has done or holds, one when asked for one."""
+        """Claim, one by one, the cells that are neither done nor claimed elsewhere."""
         for cell in cells:
             claim = self._store.claim(cell, retry=retry)
             if claim is not None:
@@ -227,7 +227,7 @@ class _Claims(AbstractContextManager["_Claims"]):
         for claim in held.values():
             self._store.release(claim)
 
-    def _beat(self) -> None:
+    def _touch_all(self) -> None:
         while not self._stop.wait(self._store.stale_after / 6):
             with self._lock:
                 held = list(self._held.values())

@@ -1,4 +1,4 @@
-"""Metrics from stored per-row predictions, so that a new one needs no refit; all times 100, as in the paper."""
+"""Metrics of stored per-row predictions, so that a new metric needs no refit; all times 100, as in the paper."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -6,23 +6,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from usnrt.metrics.calibration import ece_from_pit, tce_from_pit
+
 Rows = Mapping[str, NDArray[Any]]
 
-CALIBRATION_LEVELS = np.arange(1, 100) / 100
-TAIL_LEVELS = np.array([0.05, 0.1, 0.15, 0.2])
+LOG_DENSITY_FLOOR = float(np.log(1e-16))
 
 
 def ece(rows: Rows) -> float:
-    """Expected calibration error: mean gap between 99 stated probabilities and how often they came true."""
-    below = np.searchsorted(np.sort(rows["pit"]), CALIBRATION_LEVELS, side="left") / len(rows["pit"])
-    return float(100 * np.mean(np.abs(below - CALIBRATION_LEVELS)))
+    """Expected calibration error, see `usnrt.metrics.ece`."""
+    return 100 * ece_from_pit(rows["pit"])
 
 
 def tce(rows: Rows) -> float:
-    """Tail-interval calibration error: the same for the central 90, 80, 70 and 60 % intervals."""
-    pit = rows["pit"][:, None]
-    inside = np.mean((pit > TAIL_LEVELS) & (pit < 1 - TAIL_LEVELS), axis=0)
-    return float(100 * np.mean(np.abs(inside - (1 - 2 * TAIL_LEVELS))))
+    """Tail-interval calibration error, see `usnrt.metrics.tce`."""
+    return 100 * tce_from_pit(rows["pit"])
 
 
 def sharpness(rows: Rows) -> float:
@@ -36,8 +34,13 @@ def rmse(rows: Rows) -> float:
 
 
 def nll(rows: Rows) -> float:
-    """Mean negative log-likelihood; infinite when one row was held to be impossible."""
+    """Mean negative log-likelihood; infinite if one row has a density of 0."""
     return float(-100 * np.mean(rows["logpdf"], dtype=float))
+
+
+def nll_floored(rows: Rows) -> float:
+    """`nll` with densities of the scaled target floored at 1e-16, as in the code of the paper's ensembles."""
+    return float(-100 * np.mean(np.maximum(rows["logpdf"], LOG_DENSITY_FLOOR), dtype=float))
 
 
 def crps(rows: Rows) -> float:
@@ -46,20 +49,21 @@ def crps(rows: Rows) -> float:
 
 
 def inside90(rows: Rows) -> NDArray[np.bool_]:
-    """Whether the model's 90 % interval held each target, shape (n,).
+    """Whether the model's 90 % interval contains each target, shape (n,).
 
-    Records from before ``inside90`` was stored have the central interval of the distribution instead.
+    For older records, without ``inside90``, that of the central interval of the distribution.
     """
-    return rows["inside90"] if "inside90" in rows else (rows["pit"] > 0.05) & (rows["pit"] < 0.95)
+    inside: NDArray[np.bool_] = rows["inside90"] if "inside90" in rows else (rows["pit"] > 0.05) & (rows["pit"] < 0.95)
+    return inside
 
 
 def coverage90(rows: Rows) -> float:
-    """How often the 90 % interval held the target."""
+    """Coverage of the 90 % interval."""
     return float(100 * np.mean(inside90(rows)))
 
 
 def worst_leaf_gap(rows: Rows) -> float:
-    """Largest gap of the 90 % interval's coverage over the regions of a tree; NaN for models without regions."""
+    """Largest deviation of a region's coverage from 90 %; NaN for models without regions."""
     if "leaf" not in rows:
         return float("nan")
     inside = inside90(rows)
@@ -72,6 +76,7 @@ METRICS: dict[str, Callable[[Rows], float]] = {
     "sharpness": sharpness,
     "rmse": rmse,
     "nll": nll,
+    "nll_floored": nll_floored,
     "crps": crps,
     "coverage90": coverage90,
     "worst_leaf_gap": worst_leaf_gap,
@@ -79,7 +84,7 @@ METRICS: dict[str, Callable[[Rows], float]] = {
 
 
 def score(rows: Rows) -> dict[str, float]:
-    """Every metric of one cell's predictions.
+    """All metrics of one cell's predictions.
 
     Parameters
     ----------

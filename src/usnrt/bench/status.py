@@ -1,4 +1,4 @@
-"""What a store holds, as text."""
+"""The contents of a store as text."""
 
 from collections import Counter, defaultdict
 from typing import Any
@@ -11,7 +11,7 @@ from usnrt.bench.store import Store
 
 
 def status_text(store: Store) -> str:
-    """Seeds done of every recipe (rows) and data set (columns), then what failed, is damaged or in work.
+    """Finished seeds of every recipe (rows) and data set (columns), then failed, damaged and running cells.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ def status_text(store: Store) -> str:
     seen = cells_of(store)
     states = {cell: store.status(cell) for cell in seen}
     if not states:
-        return f"no records in {store.root} yet"
+        return f"no records in {store.root}"
     datasets, recipes = (list(dict.fromkeys(getattr(cell, field) for cell in seen)) for field in ("dataset", "recipe"))
     done: dict[tuple[str, str], int] = defaultdict(int)
     for cell, state in states.items():
@@ -49,7 +49,7 @@ def status_text(store: Store) -> str:
 
 
 def outdated(store: Store) -> list[Cell]:
-    """Done cells whose recipe has other settings now than when they were run.
+    """Done cells whose recipe has different settings now.
 
     Parameters
     ----------
@@ -69,12 +69,12 @@ def outdated(store: Store) -> list[Cell]:
 
 
 def _compared(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings without those that change no result."""
+    """Settings without those that do not affect results."""
     return {name: value for name, value in settings.items() if name not in ("n_jobs", "verbose", "callbacks")}
 
 
 def cells_of(store: Store) -> list[Cell]:
-    """Every cell with a record or a claim, in the order of its path."""
+    """Every cell with a record or a claim, ordered by path."""
     paths = sorted(
         {
             path.with_suffix("")

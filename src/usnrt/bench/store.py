@@ -1,11 +1,11 @@
-"""A folder of records, one a cell, that survives kills, full disks and two runners at once.
+"""A folder of records, one per cell, that is safe against killed processes, full disks and concurrent runners.
 
-A record is ``cells/DATA/RECIPE/SEED.json`` (facts and metrics, with a checksum over them) and ``SEED.npz`` (per-row
-predictions, whose checksum stands in the JSON). Both are written to a temporary file, flushed to disk and renamed, the
-JSON last: it exists only when everything does. The npz may be absent, as in a clone of results without predictions.
+A record is ``cells/DATA/RECIPE/SEED.json`` (facts and metrics, with a checksum) and ``SEED.npz`` (per-row predictions,
+whose checksum is in the JSON). Both are written to a temporary file, flushed to disk and renamed, the JSON last: it
+exists only if the record is complete. The npz may be absent, as in a clone of the results without predictions.
 
-A cell in work has a ``SEED.claim`` file that its runner touches now and then. A claim whose runner is dead, or has been
-silent for long, is taken over.
+A running cell has a ``SEED.claim`` file that its runner touches regularly. A claim whose runner is dead, or has not
+touched it for long, is taken over.
 """
 
 import errno
@@ -28,17 +28,18 @@ import numpy as np
 
 from usnrt.bench.cells import Arrays
 from usnrt.bench.grid import Cell
+from usnrt.utils.json_values import json_value
 from usnrt.utils.whole_file import whole_file
 
 FORMAT = 1
 DEFAULT_STORE = Path("results")
-# Predictions are hundreds of megabytes; facts and metrics are what a repository keeps.
-_NOT_FOR_GIT = "*.npz\n*.claim\n*.part\nstore.lock\n"
+# Predictions are hundreds of megabytes; a repository keeps facts and metrics only.
+_GITIGNORE = "*.npz\n*.claim\n*.part\nstore.lock\n"
 
 
 @dataclass(frozen=True)
 class Record:
-    """What the store knows of a cell.
+    """The record of a cell.
 
     Attributes
     ----------
@@ -55,14 +56,14 @@ class Record:
 
 @dataclass(frozen=True)
 class Claim:
-    """The right to work on a cell."""
+    """The exclusive right to run a cell."""
 
     cell: Cell
     token: str
 
 
 class DamagedRecord(ValueError):
-    """A record that does not agree with its checksum."""
+    """A record that does not match its checksum."""
 
 
 class Store:
@@ -71,9 +72,9 @@ class Store:
     Parameters
     ----------
     root : path
-        Made when it does not exist.
+        Created if it does not exist.
     stale_after : float, default=120
-        Seconds of silence after which a claim is taken over.
+        Seconds without a touch after which a claim is taken over.
 
     Examples
     --------
@@ -82,7 +83,7 @@ class Store:
     >>> store = Store(tempfile.mkdtemp())
     >>> cell = Cell("electrical", "hnn", 42)
     >>> claim = store.claim(cell)
-    >>> store.claim(cell) is None  # somebody works on it
+    >>> store.claim(cell) is None  # it is running
     True
     >>> store.finish(claim, {"metrics": {"ece": 1.5}}, {})
     True
@@ -100,16 +101,16 @@ class Store:
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             if not marker.exists():
-                _write_durably(self.root / ".gitignore", _NOT_FOR_GIT.encode())
+                _write_durably(self.root / ".gitignore", _GITIGNORE.encode())
                 _write_durably(marker, json.dumps({"format": FORMAT}).encode())
             found = json.loads(marker.read_text()).get("format")
         except (OSError, ValueError, AttributeError) as error:
-            raise ValueError(f"store must be a folder of records, but {self.root} gives {error}") from error
+            raise ValueError(f"store must be a folder of records, got {self.root}: {error}") from error
         if found != FORMAT:
-            raise ValueError(f"store must have format {FORMAT}, but {self.root} has format {found}")
-        for left_by_a_kill in self.root.rglob(".*.part"):
-            if _silence(left_by_a_kill) > self.stale_after:
-                left_by_a_kill.unlink(missing_ok=True)
+            raise ValueError(f"store must have format {FORMAT}, got format {found} in {self.root}")
+        for leftover in self.root.rglob(".*.part"):
+            if _seconds_since_touch(leftover) > self.stale_after:
+                leftover.unlink(missing_ok=True)
 
     # -- reading ------------------------------------------------------------------------------------------------
 
@@ -123,7 +124,7 @@ class Store:
             return "running" if self._holder(cell) else "missing"
 
     def read(self, cell: Cell) -> Record:
-        """The record of a cell; KeyError when there is none, `DamagedRecord` when it is not whole."""
+        """The record of a cell; raises KeyError if there is none, `DamagedRecord` if it is damaged."""
         path = self._path(cell, ".json")
         try:
             content = path.read_bytes()
@@ -135,16 +136,14 @@ class Store:
         try:
             body = json.loads(content)
             if body.pop("sha256") != _digest(_canonical(body)):
-                raise ValueError("its checksum differs")
+                raise ValueError("checksum mismatch")
             cell = Cell(**body.pop("cell"))
             status = body.pop("status")
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DamagedRecord(f"record {path} is damaged ({error}): it will be run again") from error
+            raise DamagedRecord(f"record {path} is damaged ({error}) and will be run again") from error
         predictions = path.with_suffix(".npz")
         if predictions.exists() and _digest(predictions.read_bytes()) != body.get("npz_sha256"):
-            raise DamagedRecord(
-                f"predictions {predictions} are damaged (their checksum differs): they will be run again"
-            )
+            raise DamagedRecord(f"predictions {predictions} are damaged (checksum mismatch) and will be run again")
         return Record(cell, status, body)
 
     def predictions(self, cell: Cell) -> Arrays:
@@ -152,12 +151,12 @@ class Store:
         self.read(cell)
         path = self._path(cell, ".npz")
         if not path.exists():
-            raise KeyError(f"no per-row predictions of {cell} in {self.root}: run the cell again to have them")
+            raise KeyError(f"no per-row predictions of {cell} in {self.root}: run the cell again")
         with np.load(path, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
 
     def records(self) -> Iterator[Record]:
-        """All whole records, in the order of their paths; damaged ones are left out."""
+        """All undamaged records, ordered by path."""
         for path in sorted((self.root / "cells").glob("*/*/*.json")):
             try:
                 yield self._parse(path, path.read_bytes())
@@ -167,7 +166,7 @@ class Store:
     # -- working ------------------------------------------------------------------------------------------------
 
     def claim(self, cell: Cell, retry: bool = False) -> Claim | None:
-        """The right to work on a cell, None when it is done, failed (unless ``retry``) or in work elsewhere."""
+        """Claim a cell; None if it is done, failed (unless ``retry``) or running elsewhere."""
         with self._mutex():
             status = self.status(cell)
             if status in ("done", "running") or (status == "failed" and not retry):
@@ -180,18 +179,18 @@ class Store:
         return claim
 
     def touch(self, claim: Claim) -> None:
-        """Say that the claim's runner is alive."""
+        """Record that the claim's runner is alive."""
         if self._owns(claim):
             os.utime(self._path(claim.cell, ".claim"))
 
     def release(self, claim: Claim) -> None:
-        """Give a claim back without a record."""
+        """Release a claim without a record."""
         with self._mutex():
             if self._owns(claim):
                 self._path(claim.cell, ".claim").unlink(missing_ok=True)
 
     def forget(self, cell: Cell) -> bool:
-        """Remove a cell's record, so that it is run again; False when it is in work or has none."""
+        """Remove a cell's record, so that it is run again; False if it is running or has none."""
         with self._mutex():
             if self._holder(cell) or not self._path(cell, ".json").exists():
                 return False
@@ -200,24 +199,24 @@ class Store:
         return True
 
     def amend(self, cell: Cell, **facts: Any) -> bool:
-        """Change facts of a record and keep its predictions; False if they are so already or it is in work or gone."""
+        """Change facts of a record, keeping its predictions; False if nothing changes, it is running or missing."""
         with self._mutex():
             try:
                 now = self.read(cell)
             except (KeyError, DamagedRecord):
                 return False
-            body = {**now.meta, **_jsonable(facts)}
+            body = {**now.meta, **json_value(facts, nonfinite="text")}
             if body == now.meta or self._holder(cell):
                 return False
             self._write_json(cell, {**body, "status": now.status})
         return True
 
     def finish(self, claim: Claim, meta: dict[str, Any], arrays: Arrays) -> bool:
-        """Write the record of a done cell; False when the claim was taken over meanwhile, and nothing is written."""
+        """Write the record of a done cell; False, and nothing is written, if the claim was taken over."""
         return self._write(claim, {**meta, "status": "done"}, arrays)
 
     def fail(self, claim: Claim, error: str) -> bool:
-        """Write down that a cell failed, and why."""
+        """Record that a cell failed, with the error."""
         return self._write(claim, {"error": error, "status": "failed"}, {})
 
     def _write(self, claim: Claim, body: dict[str, Any], arrays: Arrays) -> bool:
@@ -227,7 +226,7 @@ class Store:
         with self._mutex():
             if not self._owns(claim):
                 return False
-            # An older JSON does not describe the new predictions: it goes first, so that no moment only looks whole.
+            # An older JSON does not match the new predictions: it is removed first, so that no mixed record exists.
             self._path(cell, ".json").unlink(missing_ok=True)
             self._path(cell, ".npz").unlink(missing_ok=True)
             if npz is not None:
@@ -237,7 +236,7 @@ class Store:
         return True
 
     def _write_json(self, cell: Cell, body: dict[str, Any]) -> None:
-        body = _jsonable({**body, "cell": vars(cell)})
+        body = json_value({**body, "cell": vars(cell)}, nonfinite="text")  # read back by float()
         body["sha256"] = _digest(_canonical(body))
         _write_durably(self._path(cell, ".json"), _canonical(body, indent=1))
 
@@ -254,15 +253,15 @@ class Store:
         return owner if isinstance(owner, dict) else {}
 
     def _holder(self, cell: Cell) -> dict[str, Any]:
-        """Who works on a cell; empty when nobody does, or only somebody dead or silent."""
+        """The live runner of a cell; empty if there is none."""
         owner = self._owner(cell)
         same_host = owner.get("host") == socket.gethostname()
         dead = same_host and not _is_alive(owner.get("pid"))
-        return {} if dead or _silence(self._path(cell, ".claim")) > self.stale_after else owner
+        return {} if dead or _seconds_since_touch(self._path(cell, ".claim")) > self.stale_after else owner
 
     @contextmanager
     def _mutex(self) -> Iterator[None]:
-        """One process at a time may change claims; the kernel lets go of the lock of a killed process."""
+        """One process at a time may change claims; the kernel releases the lock of a killed process."""
         import fcntl
 
         with open(self.root / "store.lock", "a") as lock:
@@ -273,15 +272,15 @@ class Store:
         return self.root / "cells" / f"{cell.path}{ending}"
 
 
-def _silence(path: Path) -> float:
-    """Seconds since a file was last touched; without end when it does not exist."""
+def _seconds_since_touch(path: Path) -> float:
+    """Seconds since a file was last touched; infinite if it does not exist."""
     try:
         return time.time() - path.stat().st_mtime
     except FileNotFoundError:
         return math.inf
 
 
-def _is_alive(pid: Any) -> bool:
+def _is_alive(pid: object) -> bool:
     if not isinstance(pid, int):
         return False
     try:
@@ -297,23 +296,12 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _canonical(body: Any, indent: int | None = None) -> bytes:
+def _canonical(body: dict[str, Any], indent: int | None = None) -> bytes:
     return json.dumps(body, sort_keys=True, indent=indent).encode()
 
 
-def _jsonable(value: Any) -> Any:
-    """The value with every number that JSON does not know as text, which ``float`` reads back: "inf", "nan"."""
-    if isinstance(value, dict):
-        return {key: _jsonable(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_jsonable(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value
-
-
 def _compressed(arrays: Arrays) -> bytes:
-    """The arrays as npz with fixed dates, so that equal predictions are equal bytes."""
+    """The arrays as npz with fixed dates, so that equal predictions give equal bytes."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, array in sorted(arrays.items()):
@@ -326,7 +314,7 @@ def _compressed(arrays: Arrays) -> bytes:
 
 
 def _write_durably(path: Path, content: bytes) -> None:
-    """All of the content or nothing, also when the machine stops."""
+    """Write atomically, also in case of a system crash."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(path) as file:
@@ -334,4 +322,4 @@ def _write_durably(path: Path, content: bytes) -> None:
     except OSError as error:
         number = error.errno if error.errno is not None else errno.EIO
         reason = error.strerror or str(error)
-        raise OSError(number, f"cannot write {path}: {reason}; earlier records are untouched") from error
+        raise OSError(number, f"cannot write {path}: {reason}; earlier records are unchanged") from error

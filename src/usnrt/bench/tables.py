@@ -1,4 +1,4 @@
-"""The paper's tables from the records that are there: its number, ours by its recipe, ours by default."""
+"""The paper's tables from the available records: its value, ours with its recipe, ours with the default recipe."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,15 +11,20 @@ from usnrt.bench.store import Record
 from usnrt.datasets import get_spec, list_datasets
 
 UNEVEN = (
-    "‡: the models of this row were run on different splits. What is best, how often, and by how many per cent, is "
-    "determined on the splits that they have in common; each number shown is the mean over all splits of its model."
+    "‡: the models of this row were run on different splits. Ranks, counts and percentages are computed on the splits "
+    "that they have in common; each value shown is the mean over all splits of its model."
 )
+FLOORED = (
+    "{models} with the paper's recipe: NLL with densities floored at 1e-16, as in the authors' ensemble code, to be "
+    "comparable with the paper's values. No floor elsewhere."
+)
+NOT_FLOORED = "Records without the floored NLL show the NLL without a floor: {datasets}."
 SOURCES = ("paper", "paper's recipe", "default")
 
 
 @dataclass(frozen=True)
 class Model:
-    """One column: its heading, and the recipes behind the second and third line of a data set."""
+    """One column: its header, and the recipes behind the second and third line of a data set."""
 
     label: str
     paper_recipe: str
@@ -44,6 +49,8 @@ TOTAL = (
     _model("Evidential", "evidential"),
     _model("USNRT Ensemble", "usnrt-ensemble"),
 )
+# The authors' code of these floors densities.
+ENSEMBLES = ("Deep Ensemble", "USNRT Ensemble")
 LAMBDAS = (
     Model(f"{_LAMBDA}0", "evidential-paper-lambda0", ""),
     Model(f"{_LAMBDA}0.005", "evidential-paper-lambda0.005", ""),
@@ -65,10 +72,10 @@ PEERS = (
 PARTS = (
     Model("Default", "", "usnrt"),
     Model("No tree", "", "usnrt-no-tree"),
-    Model("Calibrated as a whole", "", "usnrt-global"),
+    Model("Global calibration", "", "usnrt-global"),
     Model("Not calibrated", "", "usnrt-uncalibrated"),
-    Model("Nothing inherited", "", "usnrt-from-scratch"),
-    Model("Numbers as they are", "", "usnrt-plain-inputs"),
+    Model("No warm start", "", "usnrt-from-scratch"),
+    Model("No piecewise encoding", "", "usnrt-plain-inputs"),
     Model("Variance networks", "", "usnrt-variance"),
     Model("Ensemble", "", "usnrt-ensemble"),
 )
@@ -83,9 +90,11 @@ class Comparison:
     name, title, metric : str
     models : tuple of Model
     ours : str
-        The column that the paper proposes.
+        The column of the paper's own model.
     decrease : bool
-        Whether a last column says by how much per cent it is below the best other.
+        Whether a last column shows by how many per cent it is below the best other model.
+    floored : tuple of str
+        Columns whose values with the paper's recipe are NLLs with floored densities.
     """
 
     name: str
@@ -94,6 +103,7 @@ class Comparison:
     models: tuple[Model, ...]
     ours: str
     decrease: bool = False
+    floored: tuple[str, ...] = ()
 
     @property
     def in_paper(self) -> bool:
@@ -101,26 +111,32 @@ class Comparison:
         return any(model.paper_recipe for model in self.models)
 
     def values(self, means: Means, dataset: str, source: str) -> list[Mean | None]:
-        """The line of a data set from one source, one value a model."""
+        """The line of a data set from one source, one value per model."""
         if source == "paper":
             found = [paper_value(self.name, dataset, model.label) for model in self.models]
             return [None if value is None else Mean(value, 0, True) for value in found]
-        return [means.metric(dataset, recipe, self.metric) for recipe in self._recipes(source)]
+        return [
+            means.metric(dataset, recipe, self._metric_of(model.label, source))
+            for model, recipe in zip(self.models, self._recipes(source))
+        ]
+
+    def _metric_of(self, label: str, source: str) -> str:
+        return "nll_floored" if label in self.floored and source == "paper's recipe" else self.metric
 
     def fair_values(
         self, means: Means, dataset: str, source: str, among: Sequence[str] | None = None
     ) -> dict[str, float]:
         """The known values of models by their labels, over the splits that these models have in common.
 
-        All that is said or marked as better than something else comes from here. See `Means.shared` for models that
-        have no split in common with the others; they are left out.
+        All statements that one model is better than another are based on these values. Models without a split in
+        common with the others are left out, see `Means.shared`.
 
         Parameters
         ----------
         means : Means
         dataset, source : str
         among : sequence of str, default=None
-            Labels of the models to be compared; all of the table by default.
+            Labels of the models to compare; by default all of the table.
 
         Returns
         -------
@@ -135,7 +151,7 @@ class Comparison:
         return {label: value.value for label, value in values if value and label in compared}
 
     def splits(self, means: Means, dataset: str, source: str) -> dict[str, set[int]]:
-        """The splits of every model that has any, by their labels; none for the numbers of the paper."""
+        """The splits of every model that has any, by their labels; empty for the paper's values."""
         if source == "paper":
             return {}
         found = zip(self.models, self._recipes(source))
@@ -145,7 +161,7 @@ class Comparison:
         return [m.paper_recipe if source == "paper's recipe" else m.default_recipe for m in self.models]
 
     def percentage(self, means: Means, dataset: str, source: str) -> float | None:
-        """By how much per cent the proposed model is below the best other one; the paper's own figure for the paper."""
+        """By how many per cent the paper's model is below the best other one; for the paper its own value."""
         if source == "paper":
             return paper_value(self.name, dataset, "Percentage Decrease")
         others = self.fair_values(means, dataset, source)
@@ -155,7 +171,7 @@ class Comparison:
         return 100 * (min(others.values()) - own) / min(others.values())
 
     def winners(self, means: Means, source: str) -> dict[str, str]:
-        """The best model of every data set for which all models are known."""
+        """The best model of every data set for which the values of all models are known."""
         best = {}
         for dataset in list_datasets():
             values = self.fair_values(means, dataset, source)
@@ -164,7 +180,7 @@ class Comparison:
         return best
 
     def layout(self, means: Means) -> Layout:
-        """Three lines a data set (fewer where nothing is known), the best of each in bold."""
+        """Three lines per data set (fewer without records), the best of each in bold."""
         sources = SOURCES if self.in_paper else ("default",)
         rows, notes = [], []
         for dataset in list_datasets():
@@ -184,7 +200,7 @@ class Comparison:
                     partial = any(value is not None and not value.complete for value in values)
                     row.append(number(percentage, partial=partial, pattern="{:.1f}%"))
                 rows.append(row)
-                shown = ""  # a data set's name stands on its first line only
+                shown = ""  # the name of a data set is on its first line only
         if self.in_paper:
             rows += [self._wins(means, source) for source in sources if self.winners(means, source)]
         header = [
@@ -194,7 +210,18 @@ class Comparison:
             *(["Percentage Decrease"] if self.decrease else []),
         ]
         notes = [UNEVEN, *(note for note in notes if note)] if notes else []
+        notes += self._floor_notes(means)
         return Layout(self.title, header, rows, notes, n_text_columns=2 if self.in_paper else 1)
+
+    def _floor_notes(self, means: Means) -> list[str]:
+        """Which values are floored NLLs; empty if no such value is shown."""
+        recipes = [model.paper_recipe for model in self.models if model.label in self.floored]
+        run = [name for name in list_datasets() if any(means.metric(name, recipe, "nll") for recipe in recipes)]
+        lacking = [
+            get_spec(name).title for name in run if any(means.lacks(name, recipe, "nll_floored") for recipe in recipes)
+        ]
+        notes = [FLOORED.format(models=" and ".join(self.floored))] if run else []
+        return notes + ([NOT_FLOORED.format(datasets=", ".join(lacking))] if lacking else [])
 
     def _marks(self, means: Means, dataset: str, source: str) -> list[str]:
         """Which value of a line is best and which second best, on the splits that the models have in common."""
@@ -202,7 +229,7 @@ class Comparison:
         return marks([compared.get(model.label) for model in self.models])
 
     def _on_common_splits(self, means: Means, dataset: str, source: str) -> str:
-        """What was compared in a line with unequal splits; empty if the numbers shown have the same order."""
+        """What was compared in a line with unequal splits; empty if the values shown have the same order."""
         seeds, compared = self.splits(means, dataset, source), self.fair_values(means, dataset, source)
         left_out = [label for label in seeds if label not in compared]
         shown = [value.value if value else None for value in self.values(means, dataset, source)]
@@ -210,7 +237,7 @@ class Comparison:
             return ""
         title = get_spec(dataset).title + (f", {source}" if self.in_paper else "")
         if len(compared) < 2:
-            return f"{title}: no split in common, nothing is compared."
+            return f"{title}: no split in common, no comparison."
         n_common = len(set.intersection(*(seeds[label] for label in compared)))
         where = "the one split" if n_common == 1 else f"the {n_common} splits"
         rest = f"; not compared: {', '.join(left_out)}" if left_out else ""
@@ -238,19 +265,24 @@ COMPARISONS = {
         Comparison("tce", "TCE, times 100", "tce", ALEATORIC, "USNRT", decrease=True),
         Comparison("sharpness", "Sharpness, times 100", "sharpness", ALEATORIC, "USNRT"),
         Comparison("rmse", "RMSE, times 100", "rmse", TOTAL, "USNRT Ensemble"),
-        Comparison("nll", "NLL, times 100", "nll", TOTAL, "USNRT Ensemble"),
+        Comparison("nll", "NLL, times 100", "nll", TOTAL, "USNRT Ensemble", floored=ENSEMBLES),
         Comparison("evidential_rmse", "RMSE of Evidential over lambda, times 100", "rmse", LAMBDAS, "USNRT Ensemble"),
-        Comparison("evidential_nll", "NLL of Evidential over lambda, times 100", "nll", LAMBDAS, "USNRT Ensemble"),
+        Comparison(
+            "evidential_nll",
+            "NLL of Evidential over lambda, times 100",
+            "nll",
+            LAMBDAS,
+            "USNRT Ensemble",
+            floored=("USNRT Ensemble",),
+        ),
         Comparison("peers_crps", "CRPS of default recipes and peers, times 100", "crps", PEERS, "USNRT Ensemble"),
         Comparison("peers_nll", "NLL of default recipes and peers, times 100", "nll", PEERS, "USNRT Ensemble"),
         Comparison("peers_rmse", "RMSE of default recipes and peers, times 100", "rmse", PEERS, "USNRT Ensemble"),
-        Comparison(
-            "parts_crps", "What each part of the default tree is worth: CRPS, times 100", "crps", PARTS, "Default"
-        ),
-        Comparison("parts_nll", "What each part of the default tree is worth: NLL, times 100", "nll", PARTS, "Default"),
+        Comparison("parts_crps", "Ablation of the default tree: CRPS, times 100", "crps", PARTS, "Default"),
+        Comparison("parts_nll", "Ablation of the default tree: NLL, times 100", "nll", PARTS, "Default"),
         Comparison(
             "parts_worst_leaf",
-            "Largest gap of a leaf's coverage from 90 %, in points (with one leaf, that of all rows)",
+            "Largest deviation of a region's coverage from 90 %, in percentage points (one region without a tree)",
             "worst_leaf_gap",
             PARTS[:4],
             "Default",
@@ -261,7 +293,7 @@ COMPARISONS = {
 
 
 def dataset_table(means: Means) -> Layout:
-    """The data sets: the paper's counts and those here."""
+    """The data sets: rows and features in the paper and here."""
     columns = ("Sample Size", "Feature Dimension", "Categorical Variables")
     rows = []
     for name in list_datasets():
@@ -273,12 +305,12 @@ def dataset_table(means: Means) -> Layout:
         rows.append([words(spec.title), words(spec.full_name), *counts, number(seeds, pattern="{:.0f}")])
     header = ["Dataset", "Full Name"]
     header += [label for column in columns for label in (f"{column} (paper)", f"{column} (here)")] + ["Splits done"]
-    notes = ["Conditional: the paper's code takes the first row of the file for a header and so loses it."]
+    notes = ["Conditional: the paper's code reads the first row of the file as a header and so drops it."]
     return Layout("Data sets", header, rows, notes, n_text_columns=2)
 
 
 def heterogeneity_table(means: Means) -> Layout:
-    """How much the leaves' noise differs beside how much USNRT gains, and their rank correlation."""
+    """Heterogeneity of the regions' noise and decrease of ECE by USNRT, with their rank correlation."""
     table = heterogeneity_values(means)
     order = sorted(table, key=lambda name: -(table[name]["paper"][0] or 0.0))
     rows = [
@@ -290,7 +322,7 @@ def heterogeneity_table(means: Means) -> Layout:
         for name in order
     ]
     header = ["Dataset", *(f"Measure ({s})" for s in SOURCES), *(f"Percentage Decrease ({s})" for s in SOURCES)]
-    notes = [f"Spearman's rank correlation of the two, as the paper states it: {PAPER_SPEARMAN}."]
+    notes = [f"Spearman's rank correlation of the two, as reported in the paper: {PAPER_SPEARMAN}."]
     for source in SOURCES:
         if found := heterogeneity_correlation(means, source):
             notes.append(f"Spearman's rank correlation, {source}: {found}.")
@@ -298,7 +330,7 @@ def heterogeneity_table(means: Means) -> Layout:
 
 
 def heterogeneity_values(means: Means) -> dict[str, dict[str, tuple[float | None, float | None]]]:
-    """Measure and percentage decrease of ECE of every data set, from each source."""
+    """Heterogeneity measure and percentage decrease of ECE of every data set, from each source."""
     ece = COMPARISONS["ece"]
     found: dict[str, dict[str, tuple[float | None, float | None]]] = {}
     for name in list_datasets():
@@ -312,7 +344,7 @@ def heterogeneity_values(means: Means) -> dict[str, dict[str, tuple[float | None
 
 @dataclass(frozen=True)
 class RankCorrelation:
-    """Spearman's correlation over some data sets, and the chance of one so high or higher where there is none.
+    """Spearman's correlation over some data sets, and its one-sided p-value.
 
     Examples
     --------
@@ -330,7 +362,7 @@ class RankCorrelation:
 
 
 def heterogeneity_correlation(means: Means, source: str) -> RankCorrelation | None:
-    """Spearman's correlation of measure and decrease, None below four data sets, where nothing could be told."""
+    """Spearman's correlation of measure and decrease; None below four data sets, too few for a test."""
     from scipy.stats import spearmanr
 
     pairs = [row[source] for row in heterogeneity_values(means).values() if None not in row[source]]
@@ -341,14 +373,14 @@ def heterogeneity_correlation(means: Means, source: str) -> RankCorrelation | No
 
 
 def times_table(means: Means) -> Layout:
-    """Mean processor seconds to fit of every recipe and data set."""
+    """Mean CPU time of a fit for every recipe and data set."""
     datasets = [name for name in list_datasets() if name in means.datasets]
     recipes = [name for name in COMPARED if name in means.recipes]
     rows = []
     for recipe in recipes:
         found = [means.seconds(dataset, recipe) for dataset in datasets]
         rows.append([words(recipe), *(number(mean.value if mean else None, pattern="{:.1f}") for mean in found)])
-    return Layout("Processor seconds to fit", ["Recipe", *(get_spec(name).title for name in datasets)], rows)
+    return Layout("CPU time of a fit, in seconds", ["Recipe", *(get_spec(name).title for name in datasets)], rows)
 
 
 TABLES = ("datasets", *COMPARISONS, "heterogeneity", "times")

@@ -1,9 +1,9 @@
-"""From a file to features and target, and the sentences for tables that do not fit."""
+"""From a file to features and target, with error messages for tables that do not match the model."""
 
 import difflib
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,23 +12,27 @@ from numpy.typing import NDArray
 from usnrt.cli._errors import UserError
 from usnrt.cli._tables import read_file
 
+if TYPE_CHECKING:
+    from usnrt.estimators.base import DistributionalRegressor
 
-def load_model(path: Path) -> Any:
-    """A model from a file, or a sentence."""
+
+def load_model(path: Path) -> "DistributionalRegressor":
+    """Load a model from a file; raises `UserError`."""
     from usnrt.persistence import ModelFileError, load
 
     if not path.exists():
         raise UserError(f"{path} does not exist")
     try:
-        return load(path)
+        model: DistributionalRegressor = load(path)
     except ModelFileError as error:
         raise UserError(str(error)) from None
+    return model
 
 
 def training_data(
     path: Path, target: str, drop: Sequence[str], notice: Callable[[str], None]
 ) -> tuple[pa.Table, NDArray[np.float64]]:
-    """Features and target to learn from; rows without a target are left out."""
+    """Features and target of the training rows; rows without a target are left out."""
     table = read_file(path, notice)
     for name in (target, *drop):
         _need(table.column_names, name, path)
@@ -37,39 +41,43 @@ def training_data(
     table, y = with_target(table, target, path, notice)
     features = table.drop_columns([target, *dict.fromkeys(drop)])
     if features.num_columns == 0:
-        raise UserError(f"{path} must have columns beside the target, but there are none left")
+        raise UserError(f"{path} must have columns besides the target, got none")
     return features, y
 
 
-def known_data(model: Any, path: Path, notice: Callable[[str], None]) -> tuple[pa.Table, pa.Table]:
-    """A table for a model: all of it, and the features in the model's order."""
+def table_and_features(
+    model: "DistributionalRegressor", path: Path, notice: Callable[[str], None]
+) -> tuple[pa.Table, pa.Table]:
+    """Read a table: all of its columns, and the model's features in their order."""
     encoder = model.encoder_
     text = [name for name, kind in zip(encoder.source_names_, encoder.source_types_) if kind == "text"]
     table = read_file(path, notice, text_columns=text)
     return table, features_of(model, table, path)
 
 
-def judged_data(
-    model: Any, path: Path, target: str | None, notice: Callable[[str], None]
+def features_and_target(
+    model: "DistributionalRegressor", path: Path, target: str | None, notice: Callable[[str], None]
 ) -> tuple[pa.Table, NDArray[np.float64]]:
-    """Features and truth to judge a model on; the target's name is remembered from fit if none is given."""
-    name = target or getattr(model, "target_name_", None)
+    """Features and target to evaluate a model on; the target's name is that of the fit if none is given."""
+    from usnrt.estimators.target_name import target_name
+
+    name = target or target_name(model)
     if not name:
-        raise UserError("the model does not know its target's name; give it with --target")
-    table, _ = known_data(model, path, notice)
+        raise UserError("the model file does not contain the name of the target; give it with --target")
+    table, _ = table_and_features(model, path, notice)
     _need(table.column_names, name, path)
     table, y = with_target(table, name, path, notice)
     return features_of(model, table, path), y
 
 
-def features_of(model: Any, table: pa.Table, path: Path) -> pa.Table:
-    """The model's features, in its order, whatever else a table holds."""
+def features_of(model: "DistributionalRegressor", table: pa.Table, path: Path) -> pa.Table:
+    """The model's features in their order; other columns of the table are ignored."""
     names = [str(name) for name in getattr(model, "feature_names_in_", ())]
     if not names:
         if table.num_columns != model.n_features_in_:
             raise UserError(
-                f"{path} must have {model.n_features_in_} columns, as the model was fitted without names, "
-                f"but it has {table.num_columns}"
+                f"{path} must have {model.n_features_in_} columns, because the model was fitted without names, "
+                f"got {table.num_columns}"
             )
         return table.rename_columns([f"x{j}" for j in range(table.num_columns)])
     absent = [name for name in names if name not in table.column_names]
@@ -82,7 +90,7 @@ def features_of(model: Any, table: pa.Table, path: Path) -> pa.Table:
 def with_target(
     table: pa.Table, target: str, path: Path, notice: Callable[[str], None]
 ) -> tuple[pa.Table, NDArray[np.float64]]:
-    """The rows that have a target, and the target as numbers."""
+    """The rows that have a target, and the target as float64."""
     column = table[target]
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.int8())
@@ -101,7 +109,7 @@ def with_target(
         table, values = table.filter(pa.array(known)), values[known]
     if np.isinf(values).any():
         row = int(np.flatnonzero(np.isinf(values))[0]) + 1
-        raise UserError(f"the target {target!r} must be finite, but it is infinite in row {row} of {path}")
+        raise UserError(f"the target {target!r} must be finite, got infinity in row {row} of {path}")
     return table, values
 
 

@@ -1,5 +1,5 @@
-"""Mistakes of users, told in a sentence."""
+"""Errors that the user can fix."""
 
 
 class UserError(Exception):
-    """Something that the user can put right; its text is all that is shown."""
+    """An error that the user can fix; its message is all that is shown."""

@@ -1,50 +1,53 @@
-"""What commands say: tables and notices for people, JSON for machines, and never over an existing file unasked."""
+"""Output of the commands: tables and notices for people, JSON for programs, and checks before a file is written."""
 
 import json
-import math
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from usnrt.cli._errors import UserError
+from usnrt.utils.json_values import json_value
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def notice(sentence: str) -> None:
-    """Say something beside the result."""
+    """Print a notice to stderr."""
     print(f"usnrt: {sentence}", file=sys.stderr)
 
 
 def silent(sentence: str) -> None:
-    """Say nothing."""
+    """Discard a notice."""
 
 
 @contextmanager
-def results_noticed(say: Callable[[str], None]) -> Iterator[None]:
-    """Say in a sentence, once, what Python users are warned of: what a result is worth."""
+def warnings_as_notices(notify: Callable[[str], None]) -> Iterator[None]:
+    """Turn each distinct `ResultWarning` of the block into one notice."""
     from usnrt.utils.notices import ResultWarning
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ResultWarning)
         yield
     for warning in caught:
-        if not issubclass(warning.category, ResultWarning):  # none of ours
+        if not issubclass(warning.category, ResultWarning):  # not one of ours
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     for sentence in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, ResultWarning)):
-        say(sentence)
+        notify(sentence)
 
 
-def print_json(value: Any) -> None:
+def print_json(value: object) -> None:
     """Print a result as one JSON document; NaN and infinity become null."""
-    print(json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False))
+    print(json.dumps(json_value(value), indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def print_table(rows: Iterable[Mapping[str, Any]], title: str | None = None) -> None:
-    """Print rows as a table with a line of headings."""
+    """Print rows as a table with a header."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -59,20 +62,20 @@ def print_table(rows: Iterable[Mapping[str, Any]], title: str | None = None) -> 
     _console().print(table)
 
 
-def print_measures(measures: Mapping[str, Any], title: str | None = None) -> None:
-    """Print measures by name."""
-    print_table([{"measure": name, "value": value} for name, value in measures.items()], title)
+def print_metrics(metrics: Mapping[str, Any], title: str | None = None) -> None:
+    """Print metrics by name."""
+    print_table([{"metric": name, "value": value} for name, value in metrics.items()], title)
 
 
 def region_table(regions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Regions for people: what matters most, shares in percent."""
+    """The main columns of `region_rows`, with shares in percent, for `print_table`."""
     names = ("region", "rule", "rows", "share", "residual_std")
     shown = [{name: region[name] for name in names} for region in regions]
     return [{**region, "share": f"{100 * region['share']:.1f} %"} for region in shown]
 
 
-def text_of(value: Any) -> str:
-    """A value for people: numbers with four digits that mean something."""
+def text_of(value: object) -> str:
+    """A value as text: numbers with four significant digits."""
     if isinstance(value, bool | np.bool_):
         return str(bool(value))
     if isinstance(value, int | np.integer):
@@ -83,8 +86,8 @@ def text_of(value: Any) -> str:
     return str(value)
 
 
-def may_write(path: Path, force: bool) -> None:
-    """Make sure, before the work, that a file may be written; asks on a terminal if it exists already."""
+def check_writable(path: Path, force: bool) -> None:
+    """Check, before any work, that a file may be written; prompt on a terminal if it exists already."""
     import typer
 
     if path.is_dir():
@@ -98,24 +101,8 @@ def may_write(path: Path, force: bool) -> None:
     typer.confirm(f"{path} exists already. Overwrite it?", abort=True, err=True)
 
 
-def _console() -> Any:
+def _console() -> "Console":
     from rich.console import Console
 
-    # In a log there is no width to fit into, and wrapped rules are hard to search.
+    # A log has no width to fit into, and wrapped rules are hard to search.
     return Console() if sys.stdout.isatty() else Console(width=200)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.generic):
-        return _plain(value.item())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    return str(value)

@@ -1,7 +1,6 @@
-"""Runs a command and turns whatever goes wrong into one sentence and an exit code.
+"""Runs a command and turns any error into a one-line message and an exit code.
 
-0 all went well; 1 the data, a file or the model was not as needed; 2 the command line was wrong;
-70 a defect of the library; 130 stopped by the user.
+0 success; 1 invalid data, file or model; 2 invalid command line; 70 a bug in the library; 130 stopped by the user.
 """
 
 import os
@@ -9,7 +8,7 @@ import sys
 
 from usnrt.cli._errors import UserError
 
-OK, FAILED, USAGE, DEFECT, STOPPED = 0, 1, 2, 70, 130
+OK, FAILED, USAGE, BUG, STOPPED = 0, 1, 2, 70, 130
 
 
 def run(arguments: list[str]) -> int:
@@ -23,37 +22,37 @@ def run(arguments: list[str]) -> int:
         result = get_command(app).main(arguments, prog_name="usnrt", standalone_mode=False)
         sys.stdout.flush()
         if result == STOPPED:  # typer turns Ctrl-C into this
-            return _say("stopped; nothing was written", STOPPED)
+            return _fail("stopped; nothing was written", STOPPED)
         return result if isinstance(result, int) else OK
     except (KeyboardInterrupt, typer.Abort):
-        return _say("stopped; nothing was written", STOPPED)
+        return _fail("stopped; nothing was written", STOPPED)
     except typer.Exit as stop:
         return stop.exit_code
     except BrokenPipeError:
-        # Whoever read our output has seen enough. Python would complain again when it flushes at exit.
+        # The reader closed the pipe. Without this, Python would report the error again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except UserError as error:
-        return _say(str(error), FAILED)
+        return _fail(str(error), FAILED)
     except OSError as error:
-        return _say(_os_sentence(error), FAILED)
+        return _fail(_os_error_message(error), FAILED)
     except MemoryError:
-        return _say("there is not enough memory", FAILED)
+        return _fail("there is not enough memory", FAILED)
     except Exception as error:
         if hasattr(error, "format_message"):  # typer's own errors: a wrong option, a missing argument
-            return _say(f"{error.format_message()} (usnrt --help shows how)", USAGE)
+            return _fail(f"{error.format_message()} (usnrt --help shows how)", USAGE)
         if os.environ.get("USNRT_DEBUG"):
             raise
-        if isinstance(error, ValueError | TypeError | ImportError):  # the library's own sentences
-            return _say(_one_line(error), FAILED)
-        return _say(
-            f"a defect of usnrt, please report it: {type(error).__name__}: {_one_line(error)} "
+        if isinstance(error, ValueError | TypeError | ImportError):  # raised by the library's own checks
+            return _fail(_one_line(error), FAILED)
+        return _fail(
+            f"a bug in usnrt, please report it: {type(error).__name__}: {_one_line(error)} "
             "(set USNRT_DEBUG=1 to see where)",
-            DEFECT,
+            BUG,
         )
 
 
-def _say(sentence: str, code: int) -> int:
+def _fail(sentence: str, code: int) -> int:
     print(f"usnrt: {sentence}", file=sys.stderr)
     return code
 
@@ -62,8 +61,8 @@ def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def _os_sentence(error: OSError) -> str:
-    """E.g. "no such file or directory: data.csv"."""
+def _os_error_message(error: OSError) -> str:
+    """For example "no such file or directory: data.csv"."""
     if error.errno is None or error.strerror is None:
         return _one_line(error)
     name = f": {error.filename}" if error.filename is not None else ""

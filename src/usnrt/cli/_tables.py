@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -12,7 +12,7 @@ from usnrt.utils.whole_file import whole_file
 
 COMPRESSION = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 FORMATS = {".csv": "csv", ".tsv": "tsv", ".txt": "csv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet"}
-# What spreadsheets and statistics programs write for a missing value. "None" is a word and may be a category.
+# Missing values as spreadsheets and statistics programs write them. "None" may be a category.
 NULL_TEXTS = ["", "NA", "N/A", "n/a", "NaN", "nan", "NAN", "null", "NULL", "Null", "#N/A", "#NA", "?"]
 
 
@@ -25,7 +25,7 @@ def format_of(path: Path) -> tuple[str, str | None]:
     if not suffixes or suffixes[-1] not in FORMATS:
         raise UserError(
             f"{path} must be a .csv, .tsv or .parquet file (also with .gz, .bz2 or .zst), "
-            f"but its name ends in {path.suffix or 'nothing of the kind'!r}"
+            f"got the ending {path.suffix!r}"
         )
     return FORMATS[suffixes[-1]], compression
 
@@ -37,7 +37,7 @@ def read_file(path: Path, notice: Callable[[str], None], text_columns: Collectio
     ----------
     path : Path
     notice : callable
-        Told, in a sentence, of anything that was guessed.
+        Called with a message about anything that was guessed.
     text_columns : collection of str
         Columns that stay text even if all of it looks like numbers.
 
@@ -50,7 +50,7 @@ def read_file(path: Path, notice: Callable[[str], None], text_columns: Collectio
     kind, _ = format_of(path)
     if not path.exists():
         raise UserError(f"{path} does not exist")
-    path.open("rb").close()  # if it may not be read, the system's own words say so
+    path.open("rb").close()  # raises PermissionError
     if path.stat().st_size == 0:
         raise UserError(f"{path} is empty")
     try:
@@ -58,13 +58,17 @@ def read_file(path: Path, notice: Callable[[str], None], text_columns: Collectio
     except pa.ArrowException as error:
         raise UserError(f"{path} cannot be read: {' '.join(str(error).split())[:300]}") from None
     except EOFError:
-        raise UserError(f"{path} cannot be read: it ends in the middle") from None
+        raise UserError(f"{path} cannot be read: the file is truncated") from None
     if table.num_rows == 0:
         raise UserError(f"{path} has no rows")
-    twice = [name for name in table.column_names if table.column_names.count(name) > 1]
-    if twice:
-        raise UserError(f"{path} must have column names that differ, but {twice[0]!r} is there twice")
+    _check_unique(table.column_names, path)
     return table
+
+
+def _check_unique(names: list[str], path: Path) -> None:
+    repeated = [name for name in names if names.count(name) > 1]
+    if repeated:
+        raise UserError(f"{path} must have unique column names, got {repeated[0]!r} twice")
 
 
 def _read_parquet(path: Path) -> pa.Table:
@@ -100,7 +104,8 @@ def _read_csv(path: Path, kind: str, notice: Callable[[str], None], text_columns
 def _first_line(path: Path) -> bytes:
     _, compression = format_of(path)
     with pa.input_stream(str(path), compression=compression) as stream:
-        return stream.read(65536).split(b"\n", 1)[0]
+        header: bytes = stream.read(65536)
+    return header.split(b"\n", 1)[0]
 
 
 def _read_texts(path: Path, delimiter: str, encoding: str) -> pa.Table:
@@ -110,9 +115,7 @@ def _read_texts(path: Path, delimiter: str, encoding: str) -> pa.Table:
     parse = pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
     with pa.input_stream(str(path), compression=compression) as stream:
         names = pa_csv.open_csv(stream, read, parse).schema.names
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise UserError(f"{path} must have column names that differ, but {twice[0]!r} is there twice")
+    _check_unique(names, path)
     convert = pa_csv.ConvertOptions(
         column_types={name: pa.string() for name in names}, strings_can_be_null=True, null_values=NULL_TEXTS
     )
@@ -136,7 +139,7 @@ def _typed(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def write_file(table: pa.Table, path: Path) -> None:
-    """Write a table, whole or not at all, in the format that the name says."""
+    """Write a table atomically, in the format of the file name."""
     kind, compression = format_of(path)
     with whole_file(path) as file:
         if compression is None:
@@ -148,7 +151,7 @@ def write_file(table: pa.Table, path: Path) -> None:
             file.write(buffer.getvalue())
 
 
-def write_stream(table: pa.Table, stream: Any, kind: str) -> None:
+def write_stream(table: pa.Table, stream: BinaryIO | pa.NativeFile, kind: str) -> None:
     """Write a table to an open file."""
     if kind == "parquet":
         import pyarrow.parquet as pq

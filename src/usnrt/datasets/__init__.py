@@ -1,4 +1,4 @@
-"""Data sets: the paper's 17 from UCI, and generated tables whose noise is known."""
+"""Data sets: the paper's 17 from UCI, and generated ones with known noise."""
 
 from usnrt.datasets.generators import Truth, make_heteroscedastic
 from usnrt.datasets.loaders import available_datasets, fetch, list_datasets

@@ -1,4 +1,4 @@
-"""Finding a data set's files on disk, and getting them from UCI when they are nowhere."""
+"""Finding the files of a data set on disk, or downloading them from UCI."""
 
 import errno
 import gzip
@@ -17,7 +17,7 @@ DEFAULT_URL = "https://archive.ics.uci.edu/static/public"
 
 
 def default_data_home() -> Path:
-    """The folder downloads are kept in: ``USNRT_CACHE``, or the system's cache folder."""
+    """The folder for downloads: ``USNRT_CACHE``, or the system's cache folder."""
     if named := os.environ.get("USNRT_CACHE"):
         return Path(named)
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -25,49 +25,49 @@ def default_data_home() -> Path:
 
 
 def archive_url(spec: Spec) -> str:
-    """Address of a set's zip; the environment variable ``USNRT_DATA_URL`` names another server."""
+    """URL of a data set's archive; the environment variable ``USNRT_DATA_URL`` sets another server."""
     base = os.environ.get("USNRT_DATA_URL", DEFAULT_URL).rstrip("/")
     return f"{base}/{spec.uci_id}/{spec.slug}.zip"
 
 
 def archive_name(spec: Spec) -> str:
-    """File name of a downloaded archive; sets that share one archive share the file."""
+    """File name of a downloaded archive; data sets in the same archive share the file."""
     return f"uci-{spec.uci_id}.zip"
 
 
 def get_files(spec: Spec, data_home: Path, download: bool) -> list[bytes]:
-    """Contents of all files of a set, in order and verified.
+    """Verified contents of all files of a data set, in order.
 
-    Looks in the folder ``USNRT_DATA`` names, then in ``data_home``, then downloads.
+    Searches the folder in ``USNRT_DATA``, then ``data_home``, then downloads.
     """
-    places = [Path(os.environ["USNRT_DATA"])] if os.environ.get("USNRT_DATA") else []
-    places.append(data_home)
-    for place in places:
-        if paths := _locate(spec, place):
+    roots = [Path(os.environ["USNRT_DATA"])] if os.environ.get("USNRT_DATA") else []
+    roots.append(data_home)
+    for root in roots:
+        if paths := _locate(spec, root):
             return _read(spec, paths)
     if not download:
-        raise FileNotFoundError(_what_to_put_where(spec, places, "and downloading was not allowed"))
-    return _download(spec, data_home, places)
+        raise FileNotFoundError(_not_found_message(spec, roots, "and download=False"))
+    return _download(spec, data_home, roots)
 
 
-def _what_to_put_where(spec: Spec, places: list[Path], why: str) -> str:
+def _not_found_message(spec: Spec, roots: list[Path], why: str) -> str:
     names = " and ".join(file.name for file in spec.files)
-    looked = " or ".join(str(place) for place in places)
+    looked = " or ".join(str(root) for root in roots)
     return (
         f"data set {spec.key!r} was not found in {looked} {why}: put {spec.key}.zip or {names} from {spec.page} "
-        f"into {places[-1]}, or name their folder in the environment variable USNRT_DATA"
+        f"into {roots[-1]}, or set the environment variable USNRT_DATA to their folder"
     )
 
 
 def is_here(spec: Spec, data_home: Path) -> bool:
-    """Whether a set's files are on this machine; they are not opened."""
+    """Whether a data set's files are on this machine; they are not opened."""
     named = os.environ.get("USNRT_DATA")
-    return any(_locate(spec, place) for place in (*([Path(named)] if named else []), data_home))
+    return any(_locate(spec, root) for root in (*([Path(named)] if named else []), data_home))
 
 
-def _locate(spec: Spec, place: Path) -> list[Path]:
-    """The set's archive below ``place``, or its files lying there unpacked; empty when absent."""
-    for folder in (place, place / "uci", place / spec.key):
+def _locate(spec: Spec, root: Path) -> list[Path]:
+    """The data set's archive below ``root``, or its unpacked files; empty if absent."""
+    for folder in (root, root / "uci", root / spec.key):
         for archive in (folder / f"{spec.key}.zip", folder / archive_name(spec)):
             if archive.is_file():
                 return [archive]
@@ -88,7 +88,7 @@ def _first_existing(folder: Path, file: DataFile) -> Path | None:
 
 
 def read_archive(path: Path, spec: Spec) -> list[bytes]:
-    """Contents of a set's files inside a zip, also where that zip holds further zips, as UCI's often do."""
+    """Contents of a data set's files in a zip archive, also inside nested archives, as UCI has them."""
     try:
         contents: dict[str, bytes] = {}
         with zipfile.ZipFile(path) as archive:
@@ -96,12 +96,12 @@ def read_archive(path: Path, spec: Spec) -> list[bytes]:
             for name, content in _members(archive, wanted):
                 contents.setdefault(name, content)
     except (zipfile.BadZipFile, zlib.error, gzip.BadGzipFile, EOFError) as error:
-        raise ValueError(f"{path} must be a whole zip archive, but: {error}; delete it and fetch again") from error
+        raise ValueError(f"{path} must be a complete zip archive, got: {error}; delete it and fetch again") from error
     found = []
     for file in spec.files:
         there = [contents[n] for n in (file.name, *file.aliases) if n in contents]
         if not there:
-            raise ValueError(f"{path} must hold {file.name}, but it does not")
+            raise ValueError(f"{path} must contain {file.name}, got other files only")
         found.append(_verified(there[0], file, path))
     return found
 
@@ -124,12 +124,13 @@ def _verified(content: bytes, file: DataFile, where: Path) -> bytes:
     found = hashlib.sha256(content).hexdigest()
     if file.sha256 is not None and found != file.sha256:
         raise ValueError(
-            f"{file.name} in {where} must have the SHA-256 {file.sha256}, got {found}; it is damaged or another version"
+            f"{file.name} in {where} must have the SHA-256 {file.sha256}, got {found}; "
+            "the file is damaged or another version"
         )
     return content
 
 
-def _download(spec: Spec, data_home: Path, places: list[Path]) -> list[bytes]:
+def _download(spec: Spec, data_home: Path, roots: list[Path]) -> list[bytes]:
     try:
         import pooch
         from requests.exceptions import RequestException
@@ -138,33 +139,33 @@ def _download(spec: Spec, data_home: Path, places: list[Path]) -> list[bytes]:
     verified: list[bytes] = []
 
     def get_and_verify(url: str, output_file: str, manager: object) -> None:
-        # Verified while still in a temporary file: what fails never enters the cache.
+        # Verified in the temporary file, so that invalid files never enter the cache.
         downloader = pooch.HTTPDownloader(progressbar=_Progress(spec.key), timeout=60)
         downloader(url, output_file, manager)
         verified.extend(read_archive(Path(output_file), spec))
 
     logger = pooch.get_logger()
     level = logger.level
-    logger.setLevel("WARNING")  # its talk of hashes to paste is for developers
+    logger.setLevel("WARNING")  # its messages about hashes are for developers
     url = archive_url(spec)
     try:
         pooch.retrieve(url, known_hash=None, fname=archive_name(spec), path=data_home, downloader=get_and_verify)
     except RequestException as error:
         reason = f"and could not be downloaded from {url} ({type(error).__name__})"
-        raise FileNotFoundError(_what_to_put_where(spec, places, reason)) from error
+        raise FileNotFoundError(_not_found_message(spec, roots, reason)) from error
     except ValueError as error:
-        raise ValueError(f"the download of {spec.key!r} from {url} failed and was thrown away: {error}") from error
+        raise ValueError(f"the download of {spec.key!r} from {url} failed: {error}") from error
     except OSError as error:
         number = error.errno if error.errno is not None else errno.EIO
         reason = error.strerror or str(error)
-        raise OSError(number, f"cannot keep the download of {spec.key!r} in {data_home}: {reason}") from error
+        raise OSError(number, f"cannot store the download of {spec.key!r} in {data_home}: {reason}") from error
     finally:
         logger.setLevel(level)
     return verified
 
 
 class _Progress:
-    """How far a download is, on stderr; the four things pooch asks of a progress bar."""
+    """Progress of a download on stderr, with the interface that pooch needs."""
 
     def __init__(self, name: str) -> None:
         self.name, self.total, self._done, self._shown = name, 0, 0, -1

@@ -1,4 +1,4 @@
-"""Data whose noise is known: what a model should find can be compared with what is there."""
+"""Generated data with known noise, to compare a model's predictions with the truth."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,16 +15,16 @@ RowFunction = Callable[[Floats], Floats]
 
 @dataclass(frozen=True)
 class Truth:
-    """What generated the rows: ``y = mean(x) + std(x) * noise``, noise of mean 0 and standard deviation 1.
+    """The model behind generated rows: ``y = mean(x) + std(x) * noise``, noise of mean 0 and standard deviation 1.
 
     Attributes
     ----------
     kind : str
-        The name given to :func:`make_heteroscedastic`.
+        As in :func:`make_heteroscedastic`.
     boundaries : tuple of (int, float)
-        Feature and threshold of every cut at which mean or noise jump; empty for smooth truths.
+        Feature and threshold of every boundary at which mean or noise jump; empty for smooth ones.
     regions : tuple of str
-        What each region is, in words; its position is the number :meth:`region` gives.
+        Description of each region, in the order of the indices that :meth:`region` returns.
     """
 
     kind: str
@@ -36,7 +36,7 @@ class Truth:
     _noise: stats.rv_continuous
 
     def region(self, X: ArrayLike) -> NDArray[np.intp]:
-        """Number of the region of each row of ``X`` (n, d), shape (n,)."""
+        """Index of the region of each row of ``X`` (n, d), shape (n,)."""
         return self._region(_rows(X)).astype(np.intp)
 
     def mean(self, X: ArrayLike) -> Floats:
@@ -70,10 +70,10 @@ class Truth:
         return self._cdf(_rows(X), np.asarray(y, dtype=float))
 
     def _ppf(self, rows: Floats, q: Floats) -> Floats:
-        return self._mean(rows)[:, None] + self._std(rows)[:, None] * self._noise.ppf(q)
+        return np.asarray(self._mean(rows)[:, None] + self._std(rows)[:, None] * self._noise.ppf(q))
 
     def _cdf(self, rows: Floats, y: Floats) -> Floats:
-        return self._noise.cdf((y - self._mean(rows)) / self._std(rows))
+        return np.asarray(self._noise.cdf((y - self._mean(rows)) / self._std(rows)))
 
 
 @dataclass(frozen=True)
@@ -104,28 +104,28 @@ def make_heteroscedastic(
     *,
     random_state: int | np.random.RandomState | None = None,
 ) -> Bunch:
-    """Draw a regression table with known mean, noise and regions.
+    """Generate a regression table with known mean, noise and regions.
 
     Parameters
     ----------
     kind : str, default="piecewise"
         * ``"piecewise"``: three axis-aligned regions, each with its own constant noise; the mean jumps at
-          the first cut.
+          the first boundary.
         * ``"jump"``: two regions; mean and noise are smooth inside and both jump at the boundary, the case
           of the paper's Proposition.
         * ``"smooth"``: noise that grows smoothly along ``x0``.
-        * ``"homoscedastic"``: the same noise everywhere, so that every split found is a false one.
+        * ``"homoscedastic"``: the same noise everywhere, so that every split is a false positive.
         * ``"heavy_tails"``: the regions of ``"jump"`` with Student-t noise of 4 degrees of freedom.
         * ``"zero_inflated"``: zero with a probability that jumps at ``x0 = 0.5``, else log-normal.
         * ``"interaction"``: noise is high where exactly one of ``x0`` and ``x1`` exceeds 0.5, which no single
-          cut shows.
+          split shows.
         * ``"categorical"``: ``x0`` holds the codes 0 to 3 of a category; 1 and 3 are noisy.
     n_samples : int, default=1000
         Number of rows.
     n_features : int, default=4
-        Number of features, at least 3; those beyond the third mean nothing.
+        Number of features, at least 3; those beyond the third have no effect.
     random_state : int, RandomState or None, default=None
-        Seed of the draw.
+        Random seed.
 
     Returns
     -------
@@ -155,7 +155,7 @@ def make_heteroscedastic(
     data = rng.uniform(size=(n_samples, n_features))
     if kind == "categorical":
         data[:, 0] = np.floor(4 * data[:, 0])
-    # Every law has a quantile function, so one uniform number a row draws from any of them.
+    # Inverse transform sampling: one uniform number per row.
     target = truth._ppf(data, rng.uniform(1e-12, 1.0, size=(n_samples, 1)))[:, 0]
     names = [f"x{j}" for j in range(n_features)]
     return Bunch(
@@ -176,7 +176,7 @@ def _rows(X: ArrayLike) -> Floats:
 
 
 def _wave(x: Floats) -> Floats:
-    """A mean that a small network learns well: one smooth bend and one product."""
+    """A mean that a small network fits well: one smooth bend and one product."""
     return np.sin(2 * np.pi * x[:, 2]) + x[:, 1] * x[:, 2]
 
 
@@ -275,7 +275,7 @@ def _zero_inflated() -> Truth:
 
 def _interaction() -> Truth:
     def noisy(x: Floats) -> Floats:
-        return ((x[:, 0] > 0.5) != (x[:, 1] > 0.5)).astype(float)
+        return np.asarray((x[:, 0] > 0.5) != (x[:, 1] > 0.5), dtype=float)
 
     return Truth(
         kind="interaction",
@@ -290,7 +290,7 @@ def _interaction() -> Truth:
 
 def _categorical() -> Truth:
     def noisy(x: Floats) -> Floats:
-        return (x[:, 0] % 2 == 1).astype(float)
+        return np.asarray(x[:, 0] % 2 == 1, dtype=float)
 
     return Truth(
         kind="categorical",

@@ -23,7 +23,7 @@ def list_datasets() -> list[str]:
 
 
 def available_datasets(data_home: str | Path | None = None) -> list[str]:
-    """Names of the data sets whose files are on this machine, so that :func:`fetch` needs no internet."""
+    """Names of the data sets whose files are on this machine, so that :func:`fetch` needs no download."""
     home = Path(data_home) if data_home is not None else default_data_home()
     return [spec.key for spec in SPECS.values() if is_here(spec, home.expanduser())]
 
@@ -31,9 +31,9 @@ def available_datasets(data_home: str | Path | None = None) -> list[str]:
 def fetch(name: str, data_home: str | Path | None = None, download: bool = True) -> Bunch:
     """Load one of the paper's data sets.
 
-    The folder in the environment variable ``USNRT_DATA`` is looked at first, then ``data_home``; what is in
-    neither is downloaded into ``data_home``. Files are verified: by checksum for the sets whose files were at
-    hand when this was written, and by the number of rows and columns for all.
+    The folder in the environment variable ``USNRT_DATA`` is searched first, then ``data_home``; files in neither
+    are downloaded to ``data_home``. All files are verified by the number of rows and columns, most of them also by
+    checksum.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def fetch(name: str, data_home: str | Path | None = None, download: bool = True)
     data_home : path, default=None
         Folder of downloads; by default ``USNRT_CACHE`` or the system's cache folder.
     download : bool, default=True
-        Whether the internet may be asked.
+        Whether missing files may be downloaded.
 
     Returns
     -------
@@ -69,7 +69,7 @@ def _bunch(spec: Spec, contents: list[bytes]) -> Bunch:
     if (len(frame), len(features)) != (spec.n_rows, spec.n_features):
         raise ValueError(
             f"data set {spec.key!r} must have {spec.n_rows} rows and {spec.n_features} features, got "
-            f"{len(frame)} rows and {len(features)} features; its file is damaged or another version"
+            f"{len(frame)} rows and {len(features)} features; the file is damaged or another version"
         )
     return Bunch(
         data=frame[features],
@@ -88,7 +88,7 @@ def _bunch(spec: Spec, contents: list[bytes]) -> Bunch:
 
 
 def parse(spec: Spec, contents: list[bytes]) -> Any:
-    """Turn the bytes of a set's files into one frame of features and target.
+    """Parse the files of a data set into one frame of features and target.
 
     Parameters
     ----------
@@ -98,13 +98,13 @@ def parse(spec: Spec, contents: list[bytes]) -> Any:
 
     Returns
     -------
-    DataFrame with the features in the file's order and then the target
+    DataFrame with the features in the order of the file, followed by the target
     """
     try:
         import pandas as pd
     except ImportError as error:
         raise ImportError("reading data sets needs pandas: pip install 'usnrt[data]'") from error
-    # Only these two texts mean missing. By default pandas also reads "None" so, which traffic has for "no holiday".
+    # Only these two texts mean missing. By default pandas includes "None", which means "no holiday" in traffic.
     options: dict[str, Any] = {"keep_default_na": False, "na_values": ["", "NA"], **spec.read}
     if spec.columns:
         options |= {"header": None, "names": list(spec.columns), "index_col": False}
@@ -114,16 +114,16 @@ def parse(spec: Spec, contents: list[bytes]) -> Any:
         raise ValueError(f"the file of data set {spec.key!r} must be a table, got {error}") from error
     missing = {spec.target, *spec.drop, *spec.categorical} - set(frame.columns)
     if missing:
-        raise ValueError(f"data set {spec.key!r} must have the columns {sorted(missing)}, but it does not")
+        raise ValueError(f"data set {spec.key!r} must have the columns {sorted(missing)}")
     frame = frame.drop(columns=list(spec.drop)).dropna(subset=[spec.target])
     if spec.sample is not None and len(frame) > spec.sample:
-        frame = frame.sample(n=spec.sample, random_state=42)  # the paper's code draws them so
+        frame = frame.sample(n=spec.sample, random_state=42)  # as in the paper's code
     features = [column for column in frame.columns if column != spec.target]
     kinds = {column: "str" if column in spec.categorical else "float64" for column in [*features, spec.target]}
     try:
         frame = frame[[*features, spec.target]].astype(kinds)
     except ValueError as error:
         raise ValueError(
-            f"data set {spec.key!r} must have numbers outside {list(spec.categorical)}, got {error}"
+            f"data set {spec.key!r} must be numeric except {list(spec.categorical)}, got {error}"
         ) from error
     return frame.astype(dict.fromkeys(spec.categorical, "category")).reset_index(drop=True)

@@ -1,4 +1,4 @@
-"""The paper's 17 data sets as facts: where each comes from, what is predicted from what, and its traps."""
+"""Specifications of the paper's 17 data sets: source, target, features and peculiarities."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class DataFile:
-    """One file of a set: its name, other names it goes by, and the SHA-256 of its bytes where known."""
+    """One file of a data set: its name, alternative names, and its SHA-256 where known."""
 
     name: str
     sha256: str | None = None
@@ -15,32 +15,32 @@ class DataFile:
 
 @dataclass(frozen=True)
 class Spec:
-    """How one data set is read.
+    """Specification of one data set.
 
     Attributes
     ----------
     key, title : str
-        The name :func:`usnrt.datasets.fetch` takes, and the one in the paper's tables.
+        Name for :func:`usnrt.datasets.fetch`, and name in the paper's tables.
     full_name, authors : str
-        What the UCI repository calls it, and who gave it.
+        Name and donors in the UCI repository.
     uci_id : int
-        Its number there; ``slug`` is the last part of its download address.
+        Id in the UCI repository; ``slug`` is the last part of the download URL.
     files : tuple of DataFile
-        Read in this order and put below one another.
+        Concatenated in this order.
     target : str
         Column to predict; rows without it are left out.
     n_rows, n_features : int
-        What :func:`usnrt.datasets.fetch` gives.
+        Shape of the table that :func:`usnrt.datasets.fetch` returns.
     drop, categorical : tuple of str
-        Columns left out, and columns that hold categories.
+        Columns to leave out, and categorical columns.
     columns : tuple of str
-        Names for files without a header; empty when the file has one.
+        Column names of files without a header; empty if there is a header.
     read : dict
         Further arguments of ``pandas.read_csv``.
     sample : int or None
-        Keep so many rows, drawn with seed 42 (the paper does this to Year).
+        Number of rows to keep, drawn with seed 42 (as the paper does for Year).
     note : str
-        What a reader of this set must know.
+        Peculiarities of the data set.
     """
 
     key: str
@@ -62,12 +62,12 @@ class Spec:
 
     @property
     def page(self) -> str:
-        """Address of the set's page at UCI."""
+        """URL of the data set's page at UCI."""
         return f"https://archive.ics.uci.edu/dataset/{self.uci_id}"
 
     @property
     def citation(self) -> str:
-        """One line to cite the set by."""
+        """Citation in one line."""
         return f"{self.authors}. {self.full_name}. UCI Machine Learning Repository, {self.page}."
 
 
@@ -101,7 +101,7 @@ SPECS: dict[str, Spec] = {
             n_rows=10_000,
             n_features=12,
             drop=("stabf",),
-            note="stabf is the sign of the target and left out. The data are simulated without noise.",
+            note="stabf is the sign of the target and is left out. The data are simulated without noise.",
         ),
         Spec(
             key="conditional",
@@ -124,7 +124,7 @@ SPECS: dict[str, Spec] = {
             columns=_NAVAL,
             read={"sep": r"\s+"},
             note=(
-                "The file has no header; the paper's code takes its first row for one and so counts 11,933. "
+                "The file has no header; the paper's code reads its first row as one, leaving 11,933. "
                 "P1 is constant and kept, as in the paper."
             ),
         ),
@@ -145,7 +145,7 @@ SPECS: dict[str, Spec] = {
             n_rows=19_735,
             n_features=27,
             drop=("date",),
-            note="rv1 and rv2 are the same random numbers, put there to test feature selection.",
+            note="rv1 and rv2 are the same random numbers, included to test feature selection.",
         ),
         Spec(
             key="realtime",
@@ -165,8 +165,8 @@ SPECS: dict[str, Spec] = {
             n_features=23,
             drop=("TimeElapsed", "time", "territoryName", "Party"),
             note=(
-                "Rows are one election at many moments: near duplicates stand on both sides of a random split, "
-                "so scores on this set flatter every model."
+                "Rows are one election at many points in time: a random split puts near duplicates on both sides, "
+                "so metrics on this data set are too optimistic for every model."
             ),
         ),
         Spec(
@@ -360,7 +360,7 @@ SPECS: dict[str, Spec] = {
             n_rows=199_843,
             n_features=4,
             drop=("Unnamed: 0", "count", "sum_"),
-            note="Queries that found nothing have no average and are left out (157 of 200,000 rows).",
+            note="Queries without results have no average and are left out (157 of 200,000 rows).",
         ),
         Spec(
             key="gpu",
@@ -395,7 +395,7 @@ SPECS: dict[str, Spec] = {
 
 
 def get_spec(name: str) -> Spec:
-    """The facts of one data set.
+    """Specification of one data set.
 
     Parameters
     ----------

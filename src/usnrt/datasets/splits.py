@@ -1,4 +1,4 @@
-"""Which rows train and which test: the paper's protocol, drawn exactly as its code draws them."""
+"""Training and test rows by the paper's protocol, drawn exactly as in its code."""
 
 import math
 import random
@@ -23,7 +23,7 @@ def seeds_for(n_rows: int) -> tuple[int, ...]:
 
 
 def train_test_rows(n_rows: int, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Training and test rows of one split: 80 % drawn by ``random.sample``, the others in their order.
+    """Training and test rows of one split: 80 % drawn by ``random.sample``; test rows keep their order.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def train_test_rows(n_rows: int, seed: int) -> tuple[NDArray[np.intp], NDArray[n
     """
     if n_rows < 2:
         raise ValueError(f"n_rows must be at least 2, got {n_rows}")
-    # A generator of its own gives the numbers of random.seed(seed) without touching the global one.
+    # A separate generator gives the same numbers as random.seed(seed) and leaves the global one unchanged.
     train = np.array(random.Random(seed).sample(range(n_rows), math.floor(0.8 * n_rows)), dtype=np.intp)
     is_test = np.ones(n_rows, dtype=bool)
     is_test[train] = False

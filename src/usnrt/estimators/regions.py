@@ -1,24 +1,26 @@
-"""The regions of a fitted tree: their table, how far they differ, and which have too few calibration rows.
+"""The regions of a fitted tree: their table, the ratio of their uncertainties, and missing calibration rows.
 
-A region is a leaf of the tree, and its id is the node number that ``apply`` returns, everywhere.
+A region is a leaf of the tree; its id is the node number that ``apply`` returns.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from usnrt.calibration.calibration import Calibration
+from usnrt.calibration.calibration import Calibration
+from usnrt.calibration.conformal import rows_needed
+from usnrt.nn.quantiles import POSITIONS
+from usnrt.tree.rules import rules_table
 
 
-def region_rows(model: Any) -> list[dict[str, Any]]:
+def region_rows(model: object) -> list[dict[str, Any]]:
     """The rows of ``model.rules()``, the least certain region first.
 
     Parameters
     ----------
     model : fitted model
-        One without a tree has no regions.
+        The list is empty for a model without a tree.
 
     Returns
     -------
@@ -32,17 +34,14 @@ def region_rows(model: Any) -> list[dict[str, Any]]:
     >>> region_rows(SimpleNamespace())
     []
     """
-    from usnrt.tree.rules import rules_table
-
-    tree = getattr(model, "tree_", None)
-    if tree is None:
+    if not hasattr(model, "tree_") or not hasattr(model, "columns_"):
         return []
-    rows = rules_table(tree, model.columns_).rows()
+    rows = rules_table(model.tree_, model.columns_).rows()
     return sorted(rows, key=lambda row: -np.nan_to_num(row["residual_std"]))
 
 
-def uncertainty_ratio(model: Any) -> float:
-    """Residual standard deviation of the least certain region over that of the most certain one.
+def uncertainty_ratio(model: object) -> float:
+    """Residual standard deviation of the least certain region, divided by that of the most certain one.
 
     Parameters
     ----------
@@ -51,7 +50,7 @@ def uncertainty_ratio(model: Any) -> float:
     Returns
     -------
     float
-        NaN if there are no two regions, or if the smallest standard deviation is 0 or unknown.
+        NaN for fewer than two regions, or if the smallest standard deviation is 0 or unknown.
 
     Examples
     --------
@@ -70,33 +69,33 @@ def uncertainty_ratio(model: Any) -> float:
 
 
 def ratio_sentence(ratio: float) -> str:
-    """The ratio of `uncertainty_ratio` in words; empty if it is NaN.
+    """A sentence with the ratio of `uncertainty_ratio`; empty if it is NaN.
 
     Examples
     --------
     >>> from usnrt.estimators.regions import ratio_sentence
     >>> ratio_sentence(7.1234)
-    'The residuals spread 7.12 times as widely in the least certain region as in the most certain.'
+    'The residual std of the least certain region is 7.12 times that of the most certain one.'
     """
     if np.isnan(ratio):
         return ""
-    return f"The residuals spread {ratio:.3g} times as widely in the least certain region as in the most certain."
+    return f"The residual std of the least certain region is {ratio:.3g} times that of the most certain one."
 
 
 @dataclass(frozen=True)
 class Shortage:
-    """Regions whose calibration rows are too few for a finite interval.
+    """Regions with too few calibration rows for finite intervals.
 
     Attributes
     ----------
     coverage : float
-        What was asked for.
+        Nominal coverage.
     regions, n_regions : int
-        How many regions are short, of how many.
+        Number of regions with too few rows, and of all regions.
     fewest, most : int
-        Calibration rows that these regions have.
+        Smallest and largest number of calibration rows in these regions.
     needed : int
-        Calibration rows that a region needs.
+        Number of calibration rows that a region needs.
     """
 
     coverage: float
@@ -107,7 +106,7 @@ class Shortage:
     needed: int
 
     def __str__(self) -> str:
-        """One sentence, without a full stop.
+        """The message of the warning.
 
         Examples
         --------
@@ -119,14 +118,14 @@ class Shortage:
 
     @property
     def where(self) -> str:
-        """Which regions, and how many calibration rows they have."""
+        """In how many regions, and how many calibration rows they have."""
         rows = f"{self.fewest:,}" if self.fewest == self.most else f"{self.fewest:,} to {self.most:,}"
         verb = "has" if self.regions == 1 else "have"
         return f"in {self.regions} of {self.n_regions} regions, which {verb} {rows} calibration rows"
 
 
-def shortage(calibration: "Calibration | None", coverage: float) -> Shortage | None:
-    """Which regions have too few calibration rows for intervals of a coverage.
+def shortage(calibration: Calibration | None, coverage: float) -> Shortage | None:
+    """Find regions with too few calibration rows for intervals of a coverage.
 
     Parameters
     ----------
@@ -140,13 +139,10 @@ def shortage(calibration: "Calibration | None", coverage: float) -> Shortage | N
     Shortage or None
         None if all intervals are finite.
     """
-    from usnrt.calibration.conformal import rows_needed
-    from usnrt.nn.quantiles import POSITIONS
-
     if calibration is None:
         return None
     leaves = np.arange(calibration.n_leaves)
-    # one row per region, asked in the way that predictions are: the calibration alone knows when bounds are infinite
+    # bounds of one row per region, so that the condition for infinite ones is in `Calibration` alone
     bounds = calibration.interval(np.tile(POSITIONS, (len(leaves), 1)), leaves, coverage)
     short = ~np.isfinite(bounds).all(axis=1)
     if not short.any():
@@ -155,13 +151,13 @@ def shortage(calibration: "Calibration | None", coverage: float) -> Shortage | N
     return Shortage(coverage, int(short.sum()), len(leaves), min(rows), max(rows), rows_needed(coverage))
 
 
-def calibration_rows(calibration: "Calibration", leaf: int) -> int:
-    """Number of calibration rows behind the intervals of a region.
+def calibration_rows(calibration: Calibration, leaf: int) -> int:
+    """Number of calibration rows of a region.
 
     Parameters
     ----------
     calibration : Calibration
     leaf : int
-        The region's place among the leaves (``tree.leaf_index``).
+        The region's index among the leaves (``tree.leaf_index``).
     """
     return len(calibration.scores[int(calibration.group_of_leaf[leaf])])

@@ -1,4 +1,4 @@
-"""How good is a stated uncertainty? Pure functions of what happened and of what was forecast."""
+"""Metrics of forecasts and their uncertainty: pure functions of observed targets and forecasts."""
 
 from usnrt.metrics.calibration import coverage, ece, mean_width, pit, reliability, sharpness, tce
 from usnrt.metrics.evaluate import evaluate

@@ -1,4 +1,4 @@
-"""Calibration: do the stated probabilities come true, and how wide is the forecast that states them?"""
+"""Calibration metrics: observed against nominal probabilities, and the width of the forecast."""
 
 from typing import Unpack
 
@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from usnrt.distributions.base import as_generator, check_levels
-from usnrt.metrics.forecast import Forecast, Given, as_forecast, check_truth
+from usnrt.metrics.forecast import Forecast, Given, as_forecast, check_truth, tail_levels
 from usnrt.metrics.scores import AnyForecast, truth_and_interval
 from usnrt.utils.types import Floats
 
@@ -37,8 +37,26 @@ def ece(
     >>> round(ece([-1.0, 0.5, 1.0, 3.0], mean=[0.0] * 4, std=[1.0] * 4), 4)
     0.1833
     """
-    expected, observed = reliability(y_true, forecast, at=at, **given)
-    return float(np.mean(np.abs(observed - expected)))
+    levels, observed = reliability(y_true, forecast, at=at, **given)
+    return float(mean_gap(observed, levels))
+
+
+def ece_from_pit(pit: ArrayLike) -> float:
+    """`ece` of a continuous distribution, from PIT values :math:`F_i(y_i)` of shape (n,).
+
+    Examples
+    --------
+    >>> from usnrt.metrics.calibration import ece_from_pit
+    >>> round(ece_from_pit([0.1587, 0.6915, 0.8413, 0.9987]), 4)
+    0.1833
+    """
+    counts = np.searchsorted(ECE_LEVELS, np.asarray(pit), side="right")
+    return float(mean_gap(share_below(counts, ECE_LEVELS.size), ECE_LEVELS))
+
+
+def mean_gap(observed: Floats, nominal: ArrayLike) -> Floats:
+    """Mean absolute difference of observed and nominal probabilities over the last axis."""
+    return np.asarray(np.abs(observed - np.asarray(nominal)).mean(axis=-1))
 
 
 def reliability(
@@ -63,16 +81,16 @@ def reliability(
 
 
 def comparison_levels(forecast: Forecast, at: ArrayLike | None = None) -> Floats:
-    """Levels at which to compare: those asked for, those the forecast came with, or the paper's 99."""
+    """Levels at which to compare: the given ones, those of a forecast by quantiles, or the paper's 99."""
     if at is not None:
         return np.sort(np.atleast_1d(check_levels(at, "at")))
     return ECE_LEVELS if forecast.own_levels is None else forecast.own_levels
 
 
 def share_below(counts: NDArray[np.intp], n_levels: int, weights: Floats | None = None) -> Floats:
-    """Share of rows with y < quantile at each level, from how many levels have their quantile at or below y."""
-    at_least = np.bincount(counts, weights, minlength=n_levels + 1)
-    return np.cumsum(at_least)[:n_levels] / at_least.sum()
+    """Share of rows with y < quantile at each level, from the number of levels whose quantile is at or below y."""
+    rows_at_count = np.bincount(counts, weights, minlength=n_levels + 1)
+    return np.asarray(np.cumsum(rows_at_count)[:n_levels] / rows_at_count.sum())
 
 
 def tce(
@@ -105,7 +123,21 @@ def tce(
     f = as_forecast(forecast, **given)
     y = check_truth(y_true, f)
     wanted = np.atleast_1d(check_levels(coverages, "coverages"))
-    return float(np.mean(np.abs(f.inside(y, wanted).mean(axis=0) - wanted)))
+    return float(mean_gap(f.inside(y, wanted).mean(axis=0), wanted))
+
+
+def tce_from_pit(pit: ArrayLike) -> float:
+    """`tce` of a continuous distribution, from PIT values :math:`F_i(y_i)` of shape (n,).
+
+    Examples
+    --------
+    >>> from usnrt.metrics.calibration import tce_from_pit
+    >>> round(tce_from_pit([0.1587, 0.6915, 0.8413, 0.9987]), 4)
+    0.15
+    """
+    column = np.asarray(pit)[:, None]
+    low, high = tail_levels(np.array(TCE_COVERAGES))
+    return float(mean_gap(((column > low) & (column < high)).mean(axis=0), TCE_COVERAGES))
 
 
 def sharpness(forecast: AnyForecast = None, **given: Unpack[Given]) -> float:
@@ -178,8 +210,8 @@ def pit(
 ) -> Floats:
     r"""Probability integral transform :math:`F_i(y_i)`: uniform on (0, 1) for a calibrated forecast.
 
-    On a point mass (samples, a std of 0) the middle of the jump, or a random place in it if ``random_state`` is
-    given. For quantiles interpolated, and half way to 0 or 1 outside of them.
+    At a point mass (samples, a std of 0) the midpoint of the jump, or a random point in it if ``random_state`` is
+    given. Interpolated for quantiles, and half way to 0 or 1 outside of them.
 
     Parameters
     ----------
@@ -200,5 +232,5 @@ def pit(
     """
     f = as_forecast(forecast, **given)
     left, right = f.cdf(check_truth(y_true, f))
-    place: float | Floats = 0.5 if random_state is None else as_generator(random_state).random(len(f))
-    return left + place * (right - left)
+    fraction: float | Floats = 0.5 if random_state is None else as_generator(random_state).random(len(f))
+    return left + fraction * (right - left)

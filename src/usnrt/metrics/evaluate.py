@@ -1,4 +1,4 @@
-"""All metrics of a model or a distribution as one table, with error bars and worst groups when asked."""
+"""All metrics of a model or a distribution as one table, optionally with error bars and worst groups."""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -9,12 +9,12 @@ from numpy.typing import ArrayLike
 
 from usnrt.distributions import Distribution
 from usnrt.distributions.base import as_generator
-from usnrt.metrics.calibration import TCE_COVERAGES, comparison_levels, share_below
+from usnrt.metrics.calibration import TCE_COVERAGES, comparison_levels, mean_gap, share_below
 from usnrt.metrics.forecast import Forecast, PointForecast, as_forecast, check_truth
 from usnrt.metrics.groups import check_groups
-from usnrt.metrics.judged import (
+from usnrt.metrics.models import (
+    distribution_and_interval,
     infinite_sentence,
-    interval_of,
     is_infinite,
     resolve,
     training_sentence,
@@ -25,7 +25,7 @@ from usnrt.utils.notices import InfiniteIntervalWarning, TrainingRowsWarning
 from usnrt.utils.result_table import Table
 from usnrt.utils.types import Floats
 
-# A metric that can be computed again for other weights of the rows: of a bootstrap draw, of one group.
+# A metric as a function of row weights: those of a bootstrap draw, or of one group.
 Metric = Callable[[Floats], float]
 
 HIGHER_IS_BETTER = {"r2"}
@@ -46,41 +46,40 @@ def evaluate(
 ) -> Table:
     """All metrics of a fitted model or of a predictive distribution.
 
-    A model is judged by what it predicts: coverage, width and interval score are those of its ``predict_interval``, all
-    other metrics those of its distribution. Two things warn: rows that the model was trained on (if they are more than
-    half), and intervals that are infinite.
+    For a model, coverage, width and interval score are those of its ``predict_interval``, all other metrics those of
+    its distribution. Warns if more than half of the rows are training rows, and if intervals are infinite.
 
     Parameters
     ----------
     model_or_dist : fitted estimator with ``predict_dist``, Distribution, or Forecast
-        A pipeline that ends in such an estimator works too. What a forecast cannot give (no density from samples)
-        is left out.
+        A pipeline that ends in such an estimator works too. Metrics that a forecast does not define (NLL from
+        samples) are left out.
     X : array-like or data frame of n rows
-        Features for the model; a distribution does not need them.
+        Features for the model; not needed for a distribution.
     y : array-like of shape (n,)
-        What happened.
+        The observed targets.
     groups : array-like of shape (n,), default=None
         Labels of the rows; adds the worst group of each metric.
     coverage : float, default=0.9
         Of the interval behind interval_score, coverage and width.
     interval : array-like of shape (n, 2), default=None
-        The intervals of that coverage, if they are not to be the model's own or the distribution's.
+        Intervals of that coverage; by default those of the model or the distribution.
     bootstrap : int, default=0
-        Number of draws of the rows, with replacement, for the error bars; 0 for none.
+        Number of bootstrap draws of the rows for the error bars; 0 for none.
     confidence : float, default=0.95
         Of the error bars.
     random_state : int, Generator, RandomState or None
         Of the bootstrap.
     percent : bool, default=False
-        Everything times 100, as in the paper's tables.
+        Whether to multiply all values by 100, as in the paper's tables.
 
     Returns
     -------
     Table
         Columns metric and value; with ``bootstrap`` also lower, upper and std_error; with ``groups`` also
-        worst_group and worst_value. Only ``r2`` is better when larger; ``coverage`` should equal its nominal value,
-        ``sharpness`` and ``width`` should be small among the calibrated. If intervals are infinite, a last row
-        ``infinite`` has the share of rows that have such.
+        worst_group and worst_value. Only ``r2`` is better when larger; ``coverage`` should equal its nominal value;
+        ``sharpness`` and ``width`` compare calibrated forecasts, smaller being better. If intervals are infinite, a
+        last row ``infinite`` has the share of rows with such intervals.
 
     Examples
     --------
@@ -119,9 +118,9 @@ def evaluate(
     if bootstrap:
         draws = _bootstrap(list(metrics.values()), truth.size, bootstrap, as_generator(random_state))
         tail = (1.0 - confidence) / 2.0
-        # Without interpolation, and quietly: draws may be infinite (a log-likelihood of 0).
-        ends = np.quantile(draws, [tail, 1.0 - tail], axis=0, method="inverted_cdf")
-        columns["lower"], columns["upper"] = factor * ends
+        # Without interpolation or warnings: draws may be infinite (a density of 0).
+        bars = np.quantile(draws, [tail, 1.0 - tail], axis=0, method="inverted_cdf")
+        columns["lower"], columns["upper"] = factor * bars
         with np.errstate(invalid="ignore"):
             columns["std_error"] = factor * draws.std(axis=0, ddof=1)
     if group_names is not None and group is not None:
@@ -136,15 +135,17 @@ def evaluate(
 def _judged(
     model_or_dist: Any, X: Any, y: ArrayLike, coverage: float, interval: ArrayLike | None
 ) -> tuple[Forecast, Floats, Floats | None]:
-    """The forecast, the truth, and the intervals if they are not those of the forecast."""
+    """The forecast, the targets, and the intervals if they are not those of the forecast; warns."""
     if isinstance(model_or_dist, Distribution | Forecast):
         forecast = as_forecast(model_or_dist)
         truth = check_truth(y, forecast)
         return forecast, truth, None if interval is None else check_interval(interval, truth)
     model, X = resolve(model_or_dist, X)
-    forecast = as_forecast(model.predict_dist(X))
+    dist, ends = distribution_and_interval(model, X, coverage)
+    forecast = as_forecast(dist)
     truth = check_truth(y, forecast)
-    ends = interval_of(model, X, coverage) if interval is None else check_interval(interval, truth)
+    if interval is not None:
+        ends = check_interval(interval, truth)
     _warn(model, X, truth, ends, coverage)
     return forecast, truth, ends
 
@@ -158,7 +159,7 @@ def _warn(model: Any, X: Any, y: Floats, ends: Floats, coverage: float) -> None:
 
 
 def _metrics(y: Floats, f: Forecast, coverage: float, ends: Floats | None = None) -> Iterator[tuple[str, Metric]]:
-    """The metrics that this forecast can give; each reuses the numbers of the rows, computed here once."""
+    """The metrics that this forecast defines; what they need per row is computed once."""
     if f.own_levels is None:
         error = y - f.mean()
         yield "rmse", lambda w: float(np.sqrt(_mean(error**2, w)))
@@ -172,10 +173,10 @@ def _metrics(y: Floats, f: Forecast, coverage: float, ends: Floats | None = None
     yield "pinball", _mean_of(pinball_of_rows(y, f))
     levels, tails = comparison_levels(f), np.array(TCE_COVERAGES)
     counts = f.count_levels_below(y, levels)
-    yield "ece", lambda w: float(np.abs(share_below(counts, levels.size, w) - levels).mean())
+    yield "ece", lambda w: float(mean_gap(share_below(counts, levels.size, w), levels))
     if f.covers(0.9):
         inside = f.inside(y, tails).astype(float)
-        yield "tce", lambda w: float(np.abs(w @ inside / w.sum() - tails).mean())
+        yield "tce", lambda w: float(mean_gap(w @ inside / w.sum(), tails))
     if f.own_levels is None:
         yield "sharpness", _mean_of(f.std())
     if ends is None and f.covers(coverage):
@@ -191,7 +192,7 @@ def _metrics(y: Floats, f: Forecast, coverage: float, ends: Floats | None = None
 
 def _mean(rows: Floats, weights: Floats) -> float:
     if not np.isfinite(rows).all():
-        # A row without weight must not spoil the sum: 0 * inf is NaN.
+        # A row without weight must not change the sum: 0 * inf is NaN.
         rows = np.where(weights > 0, rows, 0.0)
     return float(weights @ rows / weights.sum())
 
@@ -207,15 +208,15 @@ def _r2(y: Floats, error: Floats, weights: Floats) -> float:
 
 def _bootstrap(metrics: list[Metric], n: int, draws: int, rng: np.random.Generator) -> Floats:
     """Metrics of rows drawn with replacement, shape ``(draws, metrics)``: a draw is a weight for each row."""
-    answer = np.empty((draws, len(metrics)))
-    for b in range(draws):
+    values = np.empty((draws, len(metrics)))
+    for draw in range(draws):
         weights = np.bincount(rng.integers(0, n, n), minlength=n).astype(float)
-        answer[b] = [metric(weights) for metric in metrics]
-    return answer
+        values[draw] = [metric(weights) for metric in metrics]
+    return values
 
 
 def _badness(values: Floats, names: list[str], coverage: float) -> Floats:
-    """Turn each column so that larger is worse: r2 by its sign, coverage by its distance from the nominal one."""
+    """Transform each column so that larger is worse: the negative r2, the distance of coverage from the nominal one."""
     signs = np.array([-1.0 if name in HIGHER_IS_BETTER else 1.0 for name in names])
     nominal = np.array([coverage if name.startswith("coverage_") else np.nan for name in names])
     return np.where(np.isnan(nominal), signs * values, np.abs(values - nominal))

@@ -1,7 +1,7 @@
-"""One view of the four ways to state a forecast, with what the metrics need from it.
+"""One interface to the four ways of giving a forecast, with what the metrics need from it.
 
 =====================  ======================================================================================
-given                  what is defined
+given by               what is defined
 =====================  ======================================================================================
 a ``Distribution``     everything
 ``mean=`` and ``std=``  everything, as a normal distribution
@@ -23,7 +23,7 @@ from usnrt.utils.types import Floats
 
 
 class Given(TypedDict, total=False):
-    """The keywords by which a forecast may be given instead of a ``Distribution``."""
+    """Keywords that give a forecast instead of a ``Distribution``."""
 
     mean: ArrayLike
     std: ArrayLike
@@ -33,11 +33,11 @@ class Given(TypedDict, total=False):
 
 
 class Forecast:
-    """What metrics ask of a forecast; each kind answers what it can, else raises one clear sentence."""
+    """Interface of a forecast for the metrics; what a kind of forecast does not define raises ValueError."""
 
     kind = ""
     has_density = False
-    own_levels: Floats | None = None  # levels the forecast itself came with
+    own_levels: Floats | None = None  # levels of a forecast by quantiles
 
     def __len__(self) -> int:
         raise NotImplementedError
@@ -81,12 +81,12 @@ class Forecast:
     def count_levels_below(self, y: Floats, levels: Floats) -> NDArray[np.intp]:
         """For each row the number of (increasing) levels whose quantile is <= y, shape ``(n,)``.
 
-        Quantiles increase with the level, so this one number says for every level whether y < quantile.
+        Quantiles increase with the level, so this number determines for every level whether y < quantile.
         """
-        answer = np.empty(len(self), dtype=np.intp)
+        counts = np.empty(len(self), dtype=np.intp)
         for rows in row_chunks(len(self), levels.size):
-            answer[rows] = (self._rows(rows).quantile(levels) <= y[rows, None]).sum(axis=1)
-        return answer
+            counts[rows] = (self._rows(rows).quantile(levels) <= y[rows, None]).sum(axis=1)
+        return counts
 
     def _rows(self, rows: slice) -> "Forecast":
         self._lacks("quantiles")
@@ -123,13 +123,13 @@ class DistributionForecast(Forecast):
         return self.dist.crps(y)
 
     # A quantile is the smallest x with cdf(x) >= level. So y < quantile is the same as cdf(y) < level, and one
-    # cdf value a row answers for every level: no array of rows times levels, no root finding.
+    # cdf value per row serves every level: no array of rows times levels, no root finding.
 
     def inside(self, y: Floats, coverages: Floats) -> NDArray[np.bool_]:
         low, high = tail_levels(coverages)
         left, right = self.cdf(y)
         above = left[:, None] > low
-        # On equality a flat piece of the cdf may end in y; only the quantile itself can tell.
+        # On equality, y may be the end of a flat part of the cdf; only the quantile itself decides.
         for row, k in zip(*np.nonzero(left[:, None] == low)):
             above[row, k] = self.dist[row].ppf(low[k])[0] < y[row]
         return above & (right[:, None] < high)
@@ -139,7 +139,7 @@ class DistributionForecast(Forecast):
 
 
 class QuantileForecast(Forecast):
-    """Quantiles at some levels; straight lines between them, nothing beyond."""
+    """Quantiles at some levels; linear interpolation between them, undefined outside."""
 
     kind = "quantiles"
 
@@ -147,14 +147,14 @@ class QuantileForecast(Forecast):
         at = np.atleast_1d(check_levels(levels, "levels"))
         values = _finite(quantiles, "quantiles", 2)
         if values.shape[1] != at.size:
-            raise ValueError(f"quantiles must have one column a level ({at.size}), got {values.shape}")
+            raise ValueError(f"quantiles must have one column per level ({at.size}), got {values.shape}")
         order = np.argsort(at)
         self.levels = self.own_levels = at[order]
         self.values = values[:, order]
         if (np.diff(self.levels) == 0).any():
-            raise ValueError("levels must differ from each other, but one is given twice")
+            raise ValueError("levels must be unique, got one twice")
         if (np.diff(self.values, axis=1) < 0).any():
-            raise ValueError("quantiles must not decrease with their level, but some cross")
+            raise ValueError("quantiles must not decrease with their level, got crossing quantiles")
 
     def __len__(self) -> int:
         return len(self.values)
@@ -165,7 +165,7 @@ class QuantileForecast(Forecast):
         outside = (levels < low - 1e-12) | (levels > high + 1e-12)
         if outside.any():
             raise ValueError(
-                f"quantiles are known for levels in [{low:g}, {high:g}], but level {levels[outside][0]:g} is needed"
+                f"this metric needs level {levels[outside][0]:g}, but quantiles are given in [{low:g}, {high:g}]"
             )
         right = np.clip(np.searchsorted(self.levels, levels - 1e-12), 1, max(self.levels.size - 1, 1))
         if self.levels.size == 1:
@@ -180,7 +180,7 @@ class QuantileForecast(Forecast):
         return bool(self.levels[0] <= tail and self.levels[-1] >= 1.0 - tail)
 
     def cdf(self, y: Floats) -> tuple[Floats, Floats]:
-        """Interpolated; outside the quantiles the middle between the outer level and 0 or 1."""
+        """Interpolated; outside the quantiles the midpoint between the outer level and 0 or 1."""
         known = self.levels
         count = (self.values <= y[:, None]).sum(axis=1)
         left = np.clip(count - 1, 0, max(known.size - 2, 0))
@@ -189,11 +189,11 @@ class QuantileForecast(Forecast):
         start, width = self.values[rows, left], self.values[rows, right] - self.values[rows, left]
         share = np.clip((y - start) / np.where(width > 0, width, 1.0), 0.0, 1.0)
         inside = known[left] + share * (known[right] - known[left])
-        answer = np.where(count == 0, known[0] / 2, np.where(y > self.values[:, -1], (1 + known[-1]) / 2, inside))
-        return answer, answer
+        cdf = np.where(count == 0, known[0] / 2, np.where(y > self.values[:, -1], (1 + known[-1]) / 2, inside))
+        return cdf, cdf
 
     def crps(self, y: Floats) -> Floats:
-        """Twice the integral of the pinball loss over the levels, each level standing for its surroundings."""
+        """Twice the integral of the pinball loss over the levels, by the midpoint rule."""
         edges = np.concatenate([[0.0], (self.levels[1:] + self.levels[:-1]) / 2, [1.0]])
         return 2.0 * pinball_rows(y, self.values, self.levels) @ np.diff(edges)
 
@@ -202,7 +202,7 @@ class QuantileForecast(Forecast):
 
 
 class SampleForecast(Forecast):
-    """Samples of each row, taken as its empirical distribution."""
+    """Samples of each row, as its empirical distribution."""
 
     kind = "samples"
 
@@ -213,14 +213,14 @@ class SampleForecast(Forecast):
         return len(self.samples)
 
     def mean(self) -> Floats:
-        return self.samples.mean(axis=1)
+        return np.asarray(self.samples.mean(axis=1))
 
     def std(self) -> Floats:
-        return self.samples.std(axis=1)
+        return np.asarray(self.samples.std(axis=1))
 
     def quantile(self, levels: Floats) -> Floats:
         size = self.samples.shape[1]
-        # smallest x with empirical cdf >= level, rounding of level * size apart
+        # smallest x with empirical cdf >= level, up to rounding of level * size
         position = np.ceil(levels * size - 1e-9).astype(int) - 1
         return self.samples[:, np.clip(position, 0, size - 1)]
 
@@ -232,7 +232,7 @@ class SampleForecast(Forecast):
         size = self.samples.shape[1]
         # E|X - X'| / 2 from the order statistics
         weights = (2.0 * np.arange(1, size + 1) - size - 1.0) / size**2
-        return np.abs(self.samples - y[:, None]).mean(axis=1) - self.samples @ weights
+        return np.asarray(np.abs(self.samples - y[:, None]).mean(axis=1) - self.samples @ weights)
 
     def _rows(self, rows: slice) -> "SampleForecast":
         part = SampleForecast.__new__(SampleForecast)
@@ -241,7 +241,7 @@ class SampleForecast(Forecast):
 
 
 class PointForecast(Forecast):
-    """A mean and nothing else."""
+    """A mean alone."""
 
     kind = "a mean alone"
 
@@ -256,7 +256,7 @@ class PointForecast(Forecast):
 
 
 def as_forecast(forecast: Distribution | Forecast | ArrayLike | None = None, **given: Any) -> Forecast:
-    """The one adapter: whatever way a forecast was given, as a :class:`Forecast`.
+    """Convert a forecast, however it is given, to a :class:`Forecast`.
 
     Parameters
     ----------
@@ -276,10 +276,10 @@ def as_forecast(forecast: Distribution | Forecast | ArrayLike | None = None, **g
     named = {name for name, value in given.items() if value is not None}
     unknown = sorted(set(given) - set(Given.__annotations__))
     if unknown:
-        raise TypeError(f"a forecast is given by {sorted(Given.__annotations__)}, but {unknown[0]}= was passed")
+        raise TypeError(f"a forecast is given by {sorted(Given.__annotations__)}, got {unknown[0]}=")
     if (forecast is not None) == bool(named):
-        what = "both" if named else "nothing"
-        raise ValueError(f"give one forecast: a distribution or keywords such as mean=, std=, but {what} was given")
+        what = "both" if named else "neither"
+        raise ValueError(f"a forecast must be a distribution or keywords such as mean=, std=, got {what}")
     if forecast is not None:
         if isinstance(forecast, Forecast):
             return forecast
@@ -294,15 +294,15 @@ def as_forecast(forecast: Distribution | Forecast | ArrayLike | None = None, **g
         return SampleForecast(given["samples"])
     raise ValueError(
         "a forecast is given by mean=, by mean= and std=, by quantiles= and levels=, or by samples=, "
-        f"but {', '.join(sorted(named))} was given"
+        f"got {', '.join(sorted(named))}"
     )
 
 
 def check_truth(y_true: ArrayLike, forecast: Forecast) -> Floats:
-    """What happened, as finite numbers, one a row of the forecast."""
+    """Observed targets as finite numbers, one per row of the forecast."""
     y = _finite(y_true, "y_true", 1)
     if y.size != len(forecast):
-        raise ValueError(f"y_true must have one value a row of the forecast ({len(forecast)}), got {y.size} values")
+        raise ValueError(f"y_true must have one value per row of the forecast ({len(forecast)}), got {y.size} values")
     return y
 
 
@@ -325,5 +325,5 @@ def _finite(values: ArrayLike, name: str, ndim: int) -> Floats:
     if array.size == 0:
         raise ValueError(f"{name} must have at least one row, got {array.shape}")
     if not np.isfinite(array).all():
-        raise ValueError(f"{name} must be finite, but it contains NaN or infinity")
+        raise ValueError(f"{name} must be finite, got NaN or infinity")
     return array

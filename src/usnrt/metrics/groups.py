@@ -1,11 +1,11 @@
-"""Calibration group by group: a forecast may be right on average and wrong in every region."""
+"""Calibration by group: a forecast may be calibrated on average and miscalibrated in every region."""
 
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from usnrt.metrics.calibration import ECE_LEVELS, TCE_COVERAGES, comparison_levels, share_below
+from usnrt.metrics.calibration import ECE_LEVELS, TCE_COVERAGES, comparison_levels, mean_gap, share_below
 from usnrt.metrics.forecast import Forecast, Given, as_forecast, check_truth
 from usnrt.metrics.scores import AnyForecast, central_interval, check_interval
 from usnrt.utils.result_table import Table
@@ -22,8 +22,8 @@ def calibration_by_group(
 ) -> Table:
     """Calibration of each group of rows, the worst group first.
 
-    Few rows alone make an ECE: ``ece_by_chance`` is what a perfectly calibrated forecast would show on average
-    with so many rows.
+    The ECE of few rows is not 0 even without miscalibration: ``ece_by_chance`` is its expectation for a perfectly
+    calibrated forecast with as many rows.
 
     Parameters
     ----------
@@ -34,14 +34,14 @@ def calibration_by_group(
         A label for each row: the region (``model.apply(X)``), a category, or the bin of a feature
         (:func:`quantile_bins`).
     interval : array-like of shape (n, 2), default=None
-        The 90 % intervals behind coverage_90 and width_90, e.g. ``model.predict_interval(X, 0.9)``, which a calibrated
-        model does not take from its distribution; by default those of the forecast.
+        The 90 % intervals behind coverage_90 and width_90, e.g. ``model.predict_interval(X, 0.9)``, which differ from
+        those of its distribution if the model is calibrated; by default those of the forecast.
 
     Returns
     -------
     Table
         Columns group, rows, ece, ece_by_chance, tce, coverage_90, width_90, sorted by ece, largest first. Columns
-        that the forecast cannot give (quantiles at too few levels) are left out.
+        that the forecast does not define (quantiles at too few levels) are left out.
 
     Examples
     --------
@@ -60,13 +60,13 @@ def calibration_by_group(
     y = check_truth(y_true, f)
     names, group = check_groups(groups, y.size)
     rows = np.bincount(group)
-    columns: dict[str, NDArray] = {"group": names, "rows": rows, **_ece_of_groups(y, f, group, rows)}
+    columns: dict[str, NDArray[Any]] = {"group": names, "rows": rows, **_ece_of_groups(y, f, group, rows)}
     tails = np.array(TCE_COVERAGES)
     ends = None if interval is None else check_interval(interval, y)
     if f.covers(0.9):
         inside = f.inside(y, tails)
         shares = np.column_stack([np.bincount(group, inside[:, k]) for k in range(tails.size)]) / rows[:, None]
-        columns["tce"] = np.abs(shares - tails).mean(axis=1)
+        columns["tce"] = mean_gap(shares, tails)
         ends = central_interval(f, 0.9) if ends is None else ends
     if ends is not None:
         columns["coverage_90"] = np.bincount(group, (ends[:, 0] <= y) & (y <= ends[:, 1])) / rows
@@ -78,12 +78,12 @@ def calibration_by_group(
 def _ece_of_groups(y: Floats, f: Forecast, group: NDArray[np.intp], rows: NDArray[np.intp]) -> dict[str, Floats]:
     levels = comparison_levels(f)
     counts = f.count_levels_below(y, levels)
-    eces = [np.abs(share_below(counts[group == g], levels.size) - levels).mean() for g in range(rows.size)]
+    eces = [mean_gap(share_below(counts[group == g], levels.size), levels) for g in range(rows.size)]
     return {"ece": np.array(eces), "ece_by_chance": ece_by_chance(rows, levels)}
 
 
 def ece_by_chance(n_rows: ArrayLike, levels: Floats = ECE_LEVELS) -> Floats:
-    r"""ECE that a perfectly calibrated forecast shows on average, with n rows.
+    r"""Expected ECE of a perfectly calibrated forecast with n rows.
 
     .. math:: \tfrac1K \sum_k \sqrt{2 \tau_k (1 - \tau_k) / (\pi n)}
 
@@ -99,11 +99,11 @@ def ece_by_chance(n_rows: ArrayLike, levels: Floats = ECE_LEVELS) -> Floats:
     0.0032
     """
     spread = np.sqrt(2.0 * levels * (1.0 - levels) / np.pi).mean()
-    return spread / np.sqrt(np.asarray(n_rows, dtype=np.float64))
+    return np.asarray(spread / np.sqrt(np.asarray(n_rows, dtype=np.float64)))
 
 
 def quantile_bins(x: ArrayLike, n: int = 10) -> NDArray[np.intp]:
-    """Number of the quantile bin of each value, 0 for the lowest: groups of about equal size along a feature.
+    """Index of the quantile bin of each value, 0 for the lowest: groups of about equal size along a feature.
 
     Equal values share a bin, so there may be fewer than ``n`` bins.
 
@@ -112,7 +112,7 @@ def quantile_bins(x: ArrayLike, n: int = 10) -> NDArray[np.intp]:
     x : array-like of shape (n_rows,)
         Numbers without NaN.
     n : int, default=10
-        Bins wanted.
+        Number of bins.
 
     Examples
     --------
@@ -124,19 +124,19 @@ def quantile_bins(x: ArrayLike, n: int = 10) -> NDArray[np.intp]:
     if values.ndim != 1 or values.size == 0:
         raise ValueError(f"x must have shape (n_rows,) with at least one row, got {values.shape}")
     if np.isnan(values).any():
-        raise ValueError("x must not contain NaN, but it does")
+        raise ValueError("x must not contain NaN")
     if not isinstance(n, int | np.integer) or n < 1:
         raise ValueError(f"n must be a positive integer, got {n!r}")
     edges = np.unique(np.quantile(values, np.arange(1, n) / n, method="inverted_cdf"))
     return np.unique(np.searchsorted(edges, values, side="left"), return_inverse=True)[1]
 
 
-def check_groups(groups: ArrayLike, n: int) -> tuple[NDArray, NDArray[np.intp]]:
-    """The distinct labels and each row's number among them."""
+def check_groups(groups: ArrayLike, n: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """The distinct labels and the index of each row's label among them."""
     labels = np.asarray(groups)
     if labels.ndim != 1 or labels.size != n:
-        raise ValueError(f"groups must have one label a row ({n}), got {labels.shape}")
+        raise ValueError(f"groups must have one label per row ({n}), got {labels.shape}")
     if labels.dtype.kind == "f" and np.isnan(labels).any():
-        raise ValueError("groups must not contain NaN, but they do")
+        raise ValueError("groups must not contain NaN")
     names, group = np.unique(labels, return_inverse=True)
     return names, group

@@ -1,4 +1,4 @@
-"""Scorers for cross-validation and searches: larger is better, as scikit-learn wants it."""
+"""Scorers for cross-validation and searches: larger is better, as in scikit-learn."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from usnrt.distributions import Distribution
 from usnrt.metrics.calibration import ece, tce
-from usnrt.metrics.judged import distribution_of, interval_of
+from usnrt.metrics.models import distribution_of, interval_of
 from usnrt.metrics.scores import crps, interval_score, nll, pinball, rmse
 
 _LOSSES: dict[str, Callable[[ArrayLike, Distribution], float]] = {
@@ -24,7 +24,7 @@ _LOSSES: dict[str, Callable[[ArrayLike, Distribution], float]] = {
 
 @dataclass(frozen=True)
 class DistributionScorer:
-    """Minus a loss of what a fitted estimator predicts; called as ``scorer(estimator, X, y)``.
+    """A negated loss of a fitted estimator's predictions; called as ``scorer(estimator, X, y)``.
 
     The interval score is that of the estimator's ``predict_interval``, the others are of its distribution.
     """
@@ -58,5 +58,5 @@ def get_scorer(name: str) -> DistributionScorer:
 
 
 def get_scorer_names() -> list[str]:
-    """Names that :func:`get_scorer` knows."""
+    """Names accepted by :func:`get_scorer`."""
     return sorted(_LOSSES)

@@ -1,4 +1,4 @@
-"""Scores of a forecast: how far off, how likely, how good a distribution, how good an interval."""
+"""Metrics of point forecasts, distributions and intervals; smaller is better except for R²."""
 
 from typing import Unpack
 
@@ -23,7 +23,7 @@ def rmse(y_true: ArrayLike, forecast: AnyForecast = None, **given: Unpack[Given]
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        What happened.
+        Observed targets.
     forecast : Distribution, array-like of shape (n,), or None
         A distribution or point forecasts; else one of the keywords of :func:`usnrt.metrics.as_forecast`. Not
         defined for quantiles.
@@ -54,7 +54,7 @@ def mae(y_true: ArrayLike, forecast: AnyForecast = None, **given: Unpack[Given])
 def r2(y_true: ArrayLike, forecast: AnyForecast = None, **given: Unpack[Given]) -> float:
     r"""Coefficient of determination: :math:`1 - \sum_i (y_i - \mu_i)^2 / \sum_i (y_i - \bar y)^2`.
 
-    Arguments as in :func:`rmse`. NaN if all outcomes are equal.
+    Arguments as in :func:`rmse`. NaN if all targets are equal.
 
     Examples
     --------
@@ -69,9 +69,9 @@ def r2(y_true: ArrayLike, forecast: AnyForecast = None, **given: Unpack[Given]) 
 
 
 def nll(y_true: ArrayLike, forecast: AnyForecast = None, **given: Unpack[Given]) -> float:
-    r"""Negative log-likelihood a row: :math:`-\tfrac1n \sum_i \log f_i(y_i)`, :math:`f_i` the density itself.
+    r"""Negative log-likelihood per row: :math:`-\tfrac1n \sum_i \log f_i(y_i)`, :math:`f_i` the density itself.
 
-    A mixture is scored as the mixture and a Student-t as a Student-t, not as a normal with the same moments. The
+    The density is that of the distribution itself (mixture, Student-t), not of a normal with the same moments. The
     paper's tables show it times 100. Not defined for quantiles and samples.
 
     Parameters
@@ -95,7 +95,7 @@ def crps(y_true: ArrayLike, forecast: AnyForecast = None, **given: Unpack[Given]
 
     In units of the target; equal to the mean absolute error for a forecast without spread. Closed form for normal,
     Student-t and normal mixtures; for samples that of their empirical distribution; for quantiles twice the
-    pinball loss, averaged over the levels with the share of (0, 1) that lies nearest to each.
+    pinball loss, integrated over the levels by the midpoint rule.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def pinball(
 
 
 def pinball_of_rows(y: Floats, forecast: Forecast, at: ArrayLike | None = None) -> Floats:
-    """Pinball loss of each row, averaged over the levels, which are taken one at a time."""
+    """Pinball loss of each row, averaged over the levels; one level at a time to save memory."""
     if at is None:
         levels = DECILES if forecast.own_levels is None else forecast.own_levels
     else:
@@ -162,7 +162,7 @@ def interval_score(
 
     .. math:: (u - l) + \tfrac2\alpha (l - y) 1\{y < l\} + \tfrac2\alpha (y - u) 1\{y > u\}, \quad \alpha = 1 - c
 
-    for the central interval [l, u] of coverage c: narrow is good, a miss costs its distance.
+    for the central interval [l, u] of coverage c.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def interval_score(
     coverage : float, default=0.9
         In (0, 1).
     interval : array-like of shape (n, 2) or None
-        The intervals themselves, for instance conformal ones, instead of a forecast.
+        Intervals, e.g. conformal ones, instead of a forecast.
 
     Examples
     --------
@@ -194,7 +194,7 @@ def interval_score_of_rows(y: Floats, ends: Floats, coverage: float) -> Floats:
 def truth_and_interval(
     y_true: ArrayLike, forecast: AnyForecast, coverage: float, interval: ArrayLike | None, given: Given
 ) -> tuple[Floats, Floats]:
-    """Outcomes and the intervals to compare them with, given as such or taken from a forecast."""
+    """Observed targets and intervals, the latter given or those of a forecast."""
     level = check_levels(coverage, "coverage")
     if level.ndim:
         raise ValueError(f"coverage must be one number, got {coverage}")
@@ -202,21 +202,21 @@ def truth_and_interval(
         f = as_forecast(forecast, **given)
         return check_truth(y_true, f), central_interval(f, float(level))
     if forecast is not None or given:
-        raise ValueError("give a forecast or interval=, but both were given")
+        raise ValueError("either a forecast or interval= must be given, got both")
     y = np.asarray(y_true, dtype=np.float64)
     return y, check_interval(interval, y)
 
 
 def check_interval(interval: ArrayLike, y: Floats) -> Floats:
-    """Intervals for outcomes of shape (n,), as an array of shape (n, 2); ends may be infinite."""
+    """Intervals for targets of shape (n,), as an array of shape (n, 2); ends may be infinite."""
     ends = np.asarray(interval, dtype=np.float64)
     if y.ndim != 1 or ends.shape != (y.size, 2):
         raise ValueError(f"interval must have shape (n, 2) for y_true of shape (n,), got {ends.shape} and {y.shape}")
     if np.isnan(ends).any() or (ends[:, 0] > ends[:, 1]).any():
-        raise ValueError("interval must have lower ends below upper ends, but some are not, or NaN")
+        raise ValueError("interval must have lower ends below upper ends, got others or NaN")
     return ends
 
 
 def central_interval(forecast: Forecast, coverage: float) -> Floats:
-    """Interval between the two quantiles that leave half of the rest on each side, shape ``(n, 2)``."""
+    """Interval between the two quantiles with equal tail probabilities, shape ``(n, 2)``."""
     return forecast.quantile(np.concatenate(tail_levels(np.array([coverage]))))

@@ -1,9 +1,20 @@
-"""Pictures of forecasts and trees; matplotlib loads with the first one drawn."""
+"""Plots of forecasts and trees; matplotlib is imported with the first plot."""
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-# public name -> the module it lives in
+if TYPE_CHECKING:
+    from usnrt.plotting.intervals import IntervalDisplay
+    from usnrt.plotting.leaves import LeafStdDisplay
+    from usnrt.plotting.partition import RootPartitionDisplay
+    from usnrt.plotting.pit import PITDisplay
+    from usnrt.plotting.reliability import ReliabilityDisplay
+    from usnrt.plotting.sharpness import SharpnessCalibrationDisplay
+    from usnrt.plotting.stability import StabilityDisplay
+    from usnrt.plotting.tree import plot_tree
+    from usnrt.plotting.variance import VarianceFunctionDisplay
+
+# public name -> its module
 _HOME = {
     "IntervalDisplay": "intervals",
     "LeafStdDisplay": "leaves",
@@ -16,7 +27,17 @@ _HOME = {
     "plot_tree": "tree",
 }
 
-__all__ = sorted(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [
+    "IntervalDisplay",
+    "LeafStdDisplay",
+    "PITDisplay",
+    "ReliabilityDisplay",
+    "RootPartitionDisplay",
+    "SharpnessCalibrationDisplay",
+    "StabilityDisplay",
+    "VarianceFunctionDisplay",
+    "plot_tree",
+]
 
 
 def __getattr__(name: str) -> Any:

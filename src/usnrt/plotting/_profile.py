@@ -1,4 +1,4 @@
-"""Rows in which one feature runs over its range while the others stay put, for arrays and data frames."""
+"""Rows in which one feature varies over its range and the others are fixed, for arrays and data frames."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,16 +10,16 @@ from usnrt.utils.types import Floats
 
 
 def profile_rows(X: Any, feature: int | str, n_points: int) -> tuple[str, Floats, Floats, Callable[[Floats], Any]]:
-    """Name and values of a feature, a grid over its range, and a function that makes rows for values of it.
+    """Name and values of a feature, a grid over its range, and a function from values of it to rows.
 
-    The other numbers stay at their mean, other columns at their most frequent value.
+    Other numeric columns are fixed at their mean, other columns at their most frequent value.
     """
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
         names = frame.columns
         position = _position(feature, names, len(names))
         if not frame.schema[names[position]].is_numeric():
-            raise ValueError(f"feature must be numeric, but {names[position]} is {frame.schema[names[position]]}")
+            raise ValueError(f"feature must be numeric, got {names[position]} of type {frame.schema[names[position]]}")
         seen = frame[names[position]].to_numpy().astype(np.float64)
         return names[position], seen, _grid(seen, n_points), lambda values: _frame_rows(frame, names[position], values)
     table = np.asarray(X)
@@ -29,7 +29,7 @@ def profile_rows(X: Any, feature: int | str, n_points: int) -> tuple[str, Floats
     try:
         numbers = table.astype(np.float64)
     except ValueError as error:
-        raise ValueError("X must be numeric or a data frame, but it is an array with text") from error
+        raise ValueError("X must be numeric or a data frame, got an array with text") from error
     center = np.nanmean(numbers, axis=0)
 
     def build(values: Floats) -> Floats:
@@ -54,12 +54,12 @@ def _position(feature: int | str, names: list[str], d: int) -> int:
 def _grid(seen: Floats, n_points: int) -> Floats:
     finite = seen[np.isfinite(seen)]
     if finite.size == 0:
-        raise ValueError("feature must have a finite value, but it has none")
+        raise ValueError("feature must have a finite value, got none")
     return np.linspace(finite.min(), finite.max(), n_points)
 
 
 def _frame_rows(frame: "nw.DataFrame[Any]", name: str, values: Floats) -> Any:
-    """Copies of one row with the columns replaced; kinds of columns stay as they are."""
+    """Rows with the values of one column and constants in the others; column types are kept."""
     n, backend = values.size, frame.implementation
     changed = []
     for column in frame.columns:
@@ -72,8 +72,8 @@ def _frame_rows(frame: "nw.DataFrame[Any]", name: str, values: Floats) -> Any:
         else:
             labels = series.to_list()
             present = [label for label in labels if label is not None]
-            usual = max(sorted(set(present), key=str), key=present.count) if present else None
-            changed.append(series[[labels.index(usual)] * n])
-    # Rows numbered from 0: pandas would otherwise line columns up by their index.
+            most_frequent = max(sorted(set(present), key=str), key=present.count) if present else None
+            changed.append(series[[labels.index(most_frequent)] * n])
+    # A new index from 0: pandas would otherwise align the columns by their index.
     columns = [nw.maybe_reset_index(series.to_frame()) for series in changed]
     return nw.concat(columns, how="horizontal").to_native()

@@ -1,12 +1,13 @@
-"""How the pictures look, applied to one Axes at a time: nothing global is changed."""
+"""Style of the plots, applied to one Axes at a time: nothing global is changed."""
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, told apart by all common kinds of colour vision; yellow last, for it is faint on white.
+# Okabe and Ito's colours, distinguishable by colour-blind readers; yellow last, as it is faint on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#F0E442")
 BLUE, RED = COLOURS[0], COLOURS[1]
 GREY = "#777777"
@@ -16,7 +17,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 
 
 class Display:
-    """What the display classes share: where they drew.
+    """Base of the display classes: the Axes that they draw on.
 
     Attributes
     ----------
@@ -28,7 +29,7 @@ class Display:
     figure_: "Figure"
 
     def _start(self, ax: "Axes | None", size: tuple[float, float] = (5.0, 4.0)) -> "Axes":
-        """The Axes to draw on, in the library's style; a new figure if none is given."""
+        """The styled Axes to draw on; those of a new figure if none are given."""
         self.ax_ = new_axes(size) if ax is None else ax
         self.figure_ = self.ax_.figure  # type: ignore[assignment]
         tidy(self.ax_)
@@ -36,12 +37,13 @@ class Display:
 
 
 def new_axes(size: tuple[float, float]) -> "Axes":
-    """Axes of a new figure, or one clear sentence if matplotlib is missing."""
+    """Axes of a new figure; the error for a missing matplotlib names the extra to install."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise ImportError("pictures need matplotlib: pip install 'usnrt[plot]'") from error
-    return plt.subplots(figsize=size, layout="constrained")[1]
+        raise ImportError("plots need matplotlib: pip install 'usnrt[plot]'") from error
+    ax: Axes = plt.subplots(figsize=size, layout="constrained")[1]
+    return ax
 
 
 def tidy(ax: "Axes") -> None:
@@ -57,7 +59,7 @@ def tidy(ax: "Axes") -> None:
 
 
 def next_colour(ax: "Axes") -> str:
-    """The first colour that no line of these Axes has yet, so that several displays can share them."""
+    """The first colour that no line of these Axes has, so that several displays can share them."""
     used = {line.get_color() for line in ax.lines}
     return next((colour for colour in COLOURS if colour not in used), COLOURS[len(ax.lines) % len(COLOURS)])
 
@@ -67,15 +69,15 @@ def legend(ax: "Axes", **options: Any) -> None:
     ax.legend(frameon=False, fontsize=9, **options)
 
 
-def percent_axis(axis: Any) -> None:
+def percent_axis(axis: "Axis") -> None:
     """Ticks of a fraction as percentages."""
     from matplotlib.ticker import PercentFormatter
 
     axis.set_major_formatter(PercentFormatter(1.0, decimals=None, symbol=" %"))
 
 
-def name_of(data: Any, default: str) -> str:
-    """The name that a series of a data frame carries, else a default."""
+def name_of(data: object, default: str) -> str:
+    """The name of a series, else a default."""
     name = getattr(data, "name", None)
     return str(name) if name is not None and not callable(name) else default
 

@@ -1,4 +1,4 @@
-"""Sorted interval plot: every outcome against its interval, the misses marked."""
+"""Sorted interval plot: targets and their intervals, misses marked."""
 
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from usnrt.distributions.base import check_levels
 from usnrt.metrics.forecast import Given, as_forecast, check_truth
-from usnrt.metrics.judged import distribution_of, interval_of, is_infinite, share_text
+from usnrt.metrics.models import distribution_and_interval, is_infinite, share_text
 from usnrt.metrics.scores import AnyForecast, central_interval
 from usnrt.plotting._style import BLUE, RED, Display, legend, name_of, percent
 from usnrt.utils.types import Floats
@@ -19,7 +19,7 @@ _SORTS = ("median", "width", "outcome")
 
 
 class IntervalDisplay(Display):
-    """Intervals in order, the outcomes on top: hits in grey, misses in colour.
+    """Sorted intervals with the targets: hits in grey, misses in colour.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class IntervalDisplay(Display):
     >>> mean = rng.normal(size=500)
     >>> display = IntervalDisplay.from_predictions(rng.normal(mean), mean=mean, std=np.ones(500), max_rows=100)
     >>> display.ax_.get_title()
-    '90 % intervals hold 91 % of 500 rows'
+    '90 % intervals contain 91 % of 500 targets'
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class IntervalDisplay(Display):
         forecast : Distribution or None
         coverage : float, default=0.9
         target_name : str, default=None
-            By default the name that ``y_true`` carries (a column of a data frame).
+            By default the name of ``y_true``, if it is a column of a data frame.
         name : str, default=None
         ax, sort_by, max_rows
             As in :meth:`plot`.
@@ -106,19 +106,18 @@ class IntervalDisplay(Display):
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, *, coverage: float = 0.9, **options: Any) -> Self:
-        """Draw the intervals of a fitted model: those of its ``predict_interval``, if it has that.
+        """Draw the intervals of a fitted model: those of its ``predict_interval``, if it has the method.
 
-        Options as in :meth:`from_predictions`; the title starts with ``name``, by default the class.
+        Options as in :meth:`from_predictions`; the title starts with ``name``, by default the name of the class.
         """
         plot = {key: options.pop(key) for key in ("ax", "sort_by", "max_rows") if key in options}
         target = options.pop("target_name", None)
         name = options.pop("name", type(estimator).__name__)
         if options:
-            raise TypeError(f"options must be those of from_predictions, but {sorted(options)[0]}= was passed")
+            raise TypeError(f"options must be those of from_predictions, got {sorted(options)[0]}=")
         check_levels(coverage, "coverage")
-        dist = distribution_of(estimator, X)
+        dist, interval = distribution_and_interval(estimator, X, coverage)
         f = as_forecast(dist)
-        interval = interval_of(estimator, X, coverage)
         target = name_of(y, "target") if target is None else target
         return cls(check_truth(y, f), dist.ppf(0.5), interval, coverage, target, name).plot(**plot)
 
@@ -128,11 +127,11 @@ class IntervalDisplay(Display):
         Parameters
         ----------
         ax : matplotlib.axes.Axes, default=None
-            Where; a new figure by default.
+            By default those of a new figure.
         sort_by : {"median", "width", "outcome"}, default="median"
             Order of the rows from left to right.
         max_rows : int, default=200
-            Of more rows evenly many are shown; the title counts them all.
+            Maximum number of rows to show, evenly spaced; the title counts all rows.
         """
         if sort_by not in _SORTS:
             raise ValueError(f"sort_by must be one of {list(_SORTS)}, got {sort_by!r}")
@@ -145,11 +144,11 @@ class IntervalDisplay(Display):
         if order.size > max_rows:
             order = order[np.linspace(0, order.size - 1, max_rows).round().astype(int)]
         self.rows_ = order
-        place = np.arange(order.size)
+        position = np.arange(order.size)
         inside = (low <= self.y_true) & (self.y_true <= high)
         hit = inside[order]
         ax.vlines(
-            place,
+            position,
             low[order],
             high[order],
             color=BLUE,
@@ -157,19 +156,21 @@ class IntervalDisplay(Display):
             linewidth=max(1.0, 330 / order.size),
             label="interval",
         )
-        # A line through medians in another order would be a scribble.
+        # A line through medians in another order would be unreadable.
         style = {"linewidth": 1.2} if sort_by == "median" else {"linestyle": "", "marker": "_", "markersize": 5}
-        ax.plot(place, self.median[order], color=BLUE, label="median", **style)
+        ax.plot(position, self.median[order], color=BLUE, label="median", **style)
         size = 4.0 if order.size > 60 else 5.5
-        seen = self.y_true[order]
-        (self.hits_,) = ax.plot(place[hit], seen[hit], "o", color="#444444", markersize=size - 1, label="inside", mew=0)
-        (self.misses_,) = ax.plot(place[~hit], seen[~hit], "D", color=RED, markersize=size, label="outside", mew=0)
+        target = self.y_true[order]
+        (self.hits_,) = ax.plot(
+            position[hit], target[hit], "o", color="#444444", markersize=size - 1, label="inside", mew=0
+        )
+        (self.misses_,) = ax.plot(position[~hit], target[~hit], "D", color=RED, markersize=size, label="outside", mew=0)
         ax.set_xlim(-1, order.size)
-        _limit_to_finite(ax, low[order], high[order], seen)
+        _limit_to_finite(ax, low[order], high[order], target)
         shown = f"{order.size} of {key.size} rows" if order.size < key.size else f"{key.size} rows"
         ax.set_xlabel(f"{shown}, by {sort_by}")
         ax.set_ylabel(self.target_name)
-        title = f"{percent(self.coverage)} intervals hold {percent(float(inside.mean()))} of {key.size} rows"
+        title = f"{percent(self.coverage)} intervals contain {percent(float(inside.mean()))} of {key.size} targets"
         infinite = float(is_infinite(self.interval).mean())
         if infinite:
             title += f"; {share_text(infinite)} are infinite"
@@ -180,7 +181,7 @@ class IntervalDisplay(Display):
 
 
 def _limit_to_finite(ax: "Axes", *values: Floats) -> None:
-    """Infinite ends, which conformal intervals have from too few rows, would leave nothing to see."""
+    """Limit the axis to finite values; infinite ends occur with too few calibration rows."""
     finite = np.concatenate([v[np.isfinite(v)] for v in values])
     room = 0.06 * (finite.max() - finite.min()) or 1.0
     ax.set_ylim(finite.min() - room, finite.max() + room)

@@ -1,4 +1,4 @@
-"""Residual standard deviations of the regions of several trees: how different are the regions?"""
+"""Residual standard deviations of the regions of several trees."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from usnrt.plotting._style import COLOURS, GREY, MARKERS, Display
+from usnrt.tree.rules import ModelWithTree
 from usnrt.utils.types import Floats
 
 if TYPE_CHECKING:
@@ -18,9 +19,9 @@ class LeafStdDisplay(Display):
 
     Parameters
     ----------
-    stds : mapping of name to array-like of shape (n_leaves,)
+    stds : mapping of name to array-like of shape (n_regions,)
         Residual standard deviations of the regions, positive.
-    rows : mapping of name to array-like of shape (n_leaves,), or None
+    rows : mapping of name to array-like of shape (n_regions,), or None
         Rows of the regions: larger markers for larger regions.
     label : str
         For the vertical axis.
@@ -65,7 +66,9 @@ class LeafStdDisplay(Display):
         return cls(stds, rows, label).plot(ax)
 
     @classmethod
-    def from_estimators(cls, estimators: Mapping[str, Any], *, relative: bool = True, ax: "Axes | None" = None) -> Self:
+    def from_estimators(
+        cls, estimators: Mapping[str, ModelWithTree], *, relative: bool = True, ax: "Axes | None" = None
+    ) -> Self:
         """Draw the regions of fitted models with a ``tree_``.
 
         Parameters
@@ -78,19 +81,19 @@ class LeafStdDisplay(Display):
         stds, rows = {}, {}
         for name, estimator in estimators.items():
             tree = estimator.tree_
-            leaf = tree.feature < 0
-            stds[name] = tree.residual_std[leaf] / (tree.residual_std[0] if relative else 1.0)
-            rows[name] = tree.n_rows[leaf]
+            is_region = tree.feature < 0
+            stds[name] = tree.residual_std[is_region] / (tree.residual_std[0] if relative else 1.0)
+            rows[name] = tree.n_rows[is_region]
         label = "residual std of the region / of all rows" if relative else "residual std of the region"
         return cls(stds, rows, label).plot(ax)
 
     def plot(self, ax: "Axes | None" = None) -> Self:
         """Draw on ``ax``, by default on a new figure."""
         if not self.stds:
-            raise ValueError("stds must name at least one data set, but it is empty")
+            raise ValueError("stds must name at least one data set, got none")
         for name, values in self.stds.items():
             if values.ndim != 1 or values.size == 0 or not (np.isfinite(values) & (values > 0)).all():
-                raise ValueError(f"stds must be positive, at least one a data set, but {name} has {values}")
+                raise ValueError(f"stds must be positive, at least one per data set, got {values} for {name}")
         ax = self._start(ax, (max(4.6, 0.62 * len(self.stds) + 1.6), 3.6))
         self.points_ = []
         for k, (name, values) in enumerate(self.stds.items()):
@@ -118,4 +121,4 @@ class LeafStdDisplay(Display):
         if self.rows is None:
             return 60.0
         rows = self.rows[name]
-        return 25.0 + 130.0 * rows / rows.max()
+        return np.asarray(25.0 + 130.0 * rows / rows.max())

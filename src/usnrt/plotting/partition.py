@@ -1,46 +1,49 @@
-"""The first split as the paper draws it: two features, squared residuals in colour, the dashed cut."""
+"""The root split as in the paper: two features, squared residuals in colour, the split dashed."""
 
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from usnrt.metrics.judged import distribution_of
+from usnrt.metrics.models import distribution_of
 from usnrt.plotting._style import Display, legend
 from usnrt.utils.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from usnrt.estimators.supported import SupportedRegressor
 
-# With more values than these a number is drawn as it is.
+
+# Features with more distinct values are drawn without jitter.
 MAX_DISTINCT = 30
 
 
 class RootPartitionDisplay(Display):
-    """Rows as points over the split feature and another one, dark where squared residuals are large.
+    """Rows in the plane of the split feature and another one, dark where squared residuals are large.
 
     The colour is the rank of the squared residual among all (a quantile transformation, as in the paper); the
-    legend gives the residuals' variance on both sides of the split.
+    legend shows the variance of the residuals on both sides of the split.
 
     Parameters
     ----------
     x : ndarray of shape (n,)
-        The split feature; of a category the place on the axis.
+        The split feature; for a categorical one the position on the axis.
     other : ndarray of shape (n,)
         The other feature.
     residuals : ndarray of shape (n,)
     left : ndarray of bool of shape (n,)
-        Rows that go left.
+        Rows on the left side of the split.
     threshold : float
-        Where the dashed line goes.
+        Position of the dashed line.
     feature_name, other_name : str
     ticks : list of str or None
-        Labels of the categories, if the split feature is one.
+        Labels of the categories, if the split feature is categorical.
 
     Attributes
     ----------
     points_ : matplotlib PathCollection
+    colorbar_ : matplotlib Colorbar
     split_ : matplotlib Line2D
     variance_left_, variance_right_ : float
     ax_, figure_ : matplotlib Axes and Figure
@@ -92,7 +95,7 @@ class RootPartitionDisplay(Display):
         max_rows: int = 5000,
         ax: "Axes | None" = None,
     ) -> Self:
-        """Draw a split of a numeric feature: values up to ``threshold`` are on the left.
+        """Draw a split of a numeric feature; values up to ``threshold`` are on the left side.
 
         Parameters
         ----------
@@ -108,7 +111,7 @@ class RootPartitionDisplay(Display):
             shapes = ", ".join(str(values.shape) for values in columns)
             raise ValueError(f"x, other and residuals must have one shape (n,), got {shapes}")
         if not all(np.isfinite(values).all() for values in columns):
-            raise ValueError("x, other and residuals must be finite, but they contain NaN or infinity")
+            raise ValueError("x, other and residuals must be finite, got NaN or infinity")
         left = columns[0] <= threshold
         if left.all() or not left.any():
             raise ValueError(f"threshold must have rows on both sides, got {threshold}")
@@ -119,7 +122,7 @@ class RootPartitionDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
+        estimator: "SupportedRegressor",
         X: Any,
         y: ArrayLike,
         other: int | str | None = None,
@@ -127,7 +130,7 @@ class RootPartitionDisplay(Display):
         max_rows: int = 5000,
         ax: "Axes | None" = None,
     ) -> Self:
-        """Draw the root split of a fitted tree with the residuals of its predictions.
+        """Draw the root split of a fitted tree with the residuals of its predicted means.
 
         Parameters
         ----------
@@ -136,7 +139,7 @@ class RootPartitionDisplay(Display):
         y : array-like of shape (n,)
         other : int or str, default=None
             The other feature, by position or name among ``columns_``; by default the next feature that the tree
-            splits on, else the first one left.
+            splits on, else the first other feature.
         max_rows, ax
             As in :meth:`plot`. Rows with a missing value in one of the two features are left out.
         """
@@ -149,7 +152,7 @@ class RootPartitionDisplay(Display):
         residuals = np.asarray(y, dtype=np.float64) - distribution_of(estimator, X).mean()
         if columns[first].kind == "categorical":
             goes_left = tree.left_categories[tree.category_row[0]]
-            x, left, threshold, ticks = _category_places(raw[:, first], goes_left, columns[first].categories)
+            x, left, threshold, ticks = _category_positions(raw[:, first], goes_left, columns[first].categories)
         else:
             x, threshold, ticks = raw[:, first], float(tree.threshold[0]), None
             left = x <= threshold
@@ -166,9 +169,9 @@ class RootPartitionDisplay(Display):
         Parameters
         ----------
         ax : matplotlib.axes.Axes, default=None
-            Where; a new figure by default.
+            By default those of a new figure.
         max_rows : int, default=5000
-            Of more rows a random part is drawn; the variances are of all rows.
+            Maximum number of rows to draw, sampled at random; the variances are those of all rows.
         """
         ax = self._start(ax, (5.4, 4.2))
         rank = np.argsort(np.argsort(self.residuals**2, kind="stable"), kind="stable") / max(self.x.size - 1, 1)
@@ -177,7 +180,7 @@ class RootPartitionDisplay(Display):
         if rows.size > max_rows:
             rows = np.sort(rng.choice(rows, max_rows, replace=False))
         most = MAX_DISTINCT if self.ticks is None else len(self.ticks)
-        x, other = _spread_out(self.x[rows], rng, most), _spread_out(self.other[rows], rng, MAX_DISTINCT)
+        x, other = _jitter(self.x[rows], rng, most), _jitter(self.other[rows], rng, MAX_DISTINCT)
         x = np.where((x <= self.threshold) == (self.x[rows] <= self.threshold), x, self.x[rows])
         size = float(np.clip(20_000 / rows.size, 4.0, 30.0))
         self.points_ = ax.scatter(x, other, c=rank[rows], cmap="cividis_r", vmin=0, vmax=1, s=size, lw=0)
@@ -193,11 +196,11 @@ class RootPartitionDisplay(Display):
         ax.set_xlabel(self.feature_name)
         ax.set_ylabel(self.other_name)
         ax.grid(False)
-        bar = self.figure_.colorbar(self.points_, ax=ax, pad=0.02, aspect=30)
+        bar = self.colorbar_ = self.figure_.colorbar(self.points_, ax=ax, pad=0.02, aspect=30)
         bar.set_label("squared residual, by rank", fontsize=9)
-        bar.set_ticks([0, 0.5, 1], labels=["least", "median", "largest"])
+        bar.set_ticks([0, 0.5, 1], labels=["smallest", "median", "largest"])
         bar.ax.tick_params(labelsize=8)
-        bar.outline.set_visible(False)  # type: ignore[operator]
+        bar.outline.set_visible(False)
         compact = {"handlelength": 1.4, "columnspacing": 0.6, "handletextpad": 0.4, "borderaxespad": 0.2}
         legend(ax, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, **compact)
         return self
@@ -209,14 +212,14 @@ class RootPartitionDisplay(Display):
         return f"left: {', '.join(left)}" if len(left) <= 3 else f"left: {left[0]} and {len(left) - 1} more"
 
 
-def _spread_out(values: Floats, rng: np.random.Generator, most: int) -> Floats:
-    """Values with room around each where at most so many differ: the points would hide each other."""
+def _jitter(values: Floats, rng: np.random.Generator, most: int) -> Floats:
+    """Values with random noise if at most ``most`` of them are distinct, so that points do not overlap."""
     distinct, which = np.unique(values, return_inverse=True)
     if not 2 <= distinct.size <= most:
         return values
     gaps = np.diff(distinct)
     nearest = np.minimum(np.append(gaps, gaps[-1]), np.insert(gaps, 0, gaps[0]))
-    return values + rng.uniform(-0.3, 0.3, values.size) * nearest[which]
+    return np.asarray(values + rng.uniform(-0.3, 0.3, values.size) * nearest[which])
 
 
 def _other_column(other: int | str | None, first: int, splits: NDArray[np.int64], names: list[str]) -> int:
@@ -232,15 +235,15 @@ def _other_column(other: int | str | None, first: int, splits: NDArray[np.int64]
     return candidates[0] if candidates else first
 
 
-def _category_places(
+def _category_positions(
     codes: Floats, goes_left: NDArray[np.bool_], categories: tuple[str, ...]
 ) -> tuple[Floats, NDArray[np.bool_], float, list[str]]:
-    """Categories side by side, those that go left first, with the split between the two kinds."""
+    """Positions of categories on the axis, those on the left side of the split first."""
     n = len(categories)
     order = np.concatenate([np.flatnonzero(goes_left[:n]), np.flatnonzero(~goes_left[:n])])
-    place = np.empty(n)
-    place[order] = np.arange(n)
+    position = np.empty(n)
+    position[order] = np.arange(n)
     known = np.isfinite(codes) & (codes >= 0) & (codes < n)
     index = np.where(known, codes, 0).astype(int)
-    x = np.where(known, place[index], np.nan)
+    x = np.where(known, position[index], np.nan)
     return x, goes_left[index], float(goes_left[:n].sum()) - 0.5, [categories[k] for k in order]

@@ -1,4 +1,4 @@
-"""PIT histogram: flat if the forecast is calibrated, a U if it is too narrow, a hill if too wide."""
+"""PIT histogram: flat if the forecast is calibrated, U-shaped if too narrow, hump-shaped if too wide."""
 
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from usnrt.metrics.calibration import pit
 from usnrt.metrics.forecast import Given
-from usnrt.metrics.judged import distribution_of
+from usnrt.metrics.models import distribution_of
 from usnrt.metrics.scores import AnyForecast
 from usnrt.plotting._style import BLUE, GREY, Display, legend, percent
 from usnrt.plotting.reliability import chance_band
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class PITDisplay(Display):
-    """Histogram of the probability integral transform, with the band of chance around flat.
+    """Histogram of the probability integral transform, with the sampling variation of a calibrated forecast.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class PITDisplay(Display):
         ax: "Axes | None" = None,
         bins: int = 20,
         band: float | None = 0.95,
-        random_state: Any = None,
+        random_state: int | np.random.Generator | np.random.RandomState | None = None,
         **given: Unpack[Given],
     ) -> Self:
         """Draw the histogram of a forecast, given as in :func:`usnrt.metrics.as_forecast`.
@@ -71,7 +71,7 @@ class PITDisplay(Display):
         ax, bins, band
             As in :meth:`plot`.
         random_state : int, Generator or None
-            Spreads point masses, as in :func:`usnrt.metrics.pit`.
+            Randomises point masses, as in :func:`usnrt.metrics.pit`.
         """
         values = pit(y_true, forecast, random_state=random_state, **given)
         return cls(values, name).plot(ax, bins=bins, band=band)
@@ -88,10 +88,10 @@ class PITDisplay(Display):
         Parameters
         ----------
         ax : matplotlib.axes.Axes, default=None
-            Where; a new figure by default.
+            By default those of a new figure.
         bins : int, default=20
         band : float or None, default=0.95
-            Probability with which each bar of a calibrated forecast ends in the grey band; None for no band.
+            Probability of each bar of a calibrated forecast to end in the grey band; None for no band.
         """
         if not isinstance(bins, int | np.integer) or bins < 1:
             raise ValueError(f"bins must be a positive integer, got {bins!r}")
@@ -105,7 +105,7 @@ class PITDisplay(Display):
         ax.axhline(1.0, color="black", linewidth=1.0, linestyle="--", label="calibrated")
         ax.set_xlim(0, 1)
         ax.set_ylim(0, max(1.6, 1.18 * float(height.max())))
-        ax.set_xlabel("PIT: stated probability of a value below the outcome")
+        ax.set_xlabel("PIT: predicted probability below the target")
         ax.set_ylabel("density")
         ax.grid(False, axis="x")
         if self.name:

@@ -1,13 +1,13 @@
-"""Reliability diagram: how often outcomes fall below each stated quantile."""
+"""Reliability diagram: share of targets below each predicted quantile."""
 
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from usnrt.metrics.calibration import reliability
+from usnrt.metrics.calibration import mean_gap, reliability
 from usnrt.metrics.forecast import Given
-from usnrt.metrics.judged import distribution_of
+from usnrt.metrics.models import distribution_of
 from usnrt.metrics.scores import AnyForecast
 from usnrt.plotting._style import GREY, Display, legend, next_colour, percent, percent_axis
 from usnrt.utils.types import Floats
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 class ReliabilityDisplay(Display):
-    """Observed against stated probability, with the band in which a calibrated forecast stays by chance.
+    """Observed against nominal probability, with the sampling variation of a calibrated forecast.
 
     Parameters
     ----------
     levels : ndarray of shape (K,)
-        Stated probabilities.
+        Nominal probabilities.
     observed : ndarray of shape (K,)
-        Share of outcomes below the quantile of each level.
+        Share of targets below the quantile of each level.
     n_rows : int
         Rows behind ``observed``, for the band.
     name : str or None
@@ -91,11 +91,11 @@ class ReliabilityDisplay(Display):
         Parameters
         ----------
         ax : matplotlib.axes.Axes, default=None
-            Where; a new figure by default. Several displays can share Axes.
+            By default those of a new figure. Several displays can share Axes.
         difference : bool, default=False
-            Draw observed minus stated, which shows small errors.
+            Draw observed minus nominal, which shows small deviations.
         band : float or None, default=0.95
-            Probability with which, at each level, chance alone stays in the grey band; None for no band.
+            Probability of a calibrated forecast to stay in the grey band, at each level; None for no band.
         """
         ax = self._start(ax, (4.6, 4.2))
         base = self.levels if difference else np.zeros(self.levels.size)
@@ -113,15 +113,15 @@ class ReliabilityDisplay(Display):
                 label=f"{percent(band)} chance",
             )
         ax.plot(self.levels, self.levels - base, color=GREY, linewidth=0.8, linestyle="--")
-        ece = float(np.abs(self.observed - self.levels).mean())
+        ece = float(mean_gap(self.observed, self.levels))
         label = f"{self.name} (ECE {percent(ece)})" if self.name else f"ECE {percent(ece)}"
         (self.line_,) = ax.plot(self.levels, self.observed - base, color=colour, linewidth=1.8, label=label)
         ax.set_xlim(0, 1)
         if not difference:
             ax.set_ylim(0, 1)
             ax.set_aspect("equal")
-        ax.set_xlabel("stated probability")
-        ax.set_ylabel("observed minus stated" if difference else "observed share below the quantile")
+        ax.set_xlabel("nominal probability")
+        ax.set_ylabel("observed minus nominal" if difference else "observed share below the quantile")
         percent_axis(ax.xaxis)
         percent_axis(ax.yaxis)
         _legend_once(ax)
@@ -129,7 +129,7 @@ class ReliabilityDisplay(Display):
 
 
 def chance_band(levels: Floats, n_rows: int, probability: float) -> tuple[Floats, Floats]:
-    """Where the share of ``n_rows`` calibrated outcomes lies with this probability: binomial quantiles."""
+    """Binomial interval of this probability for the share of ``n_rows`` targets below a calibrated quantile."""
     from scipy.stats import binom
 
     tail = (1.0 - probability) / 2.0
@@ -137,7 +137,7 @@ def chance_band(levels: Floats, n_rows: int, probability: float) -> tuple[Floats
 
 
 def _legend_once(ax: "Axes") -> None:
-    """A legend that names the band once, however many displays drew one."""
+    """A legend with one entry for the band, for any number of displays."""
     handles, labels = ax.get_legend_handles_labels()
     first = {label: handle for handle, label in reversed(list(zip(handles, labels)))}
     names = [label for label in dict.fromkeys(labels) if "chance" not in label]

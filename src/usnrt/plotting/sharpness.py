@@ -1,4 +1,4 @@
-"""Sharpness against calibration: the best forecast is at the lower left."""
+"""Sharpness against calibration: better forecasts are at the lower left."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from usnrt.distributions import Distribution
 from usnrt.metrics.evaluate import evaluate
 from usnrt.metrics.groups import ece_by_chance
-from usnrt.metrics.judged import distribution_of
+from usnrt.metrics.models import distribution_of
 from usnrt.plotting._style import COLOURS, GREY, MARKERS, Display, name_of, percent_axis
 from usnrt.utils.types import Floats
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class SharpnessCalibrationDisplay(Display):
-    """Mean stated standard deviation against the expected calibration error of several models.
+    """Mean predicted standard deviation against the expected calibration error of several models.
 
     Parameters
     ----------
     names : list of m names
     sharpness, ece : ndarray of shape (m,)
     n_rows : int
-        Rows behind the numbers, for the line of chance.
+        Number of rows, for the expected ECE of a calibrated forecast.
     sharpness_error, ece_error : ndarray of shape (2, m), or None
         Distances to the lower and upper ends of error bars.
     target_name : str
@@ -75,11 +75,11 @@ class SharpnessCalibrationDisplay(Display):
         forecasts: Mapping[str, Distribution],
         *,
         bootstrap: int = 0,
-        random_state: Any = 0,
+        random_state: int | np.random.Generator | np.random.RandomState | None = 0,
         target_name: str | None = None,
         ax: "Axes | None" = None,
     ) -> Self:
-        """Draw several forecasts of the same outcomes.
+        """Draw several forecasts of the same targets.
 
         Parameters
         ----------
@@ -87,13 +87,13 @@ class SharpnessCalibrationDisplay(Display):
         forecasts : mapping of name to Distribution
             At least one.
         bootstrap : int, default=0
-            Draws for error bars of 95 %; 0 for none.
+            Bootstrap draws for 95 % error bars; 0 for none.
         random_state : int, Generator or None, default=0
         target_name : str, default=None
         ax : matplotlib.axes.Axes, default=None
         """
         if not forecasts:
-            raise ValueError("forecasts must name at least one forecast, but it is empty")
+            raise ValueError("forecasts must name at least one forecast, got none")
         tables = [
             evaluate(dist, None, y_true, bootstrap=bootstrap, random_state=random_state) for dist in forecasts.values()
         ]
@@ -143,7 +143,7 @@ class SharpnessCalibrationDisplay(Display):
         )  # fmt: skip
         ax.set_ylim(bottom=0)
         ax.margins(x=0.2, y=0.15)
-        ax.set_xlabel(f"sharpness: mean stated std of {self.target_name}")
+        ax.set_xlabel(f"sharpness: mean predicted std of {self.target_name}")
         ax.set_ylabel("calibration error (ECE)")
         percent_axis(ax.yaxis)
         return self

@@ -1,7 +1,7 @@
-"""A picture of the tree: splits from left to right, one box per region."""
+"""Plot of a tree: splits from left to right, one box per region."""
 
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,26 +12,28 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.colorbar import Colorbar
 
+Colour = str | tuple[float, float, float, float]
+
 _FONT_SIZE = 9.0
 _LINE = 1.35  # height of a line of text, in font sizes
 _PAD = 0.6  # around the text of a box, in font sizes
 _GAP = 3.2  # between columns of boxes, for the branches, in font sizes
 _BETWEEN_LEAVES = 0.7  # in font sizes
-_COLOUR_MAP = "cividis"  # even in lightness and the same for colour-blind eyes
+_COLOUR_MAP = "cividis"  # perceptually uniform, also for colour-blind readers
 
 
 def plot_tree(model: ModelWithTree, ax: "Axes | None" = None, *, decimals: int = 3) -> "Axes":
     """Draw a fitted tree: its splits, and the id, rule, rows and residual standard deviation of every region.
 
-    The root is on the left. Rows that answer a split's question with yes go up, the others down. The colour of a
-    region shows the logarithm of its residuals' standard deviation, dark is calm.
+    The root is on the left. Rows that meet the condition of a split go up, the others down. The colour of a region
+    shows the logarithm of its residual standard deviation, darker for smaller ones.
 
     Parameters
     ----------
     model : fitted estimator
         With ``tree_`` and ``columns_``, e.g. a `usnrt.USNRTRegressor`.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure of fitting size by default. Text shrinks to fit given axes.
+        By default those of a new figure of suitable size. In given axes the font size is reduced to fit.
     decimals : int, default=3
         Decimals of thresholds and standard deviations.
 
@@ -72,14 +74,14 @@ def plot_tree(model: ModelWithTree, ax: "Axes | None" = None, *, decimals: int =
 
 
 class _Layout:
-    """Places of the boxes, in points at the full font size; x from the left, y from the top."""
+    """Positions of the boxes, in points at the full font size; x from the left, y from the top."""
 
     def __init__(self, model: ModelWithTree, decimals: int) -> None:
         tree = self.tree = model.tree_
         self.texts = [_box_text(model, node, decimals) for node in range(tree.n_nodes)]
         sizes = np.array([_size(text) for text in self.texts])
         is_leaf = tree.feature < 0
-        # Columns: one a depth for the splits, then one for all leaves; as wide as their widest text.
+        # One column per depth for the splits, then one for all leaves; as wide as their widest text.
         column = np.where(is_leaf, tree.max_depth, tree.depth)
         widths = np.array([sizes[column == c, 0].max(initial=0.0) for c in range(tree.max_depth + 1)])
         starts = np.concatenate([[0.0], np.cumsum(widths + _GAP * _FONT_SIZE)])
@@ -96,7 +98,7 @@ class _Layout:
         self.width = float(starts[tree.max_depth] + widths[-1])
         self.height = float(tree.n_leaves * row)
 
-    def draw(self, ax: "Axes", colours: list[Any]) -> float:
+    def draw(self, ax: "Axes", colours: list[Colour]) -> float:
         """Draw everything; returns the font size that fits."""
         from matplotlib.patches import Rectangle
 
@@ -116,24 +118,24 @@ class _Layout:
             ax.text(
                 x + pad, y, text, fontsize=font_size, va="center", color=_ink(fill), linespacing=1.15, parse_math=False
             )
-            for child, answer in ((self.tree.left[node], "yes"), (self.tree.right[node], "no")):
+            for child, label in ((self.tree.left[node], "yes"), (self.tree.right[node], "no")):
                 if child >= 0:
-                    self._branch(ax, node, int(child), answer, font_size)
+                    self._branch(ax, node, int(child), label, font_size)
         return font_size
 
-    def _branch(self, ax: "Axes", node: int, child: int, answer: str, font_size: float) -> None:
+    def _branch(self, ax: "Axes", node: int, child: int, label: str, font_size: float) -> None:
         start = self.x[node] + self.box_width[node]
         bend = start + 0.3 * _GAP * _FONT_SIZE
         y, child_y = self.y[node], self.y[child]
         ax.plot([start, bend, bend, self.x[child]], [y, y, child_y, child_y], color="0.45", linewidth=0.8, zorder=0)
-        place = "bottom" if answer == "yes" else "top"
-        ax.text(bend + 2, child_y, answer, fontsize=0.8 * font_size, color="0.35", va=place)
+        alignment = "bottom" if label == "yes" else "top"
+        ax.text(bend + 2, child_y, label, fontsize=0.8 * font_size, color="0.35", va=alignment)
 
     def _room(self, ax: "Axes") -> float:
-        """How large the axes are, as a share of what the full font size needs."""
+        """Size of the axes relative to what the full font size needs."""
         figure = ax.get_figure(root=True)
         assert figure is not None
-        figure.draw_without_rendering()  # let the figure's layout settle
+        figure.draw_without_rendering()  # computes the layout of the figure
         box = ax.get_window_extent()
         points = 72 / figure.dpi
         return min(box.width * points / (self.width + 2), box.height * points / self.height)
@@ -142,8 +144,8 @@ class _Layout:
 def _box_text(model: ModelWithTree, node: int, decimals: int) -> str:
     tree, columns = model.tree_, model.columns_
     if tree.feature[node] >= 0:
-        question = wrap(split_text(tree, node, columns, decimals=decimals), 26)
-        return "\n".join([*question, f"T = {tree.statistic[node]:.1f}"])
+        condition = wrap(split_text(tree, node, columns, decimals=decimals), 26)
+        return "\n".join([*condition, f"T = {tree.statistic[node]:.1f}"])
     rule = wrap(f"region {node}: {region_text(tree, node, columns, decimals=decimals)}", 52)
     share = tree.n_rows[node] / tree.n_rows[0]
     size = f"{count_text(tree.n_rows[node])} rows ({100 * share:.1f} %)"
@@ -155,13 +157,13 @@ def _size(text: str) -> tuple[float, float]:
     from matplotlib.textpath import TextPath
 
     lines = text.split("\n")
-    # TextPath would read a pair of dollar signs as mathematics
+    # TextPath would interpret a pair of dollar signs as mathematics
     width = max(TextPath((0, 0), line.replace("$", "S"), size=_FONT_SIZE).get_extents().width for line in lines)
-    # screens draw small letters a little wider than they are
+    # text is rendered a little wider than its path
     return 1.08 * width + 2 * _PAD * _FONT_SIZE, (len(lines) * _LINE + _PAD) * _FONT_SIZE
 
 
-def _leaf_colours(tree: Tree, ax: "Axes") -> tuple[list[Any], "Colorbar | None"]:
+def _leaf_colours(tree: Tree, ax: "Axes") -> tuple[list[Colour], "Colorbar | None"]:
     """A colour for each node by the log residual standard deviation, and the scale beside the axes."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
@@ -177,11 +179,11 @@ def _leaf_colours(tree: Tree, ax: "Axes") -> tuple[list[Any], "Colorbar | None"]
     ticks = np.geomspace(known.min(), known.max(), 3)
     bar.set_ticks(ticks.tolist(), labels=[f"{tick:.3g}" for tick in ticks])
     bar.ax.minorticks_off()
-    # no spread at all is calmer than the calmest; an unknown one has no colour
+    # a std of 0 gets the colour of the smallest, an unknown one is white
     return [colour_map(norm(std) if std > 0 else 0.0) if std >= 0 else "white" for std in stds.tolist()], bar
 
 
-def _ink(fill: Any) -> str:
+def _ink(fill: Colour) -> str:
     """Black or white, whichever has more contrast to a colour."""
     from matplotlib.colors import to_rgb
 

@@ -1,11 +1,12 @@
-"""The learned spread along one feature, the others at their mean: where does the uncertainty jump?"""
+"""Predicted standard deviation along one feature, the others at their mean."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from usnrt.metrics.judged import distribution_of
+from usnrt.metrics.models import distribution_of
 from usnrt.plotting._profile import profile_rows
 from usnrt.plotting._style import BLUE, GREY, RED, Display
 from usnrt.utils.types import Floats
@@ -23,15 +24,15 @@ class VarianceFunctionDisplay(Display):
         Values of the feature, increasing.
     std : ndarray of shape (k,)
     region : ndarray of shape (k,), or None
-        Id of the region at each value; the line breaks between different labels.
+        Id of the region at each value; the line breaks where it changes.
     data : ndarray of shape (n,), or None
-        Values seen in the data, drawn as ticks along the axis.
+        Values in the data, drawn as ticks along the axis.
     feature_name, target_name : str
 
     Attributes
     ----------
     lines_ : list of matplotlib Line2D
-        One a stretch without a jump.
+        One per region along the axis.
     jumps_ : list of float
         Where the region changes.
     ax_, figure_ : matplotlib Axes and Figure
@@ -89,7 +90,7 @@ class VarianceFunctionDisplay(Display):
             shapes = f"{at.shape}, {spread.shape}" + ("" if labels is None else f", {labels.shape}")
             raise ValueError(f"x, std and region must have one shape (k,), got {shapes}")
         if not (np.isfinite(at).all() and np.isfinite(spread).all()):
-            raise ValueError("x and std must be finite, but they contain NaN or infinity")
+            raise ValueError("x and std must be finite, got NaN or infinity")
         order = np.argsort(at, kind="stable")
         seen = None if data is None else np.asarray(data, dtype=np.float64)
         made = cls(
@@ -111,14 +112,14 @@ class VarianceFunctionDisplay(Display):
     ) -> Self:
         """Draw a fitted model's standard deviation along one numeric feature.
 
-        The other numbers stay at their mean, categories at their most frequent value.
+        Other numeric columns are fixed at their mean, categories at their most frequent value.
 
         Parameters
         ----------
         estimator : fitted model with ``predict_dist``
-            With ``apply`` (a tree) the jumps are found and drawn.
+            With ``apply`` (a tree), changes of region are drawn.
         X : array-like or data frame of shape (n, d)
-            Rows that give the means and the range of the feature.
+            Rows for the means and the range of the feature.
         feature : int or str
             Position or name of the column.
         n_points : int, default=400
@@ -149,7 +150,7 @@ class VarianceFunctionDisplay(Display):
             ax.axvline(jump, color=RED, linewidth=1.0, linestyle=":", zorder=1)
         ax.set_ylim(0, 1.1 * float(self.std.max()) or 1.0)
         if self.data is not None:
-            # At most 200 ticks tell where the data is.
+            # 200 ticks suffice to show the distribution of the data.
             ticks = np.quantile(self.data[np.isfinite(self.data)], np.linspace(0, 1, 200))
             ax.plot(ticks, np.full(ticks.size, 0.02), "|", color=GREY, alpha=0.5, transform=ax.get_xaxis_transform())
         ax.set_xlabel(self.feature_name)
@@ -157,8 +158,8 @@ class VarianceFunctionDisplay(Display):
         return self
 
 
-def _refine(grid: Floats, region_of: Any, rounds: int = 12) -> Floats:
-    """Add points on both sides of each change of region, so that a jump is drawn where it is."""
+def _refine(grid: Floats, region_of: Callable[[Floats], NDArray[Any]], rounds: int = 12) -> Floats:
+    """Add points on both sides of each change of region by bisection, so that jumps are drawn exactly."""
     labels = region_of(grid)
     change = labels[1:] != labels[:-1]
     if not change.any():

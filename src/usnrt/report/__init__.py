@@ -1,6 +1,6 @@
-"""The report: one page about a model that needs no network, no server and no knowledge of Python to read.
+"""HTML reports on fitted models: one self-contained file per report.
 
-The module can be called: ``usnrt.report(model, X, y, "report.html")`` is `write_report`.
+The module is callable: ``usnrt.report(model, X, y, "report.html")`` is `write_report`.
 """
 
 import sys
@@ -12,7 +12,7 @@ __all__ = ["write_report"]
 
 
 class _CallableModule(ModuleType):
-    __call__ = staticmethod(write_report)  # no frame between: warnings name the line of the caller
+    __call__ = staticmethod(write_report)  # static, so that warnings refer to the caller's line
 
 
 sys.modules[__name__].__class__ = _CallableModule

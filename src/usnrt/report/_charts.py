@@ -13,40 +13,40 @@ MAX_STROKES = 80
 
 
 def reliability(calibration: CalibrationFacts, coverage: float, small: bool = False) -> str:
-    """Stated against observed probabilities; a truthful model follows the diagonal."""
+    """Nominal against observed coverage; a calibrated model follows the diagonal."""
     chart = Chart(
         (0, 1),
         (0, 1),
-        "stated probability, %",
-        "rows inside, %",
-        f"Reliability: {percent(coverage)} intervals held the truth in {percent(calibration.inside)} of the rows",
+        "nominal coverage, %",
+        "observed coverage, %",
+        f"Reliability: {percent(coverage)} intervals contain the target in {percent(calibration.inside)} of the rows",
         *((300, 240) if small else (420, 340)),
     )
     chart.ticks(PERCENT_TICKS, PERCENT_TICKS)
     bounds = [wilson(round(level * calibration.n), calibration.n) for level in LEVELS]
     low, high = np.array(bounds).T
-    chart.band(LEVELS.tolist(), low.tolist(), high.tolist(), "chance", "what chance alone would show")
-    chart.line([0, 1], [0, 1], "ideal", "stated = observed")
-    finite = calibration.infinite_at == 0  # an interval that holds everything tells nothing
+    chart.band(LEVELS.tolist(), low.tolist(), high.tolist(), "chance", "sampling variation of a calibrated model")
+    chart.line([0, 1], [0, 1], "ideal", "nominal = observed")
+    finite = calibration.infinite_at == 0  # the coverage of infinite intervals carries no information
     chart.line([0, *LEVELS[finite]], [0, *calibration.observed[finite]], "line")
     for level, share in zip(LEVELS[finite], calibration.observed[finite]):
-        tip = f"{percent(level)} intervals held the truth in {percent(share)} of the rows"
+        tip = f"{percent(level)} intervals contain the target in {percent(share)} of the rows"
         chart.dot(level, share, "dot", tip, 2.5 if small else 3.5)
     return chart.svg()
 
 
 def pit_histogram(pit: NDArray[np.float64]) -> str:
-    """Where in its predicted distribution each truth fell; flat for a truthful model."""
+    """Histogram of the PIT values; flat for a calibrated model."""
     counts, edges = np.histogram(pit, N_BINS, (0, 1))
-    shares = counts / len(pit) * N_BINS  # 1 is what is expected
+    shares = counts / len(pit) * N_BINS  # 1 is the expected share
     low, high = wilson(round(len(pit) / N_BINS), len(pit))
     top = max(1.5, float(shares.max()) * 1.08, high * N_BINS * 1.08)
     chart = Chart(
         (0, 1),
         (0, top),
-        "predicted probability below the truth, %",
-        "rows, 1 = as expected",
-        "Histogram of where the truths fell in their predicted distributions; flat is good",
+        "predicted probability below the target (PIT), %",
+        "rows relative to expected",
+        "Histogram of the PIT values, the predicted probabilities below the targets; flat is good",
         420,
         340,
     )
@@ -54,13 +54,13 @@ def pit_histogram(pit: NDArray[np.float64]) -> str:
     for left, right, share, count in zip(edges[:-1], edges[1:], shares, counts):
         tip = f"{count:,} rows between {percent(left)} and {percent(right)}"
         chart.bar(left + 0.003, right - 0.003, share, "bar", tip)
-    chart.band([0, 1], [low * N_BINS] * 2, [high * N_BINS] * 2, "chance", "what chance alone would show")
+    chart.band([0, 1], [low * N_BINS] * 2, [high * N_BINS] * 2, "chance", "sampling variation of a calibrated model")
     chart.line([0, 1], [1, 1], "ideal")
     return chart.svg()
 
 
 def intervals(facts: Facts) -> str:
-    """Intervals of some rows, by predicted mean, with the truth as a dot: hollow where it is outside."""
+    """Intervals of some rows, by predicted mean, with the target as a dot, hollow if outside."""
     order = np.argsort(facts.mean, kind="stable")
     if len(order) > MAX_STROKES:
         order = order[np.linspace(0, len(order) - 1, MAX_STROKES).astype(int)]
@@ -73,19 +73,19 @@ def intervals(facts: Facts) -> str:
         (low - room, high + room),
         f"{len(order)} rows, by predicted mean",
         "target",
-        f"{percent(facts.coverage)} intervals of {len(order)} rows with the true values",
+        f"{percent(facts.coverage)} intervals of {len(order)} rows with the targets",
         880,
         360,
     )
     ticks = nice_ticks(low - room, high + room, 6)
     chart.ticks(y=[(value, number(value)) for value in ticks])
-    for place, i in enumerate(order):
+    for position, i in enumerate(order):
         inside = facts.lower[i] <= facts.y[i] <= facts.upper[i]
         tip = (
             f"row {i + 1}: predicted {number(facts.mean[i])}, {number(facts.lower[i])} to {number(facts.upper[i])}, "
-            f"truth {number(facts.y[i])}{'' if inside else ', outside'}"
+            f"target {number(facts.y[i])}{'' if inside else ', outside'}"
         )
         bounds = np.clip([facts.lower[i], facts.upper[i]], low - room, high + room)
-        chart.stroke(place, bounds[0], bounds[1], "interval", tip)
-        chart.dot(place, facts.y[i], "truth" if inside else "truth outside", tip, 3.2)
+        chart.stroke(position, bounds[0], bounds[1], "interval", tip)
+        chart.dot(position, facts.y[i], "truth" if inside else "truth outside", tip, 3.2)
     return chart.svg()

@@ -1,4 +1,4 @@
-"""Everything that the page says, computed before a word of it is written."""
+"""Everything that the report shows, computed from a model and a table."""
 
 from copy import copy
 from dataclasses import dataclass, field
@@ -8,39 +8,47 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from usnrt.distributions import Distribution, Normal
+from usnrt.estimators.base import DistributionalRegressor
+from usnrt.estimators.prediction_table import EncodedPredictions, predict_encoded
 from usnrt.estimators.regions import calibration_rows, region_rows, shortage, uncertainty_ratio
-from usnrt.metrics.judged import interval_of, is_infinite, training_share
-from usnrt.report._numbers import wilson
+from usnrt.estimators.supported import SupportedRegressor
+from usnrt.metrics.evaluate import evaluate
+from usnrt.metrics.models import encoded_training_share, is_infinite
+from usnrt.report._numbers import number, wilson
+from usnrt.utils.types import Floats
 
 LEVELS = np.array([*np.arange(5, 100, 5), 99]) / 100
-MAX_SAMPLE = 2000  # rows that the slower questions are asked on
-Cells = list[tuple[str, str]]  # heading and text; a feature may be called like one of our columns
-N_EXAMPLES, N_LEAST_SURE, N_SHOWN_FEATURES = 4, 10, 8
+MAX_SAMPLE = 2000  # rows for the slower computations
+Cells = list[tuple[str, str]]  # header and text; a feature may have the name of one of our columns
+N_EXAMPLES, N_UNCERTAIN, N_SHOWN_FEATURES = 4, 10, 8
 
 
 @dataclass
 class CalibrationFacts:
-    """Stated against observed probabilities of some rows."""
+    """Nominal against observed coverage of some rows."""
 
     n: int
     observed: NDArray[np.float64]  # share inside the central interval of each of LEVELS
-    inside: float  # share inside the intervals that were asked for
-    low: float  # 95 % interval of that share
+    inside: float  # share inside the intervals of the requested coverage
+    low: float  # 95 % confidence interval of that share
     high: float
-    infinite: float = 0.0  # share of rows whose interval, as asked for, is infinite
-    finite_inside: float = float("nan")  # share inside among the rows whose interval is finite
-    infinite_at: NDArray[np.float64] = field(default_factory=lambda: np.zeros(len(LEVELS)))  # the share at LEVELS
+    infinite: float = 0.0  # share of rows whose interval of the requested coverage is infinite
+    finite_inside: float = float("nan")  # share inside among the rows with a finite interval
+    infinite_at: NDArray[np.float64] = field(
+        default_factory=lambda: np.zeros(len(LEVELS))
+    )  # share of infinite intervals at each of LEVELS
 
 
 @dataclass
 class Region:
-    """One region and the rows of the table that fall into it."""
+    """One region and the rows of the table that are in it."""
 
     region: int  # its id, as from apply
     rule: str
     train_rows: float
     train_share: float
-    residual_std: float  # in training, as rules() has it
+    residual_std: float  # as in rules()
     calibration_rows: int | None  # None without calibration
     rows: int
     std: float
@@ -51,7 +59,7 @@ class Region:
 
 @dataclass
 class Facts:
-    """What is known of a model on a table."""
+    """A model's predictions for a table, and their evaluation."""
 
     n: int
     coverage: float
@@ -64,24 +72,22 @@ class Facts:
     pit: NDArray[np.float64]
     calibration: CalibrationFacts
     widths: NDArray[np.float64]  # mean width of the interval of each of LEVELS
-    measures: dict[str, tuple[float, float]]  # name -> (model, baseline)
+    metrics: dict[str, tuple[float, float]]  # name -> (model, baseline)
     drivers: list[tuple[str, float]]  # feature -> factor by which shuffling it changes the std
     ratio: float  # of the residual std of the least certain region to that of the most certain one
-    lack: str  # where calibration rows are too few for intervals of this coverage, and how many are needed
-    training: float  # share of the rows that the model was trained on, 0 unless it is more than half
-    region: NDArray[np.int64] | None = None  # of each row
+    lack: str  # which regions have too few calibration rows for this coverage, and how many are needed
+    training: float  # share of training rows, 0 unless it is more than half
+    region: NDArray[np.int64] | None = None  # id of each row's region
     regions: list[Region] = field(default_factory=list)
-    least_sure: list[Cells] = field(default_factory=list)
-    supported: NDArray[np.bool_] | None = None  # whether rows resemble the training rows; None if nobody knows
+    most_uncertain: list[Cells] = field(default_factory=list)
+    supported: NDArray[np.bool_] | None = None  # whether rows resemble the training rows; None without support
 
 
-def gather(model: Any, X: Any, y: NDArray[np.float64], coverage: float, seed: int = 0) -> Facts:
-    """Ask the model everything that the page shows."""
+def gather(model: DistributionalRegressor, X: Any, y: Floats, coverage: float, seed: int = 0) -> Facts:
+    """Predict and evaluate everything that the report shows; the table is encoded once."""
     raw = model._encode(X)
-    dist = predict(model, raw)
-    mean, std = dist.mean(), dist.std()
-    # The model's own intervals, which a calibrated one does not take from the distribution.
-    bounds = interval_of(model, X, [*LEVELS.tolist(), coverage])
+    predicted = predict_encoded(model, raw, [*LEVELS.tolist(), coverage])
+    dist, bounds = predicted.distribution, predicted.bounds
     inside = (bounds[:, 0] <= y[:, None]) & (y[:, None] <= bounds[:, 1])
     infinite = is_infinite(bounds)
     lack = shortage(getattr(model, "calibration_", None), coverage) if infinite[:, -1].any() else None
@@ -92,112 +98,114 @@ def gather(model: Any, X: Any, y: NDArray[np.float64], coverage: float, seed: in
         n=len(y),
         coverage=coverage,
         names=list(model.encoder_.source_names_),
-        mean=mean,
-        std=std,
+        mean=dist.mean(),
+        std=dist.std(),
         lower=bounds[:, 0, -1],
         upper=bounds[:, 1, -1],
         y=y,
         pit=np.clip(dist.cdf(y), 0.0, 1.0),
-        calibration=calibrate(inside, infinite),
+        calibration=calibration_facts(inside, infinite),
         widths=(bounds[:, 1] - bounds[:, 0]).mean(axis=0)[:-1],
-        measures=measures(model, dist, y, coverage, bounds[:, :, -1]),
+        metrics=compare_with_baseline(model, predicted, y, coverage),
         drivers=drivers,
         ratio=uncertainty_ratio(model),
         lack="" if lack is None else f"{lack.where}; {lack.needed:,} are needed",
-        training=training_share(model, X, y),
+        training=encoded_training_share(model, raw, y),
+        region=predicted.region,
+        supported=predicted.supported,
     )
     shown = [name for name, _ in drivers][:N_SHOWN_FEATURES]
-    if hasattr(model, "tree_"):
-        facts.region = model.apply(X)
-        facts.regions = _regions(model, X, facts, inside, infinite, shown)
-    if getattr(model, "support_", None) is not None:
-        facts.supported = model.predict_support(X)["supported"]
-    facts.least_sure = _rows(X, np.argsort(-std, kind="stable")[:N_LEAST_SURE], facts, shown)
+    facts.regions = _regions(model, X, facts, inside, infinite, shown)
+    facts.most_uncertain = _rows(X, np.argsort(-facts.std, kind="stable")[:N_UNCERTAIN], facts, shown)
     return facts
 
 
-def predict(model: Any, raw: NDArray[np.float64]) -> Any:
-    """Distributions of encoded rows, in the target's units."""
+def predict(model: DistributionalRegressor, raw: Floats) -> Distribution:
+    """Distributions of encoded rows, in units of the target."""
     return model._distribution(raw).scaled(model.target_mean_, model.target_std_)
 
 
-def calibrate(inside: NDArray[np.bool_], infinite: NDArray[np.bool_]) -> CalibrationFacts:
-    """Compare stated with observed probabilities; the last column is the coverage that was asked for.
+def calibration_facts(inside: NDArray[np.bool_], infinite: NDArray[np.bool_]) -> CalibrationFacts:
+    """Compare nominal and observed coverage; the last column is the requested coverage.
 
     Parameters
     ----------
     inside, infinite : ndarray of bool of shape (n, len(LEVELS) + 1)
-        Whether each row's interval held the truth, and whether it is infinite and thus could not but hold it.
+        Whether each interval contains the target, and whether it is infinite.
     """
     n = len(inside)
     if n == 0:
         return CalibrationFacts(0, np.full(len(LEVELS), np.nan), np.nan, 0.0, 1.0)
-    shares, endless = inside.mean(axis=0), infinite.mean(axis=0)
+    shares, infinite_shares = inside.mean(axis=0), infinite.mean(axis=0)
     finite = inside[~infinite[:, -1], -1]
     return CalibrationFacts(
         n,
         shares[:-1],
         float(shares[-1]),
         *wilson(int(inside[:, -1].sum()), n),
-        infinite=float(endless[-1]),
+        infinite=float(infinite_shares[-1]),
         finite_inside=float(finite.mean()) if len(finite) else float("nan"),
-        infinite_at=endless[:-1],
+        infinite_at=infinite_shares[:-1],
     )
 
 
-def measures(
-    model: Any, dist: Any, y: NDArray[np.float64], coverage: float, interval: NDArray[np.float64]
+def compare_with_baseline(
+    model: DistributionalRegressor, predicted: EncodedPredictions, y: Floats, coverage: float
 ) -> dict[str, tuple[float, float]]:
-    """Each measure of the model beside that of a normal with the training target's mean and std for every row."""
-    from usnrt.distributions import Normal
-    from usnrt.metrics import evaluate
-
+    """Metrics of the model and of a constant normal distribution with the training target's mean and std."""
     constant = Normal(np.full(len(y), model.target_mean_), np.full(len(y), model.target_std_))
-    ours = evaluate(dist, y=y, coverage=coverage, interval=interval)
-    theirs = evaluate(constant, y=y, coverage=coverage)
-    simplest = dict(zip(theirs["metric"].tolist(), theirs["value"].tolist()))
-    return {n: (v, simplest[n]) for n, v in zip(ours["metric"].tolist(), ours["value"].tolist()) if n in simplest}
+    ours = evaluate(predicted.distribution, y=y, coverage=coverage, interval=predicted.bounds[:, :, -1])
+    baseline_table = evaluate(constant, y=y, coverage=coverage)
+    baseline = dict(zip(baseline_table["metric"].tolist(), baseline_table["value"].tolist()))
+    return {n: (v, baseline[n]) for n, v in zip(ours["metric"].tolist(), ours["value"].tolist()) if n in baseline}
 
 
 def uncertainty_drivers(
-    model: Any, raw: NDArray[np.float64], rng: np.random.Generator, repeats: int = 3
+    model: DistributionalRegressor, raw: Floats, rng: np.random.Generator, repeats: int = 3
 ) -> list[tuple[str, float]]:
-    """How much each feature moves the stated std: shuffle it and see.
+    """Permutation importance of each feature for the predicted standard deviation.
 
     Returns
     -------
     list of (name, factor)
-        The largest first; 1.5 means that shuffling the feature makes the std 1.5 times larger or smaller, in the
-        geometric mean over the rows. 1 means that the std does not depend on it.
+        The largest first; 1.5 means that permuting the feature makes the standard deviation 1.5 times larger or
+        smaller, in the geometric mean over the rows; 1 that it does not depend on the feature.
     """
-    if getattr(model, "support_", None) is not None:
-        model = copy(model)  # shuffled rows lack support, which is not what is asked here
+    if isinstance(model, SupportedRegressor) and model.support_ is not None:
+        model = copy(model)  # permuted rows lack support, which is not to be measured here
         model.support_ = None
     before = np.log(np.maximum(predict(model, raw).std(), np.finfo(float).tiny))
     result = []
     for name in model.encoder_.source_names_:
         columns = model.encoder_.source_of(name)
-        moved = []
+        changes = []
         for _ in range(repeats):
             shuffled = raw.copy()
             shuffled[:, columns] = raw[rng.permutation(len(raw))][:, columns]
             after = np.log(np.maximum(predict(model, shuffled).std(), np.finfo(float).tiny))
-            moved.append(np.abs(after - before).mean())
-        result.append((name, float(np.exp(np.mean(moved)))))
+            changes.append(np.abs(after - before).mean())
+        result.append((name, float(np.exp(np.mean(changes)))))
     return sorted(result, key=lambda item: -item[1])
 
 
 def _regions(
-    model: Any, X: Any, facts: Facts, inside: NDArray[np.bool_], infinite: NDArray[np.bool_], shown: list[str]
+    model: DistributionalRegressor,
+    X: Any,
+    facts: Facts,
+    inside: NDArray[np.bool_],
+    infinite: NDArray[np.bool_],
+    shown: list[str],
 ) -> list[Region]:
-    """The regions in the order of ``region_rows``, the least certain first."""
+    """The regions in the order of ``region_rows``, the least certain first; empty for a model without regions."""
+    if not hasattr(model, "tree_"):
+        return []
     calibration = getattr(model, "calibration_", None)
     regions = []
     for row in region_rows(model):
         members = np.flatnonzero(facts.region == row["region"])
-        place = int(model.tree_.leaf_index[row["region"]])
+        leaf = int(model.tree_.leaf_index[row["region"]])
         error = facts.y[members] - facts.mean[members]
-        # examples across the range of certainty, the surest and the least sure included
+        # examples over the range of the predicted std, its extremes included
         by_std = members[np.argsort(facts.std[members], kind="stable")]
         picks = by_std[np.unique(np.linspace(0, max(len(by_std) - 1, 0), N_EXAMPLES).astype(int))[: len(by_std)]]
         regions.append(
@@ -207,11 +215,11 @@ def _regions(
                 train_rows=row["rows"],
                 train_share=row["share"],
                 residual_std=row["residual_std"],
-                calibration_rows=None if calibration is None else calibration_rows(calibration, place),
+                calibration_rows=None if calibration is None else calibration_rows(calibration, leaf),
                 rows=len(members),
                 std=float(facts.std[members].mean()) if len(members) else np.nan,
                 error=float(np.sqrt(np.mean(error**2))) if len(members) else np.nan,
-                calibration=calibrate(inside[members], infinite[members]),
+                calibration=calibration_facts(inside[members], infinite[members]),
                 examples=_rows(X, picks, facts, shown),
             )
         )
@@ -219,9 +227,7 @@ def _regions(
 
 
 def _rows(X: Any, numbers: NDArray[Any], facts: Facts, shown: list[str]) -> list[Cells]:
-    """Rows of the table beside what was predicted for them, as text."""
-    from usnrt.report._numbers import number
-
+    """Rows of the table with their predictions, as text."""
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     result = []
     for i in (int(n) for n in numbers):
@@ -234,7 +240,7 @@ def _rows(X: Any, numbers: NDArray[Any], facts: Facts, shown: list[str]) -> list
             "row": str(i + 1),
             "predicted": f"{number(facts.mean[i], 4)} ± {number(facts.std[i], 2)}",
             "interval": f"{number(facts.lower[i], 4)} to {number(facts.upper[i], 4)}",
-            "truth": number(facts.y[i], 4) + (" (outside)" if outside else ""),
+            "target": number(facts.y[i], 4) + (" (outside)" if outside else ""),
         }
         if facts.region is not None:
             cells["region"] = str(facts.region[i])
@@ -242,10 +248,8 @@ def _rows(X: Any, numbers: NDArray[Any], facts: Facts, shown: list[str]) -> list
     return result
 
 
-def cell_text(value: Any) -> str:
-    """A cell for people; missing values are said to be missing."""
-    from usnrt.report._numbers import number
-
+def cell_text(value: object) -> str:
+    """A value as text; missing values are shown as "missing"."""
     if value is None or value != value:
         return "missing"
     if isinstance(value, bool | np.bool_):

@@ -1,10 +1,10 @@
-"""Numbers for people."""
+"""Numbers as text."""
 
 import math
 
 
 def number(value: float, digits: int = 3) -> str:
-    """A number with so many digits that mean something, grouped by thousands, without a needless exponent.
+    """A number with some significant digits, grouped by thousands; an exponent only for very large or small ones.
 
     Examples
     --------
@@ -25,7 +25,7 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """A share in percent; number and sign stay on one line.
+    """A share in percent, with a non-breaking space.
 
     Examples
     --------
@@ -40,7 +40,7 @@ def percent(share: float, digits: int = 1) -> str:
 
 
 def wilson(hits: int, n: int, z: float = 1.96) -> tuple[float, float]:
-    """The 95 % interval of a share that was counted (Wilson's), which stays sensible for few rows.
+    """Wilson's 95 % confidence interval of a proportion, which is valid for few rows too.
 
     Examples
     --------

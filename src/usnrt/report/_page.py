@@ -1,4 +1,4 @@
-"""Puts facts, charts and words together into the page."""
+"""The report page: facts, charts and sentences in one HTML file."""
 
 import os
 import time
@@ -10,25 +10,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from usnrt.metrics.judged import training_sentence
-from usnrt.report._facts import LEVELS, Cells, Facts, Region, gather
+from usnrt.calibration.conformal import rows_needed
+from usnrt.estimators.base import DistributionalRegressor, read_target
+from usnrt.estimators.target_name import target_name
+from usnrt.metrics.models import training_sentence
+from usnrt.report import _charts as charts
+from usnrt.report._facts import LEVELS, N_SHOWN_FEATURES, Cells, Facts, Region, gather
 from usnrt.report._numbers import number, percent
+from usnrt.report._tree import draw_tree
 from usnrt.report._words import (
-    asked,
     level_sentence,
-    measure_rows,
+    metric_rows,
+    subject,
     support_sentence,
     verdict,
     where_sentence,
     why_sentence,
 )
+from usnrt.tree.rules import count_text
 from usnrt.utils.notices import TrainingRowsWarning
+from usnrt.utils.whole_file import whole_file
 
 N_DRIVERS = 12
 
 
 def write_report(
-    model: Any,
+    model: DistributionalRegressor,
     X: Any,
     y: ArrayLike,
     path: str | os.PathLike[str],
@@ -38,37 +45,34 @@ def write_report(
     source: str | None = None,
     command: str | None = None,
 ) -> Path:
-    """Write a page about a model: how good it is, whether to believe it, where it is unsure and why.
+    """Write an HTML report on a model: accuracy, calibration, and where it is uncertain and why.
 
     Parameters
     ----------
     model : DistributionalRegressor
-        Any fitted model of the library; the part about regions is there for models with a tree.
+        Any fitted model of the library; the section on regions is for models with a tree.
     X : array-like or data frame of shape (n_rows, n_features)
-        Rows to judge the model on, which it was not trained on: else the page says so, and a warning too.
+        Rows to evaluate the model on. A warning is issued, also in the report, if most of them are training rows.
     y : array-like of shape (n_rows,)
-        The truth.
+        The targets.
     path : path-like
-        The page to write, whole or not at all. An existing file is replaced.
+        The file to write, atomically. An existing file is replaced.
     coverage : float, default=0.9
-        Of the intervals that the page talks about most.
+        Nominal coverage of the intervals that are shown.
     title, source, command : str, optional
-        Heading; where the rows come from; how to make the page again.
+        Title; where the rows come from; how to repeat the report.
 
     Returns
     -------
     Path
-        The page.
+        The file.
     """
-    from usnrt.estimators.base import read_target
-    from usnrt.utils.whole_file import whole_file
-
     if np.ndim(coverage) or not 0 < coverage < 1:
         raise ValueError(f"coverage must be in (0, 1), got {coverage!r}")
-    truth = read_target(y)
-    if len(truth) != np.shape(X)[0]:
-        raise ValueError(f"y must have a value for each row of X, got {len(truth)} for {np.shape(X)[0]} rows")
-    facts = gather(model, X, truth, coverage)
+    target = read_target(y)
+    if len(target) != np.shape(X)[0]:
+        raise ValueError(f"y must have one value per row of X ({np.shape(X)[0]}), got {len(target)}")
+    facts = gather(model, X, target, coverage)
     if facts.training:
         warnings.warn(training_sentence(facts.training), TrainingRowsWarning, stacklevel=2)
     page = render(model, facts, title, source, command)
@@ -77,8 +81,10 @@ def write_report(
     return Path(path)
 
 
-def render(model: Any, facts: Facts, title: str | None, source: str | None, command: str | None) -> str:
-    """The page as text."""
+def render(
+    model: DistributionalRegressor, facts: Facts, title: str | None, source: str | None, command: str | None
+) -> str:
+    """The page as HTML."""
     try:
         from jinja2 import Environment
         from markupsafe import Markup
@@ -86,67 +92,60 @@ def render(model: Any, facts: Facts, title: str | None, source: str | None, comm
         raise ImportError("the report needs jinja2: pip install 'usnrt[report]'") from error
 
     from usnrt._version import __version__
-    from usnrt.report import _charts as charts
-    from usnrt.report._tree import draw_tree
 
     folder = files("usnrt.report")
     template = Environment(autoescape=True).from_string((folder / "page.html").read_text("utf-8"))
-    target = getattr(model, "target_name_", None) or "the target"
-    by_region = {region.region: region.residual_std for region in facts.regions}
+    target = target_name(model) or "the target"
     epoch = int(os.environ.get("SOURCE_DATE_EPOCH", time.time()))
     return template.render(
-        title=title or f"How sure is the model about {target}?",
+        title=title or f"Uncertainty of predicting {target}",
         version=__version__,
         css=Markup((folder / "page.css").read_text("utf-8")),
         js=Markup((folder / "page.js").read_text("utf-8")),
-        asked=asked(model, facts, source),
+        subject=subject(target, facts, source),
         verdict=verdict(facts),
         n=f"{facts.n:,}",
         coverage=percent(facts.coverage),
-        measures=measure_rows(facts),
+        metrics=metric_rows(facts),
         reliability=Markup(charts.reliability(facts.calibration, facts.coverage)),
         pit=Markup(charts.pit_histogram(facts.pit)),
         intervals=Markup(charts.intervals(facts)),
         levels=_levels(facts),
-        tree=Markup(draw_tree(model, by_region)) if facts.regions else None,
+        tree=Markup(draw_tree(model)) if hasattr(model, "tree_") else None,
         where=where_sentence(facts),
         support=support_sentence(facts),
         regions=[_region(region, facts) for region in facts.regions],
         rows_table=lambda rows: Markup(_rows_table(rows)),
         why=why_sentence(facts),
         drivers=_drivers(facts),
-        drivers_left=_left(facts),
-        least_sure=facts.least_sure,
+        other_drivers=_other_drivers(facts),
+        most_uncertain=facts.most_uncertain,
         shown_note=_shown_note(facts),
-        made=_made(model, facts, source),
-        again=command or _python(model, facts),
+        provenance=_provenance(model, facts, source),
+        command=command or _python(facts),
         written=time.strftime(" on %Y-%m-%d at %H:%M UTC", time.gmtime(epoch)),
     )
 
 
 def _levels(facts: Facts) -> dict[str, Any]:
-    """What the slider answers."""
-    answers = [level_sentence(facts, place) for place in range(len(LEVELS))]
+    """The sentences of the slider."""
+    sentences = [level_sentence(facts, index) for index in range(len(LEVELS))]
     start = int(np.argmin(np.abs(LEVELS - facts.coverage)))
-    return {"count": len(LEVELS), "start": start, "text": answers[start], "answers": "|".join(answers)}
+    return {"count": len(LEVELS), "start": start, "text": sentences[start], "sentences": "|".join(sentences)}
 
 
 def _region(region: Region, facts: Facts) -> dict[str, Any]:
     from markupsafe import Markup
 
-    from usnrt.calibration.conformal import rows_needed
-    from usnrt.report._charts import reliability
-    from usnrt.tree.rules import count_text
-
     calibration = region.calibration
-    inside = "no rows here to tell"
+    inside = "no rows in this region"
     if calibration.infinite:
         count = "too few" if region.calibration_rows is None else f"{region.calibration_rows:,}"
-        inside = f"infinite: there are {count} calibration rows here, and {rows_needed(facts.coverage):,} are needed"
+        inside = f"infinite: {count} calibration rows in this region, {rows_needed(facts.coverage):,} are needed"
     elif calibration.n:
         inside = (
-            f"held the truth in {percent(calibration.inside)} of {calibration.n:,} rows "
-            f"(the true share is likely {percent(calibration.low)} to {percent(calibration.high)})"
+            f"contain the target in {percent(calibration.inside)} of {calibration.n:,} rows "
+            f"(95 % confidence interval {percent(calibration.low)} to {percent(calibration.high)})"
         )
     return {
         "region": region.region,
@@ -158,7 +157,7 @@ def _region(region: Region, facts: Facts) -> dict[str, Any]:
         "std": number(region.std),
         "error": number(region.error),
         "inside": inside,
-        "chart": Markup(reliability(calibration, facts.coverage, small=True)) if calibration.n >= 20 else None,
+        "chart": Markup(charts.reliability(calibration, facts.coverage, small=True)) if calibration.n >= 20 else None,
         "examples": region.examples,
     }
 
@@ -172,7 +171,7 @@ def _rows_table(rows: list[Cells]) -> str:
     body = "".join(
         "<tr>"
         + "".join(
-            f"<td{' class=outside' if name == 'truth' and value.endswith('(outside)') else ''}>{escape(value)}</td>"
+            f"<td{' class=outside' if name == 'target' and value.endswith('(outside)') else ''}>{escape(value)}</td>"
             for name, value in row
         )
         + "</tr>"
@@ -193,35 +192,33 @@ def _drivers(facts: Facts) -> list[dict[str, Any]]:
     ]
 
 
-def _left(facts: Facts) -> str:
+def _other_drivers(facts: Facts) -> str:
     rest = facts.drivers[N_DRIVERS:]
     return f"{len(rest)} further features change it by × {number(rest[0][1])} or less." if rest else ""
 
 
 def _shown_note(facts: Facts) -> str:
-    from usnrt.report._facts import N_SHOWN_FEATURES
-
     if len(facts.names) <= N_SHOWN_FEATURES:
         return ""
-    return f"Of {len(facts.names)} features the {N_SHOWN_FEATURES} that drive the uncertainty most are shown."
+    return f"Of {len(facts.names)} features the {N_SHOWN_FEATURES} that the uncertainty depends on most are shown."
 
 
-def _made(model: Any, facts: Facts, source: str | None) -> list[tuple[str, str]]:
+def _provenance(model: DistributionalRegressor, facts: Facts, source: str | None) -> list[tuple[str, str]]:
     parameters = model.get_params(deep=False)
     encoder = model.encoder_
-    made = [
+    lines = [
         ("Model", type(model).__name__),
-        ("Target", str(getattr(model, "target_name_", "not named"))),
+        ("Target", target_name(model) or "not named"),
         ("Features", ", ".join(f"{n} ({t})" for n, t in zip(encoder.source_names_, encoder.source_types_))),
-        ("Judged on", f"{facts.n:,} rows" + (f" of {source}" if source else "")),
+        ("Evaluated on", f"{facts.n:,} rows" + (f" of {source}" if source else "")),
     ]
     if hasattr(model, "tree_"):
-        made.append(("Trained on", f"{float(model.tree_.n_rows[0]):,.0f} rows, {model.tree_.n_leaves} regions"))
+        lines.append(("Fitted to", f"{float(model.tree_.n_rows[0]):,.0f} rows, {model.tree_.n_leaves} regions"))
     shown = {name: value for name, value in parameters.items() if name not in ("verbose", "callbacks", "n_jobs")}
-    return [*made, ("Parameters", ", ".join(f"{name}={value!r}" for name, value in shown.items()))]
+    return [*lines, ("Parameters", ", ".join(f"{name}={value!r}" for name, value in shown.items()))]
 
 
-def _python(model: Any, facts: Facts) -> str:
+def _python(facts: Facts) -> str:
     return (
         "import usnrt\n\n"
         'model = usnrt.load("model.usnrt")\n'

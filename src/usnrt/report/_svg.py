@@ -1,4 +1,4 @@
-"""Small charts as SVG. Colours come from the page's style sheet, so that they follow dark mode and print."""
+"""Small charts as SVG. Colours are set in the page's style sheet, for dark mode and printing."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -7,7 +7,7 @@ import numpy as np
 
 
 class Chart:
-    """A chart with axes; draw into it, then ask for ``svg()``.
+    """A chart with axes; add elements, then call ``svg()``.
 
     Parameters
     ----------
@@ -15,9 +15,9 @@ class Chart:
         Ranges of the axes.
     x_label, y_label : str
     title : str
-        What a screen reader says.
+        Accessible name, for screen readers.
     width, height : int
-        Of the drawing, in its own units; the page scales it.
+        In units of the SVG; the page scales it.
     """
 
     left, right, top, bottom = 52, 12, 10, 42
@@ -43,12 +43,12 @@ class Chart:
         )
 
     def at_x(self, value: float) -> float:
-        """Place of a value on the x axis."""
+        """Position of a value on the x axis."""
         low, high = self.x
         return round(self.left + (value - low) / (high - low) * (self.width - self.left - self.right), 2)
 
     def at_y(self, value: float) -> float:
-        """Place of a value on the y axis."""
+        """Position of a value on the y axis."""
         low, high = self.y
         return round(
             self.height - self.bottom - (value - low) / (high - low) * (self.height - self.top - self.bottom), 2
@@ -67,7 +67,7 @@ class Chart:
             self.parts.append(f'<text class="tick" x="{at}" y="{y0 + 16}" text-anchor="middle">{escape(text)}</text>')
 
     def line(self, x: Sequence[float], y: Sequence[float], kind: str, tip: str = "") -> None:
-        """A line through points; ``kind`` is its class in the style sheet."""
+        """A line through points; ``kind`` is its CSS class."""
         points = " ".join(f"{self.at_x(a)},{self.at_y(b)}" for a, b in zip(x, y))
         self.parts.append(f'<polyline class="{kind}" points="{points}">{_tip(tip)}</polyline>')
 
@@ -84,7 +84,7 @@ class Chart:
         )
 
     def bar(self, x0: float, x1: float, y: float, kind: str, tip: str = "") -> None:
-        """An upright bar from the axis to a value."""
+        """A vertical bar from the axis to a value."""
         top, base = self.at_y(y), self.at_y(max(self.y[0], 0.0))
         left, right = self.at_x(x0), self.at_x(x1)
         self.parts.append(
@@ -93,14 +93,14 @@ class Chart:
         )
 
     def stroke(self, x: float, low: float, high: float, kind: str, tip: str = "") -> None:
-        """An upright line, such as an interval."""
+        """A vertical line, such as an interval."""
         at = self.at_x(x)
         self.parts.append(
             f'<line class="{kind}" x1="{at}" x2="{at}" y1="{self.at_y(low)}" y2="{self.at_y(high)}">{_tip(tip)}</line>'
         )
 
     def svg(self) -> str:
-        """The drawing."""
+        """The chart as SVG."""
         return self.head + "".join(self.parts) + "</svg>"
 
 

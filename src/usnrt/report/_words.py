@@ -1,61 +1,59 @@
-"""The page's sentences, from its numbers."""
+"""The sentences of the report."""
 
 from dataclasses import replace
-from typing import Any
 
 from usnrt.estimators.regions import ratio_sentence
-from usnrt.metrics.judged import share_text
+from usnrt.metrics.models import share_text
 from usnrt.report._facts import LEVELS, Facts
 from usnrt.report._numbers import number, percent
 
 FEW_ROWS = 30
-TOLERANCE = 0.02  # a difference in coverage that nobody need mind, however many rows prove it
+TOLERANCE = 0.02  # a deviation of the coverage that is negligible, even if statistically significant
 
 MEANINGS = {
-    "rmse": ("RMSE", "typical size of an error, large ones counting more", "low"),
-    "mae": ("MAE", "mean size of an error", "low"),
+    "rmse": ("RMSE", "root mean squared error of the predicted mean", "low"),
+    "mae": ("MAE", "mean absolute error of the predicted mean", "low"),
     "r2": ("R²", "share of the target's variance that is explained", "high"),
-    "crps": ("CRPS", "distance of the stated distributions from what happened", "low"),
-    "nll": ("NLL", "minus the log of the density given to what happened", "low"),
-    "ece": ("ECE", "mean gap between stated and observed probabilities", "low"),
-    "coverage": ("inside", "rows inside their {coverage} interval; should be {coverage}", "target"),
-    "width": ("width", "mean width of the {coverage} intervals; small is good if they are true", "plain"),
+    "crps": ("CRPS", "distance of the predicted distributions from the targets", "low"),
+    "nll": ("NLL", "negative log of the predicted density at the targets", "low"),
+    "ece": ("ECE", "mean difference of nominal and observed probabilities", "low"),
+    "coverage": ("coverage", "share of targets inside the {coverage} interval; should be {coverage}", "target"),
+    "width": ("width", "mean width of the {coverage} intervals; smaller is better at equal coverage", "plain"),
 }
 
 
-def asked(model: Any, facts: Facts, source: str | None) -> str:
-    """What the page is about."""
-    target = getattr(model, "target_name_", None) or "the target"
+def subject(target: str, facts: Facts, source: str | None) -> str:
+    """What was predicted from what, and which rows are evaluated."""
     features = "1 feature" if len(facts.names) == 1 else f"{len(facts.names)} features"
     rows = f"{facts.n:,} row{'s' if facts.n != 1 else ''}" + (f" of {source}" if source else "")
     return (
-        f"Asked: predict {target} from {features}, with intervals that hold the truth {percent(facts.coverage)} "
-        f"of the time. Judged on {rows}."
+        f"Predicts {target} from {features}, with intervals of {percent(facts.coverage)} nominal coverage. "
+        f"Evaluated on {rows}."
     )
 
 
 def verdict(facts: Facts) -> dict[str, str]:
-    """The answer in a sentence or two; no praise for rows that were trained on or intervals that hold everything."""
+    """The main finding; it is never positive for training rows or infinite intervals."""
     if facts.training:
         rest = verdict(replace(facts, training=0.0))["rest"]
-        head = f"These are training rows ({share_text(facts.training)} of them), so this page cannot be relied on."
-        return {"kind": "warn", "head": head, "rest": f"A model looks better on them than it is. {rest}"}
+        head = f"{share_text(facts.training)} of these rows are training rows, so this report is too optimistic."
+        return {"kind": "warn", "head": head, "rest": f"Evaluate the model on new rows. {rest}"}
     c = facts.calibration
     if c.infinite:
         return {"kind": "warn", "head": _infinite_head(facts), "rest": _infinite_rest(facts)}
-    stated, inside = percent(facts.coverage), percent(c.inside)
+    nominal, inside = percent(facts.coverage), percent(c.inside)
     if c.n < FEW_ROWS:
-        head, kind = f"{c.n} rows are too few to judge the stated uncertainty.", "unknown"
-        first = f"Its {stated} intervals held the truth in {inside} of them."
+        head, kind = f"{c.n} rows are too few to assess the calibration.", "unknown"
+        first = f"The {nominal} intervals contain the target in {inside} of them."
     elif abs(c.inside - facts.coverage) <= TOLERANCE or c.low <= facts.coverage <= c.high:
-        head, kind = "The stated uncertainty can be believed.", ""
-        first = f"Its {stated} intervals held the truth in {inside} of the rows."
+        head, kind = "The predicted uncertainty is calibrated.", ""
+        first = f"The {nominal} intervals contain the target in {inside} of the rows."
     elif c.inside < facts.coverage:
-        head, kind = "The model is surer than it should be.", "warn"
-        first = f"Its {stated} intervals held the truth in only {inside} of the rows."
+        head, kind = "The model is overconfident.", "warn"
+        first = f"The {nominal} intervals contain the target in only {inside} of the rows."
     else:
-        head, kind = "The model is less sure than it could be.", "warn"
-        first = f"Its {stated} intervals held the truth in {inside} of the rows."
+        head, kind = "The model is underconfident.", "warn"
+        first = f"The {nominal} intervals contain the target in {inside} of the rows."
     return {
         "kind": kind,
         "head": head,
@@ -70,11 +68,11 @@ def _infinite_head(facts: Facts) -> str:
 
 def _infinite_rest(facts: Facts) -> str:
     c = facts.calibration
-    why = f"They are so {facts.lack}." if facts.lack else ""
+    why = f"They are infinite {facts.lack}." if facts.lack else ""
     finite = round(c.n * (1 - c.infinite))
-    rest = f"Where they are finite, they held the truth in {percent(c.finite_inside)} of {finite:,} rows."
+    rest = f"The finite ones contain the target in {percent(c.finite_inside)} of {finite:,} rows."
     return _joined(
-        "An infinite interval holds every value, so that it held the truth says nothing.",
+        "An infinite interval contains every value, so its coverage carries no information.",
         why,
         rest if finite else "",
         _against_baseline(facts),
@@ -86,48 +84,48 @@ def _joined(*sentences: str) -> str:
     return " ".join(sentence for sentence in sentences if sentence)
 
 
-def level_sentence(facts: Facts, place: int) -> str:
-    """What the slider answers at one of LEVELS."""
-    c, stated = facts.calibration, percent(LEVELS[place])
-    if c.infinite_at[place]:
-        return f"{stated} intervals are infinite for {share_text(c.infinite_at[place])} of the rows."
+def level_sentence(facts: Facts, index: int) -> str:
+    """Coverage and width at one of LEVELS, for the slider."""
+    c, nominal = facts.calibration, percent(LEVELS[index])
+    if c.infinite_at[index]:
+        return f"{nominal} intervals are infinite for {share_text(c.infinite_at[index])} of the rows."
     return (
-        f"{stated} intervals held the truth in {percent(c.observed[place])} of the rows "
-        f"and are {number(facts.widths[place])} wide on average."
+        f"{nominal} intervals contain the target in {percent(c.observed[index])} of the rows "
+        f"and are {number(facts.widths[index])} wide on average."
     )
 
 
 def _against_baseline(facts: Facts) -> str:
-    ours, theirs = facts.measures["rmse"]
-    if not theirs > 0:
+    ours, baseline = facts.metrics["rmse"]
+    if not baseline > 0:
         return ""
-    change = 1 - ours / theirs
+    change = 1 - ours / baseline
     if change > 0.005:
-        return f"Its errors are {percent(change, 0)} smaller than those of always answering with the average."
-    return "Its errors are not smaller than those of always answering with the average."
+        return f"The RMSE is {percent(change, 0)} smaller than that of always predicting the mean."
+    return "The RMSE is not smaller than that of always predicting the mean."
 
 
 def _worst_region(facts: Facts) -> str:
-    """CalibrationFacts may be right on the whole and wrong somewhere."""
-    judged = [r for r in facts.regions if r.calibration.n >= FEW_ROWS and not r.calibration.infinite]
-    wrong = [
+    """The region whose coverage deviates most; empty if none deviates significantly."""
+    assessed = [r for r in facts.regions if r.calibration.n >= FEW_ROWS and not r.calibration.infinite]
+    deviating = [
         r
-        for r in judged
+        for r in assessed
         if not r.calibration.low <= facts.coverage <= r.calibration.high
         and abs(r.calibration.inside - facts.coverage) > 2 * TOLERANCE
     ]
-    if wrong:
-        worst = max(wrong, key=lambda r: abs(r.calibration.inside - facts.coverage))
-        return f"In region {worst.region} ({worst.rule}) they hold {percent(worst.calibration.inside)}."
+    if deviating:
+        worst = max(deviating, key=lambda r: abs(r.calibration.inside - facts.coverage))
+        return f"In region {worst.region} ({worst.rule}) the coverage is {percent(worst.calibration.inside)}."
     return ""
 
 
 def where_sentence(facts: Facts) -> str:
-    """Where the model is unsure, in words."""
+    """The least and the most certain region."""
     if not facts.regions:
         return ""
     if len(facts.regions) == 1:
-        return "The spread of the errors does not differ enough anywhere to draw a border: there is one region."
+        return "There is one region: no significant difference in the residual spread was found."
     worst, best = facts.regions[0], facts.regions[-1]
     return (
         f"It is least certain in region {worst.region}, where {worst.rule} (±\u00a0{number(worst.residual_std)}), "
@@ -136,7 +134,7 @@ def where_sentence(facts: Facts) -> str:
 
 
 def support_sentence(facts: Facts) -> str:
-    """How many rows resemble the training rows, in words."""
+    """How many rows resemble the training rows."""
     if facts.supported is None:
         return ""
     lacking = int((~facts.supported).sum())
@@ -146,41 +144,41 @@ def support_sentence(facts: Facts) -> str:
     return (
         f"{rows} not resemble the training rows ({percent(lacking / facts.n)} of all): a number is outside the range "
         "of its region, a category is new, a value is unexpectedly missing, or the combination is far from all "
-        "training rows. Their stated spread is wider for that."
+        "training rows. Their predicted distributions are wider for this reason."
     )
 
 
 def why_sentence(facts: Facts) -> str:
-    """Which features the stated spread depends on, in words."""
-    telling = [(name, factor) for name, factor in facts.drivers if factor >= 1.05][:3]
-    if not telling:
-        return "None in particular: the stated spread is nearly the same for all rows."
-    names = [f"{name} (×\u00a0{number(factor)})" for name, factor in telling]
+    """Which features the predicted standard deviation depends on."""
+    relevant = [(name, factor) for name, factor in facts.drivers if factor >= 1.05][:3]
+    if not relevant:
+        return "None in particular: the predicted standard deviation is nearly the same for all rows."
+    names = [f"{name} (×\u00a0{number(factor)})" for name, factor in relevant]
     listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-    return f"Most of all {listed}."
+    return f"Mainly {listed}."
 
 
-def measure_rows(facts: Facts) -> list[dict[str, str]]:
-    """The table of measures."""
+def metric_rows(facts: Facts) -> list[dict[str, str]]:
+    """The table of metrics."""
     rows = []
-    for name, (ours, theirs) in facts.measures.items():
+    for name, (ours, baseline) in facts.metrics.items():
         key = name.split("_")[0]
         if key not in MEANINGS:
             continue
         label, meaning, wanted = MEANINGS[key]
         kind = ""
-        if wanted in ("low", "high") and ours != theirs:
-            kind = "better" if (ours < theirs) == (wanted == "low") else "worse"
+        if wanted in ("low", "high") and ours != baseline:
+            kind = "better" if (ours < baseline) == (wanted == "low") else "worse"
         show = percent if key in ("coverage", "ece") else number
         if key == "coverage" and facts.calibration.infinite:
-            meaning = f"rows inside, but {share_text(facts.calibration.infinite)} have an infinite interval"
+            meaning = f"not informative: {share_text(facts.calibration.infinite)} of the intervals are infinite"
         if key == "r2":
-            ours, theirs = round(ours, 3), round(theirs, 3)
+            ours, baseline = round(ours, 3), round(baseline, 3)
         rows.append(
             {
                 "name": label if key not in ("coverage", "width") else f"{label}, {percent(facts.coverage)}",
                 "ours": show(ours),
-                "theirs": show(theirs),
+                "baseline": show(baseline),
                 "meaning": meaning.format(coverage=percent(facts.coverage)),
                 "kind": kind,
             }

@@ -1,5 +1,5 @@
-// Shows the details of one region at a time, and answers "what if I asked for other intervals?".
-// Without this script the page shows all details and its links still lead to them.
+// Shows the details of one region at a time, and the coverage at the level of the slider.
+// Without this script the page shows the details of all regions, and links still lead to them.
 (() => {
   "use strict";
   document.documentElement.classList.add("js");
@@ -14,7 +14,7 @@
     });
   };
 
-  // On a narrow screen the tree is wider than its frame: bring the chosen region into view.
+  // On a narrow screen the tree is wider than its frame: scroll the selected region into view.
   const centre = (region) => {
     const leaf = document.querySelector(`.leaf[data-region="${region}"]`);
     const frame = leaf?.closest(".scroll");
@@ -44,26 +44,26 @@
       if (box.top > innerHeight - 120) detail.scrollIntoView({ block: "nearest" });
     }));
     addEventListener("hashchange", () => { const region = fromAddress(); if (region) show(region); });
-    // Arrow keys walk from region to region, in the tree and in the list.
+    // Arrow keys move from region to region, in the tree and in the list.
     [".leaf", ".regions a"].forEach((selector) => {
       const group = [...document.querySelectorAll(selector)];
-      group.forEach((link, place) => link.addEventListener("keydown", (event) => {
+      group.forEach((link, index) => link.addEventListener("keydown", (event) => {
         const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
         if (event.key === " ") { event.preventDefault(); link.dispatchEvent(new MouseEvent("click", { cancelable: true })); }
         if (!step) return;
         event.preventDefault();
-        group[(place + step + group.length) % group.length].focus();
+        group[(index + step + group.length) % group.length].focus();
       }));
     });
   }
 
   const slider = document.getElementById("level");
   if (slider) {
-    const answers = slider.dataset.answers.split("|");
-    const answer = document.getElementById("level-answer");
+    const sentences = slider.dataset.sentences.split("|");
+    const output = document.getElementById("level-sentence");
     const update = () => {
-      const text = answers[Number(slider.value)];
-      answer.textContent = text;
+      const text = sentences[Number(slider.value)];
+      output.textContent = text;
       slider.setAttribute("aria-valuetext", text);
     };
     slider.addEventListener("input", update);

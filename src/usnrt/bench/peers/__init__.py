@@ -1,16 +1,16 @@
-"""Thin adapters to what users would pick instead, under the same interface (extra ``bench``).
+"""Thin adapters to other libraries for probabilistic regression, with the same interface (extra ``bench``).
 
-The boosting libraries stop early on a fifth of the rows and are not fitted again.
+The boosting libraries use a fifth of the rows for early stopping and are not refitted.
 """
 
 from usnrt.bench.peers.boosting import CatBoostRegressor, LightGBMQuantileRegressor, NGBoostRegressor
 from usnrt.bench.peers.forest import QuantileForestRegressor
-from usnrt.bench.peers.quantiles import QuantileDistribution
+from usnrt.bench.peers.quantiles import InterpolatedQuantiles
 
 __all__ = [
     "CatBoostRegressor",
+    "InterpolatedQuantiles",
     "LightGBMQuantileRegressor",
     "NGBoostRegressor",
-    "QuantileDistribution",
     "QuantileForestRegressor",
 ]

@@ -1,4 +1,4 @@
-"""What the adapters share: parameters, held-out rows, and one sentence where a library is missing."""
+"""Base of the adapters: parameters, validation rows, and the error for a missing library."""
 
 from dataclasses import dataclass
 from importlib import import_module
@@ -15,19 +15,19 @@ from usnrt.tables.rows import draw_validation
 from usnrt.tables.training import DistinctRows, TrainingTable
 from usnrt.utils.checks import check_number, check_running, check_whole
 
-# Of the scaled target: quantiles closer than this are drawn apart, standard deviations below it raised to it.
+# In units of the scaled target: minimum distance of quantiles and minimum standard deviation.
 TINY = 1e-6
 
 _SHARED_PARAMETERS = (
     """\
 validation_fraction : float, default=0.2
-        Share of the rows that early stopping looks at. The model is not fitted again with them.
+        Fraction of the rows for early stopping. The model is not refitted with them.
     early_stopping_rounds : int, default=50
         Rounds without a better validation loss after which boosting stops."""
     + EVERY_MODEL
     + """
     verbose : int, default=0
-        1 lets the library report its rounds."""
+        1 shows the library's own progress."""
 )
 
 
@@ -54,10 +54,10 @@ class BoostingPeer(SharedDocs, DistributionalRegressor):
     def _boost(self, table: TrainingTable, train: NDArray[np.intp], valid: NDArray[np.intp], seed: int) -> None:
         raise NotImplementedError(f"{type(self).__name__} must define _boost")
 
-    def _answer(self, raw: NDArray[np.float64]) -> Distribution:
-        raise NotImplementedError(f"{type(self).__name__} must define _answer")
+    def _predict_scaled(self, raw: NDArray[np.float64]) -> Distribution:
+        raise NotImplementedError(f"{type(self).__name__} must define _predict_scaled")
 
-    # -- what they share ----------------------------------------------------------------------------------------
+    # -- shared ----------------------------------------------------------------------------------------------------
 
     def _fit(self, rows: DistinctRows) -> None:
         table = self._scaled_table(rows)
@@ -77,12 +77,12 @@ class BoostingPeer(SharedDocs, DistributionalRegressor):
     def _distribution(self, raw: NDArray[np.float64]) -> Distribution:
         if self.constant_ is not None:
             return Normal(np.full(len(raw), self.constant_), TINY)
-        return self._answer(raw)
+        return self._predict_scaled(raw)
 
 
-def needed(module: str, package: str, who: object) -> Any:
-    """Import an optional library, or say in one sentence how to get it."""
+def import_optional(module: str, package: str, model: object) -> Any:
+    """Import an optional library; the error of a missing one names the extra to install."""
     try:
         return import_module(module)
     except ImportError as error:
-        raise ImportError(f"{type(who).__name__} needs {package}: pip install 'usnrt[bench]'") from error
+        raise ImportError(f"{type(model).__name__} needs {package}: pip install 'usnrt[bench]'") from error

@@ -1,4 +1,4 @@
-"""CatBoost, NGBoost and LightGBM under the library's interface, each as its users would set it up."""
+"""CatBoost, NGBoost and LightGBM with this library's interface, each in its usual configuration."""
 
 import tempfile
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeRegressor
 
 from usnrt.baselines._trees import FlatForest
-from usnrt.bench.peers._shared import TINY, BoostingPeer, needed
-from usnrt.bench.peers.quantiles import QuantileDistribution, separated
+from usnrt.bench.peers._shared import TINY, BoostingPeer, import_optional
+from usnrt.bench.peers.quantiles import InterpolatedQuantiles, separated
 from usnrt.distributions import Normal
 from usnrt.tables.training import TrainingTable
 from usnrt.utils.checks import check_whole
@@ -23,12 +23,12 @@ from usnrt.utils.checks import check_whole
 class CatBoostRegressor(BoostingPeer):
     """CatBoost with the loss ``RMSEWithUncertainty``: mean and variance of a normal distribution, boosted together.
 
-    Categories are given to CatBoost as they are.
+    Categories are passed to CatBoost as such.
 
     Parameters
     ----------
     n_estimators : int, default=2000
-        Most rounds of boosting.
+        Maximum number of boosting rounds.
     learning_rate : float, default=0.05
     max_depth : int, default=6
     {shared}
@@ -36,7 +36,7 @@ class CatBoostRegressor(BoostingPeer):
     Attributes
     ----------
     model_ : ndarray of uint8
-        CatBoost's own model file.
+        The model in CatBoost's own format.
 
     Examples
     --------
@@ -54,7 +54,7 @@ class CatBoostRegressor(BoostingPeer):
         check_whole("max_depth", self.max_depth, 1, 16)
 
     def _boost(self, table: TrainingTable, train: NDArray[np.intp], valid: NDArray[np.intp], seed: int) -> None:
-        catboost = needed("catboost", "catboost", self)
+        catboost = import_optional("catboost", "catboost", self)
         model = catboost.CatBoost(
             {
                 "loss_function": "RMSEWithUncertainty",
@@ -82,7 +82,7 @@ class CatBoostRegressor(BoostingPeer):
             self.model_ = np.frombuffer(path.read_bytes(), dtype=np.uint8)
 
     def _features(self, raw: NDArray[np.float64]) -> Any:
-        catboost = needed("catboost", "catboost", self)
+        catboost = import_optional("catboost", "catboost", self)
         is_category = self.encoder_.n_categories_ > 0
         numbers = np.ascontiguousarray(raw[:, ~is_category], dtype=np.float32)
         labels = np.nan_to_num(raw[:, is_category], nan=-2.0).astype(np.int64).astype("S").astype(object)
@@ -91,8 +91,8 @@ class CatBoostRegressor(BoostingPeer):
             cat_feature_data=labels if is_category.any() else None,
         )
 
-    def _answer(self, raw: NDArray[np.float64]) -> Normal:
-        catboost = needed("catboost", "catboost", self)
+    def _predict_scaled(self, raw: NDArray[np.float64]) -> Normal:
+        catboost = import_optional("catboost", "catboost", self)
         model = catboost.CatBoost().load_model(blob=self.model_.tobytes())
         mean, variance = model.predict(
             self._features(raw), prediction_type="RMSEWithUncertainty", thread_count=effective_n_jobs(self.n_jobs)
@@ -103,14 +103,14 @@ class CatBoostRegressor(BoostingPeer):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class NGBoostRegressor(BoostingPeer):
-    """NGBoost: mean and logarithm of the standard deviation of a normal, boosted along the natural gradient.
+    """NGBoost: mean and log standard deviation of a normal distribution, boosted along the natural gradient.
 
-    Categories are one-hot. NGBoost uses one thread.
+    Categories are one-hot encoded. NGBoost uses one thread.
 
     Parameters
     ----------
     n_estimators : int, default=2000
-        Most rounds of boosting.
+        Maximum number of boosting rounds.
     learning_rate : float, default=0.05
     {shared}
 
@@ -119,7 +119,7 @@ class NGBoostRegressor(BoostingPeer):
     start_ : ndarray of shape (2,)
         Mean and logarithm of the standard deviation before the first round.
     forests_ : list of FlatForest
-        The trees that change the one and the other, up to the best round.
+        The trees of the mean and of the log standard deviation, up to the best round.
 
     Examples
     --------
@@ -132,9 +132,9 @@ class NGBoostRegressor(BoostingPeer):
     """
 
     def _boost(self, table: TrainingTable, train: NDArray[np.intp], valid: NDArray[np.intp], seed: int) -> None:
-        ngboost = needed("ngboost", "ngboost", self)
+        ngboost = import_optional("ngboost", "ngboost", self)
         model = ngboost.NGBRegressor(
-            Base=DecisionTreeRegressor(max_depth=3, random_state=seed),  # NGBoost's own, but for the seed
+            Base=DecisionTreeRegressor(max_depth=3, random_state=seed),  # NGBoost's default, but seeded
             n_estimators=self.n_estimators,
             learning_rate=self.learning_rate,
             random_state=seed,
@@ -155,7 +155,7 @@ class NGBoostRegressor(BoostingPeer):
         rounds = model.base_models[:n_rounds]
         self.forests_ = [_as_sum([trees[k] for trees in rounds], factors) for k in range(2)]
 
-    def _answer(self, raw: NDArray[np.float64]) -> Normal:
+    def _predict_scaled(self, raw: NDArray[np.float64]) -> Normal:
         inputs = self.inputs_.transform(raw)
         n_threads = effective_n_jobs(self.n_jobs)
         mean, log_std = (
@@ -167,7 +167,7 @@ class NGBoostRegressor(BoostingPeer):
 
 
 def _as_sum(trees: Sequence[Any], factors: NDArray[np.float64]) -> FlatForest:
-    """A forest whose mean over the trees is the sum of the trees times factors."""
+    """A forest whose mean over the trees is the sum of the trees times their factors."""
     forest = FlatForest.of(trees)
     sizes = np.diff(np.append(forest.root, len(forest.mean)))
     return replace(forest, mean=forest.mean * np.repeat(factors * len(trees), sizes))
@@ -175,15 +175,15 @@ def _as_sum(trees: Sequence[Any], factors: NDArray[np.float64]) -> FlatForest:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LightGBMQuantileRegressor(BoostingPeer):
-    """LightGBM quantile regression: one model a level, each stopped early by its own loss.
+    """LightGBM quantile regression: one model per level, each with early stopping by its own loss.
 
-    Quantiles that cross are sorted; between them the distribution is filled in by `QuantileDistribution`. Categories
-    are given to LightGBM as they are.
+    Crossing quantiles are sorted; the distribution between them is that of `InterpolatedQuantiles`. Categories are
+    passed to LightGBM as such.
 
     Parameters
     ----------
     n_estimators : int, default=2000
-        Most rounds of boosting, of each level.
+        Maximum number of boosting rounds of each level.
     learning_rate : float, default=0.05
     num_leaves : int, default=31
     levels : sequence of float, default=(0.01, 0.05, 0.1, ..., 0.95, 0.99)
@@ -193,7 +193,7 @@ class LightGBMQuantileRegressor(BoostingPeer):
     Attributes
     ----------
     models_ : list of str
-        LightGBM's own model files, one a level.
+        The models in LightGBM's own format, one per level.
 
     Examples
     --------
@@ -202,7 +202,7 @@ class LightGBMQuantileRegressor(BoostingPeer):
     >>> data = make_heteroscedastic("jump", n_samples=500, random_state=0)
     >>> model = LightGBMQuantileRegressor(n_estimators=20, random_state=0, n_jobs=1).fit(data.data, data.target)
     >>> model.predict_dist(data.data)
-    <QuantileDistribution of 500 rows>
+    <InterpolatedQuantiles of 500 rows>
     """
 
     num_leaves: int = 31
@@ -215,7 +215,7 @@ class LightGBMQuantileRegressor(BoostingPeer):
             raise ValueError(f"levels must be at least 2, increasing, in (0, 1), got {self.levels!r}")
 
     def _boost(self, table: TrainingTable, train: NDArray[np.intp], valid: NDArray[np.intp], seed: int) -> None:
-        lightgbm = needed("lightgbm", "lightgbm", self)
+        lightgbm = import_optional("lightgbm", "lightgbm", self)
         categories = np.flatnonzero(self.encoder_.n_categories_ > 0).tolist()
         settings = {
             "objective": "quantile",
@@ -243,10 +243,10 @@ class LightGBMQuantileRegressor(BoostingPeer):
             )
             self.models_.append(booster.model_to_string(num_iteration=booster.best_iteration))
 
-    def _answer(self, raw: NDArray[np.float64]) -> QuantileDistribution:
-        lightgbm = needed("lightgbm", "lightgbm", self)
+    def _predict_scaled(self, raw: NDArray[np.float64]) -> InterpolatedQuantiles:
+        lightgbm = import_optional("lightgbm", "lightgbm", self)
         n_threads = effective_n_jobs(self.n_jobs)
         values = np.column_stack(
             [lightgbm.Booster(model_str=text).predict(raw, num_threads=n_threads) for text in self.models_]
         )
-        return QuantileDistribution(self.levels, separated(values, TINY))
+        return InterpolatedQuantiles(self.levels, separated(values, TINY))

@@ -1,4 +1,4 @@
-"""Quantile regression forests (the quantile-forest package) under the library's interface."""
+"""Quantile regression forests (the quantile-forest package) with this library's interface."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from usnrt.baselines._trees import FlatForest
-from usnrt.bench.peers._shared import TINY, needed
-from usnrt.bench.peers.quantiles import QuantileDistribution, separated
+from usnrt.bench.peers._shared import TINY, import_optional
+from usnrt.bench.peers.quantiles import InterpolatedQuantiles, separated
 from usnrt.estimators.base import DistributionalRegressor
 from usnrt.tables.training import DistinctRows
 from usnrt.utils.checks import check_running, check_whole
@@ -21,23 +21,23 @@ LEVELS = np.concatenate([[0.01], np.arange(1, 20) / 20, [0.99]])
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class QuantileForestRegressor(DistributionalRegressor):
-    """Quantile regression forest: every tree answers with one training target of the row's leaf, drawn at random.
+    """Quantile regression forest: every tree predicts one training target of the row's leaf, drawn at random.
 
-    The quantiles of these answers at 21 levels make the distribution, filled in by `QuantileDistribution`. A forest
-    needs no early stopping, so it learns from all rows. Categories are one-hot.
+    The distribution is that of `InterpolatedQuantiles` with the quantiles of these targets at 21 levels. A forest needs
+    no early stopping, so it is fitted to all rows. Categories are one-hot encoded.
 
     Parameters
     ----------
     n_estimators : int, default=500
-        Number of trees, and of the targets behind each answer.
+        Number of trees, and of the targets behind each prediction.
     min_samples_leaf : int, default=5
     max_features : float, default=0.5
-        Share of the features that each split may choose from, in (0, 1].
+        Fraction of the features considered for each split, in (0, 1].
     categorical_features : list of names or positions, or bool mask, default=None
-        Columns of whole numbers that are codes of categories. Text and category columns are found by themselves.
+        Columns of category codes. Text and category columns are categorical anyway.
     random_state : int, RandomState or None, default=None
     n_jobs : int, default=-1
-        Threads; -1 for all cores.
+        Number of threads; -1 for all cores.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class QuantileForestRegressor(DistributionalRegressor):
     >>> data = make_heteroscedastic("jump", n_samples=500, random_state=0)
     >>> model = QuantileForestRegressor(n_estimators=50, random_state=0).fit(data.data, data.target)
     >>> model.predict_dist(data.data)
-    <QuantileDistribution of 500 rows>
+    <InterpolatedQuantiles of 500 rows>
     """
 
     n_estimators: int = 500
@@ -67,7 +67,7 @@ class QuantileForestRegressor(DistributionalRegressor):
         check_whole("min_samples_leaf", self.min_samples_leaf, 1)
         check_parameters({"max_features": self.max_features}, {"max_features": Number(0, 1, include_high=True)})
         check_running(self.n_jobs, 0, None)
-        quantile_forest = needed("quantile_forest", "quantile-forest", self)
+        quantile_forest = import_optional("quantile_forest", "quantile-forest", self)
         model = quantile_forest.RandomForestQuantileRegressor(
             n_estimators=self.n_estimators,
             min_samples_leaf=self.min_samples_leaf,
@@ -78,9 +78,9 @@ class QuantileForestRegressor(DistributionalRegressor):
         model.fit(table.inputs, table.y, sample_weight=table.weight)
         self.forest_ = with_drawn_targets(model)
 
-    def _distribution(self, raw: NDArray[np.float64]) -> QuantileDistribution:
-        answers = self.forest_.leaf_means(self.inputs_.transform(raw), effective_n_jobs(self.n_jobs))
-        return QuantileDistribution(LEVELS, separated(np.quantile(answers, LEVELS, axis=1).T, TINY))
+    def _distribution(self, raw: NDArray[np.float64]) -> InterpolatedQuantiles:
+        leaf_targets = self.forest_.leaf_means(self.inputs_.transform(raw), effective_n_jobs(self.n_jobs))
+        return InterpolatedQuantiles(LEVELS, separated(np.quantile(leaf_targets, LEVELS, axis=1).T, TINY))
 
 
 def with_drawn_targets(model: Any) -> FlatForest:

@@ -1,4 +1,4 @@
-"""A distribution from its quantiles: what quantile regressions and quantile forests know."""
+"""A distribution from its quantiles, for quantile regression and quantile forests."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ from usnrt.distributions import Distribution
 from usnrt.utils.types import Floats
 
 
-class QuantileDistribution(Distribution):
-    r"""Distributions given by quantiles: straight lines between them, exponential tails beyond the outer ones.
+class InterpolatedQuantiles(Distribution):
+    r"""Distributions from quantiles: a linear cdf between them, exponential tails beyond the outer ones.
 
-    The density is constant between two quantiles. Each tail starts with the density of the step beside it and holds
-    the probability that is left, so that its scale is :math:`p_1 (x_2 - x_1)/(p_2 - p_1)`.
+    The density is constant between two quantiles. Each tail starts with the density of the adjacent step and has the
+    remaining probability, so that its scale is :math:`p_1 (x_2 - x_1)/(p_2 - p_1)`.
 
     Parameters
     ----------
@@ -24,8 +24,8 @@ class QuantileDistribution(Distribution):
 
     Examples
     --------
-    >>> from usnrt.bench.peers import QuantileDistribution
-    >>> dist = QuantileDistribution([0.1, 0.5, 0.9], [[0.0, 1.0, 3.0]])
+    >>> from usnrt.bench.peers import InterpolatedQuantiles
+    >>> dist = InterpolatedQuantiles([0.1, 0.5, 0.9], [[0.0, 1.0, 3.0]])
     >>> dist.cdf([0.5]), dist.ppf([0.5, 0.7])
     (array([0.3]), array([[1., 2.]]))
     >>> dist.mean().round(3)
@@ -41,7 +41,7 @@ class QuantileDistribution(Distribution):
         if self.values.ndim != 2 or self.values.shape[1] != self.levels.size:
             raise ValueError(f"values must have shape (n, {self.levels.size}), got {self.values.shape}")
         if not np.isfinite(self.values).all() or not (np.diff(self.values, axis=1) > 0).all():
-            raise ValueError("values must be finite and increase along each row, but they do not")
+            raise ValueError("values must be finite and increase along each row")
         width = np.diff(self.values, axis=1)
         self._low = self.levels[0] * width[:, 0] / steps[1]
         self._high = (1.0 - self.levels[-1]) * width[:, -1] / steps[-2]
@@ -53,7 +53,7 @@ class QuantileDistribution(Distribution):
         """Mean of each row, shape ``(n,)``."""
         middles = (self.values[:, :-1] + self.values[:, 1:]) / 2.0
         low, high = self.values[:, 0] - self._low, self.values[:, -1] + self._high
-        return middles @ np.diff(self.levels) + self.levels[0] * low + (1.0 - self.levels[-1]) * high
+        return np.asarray(middles @ np.diff(self.levels) + self.levels[0] * low + (1.0 - self.levels[-1]) * high)
 
     def std(self) -> Floats:
         """Standard deviation of each row, shape ``(n,)``."""
@@ -62,36 +62,36 @@ class QuantileDistribution(Distribution):
         low = x[:, 0] ** 2 - 2.0 * x[:, 0] * self._low + 2.0 * self._low**2  # of an exponential tail
         high = x[:, -1] ** 2 + 2.0 * x[:, -1] * self._high + 2.0 * self._high**2
         tails = self.levels[0] * low + (1.0 - self.levels[-1]) * high
-        return np.sqrt(inner @ np.diff(self.levels) + tails)
+        return np.asarray(np.sqrt(inner @ np.diff(self.levels) + tails))
 
     def _cdf(self, y: Floats) -> Floats:
-        place = self._place(y)
-        left, right, rise = self._step(place)
+        index = self._index(y)
+        left, right, rise = self._step(index)
         share = np.clip((y - left) / (right - left), 0.0, 1.0)
-        inside = self.levels[np.clip(place - 1, 0, self.levels.size - 2)] + rise * share
+        inside = self.levels[np.clip(index - 1, 0, self.levels.size - 2)] + rise * share
         low = self.levels[0] * np.exp(np.minimum(y - self.values[:, :1], 0.0) / self._low[:, None])
         high = 1.0 - (1.0 - self.levels[-1]) * np.exp(-np.maximum(y - self.values[:, -1:], 0.0) / self._high[:, None])
-        return np.where(place == 0, low, np.where(place == self.levels.size, high, inside))
+        return np.where(index == 0, low, np.where(index == self.levels.size, high, inside))
 
     def _logpdf(self, y: Floats) -> Floats:
-        place = self._place(y)
-        left, right, rise = self._step(place)
+        index = self._index(y)
+        left, right, rise = self._step(index)
         below = np.maximum(self.values[:, :1] - y, 0.0) / self._low[:, None]
         above = np.maximum(y - self.values[:, -1:], 0.0) / self._high[:, None]
-        return np.log(rise / (right - left)) - below - above
+        return np.asarray(np.log(rise / (right - left)) - below - above)
 
     def _ppf(self, q: Floats) -> Floats:
         return self._quantiles(np.broadcast_to(q, (len(self), q.size)))
 
     def _quantiles(self, q: Floats) -> Floats:
-        """Quantiles at levels of shape (n, k), other ones for each row."""
-        place = np.searchsorted(self.levels, q, side="right")
-        left, right, rise = self._step(place)
-        start = self.levels[np.clip(place - 1, 0, self.levels.size - 2)]
+        """Quantiles at levels of shape (n, k), different ones for each row."""
+        index = np.searchsorted(self.levels, q, side="right")
+        left, right, rise = self._step(index)
+        start = self.levels[np.clip(index - 1, 0, self.levels.size - 2)]
         inside = left + (right - left) * (q - start) / rise
         low = self.values[:, :1] + self._low[:, None] * np.log(np.minimum(q / self.levels[0], 1.0))
         high = self.values[:, -1:] - self._high[:, None] * np.log(np.minimum((1.0 - q) / (1.0 - self.levels[-1]), 1.0))
-        return np.where(place == 0, low, np.where(place == self.levels.size, high, inside))
+        return np.where(index == 0, low, np.where(index == self.levels.size, high, inside))
 
     def _crps(self, y: Floats) -> Floats:
         # The integral of F^2 left of y and of (1 - F)^2 right of it, step by step.
@@ -102,30 +102,30 @@ class QuantileDistribution(Distribution):
         steps = (cut - a) * _mean_square(p, at_cut) + (b - cut) * _mean_square(1.0 - at_cut, 1.0 - q)
         low = _tail_crps(self.values[:, 0] - y, self._low, self.levels[0])
         high = _tail_crps(y - self.values[:, -1], self._high, 1.0 - self.levels[-1])
-        return steps.sum(axis=1) + low + high
+        return np.asarray(steps.sum(axis=1) + low + high)
 
     def _draw(self, size: int, rng: np.random.Generator) -> Floats:
         return self._quantiles(rng.random((len(self), size)))
 
-    def _take(self, index: Any) -> "QuantileDistribution":
-        return QuantileDistribution(self.levels, self.values[index])
+    def _take(self, index: Any) -> "InterpolatedQuantiles":
+        return InterpolatedQuantiles(self.levels, self.values[index])
 
-    def _scaled(self, shift: Floats, factor: Floats) -> "QuantileDistribution":
+    def _scaled(self, shift: Floats, factor: Floats) -> "InterpolatedQuantiles":
         moved = self.values * factor[:, None] + shift[:, None]
-        # A large shift may swallow the distance of two quantiles.
+        # After a large shift two quantiles may round to the same number.
         gap = 4.0 * np.spacing(np.abs(moved).max(axis=1, keepdims=True))
-        return QuantileDistribution(self.levels, separated(moved, gap))
+        return InterpolatedQuantiles(self.levels, separated(moved, gap))
 
-    def _place(self, y: Floats) -> NDArray[np.intp]:
-        """How many quantiles of its row are at most y, shape (n, k)."""
-        place = np.zeros(y.shape, dtype=np.intp)
+    def _index(self, y: Floats) -> NDArray[np.intp]:
+        """Number of quantiles of a row that are at most y, shape (n, k)."""
+        index = np.zeros(y.shape, dtype=np.intp)
         for column in range(self.levels.size):
-            place += self.values[:, column, None] <= y
-        return place
+            index += self.values[:, column, None] <= y
+        return index
 
-    def _step(self, place: NDArray[np.intp]) -> tuple[Floats, Floats, Floats]:
-        """Ends of the step that a place is in (the one beside it for a tail), and its probability."""
-        step = np.clip(place - 1, 0, self.levels.size - 2)
+    def _step(self, index: NDArray[np.intp]) -> tuple[Floats, Floats, Floats]:
+        """Ends and probability of a step; for a tail those of the adjacent step."""
+        step = np.clip(index - 1, 0, self.levels.size - 2)
         left = np.take_along_axis(self.values, step, axis=1)
         return left, np.take_along_axis(self.values, step + 1, axis=1), np.diff(self.levels)[step]
 
@@ -145,20 +145,20 @@ def separated(values: Floats, gap: ArrayLike) -> Floats:
     >>> separated(np.array([[2.0, 1.0, 2.0]]), gap=0.5)
     array([[1. , 2. , 2.5]])
     """
-    rungs = np.asarray(gap) * np.arange(values.shape[1])
-    return np.maximum.accumulate(np.sort(values, axis=1) - rungs, axis=1) + rungs
+    offsets = np.asarray(gap) * np.arange(values.shape[1])
+    return np.maximum.accumulate(np.sort(values, axis=1) - offsets, axis=1) + offsets
 
 
 def _mean_square(p: Floats, q: Floats) -> Floats:
-    """The mean of the square of a function that goes straight from p to q."""
+    """Mean square of a linear function from p to q."""
     return (p * p + p * q + q * q) / 3.0
 
 
 def _tail_crps(depth: Floats, scale: Floats, mass: float) -> Floats:
-    """A tail's part of the CRPS; ``depth`` is how far y lies inside the tail (negative if outside)."""
+    """A tail's part of the CRPS; ``depth`` is the distance of y into the tail (negative if outside)."""
     inside = np.maximum(depth, 0.0)
     far = np.exp(-inside / scale)
-    # Beyond y the tail's own square; between y and the quantile the square of 1 minus it.
+    # Beyond y the square of the tail's cdf; between y and the quantile the square of 1 minus it.
     beyond = mass**2 * scale / 2.0 * far**2
     between = inside - 2.0 * mass * scale * (1.0 - far) + mass**2 * scale / 2.0 * (1.0 - far**2)
-    return beyond + between
+    return np.asarray(beyond + between)

@@ -1,21 +1,21 @@
-"""Whether the default recipes reach the goals that were set for them: a table and sentences, all from the records."""
+"""The default recipes against their goals and against other libraries, computed from the records."""
 
 from usnrt.bench.aggregate import Means
 from usnrt.bench.layout import BEST, Entry, Layout, number, words
 from usnrt.bench.tables import COMPARISONS, Comparison
 from usnrt.datasets import get_spec, list_datasets
 
-# What sampling noise nearly gives by itself on a few thousand test rows.
-MOST_ECE, MOST_TCE = 1.0, 1.5
+# Close to what sampling noise alone gives on a few thousand test rows.
+MAX_ECE, MAX_TCE = 1.0, 1.5
 PEERS = ("CatBoost", "NGBoost", "LightGBM quantiles", "Quantile forest")
 
 
 def paper_best(metric: str, dataset: str) -> float:
-    """The best number that any model has in the paper's tables of a metric, Evidential with any lambda included.
+    """The best value of any model in the paper's tables of a metric, including Evidential with any lambda.
 
     Examples
     --------
-    >>> from usnrt.bench.beyond import paper_best
+    >>> from usnrt.bench.goals import paper_best
     >>> paper_best("nll", "appliances")
     9.74
     """
@@ -25,7 +25,7 @@ def paper_best(metric: str, dataset: str) -> float:
 
 
 def goals_table(means: Means) -> Layout:
-    """The default tree and ensemble beside their goals; what reaches its goal is bold.
+    """The default tree and ensemble against their goals; values that reach their goal are bold.
 
     Parameters
     ----------
@@ -41,13 +41,13 @@ def goals_table(means: Means) -> Layout:
     for name in list_datasets():
         row = [words(get_spec(name).title)]
         for recipe in ("usnrt", "usnrt-ensemble"):
-            row += [_against(means, name, recipe, "ece", MOST_ECE), _against(means, name, recipe, "tce", MOST_TCE)]
+            row += [_against(means, name, recipe, "ece", MAX_ECE), _against(means, name, recipe, "tce", MAX_TCE)]
         for metric in ("rmse", "nll"):
             best = paper_best(metric, name)
             row += [_against(means, name, "usnrt-ensemble", metric, best), number(best)]
         if any(entry.text for entry in row[1:6]):
             rows.append(row)
-    goal = f"goal reached (ECE at most {MOST_ECE}, TCE at most {MOST_TCE}, RMSE and NLL better than all in the paper)"
+    goal = f"goal reached (ECE at most {MAX_ECE}, TCE at most {MAX_TCE}, RMSE and NLL at most the best in the paper)"
     return Layout("Goals of the default recipes", header, rows, best_means=goal)
 
 
@@ -58,8 +58,8 @@ def _against(means: Means, dataset: str, recipe: str, metric: str, goal: float) 
     return number(found.value, BEST if found.value <= goal else "", partial=not found.complete)
 
 
-def beyond(means: Means) -> list[str]:
-    """Markdown paragraphs: the peers, and whether the tree pays.
+def default_findings(means: Means) -> list[str]:
+    """Markdown paragraphs: comparison with peers, and the effect of the tree.
 
     Parameters
     ----------
@@ -69,8 +69,8 @@ def beyond(means: Means) -> list[str]:
     -------
     list of str
     """
-    said = [_against_peers(means), *_tree_pays(means)]
-    return [paragraph for paragraph in said if paragraph]
+    paragraphs = [_against_peers(means), *_tree_effect(means)]
+    return [paragraph for paragraph in paragraphs if paragraph]
 
 
 def _against_peers(means: Means) -> str:
@@ -83,7 +83,7 @@ def _against_peers(means: Means) -> str:
             continue
         best = min(known, key=lambda peer: known[peer])
         title = get_spec(name).title + (
-            "" if len(known) == len(PEERS) else f" ({len(known)} of {len(PEERS)} peers run)"
+            "" if len(known) == len(PEERS) else f" ({len(known)} of {len(PEERS)} peers were run)"
         )
         if own < known[best]:
             better.append(title)
@@ -94,32 +94,32 @@ def _against_peers(means: Means) -> str:
     n_sets, listed = len(better) + len(worse), f": {', '.join(better)}" if better else ""
     rest = f" Not on: {', '.join(worse)}." if worse else ""
     return (
-        f"**CRPS.** The default ensemble is better than all peers that were run ({', '.join(PEERS)}) on {len(better)} "
+        f"**CRPS.** The default ensemble has a lower CRPS than all peers ({', '.join(PEERS)}) on {len(better)} "
         f"of {n_sets} data sets{listed}.{rest}"
     )
 
 
-def _tree_pays(means: Means) -> list[str]:
-    said = []
+def _tree_effect(means: Means) -> list[str]:
+    paragraphs = []
     for metric, table in (("CRPS", "parts_crps"), ("NLL", "parts_nll")):
         better, worse = _compared(COMPARISONS[table], means, "Default", "No tree")
         if better or worse:
-            said.append(
-                f"**The tree, {metric}.** With the tree {metric} is lower than with one leaf on {len(better)} of "
+            paragraphs.append(
+                f"**The tree, {metric}.** With the tree, {metric} is lower than with one region on {len(better)} of "
                 f"{len(better) + len(worse)} data sets" + (f" (not on {', '.join(worse)})." if worse else ".")
             )
-    better, worse = _compared(COMPARISONS["parts_worst_leaf"], means, "Default", "Calibrated as a whole")
+    better, worse = _compared(COMPARISONS["parts_worst_leaf"], means, "Default", "Global calibration")
     if better or worse:
-        said.append(
-            "**Calibration by leaf.** The leaf whose 90 % intervals are furthest off is nearer to 90 % than with one "
-            f"calibration for all rows on {len(better)} of {len(better) + len(worse)} data sets"
+        paragraphs.append(
+            "**Calibration by region.** The largest deviation of a region's coverage from 90 % is smaller than with "
+            f"global calibration on {len(better)} of {len(better) + len(worse)} data sets"
             + (f" (not on {', '.join(worse)})." if worse else ".")
         )
-    return said
+    return paragraphs
 
 
 def _compared(table: Comparison, means: Means, ours: str, other: str) -> tuple[list[str], list[str]]:
-    """Titles of the data sets where the one is lower than the other, and of those where not."""
+    """Titles of the data sets where ``ours`` is lower than ``other``, and of those where it is not."""
     better: list[str] = []
     worse: list[str] = []
     for name in list_datasets():

@@ -1,6 +1,7 @@
-"""What a model is judged by: its distribution, its own intervals, and whether the rows are new to it."""
+"""What a model is evaluated by: its distribution, its own intervals, and whether the rows are training rows."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +10,14 @@ from usnrt.distributions import Distribution
 from usnrt.utils.types import Floats
 
 
-def resolve(model: Any, X: Any) -> tuple[Any, Any]:
+class PredictsDistribution(Protocol):
+    """A fitted estimator with predictive distributions."""
+
+    def predict_dist(self, X: Any) -> Distribution:
+        """Predictive distributions, one per row."""
+
+
+def resolve(model: Any, X: Any) -> tuple[PredictsDistribution, Any]:
     """The estimator with ``predict_dist`` inside a pipeline or a search, and the features as it sees them.
 
     Parameters
@@ -27,7 +35,7 @@ def resolve(model: Any, X: Any) -> tuple[Any, Any]:
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import FunctionTransformer
     >>> from usnrt import USNRTRegressor
-    >>> from usnrt.metrics.judged import resolve
+    >>> from usnrt.metrics.models import resolve
     >>> pipeline = make_pipeline(FunctionTransformer(np.log1p), USNRTRegressor())
     >>> estimator, X = resolve(pipeline, np.zeros((1, 1)))
     >>> type(estimator).__name__, X.tolist()
@@ -40,9 +48,7 @@ def resolve(model: Any, X: Any) -> tuple[Any, Any]:
     steps = getattr(model, "steps", None)
     if steps and hasattr(steps[-1][1], "predict_dist"):
         return steps[-1][1], model[:-1].transform(X) if len(steps) > 1 else X
-    raise TypeError(
-        f"model must be a Distribution or an estimator with predict_dist, but it is a {type(model).__name__}"
-    )
+    raise TypeError(f"model must be a Distribution or an estimator with predict_dist, got a {type(model).__name__}")
 
 
 def distribution_of(model: Any, X: Any) -> Distribution:
@@ -51,11 +57,11 @@ def distribution_of(model: Any, X: Any) -> Distribution:
     return estimator.predict_dist(rows)
 
 
-def interval_of(model: Any, X: Any, coverage: Any = 0.9) -> Floats:
-    """The intervals that a model is judged by: those of ``predict_interval``.
+def interval_of(model: Any, X: Any, coverage: float | Sequence[float] = 0.9) -> Floats:
+    """The intervals that a model is evaluated by: those of ``predict_interval``.
 
-    A calibrated model does not take them from its distribution. Models that have no ``predict_interval`` are judged by
-    the central interval of their distribution. Infinite intervals do not warn here: see `infinite_sentence`.
+    Those of a calibrated model differ from those of its distribution. Models without ``predict_interval`` are evaluated
+    by the central intervals of their distribution. No warning about infinite intervals: see `infinite_sentence`.
 
     Parameters
     ----------
@@ -79,26 +85,50 @@ def interval_of(model: Any, X: Any, coverage: Any = 0.9) -> Floats:
         return np.asarray(estimator.predict_interval(rows, coverage))
 
 
+def distribution_and_interval(model: Any, X: Any, coverage: float = 0.9) -> tuple[Distribution, Floats]:
+    """`distribution_of` and `interval_of`, from one prediction where the model is one of this library.
+
+    Parameters
+    ----------
+    model : fitted estimator, pipeline or search
+    X : array-like or data frame of n rows
+    coverage : float, default=0.9
+
+    Returns
+    -------
+    Distribution
+    ndarray of shape (n, 2)
+    """
+    from usnrt.estimators.base import DistributionalRegressor
+    from usnrt.estimators.prediction_table import predict_encoded
+
+    estimator, rows = resolve(model, X)
+    if not isinstance(estimator, DistributionalRegressor):
+        return distribution_of(estimator, rows), interval_of(estimator, rows, coverage)
+    found = predict_encoded(estimator, estimator._encode(rows), [coverage])
+    return found.distribution, found.bounds[:, :, 0]
+
+
 def is_infinite(ends: Floats) -> NDArray[np.bool_]:
     """Whether intervals have an infinite end, shape (n,) or (n, k), for ends of shape (n, 2) or (n, 2, k).
 
     Examples
     --------
     >>> import numpy as np
-    >>> from usnrt.metrics.judged import is_infinite
+    >>> from usnrt.metrics.models import is_infinite
     >>> is_infinite(np.array([[0.0, 1.0], [0.0, np.inf]]))
     array([False,  True])
     """
     return np.asarray(np.isinf(ends).any(axis=1))
 
 
-def infinite_sentence(model: Any, ends: Floats, coverage: float) -> str:
-    """That intervals are infinite, for how many of the rows, and why; empty if all are finite.
+def infinite_sentence(model: object, ends: Floats, coverage: float) -> str:
+    """Message that intervals are infinite, for how many rows, and why; empty if all are finite.
 
     Parameters
     ----------
     model : fitted estimator
-        As from `resolve`. A calibrated one knows how many calibration rows are missing.
+        As from `resolve`. For a calibrated one the message states how many calibration rows are needed.
     ends : ndarray of shape (n, 2)
     coverage : float
     """
@@ -111,7 +141,7 @@ def infinite_sentence(model: Any, ends: Floats, coverage: float) -> str:
     why = "" if lack is None else f" ({lack.where}; {lack.needed:,} are needed)"
     return (
         f"the {100 * coverage:g} % interval is infinite for {share_text(share)} of the rows{why}: "
-        "such an interval holds every value, so its coverage says nothing"
+        "such an interval holds every value, so its coverage carries no information"
     )
 
 
@@ -121,37 +151,41 @@ def training_share(model: Any, X: Any, y: Floats) -> float:
     Parameters
     ----------
     model : fitted estimator
-        As from `resolve`. One that keeps no fingerprint of its training rows gives 0.
+        As from `resolve`. 0 for one without a fingerprint of its training rows.
     X : array-like or data frame of n rows
     y : ndarray of shape (n,)
     """
+    return encoded_training_share(model, model._encode(X), y) if hasattr(model, "fingerprint_") else 0.0
+
+
+def encoded_training_share(model: object, raw: Floats, y: Floats) -> float:
+    """`training_share` of encoded rows, ``model._encode(X)``."""
     fingerprint = getattr(model, "fingerprint_", None)
-    return 0.0 if fingerprint is None else fingerprint.share_of(model._encode(X), y)
+    return 0.0 if fingerprint is None else float(fingerprint.share_of(raw, y))
 
 
 def training_sentence(share: float) -> str:
-    """The share of `training_share` in words; empty for 0.
+    """Message about the share of `training_share`; empty for 0.
 
     Examples
     --------
-    >>> from usnrt.metrics.judged import training_sentence
+    >>> from usnrt.metrics.models import training_sentence
     >>> training_sentence(0.98)
-    '98 % of these rows are training rows: a model looks better on them than it is, so judge it on new rows'
+    '98 % of these rows are training rows: metrics on them are too optimistic; evaluate on new rows'
     """
     if share == 0:
         return ""
     return (
-        f"{share_text(share)} of these rows are training rows: a model looks better on them than it is, "
-        "so judge it on new rows"
+        f"{share_text(share)} of these rows are training rows: metrics on them are too optimistic; evaluate on new rows"
     )
 
 
 def share_text(share: float) -> str:
-    """A share in whole percent, neither rounded to nothing nor to all.
+    """A share in whole percent; rounded neither to 0 nor to 100.
 
     Examples
     --------
-    >>> from usnrt.metrics.judged import share_text
+    >>> from usnrt.metrics.models import share_text
     >>> share_text(0.345), share_text(0.0001), share_text(0.9999), share_text(1.0)
     ('34 %', '1 %', '99 %', '100 %')
     """

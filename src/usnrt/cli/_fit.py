@@ -1,0 +1,171 @@
+"""``usnrt fit``: from a table to a model file."""
+
+import ast
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from usnrt.cli._errors import UserError
+from usnrt.cli._options import Data, Force, Json, Quiet
+from usnrt.cli._output import (
+    check_writable,
+    notice,
+    print_json,
+    print_metrics,
+    print_table,
+    region_table,
+    silent,
+    warnings_as_notices,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from usnrt.estimators.calibrated import CalibratedRegressor
+
+# parameters of the ensemble itself rather than of its trees
+ENSEMBLE_PARAMETERS = ("categorical_features", "random_state", "n_jobs", "verbose")
+
+
+def fit(
+    data: Data,
+    target: Annotated[str, typer.Option("--target", "-t", help="The column to predict.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The model file to write; default: the data's name.usnrt")
+    ] = None,
+    drop: Annotated[list[str] | None, typer.Option("--drop", help="A column to leave out; may be repeated.")] = None,
+    categorical: Annotated[
+        list[str] | None,
+        typer.Option("--categorical", help="A column of category codes; text is categorical anyway."),
+    ] = None,
+    holdout: Annotated[float, typer.Option(help="Fraction of the rows held out to evaluate the model on.")] = 0.0,
+    members: Annotated[
+        int, typer.Option(help="Trees in an ensemble: more accurate, and slower by this factor. 1: one tree.", min=1)
+    ] = 1,
+    paper: Annotated[bool, typer.Option("--paper", help="Use the paper's recipe instead of ours.")] = False,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="A parameter of the model as name=value; may be repeated.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Random seed; the same seed gives the same model.")] = 0,
+    force: Force = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Fit a model to a table and write it to a file."""
+    from usnrt.cli._data import training_data
+
+    output = output or data.with_name(f"{data.name.split('.')[0]}.usnrt")
+    check_writable(output, force)
+    _check_holdout(holdout)
+    notify = silent if quiet else notice
+    X, y = training_data(data, target, drop or [], notify)
+
+    # The libraries for training take seconds to import: not before the table is known to be valid.
+    from usnrt.cli._predict import evaluation
+    from usnrt.estimators.target_name import set_target_name
+
+    fitted_rows, held_out = split_rows(len(y), holdout, seed)
+    model = make_model(paper, members, set_ or [], categorical or [], seed, verbose=0 if quiet else 1)
+    model.fit(X.take(fitted_rows), y[fitted_rows])
+    model.set_params(verbose=0)  # the verbosity of this run is not part of the model
+    set_target_name(model, target)
+    model.save(output)
+    result = summary(model, X.take(fitted_rows), target, output)
+    if len(held_out):
+        with warnings_as_notices(notify):
+            result["held out"] = evaluation(model, X.take(held_out), y[held_out])
+    if as_json:
+        print_json(result)
+    else:
+        _print_summary(result, len(held_out), notify)
+
+
+def _check_holdout(holdout: float) -> None:
+    if not 0 <= holdout < 1:
+        raise UserError(f"--holdout must be in [0, 1), got {holdout:g}")
+
+
+def _print_summary(result: dict[str, Any], n_held_out: int, notify: Callable[[str], None]) -> None:
+    for line in result["columns"]:
+        notify(line)
+    print_table(region_table(result["regions"]), title="Regions, the least certain first")
+    if n_held_out:
+        print_metrics(result["held out"], title=f"On {n_held_out:,} held-out rows")
+    print(f"wrote {result['model']}")
+
+
+def make_model(
+    paper: bool, members: int, settings: Sequence[str], categorical: Sequence[str], seed: int, verbose: int
+) -> "CalibratedRegressor":
+    """An unfitted model with the parameters of the command line; ``settings`` are those of one tree."""
+    from usnrt import USNRTEnsemble, USNRTRegressor
+
+    model = USNRTRegressor.paper() if paper else USNRTRegressor()
+    known = model.get_params(deep=False)
+    changes: dict[str, Any] = {"random_state": seed, "verbose": verbose}
+    if categorical:
+        changes["categorical_features"] = list(categorical)
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or name not in known:
+            names = ", ".join(sorted(known))
+            raise UserError(f"--set must be name=value with a parameter's name, got {setting!r}; names: {names}")
+        changes[name] = _parameter_value(value)
+    if members == 1:
+        model.set_params(**changes)
+        return model
+    of_ensemble = {name: changes.pop(name) for name in ENSEMBLE_PARAMETERS if name in changes}
+    return USNRTEnsemble(model.set_params(**changes), n_members=members, **of_ensemble)
+
+
+def _parameter_value(text: str) -> Any:
+    """A Python literal (number, tuple, None); anything else is text."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def split_rows(n_rows: int, holdout: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows to fit and rows to hold out, each in the order of the file."""
+    n_held_out = round(n_rows * holdout)
+    order = np.random.default_rng(seed).permutation(n_rows)
+    return np.sort(order[n_held_out:]), np.sort(order[:n_held_out])
+
+
+def summary(model: "CalibratedRegressor", X: "pa.Table", target: str, output: Path) -> dict[str, Any]:
+    """The result of a fit: file, target, rows, how the columns were read, regions."""
+    from usnrt.estimators.regions import region_rows
+
+    return {
+        "model": str(output),
+        "target": target,
+        "rows": X.num_rows,
+        "columns": _column_notices(model),
+        "regions": region_rows(model),
+    }
+
+
+def _column_notices(model: "CalibratedRegressor") -> list[str]:
+    """How columns were read, where that is not obvious."""
+    lines = []
+    columns = model.columns_
+    categorical = [f"{c.name} ({c.n_categories})" for c in columns if c.is_categorical]
+    if categorical:
+        lines.append(f"categories: {', '.join(categorical)}")
+    for source in dict.fromkeys(c.source for c in columns if c.part):
+        parts = ", ".join(c.part for c in columns if c.source == source)
+        lines.append(f"the date {source!r} became {parts}")
+    missing = list(dict.fromkeys(c.source for c in columns if c.has_missing))
+    if missing:
+        lines.append(f"missing values in {', '.join(missing)}")
+    for column in columns:
+        if column.n_categories > max(100, len(columns)):
+            lines.append(
+                f"{column.name!r} has {column.n_categories:,} different texts; is it a name or an id to --drop?"
+            )
+    return lines

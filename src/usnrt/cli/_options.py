@@ -1,0 +1,25 @@
+"""Arguments and options that several commands share, and their checks."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from usnrt.cli._errors import UserError
+
+# readable=False: unreadable files are reported by our own error messages
+Data = Annotated[
+    Path, typer.Argument(help="A .csv, .tsv or .parquet file, also with .gz, .bz2 or .zst.", readable=False)
+]
+Model = Annotated[Path, typer.Argument(help="A model file written by `usnrt fit`.", readable=False)]
+Target = Annotated[str | None, typer.Option("--target", "-t", help="The target column; default: as in fit.")]
+Coverage = Annotated[float, typer.Option(help="Nominal coverage of the prediction intervals.")]
+Force = Annotated[bool, typer.Option("--force", "-f", help="Overwrite existing files.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notices.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+def check_coverage(coverage: float) -> None:
+    """Refuse a coverage outside (0, 1)."""
+    if not 0 < coverage < 1:
+        raise UserError(f"--coverage must be in (0, 1), got {coverage:g}")

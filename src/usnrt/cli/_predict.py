@@ -1,0 +1,98 @@
+"""``usnrt predict`` and ``usnrt evaluate``: a model file applied to a table."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from usnrt.cli._errors import UserError
+from usnrt.cli._options import Coverage, Data, Force, Json, Model, Quiet, Target, check_coverage
+from usnrt.cli._output import check_writable, notice, print_json, print_metrics, silent, warnings_as_notices
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from usnrt.estimators.base import DistributionalRegressor
+
+
+def predict(
+    model: Model,
+    data: Data,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The table to write; default: CSV to the terminal.")
+    ] = None,
+    coverage: Coverage = 0.9,
+    keep: Annotated[
+        list[str] | None, typer.Option("--keep", help="A column of the data to copy, such as an id; may be repeated.")
+    ] = None,
+    force: Force = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Predict mean, std, lower, upper, region and supported (whether it resembles training rows) for every row."""
+    import pyarrow as pa
+
+    from usnrt.cli._data import load_model, table_and_features
+    from usnrt.cli._tables import format_of, write_file, write_stream
+
+    check_coverage(coverage)
+    if output is not None:
+        format_of(output)
+        check_writable(output, force)
+    notify = silent if quiet else notice
+    fitted = load_model(model)
+    table, X = table_and_features(fitted, data, notify)
+    absent = [name for name in keep or [] if name not in table.column_names]
+    if absent:
+        raise UserError(f"{data} has no column {absent[0]!r} to keep")
+    with warnings_as_notices(notify):
+        predicted = fitted.predict_table(X, coverage)
+    if "supported" in predicted.column_names:
+        lacking = predicted["supported"].to_pylist().count(False)
+        if lacking:
+            notify(f"{lacking:,} of {predicted.num_rows:,} rows do not resemble the training rows (column supported)")
+    columns = {name: table[name] for name in keep or []} | {n: predicted[n] for n in predicted.column_names}
+    result = pa.table(list(columns.values()), names=list(columns))
+    if as_json:
+        print_json(result.to_pylist())
+    elif output is None:
+        write_stream(result, sys.stdout.buffer, "csv")
+    else:
+        write_file(result, output)
+        notify(f"wrote {output}, {result.num_rows:,} rows")
+
+
+def evaluate(
+    model: Model,
+    data: Data,
+    target: Target = None,
+    coverage: Coverage = 0.9,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Evaluate a model on a table with known targets."""
+    from usnrt.cli._data import features_and_target, load_model
+
+    check_coverage(coverage)
+    notify = silent if quiet else notice
+    fitted = load_model(model)
+    X, y = features_and_target(fitted, data, target, notify)
+    with warnings_as_notices(notify):
+        result = {"rows": X.num_rows, **evaluation(fitted, X, y, coverage)}
+    if as_json:
+        print_json(result)
+    else:
+        print_metrics(result)
+
+
+def evaluation(
+    model: "DistributionalRegressor", X: "pa.Table", y: NDArray[np.float64], coverage: float = 0.9
+) -> dict[str, Any]:
+    """All metrics of a model, by name."""
+    from usnrt.metrics.evaluate import evaluate as evaluate_metrics
+
+    table = evaluate_metrics(model, X, y, coverage=coverage)
+    return dict(zip(table["metric"].tolist(), table["value"].tolist()))
