@@ -208,13 +208,12 @@ def test_the_module_is_the_function(model, houses, tmp_path):
 
 def test_names_and_values_cannot_break_out_of_the_page(houses, tmp_path):
     from usnrt.baselines import RandomForestVarianceRegressor
-    from usnrt.estimators.target_name import set_target_name
 
     evil = '<script>alert("x")</script>'
     rng = np.random.default_rng(0)
     X = pl.DataFrame({evil: rng.normal(size=60), "text": [evil, "b"] * 30})
     model = RandomForestVarianceRegressor(n_estimators=5, random_state=0).fit(X, rng.normal(size=60))
-    set_target_name(model, evil)
+    model.target_name_ = evil
     text = write_report(model, X, rng.normal(size=60), tmp_path / "r.html", source=evil, command=evil).read_text()
     assert evil not in text
     assert html.escape(evil, quote=False).replace('"', "&#34;") in text

@@ -59,9 +59,8 @@ def features_and_target(
     model: "DistributionalRegressor", path: Path, target: str | None, notice: Callable[[str], None]
 ) -> tuple[pa.Table, NDArray[np.float64]]:
     """Features and target to evaluate a model on; the target's name is that of the fit if none is given."""
-    from usnrt.estimators.target_name import target_name
 
-    name = target or target_name(model)
+    name = target or model.target_name_
     if not name:
         raise UserError("the model file does not contain the name of the target; give it with --target")
     table, _ = table_and_features(model, path, notice)

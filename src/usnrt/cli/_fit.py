@@ -66,13 +66,12 @@ def fit(
 
     # The libraries for training take seconds to import: not before the table is known to be valid.
     from usnrt.cli._predict import evaluation
-    from usnrt.estimators.target_name import set_target_name
 
     fitted_rows, held_out = split_rows(len(y), holdout, seed)
     model = make_model(paper, members, set_ or [], categorical or [], seed, verbose=0 if quiet else 1)
     model.fit(X.take(fitted_rows), y[fitted_rows])
     model.set_params(verbose=0)  # the verbosity of this run is not part of the model
-    set_target_name(model, target)
+    model.target_name_ = target
     model.save(output)
     result = summary(model, X.take(fitted_rows), target, output)
     if len(held_out):

@@ -23,7 +23,6 @@ def explain(model: Model, as_json: Json = False) -> None:
     """Show the rules of a model's regions and the uncertainty in each."""
     from usnrt.cli._data import load_model
     from usnrt.estimators.regions import ratio_sentence, region_rows, uncertainty_ratio
-    from usnrt.estimators.target_name import target_name
 
     fitted = load_model(model)
     regions = region_rows(fitted)
@@ -31,7 +30,7 @@ def explain(model: Model, as_json: Json = False) -> None:
         raise UserError(f"{model} has no regions to explain: it is a {type(fitted).__name__}")
     ratio = uncertainty_ratio(fitted)
     if as_json:
-        print_json({"target": target_name(fitted), "regions": regions, "ratio": ratio})
+        print_json({"target": fitted.target_name_, "regions": regions, "ratio": ratio})
         return
     print_table(region_table(regions), title="Regions, the least certain first")
     if ratio_sentence(ratio):
@@ -112,7 +111,6 @@ def _shown(value: object) -> str:
 
 def _model_facts(path: Path) -> dict[str, Any]:
     from usnrt.cli._data import load_model
-    from usnrt.estimators.target_name import target_name
     from usnrt.persistence import read_manifest
 
     model = load_model(path)
@@ -126,7 +124,7 @@ def _model_facts(path: Path) -> dict[str, Any]:
         "written by": f"usnrt {manifest['library']}",
         "format version": manifest["version"],
         "size in bytes": path.stat().st_size,
-        "target": target_name(model),
+        "target": model.target_name_,
         "features": [f"{n} ({t})" for n, t in zip(encoder.source_names_, encoder.source_types_)],
         "regions": getattr(model, "n_leaves_", None),
         "parameters that differ from the defaults": changed,

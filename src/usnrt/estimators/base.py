@@ -13,6 +13,7 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
+from usnrt.estimators.prediction_table import EncodedPredictions, prediction_table
 from usnrt.tables import Column, NetworkInputs, TableEncoder, read_table
 from usnrt.tables.fingerprint import fingerprint
 from usnrt.tables.rows import counted_weight, merged_rows
@@ -20,6 +21,7 @@ from usnrt.tables.training import DistinctRows, TrainingTable
 from usnrt.utils.blas import ONE_BLAS_THREAD
 from usnrt.utils.constraints import Constraint, check_parameters
 from usnrt.utils.result_table import Table
+from usnrt.utils.types import Floats
 
 if TYPE_CHECKING:
     from usnrt.distributions import Distribution
@@ -36,6 +38,8 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
     """
 
     categorical_features: Any = None
+    # Name of the target, of the Series that was fitted or set by the caller; reports and the command line show it.
+    target_name_: str | None = None
     # Constraints of all parameters, by name.
     _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {}
 
@@ -103,6 +107,8 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         rows, weight = merged_rows(raw, target, counted_weight(weight))
         raw, target = np.asfortranarray(raw[rows]), target[rows]
         self.encoder_ = encoder
+        name = getattr(y, "name", None)
+        self.target_name_ = name if isinstance(name, str) else None
         self.fingerprint_ = fingerprint(raw, target, weight)  # of the rows that have a weight
         return DistinctRows(raw, target, weight)
 
@@ -217,6 +223,19 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         }
         return Table({**parts, "total": dist.var()})
 
+    def _predict_encoded(self, raw: Floats, coverages: list[float]) -> EncodedPredictions:
+        """Predictions of all kinds for encoded rows; the networks run once.
+
+        Parameters
+        ----------
+        raw : ndarray of shape (n, n_columns)
+            Encoded rows, ``self._encode(X)``.
+        coverages : list of k floats
+            In (0, 1).
+        """
+        dist = self._distribution(raw).scaled(self.target_mean_, self.target_std_)
+        return EncodedPredictions(dist, dist.interval(coverages), None, None)
+
     def predict_table(self, X: Any, coverage: float = 0.9) -> Any:
         """Everything at once, as a table of the library that X came from.
 
@@ -232,8 +251,6 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
             Columns ``mean``, ``std``, ``lower``, ``upper`` and, for models with regions, ``region`` (as from
             ``apply``) and ``supported`` (see ``predict_support``); a pandas index is kept.
         """
-        from usnrt.estimators.prediction_table import prediction_table
-
         return prediction_table(self, X, coverage)
 
     def save(self, path: Any) -> None:

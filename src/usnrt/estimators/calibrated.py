@@ -14,6 +14,7 @@ from usnrt.calibration.calibration import Calibration
 from usnrt.calibration.familiar import MIN_REPEATED, Familiar, find_familiar
 from usnrt.distributions import Distribution, QuantileDistribution, ResidualDistribution
 from usnrt.estimators.base import read_target
+from usnrt.estimators.prediction_table import EncodedPredictions
 from usnrt.estimators.regions import shortage
 from usnrt.estimators.supported import Prediction, SupportedRegressor
 from usnrt.nn.quantile_functions import conformity_scores
@@ -24,6 +25,7 @@ from usnrt.tree.rules import rules_table
 from usnrt.utils.checks import check_choice, check_number
 from usnrt.utils.notices import InfiniteIntervalWarning
 from usnrt.utils.result_table import Table
+from usnrt.utils.types import Floats
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -42,22 +44,20 @@ class CalibratedRegressor(SupportedRegressor):
     # Set if the table repeats itself.
     familiar_: Familiar | None = None
 
-    def _predicted(self, raw: NDArray[np.float64]) -> Prediction:
+    def _predicted(self, raw: Floats) -> Prediction:
         predicted = super()._predicted(raw)
         if self.familiar_ is None or self.calibration_ is None or not self.calibration_.has_familiar:
             return predicted
         return replace(predicted, leaf=predicted.leaf + self.n_leaves_ * self.familiar_.holds(raw))
 
-    def _distribution(self, raw: NDArray[np.float64]) -> Distribution:
+    def _distribution(self, raw: Floats) -> Distribution:
         predicted = self._predicted(raw)
         dist = self._from_quantiles(predicted.leaf, predicted.mean, predicted.quantiles)
         if predicted.found is None:
             return dist
         return dist.with_parts(self._within(dist, predicted), None)
 
-    def _from_quantiles(
-        self, leaf: NDArray[np.int64], mean: NDArray[np.float64], quantiles: NDArray[np.float64]
-    ) -> QuantileDistribution:
+    def _from_quantiles(self, leaf: NDArray[np.int64], mean: Floats, quantiles: Floats) -> QuantileDistribution:
         """Distributions from predicted quantile functions, calibrated if the model is; their mean is the prediction."""
         mean_of_file = None if self.own_mean_ else mean
         if self.calibration_ is None:
@@ -97,9 +97,7 @@ class CalibratedRegressor(SupportedRegressor):
         if known.any():
             self.calibration_ = calibration.with_familiar(scores[known], leaf[known], rows.weight[known], MIN_REPEATED)
 
-    def _calibrate_by_validation(
-        self, table: TrainingTable, rows: NDArray[np.intp], scores: NDArray[np.float64], by: str
-    ) -> None:
+    def _calibrate_by_validation(self, table: TrainingTable, rows: NDArray[np.intp], scores: Floats, by: str) -> None:
         """Calibrate by the conformity scores of validation rows, familiar rows by those of repeated training rows."""
         leaf = self.tree_.leaf_of(table.raw[rows])
         self.calibration_ = Calibration.from_scores(scores, leaf, table.weight[rows], self.tree_, by)
@@ -135,7 +133,7 @@ class CalibratedRegressor(SupportedRegressor):
         self._calibrate_on(DistinctRows(raw[rows], target[rows], weight), by)
         return self
 
-    def predict_interval(self, X: Any, coverage: float | Sequence[float] = 0.9) -> NDArray[np.float64]:
+    def predict_interval(self, X: Any, coverage: float | Sequence[float] = 0.9) -> Floats:
         """Intervals that hold the target with a stated probability, with equal tails.
 
         Calibrated models take the order statistics of the conformity scores in the row's region (see
@@ -168,6 +166,23 @@ class CalibratedRegressor(SupportedRegressor):
         if lack is not None:
             warnings.warn(str(lack), InfiniteIntervalWarning, stacklevel=2)
         return bounds[0] if np.ndim(coverage) == 0 else np.stack(bounds, axis=2)
+
+    def _predict_encoded(self, raw: Floats, coverages: list[float]) -> EncodedPredictions:
+        """Also measures the support once, and takes intervals from the calibration."""
+        if self.calibration_ is None:
+            return super()._predict_encoded(raw, coverages)
+        predicted = self._predicted(raw)
+        dist = self._from_quantiles(predicted.leaf, predicted.mean, predicted.quantiles)
+        ends = [self.calibration_.interval(predicted.quantiles, predicted.leaf, coverage) for coverage in coverages]
+        found = predicted.found
+        if found is None and self.support_ is not None:
+            found = self.support_.measure(raw, self.tree_.leaf_of(raw))
+        return EncodedPredictions(
+            dist.scaled(self.target_mean_, self.target_std_),
+            np.stack([self.target_mean_ + self.target_std_ * end for end in ends], axis=2),
+            self.tree_.apply(raw),
+            None if found is None else found.supported,
+        )
 
     # -- reading the regions -----------------------------------------------------------------------------------
 

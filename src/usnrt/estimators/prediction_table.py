@@ -2,20 +2,20 @@
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.distributions import Distribution
-from usnrt.estimators.base import DistributionalRegressor
-from usnrt.estimators.calibrated import CalibratedRegressor
 from usnrt.estimators.regions import shortage
-from usnrt.estimators.supported import SupportedRegressor
 from usnrt.utils.notices import InfiniteIntervalWarning
 from usnrt.utils.result_table import Table
 from usnrt.utils.types import Floats
+
+if TYPE_CHECKING:
+    from usnrt.estimators.base import DistributionalRegressor
 
 
 @dataclass(frozen=True)
@@ -40,40 +40,7 @@ class EncodedPredictions:
     supported: NDArray[np.bool_] | None
 
 
-def predict_encoded(model: DistributionalRegressor, raw: Floats, coverages: list[float]) -> EncodedPredictions:
-    """Predict encoded rows; the networks run once and the support is measured once.
-
-    Parameters
-    ----------
-    model : DistributionalRegressor
-        A fitted model.
-    raw : ndarray of shape (n, n_columns)
-        Encoded rows, ``model._encode(X)``.
-    coverages : list of k floats
-        In (0, 1).
-
-    Returns
-    -------
-    EncodedPredictions
-    """
-    region = model.tree_.apply(raw) if hasattr(model, "tree_") else None
-    if isinstance(model, CalibratedRegressor) and model.calibration_ is not None:
-        predicted = model._predicted(raw)
-        leaf, found = predicted.leaf, predicted.found
-        scaled: Distribution = model._from_quantiles(leaf, predicted.mean, predicted.quantiles)
-        ends = [model.calibration_.interval(predicted.quantiles, leaf, coverage) for coverage in coverages]
-        bounds = np.stack([model.target_mean_ + model.target_std_ * end for end in ends], axis=2)
-        dist = scaled.scaled(model.target_mean_, model.target_std_)
-    else:
-        found = None
-        dist = model._distribution(raw).scaled(model.target_mean_, model.target_std_)
-        bounds = dist.interval(coverages)
-    if found is None and isinstance(model, SupportedRegressor) and model.support_ is not None:
-        found = model.support_.measure(raw, model.tree_.leaf_of(raw))
-    return EncodedPredictions(dist, bounds, region, None if found is None else found.supported)
-
-
-def prediction_table(model: DistributionalRegressor, X: Any, coverage: float = 0.9) -> Any:
+def prediction_table(model: "DistributionalRegressor", X: Any, coverage: float = 0.9) -> Any:
     """Mean, standard deviation, interval, region and support of every row.
 
     Parameters
@@ -111,7 +78,7 @@ def prediction_table(model: DistributionalRegressor, X: Any, coverage: float = 0
     """
     if np.ndim(coverage) or not 0 < coverage < 1:
         raise ValueError(f"coverage must be in (0, 1), got {coverage!r}")
-    found = predict_encoded(model, model._encode(X), [float(coverage)])
+    found = model._predict_encoded(model._encode(X), [float(coverage)])
     lower, upper = found.bounds[:, 0, 0], found.bounds[:, 1, 0]
     if not np.isfinite(found.bounds).all():
         lack = shortage(getattr(model, "calibration_", None), float(coverage))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from usnrt.calibration.support import REACH, RowSupport, Support, blank_rows
 from usnrt.distributions import Distribution
 from usnrt.estimators.base import DistributionalRegressor
+from usnrt.estimators.prediction_table import EncodedPredictions
 from usnrt.nn.quantiles import MEDIAN
 from usnrt.tables.training import TrainingTable
 from usnrt.tree.structure import Tree
@@ -109,6 +110,10 @@ class SupportedRegressor(DistributionalRegressor):
             quantiles[rows] += (other - quantiles[rows])[:, [MEDIAN]]
             mean[rows] = beyond
         return Prediction(leaf, mean, support.widen(quantiles, found), disagreement, quantiles, found)
+
+    def _predict_encoded(self, raw: Floats, coverages: list[float]) -> EncodedPredictions:
+        found = None if self.support_ is None else self.support_.measure(raw, self.tree_.leaf_of(raw)).supported
+        return replace(super()._predict_encoded(raw, coverages), region=self.tree_.apply(raw), supported=found)
 
     def _quantile_functions(self, raw: Floats) -> tuple[NDArray[np.int64], Floats, Floats]:
         """Leaf, mean and quantile functions of encoded rows, in units of the scaled target."""

@@ -100,12 +100,11 @@ def distribution_and_interval(model: Any, X: Any, coverage: float = 0.9) -> tupl
     ndarray of shape (n, 2)
     """
     from usnrt.estimators.base import DistributionalRegressor
-    from usnrt.estimators.prediction_table import predict_encoded
 
     estimator, rows = resolve(model, X)
     if not isinstance(estimator, DistributionalRegressor):
         return distribution_of(estimator, rows), interval_of(estimator, rows, coverage)
-    found = predict_encoded(estimator, estimator._encode(rows), [coverage])
+    found = estimator._predict_encoded(estimator._encode(rows), [coverage])
     return found.distribution, found.bounds[:, :, 0]
 
 

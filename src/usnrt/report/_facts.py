@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from usnrt.distributions import Distribution, Normal
 from usnrt.estimators.base import DistributionalRegressor
-from usnrt.estimators.prediction_table import EncodedPredictions, predict_encoded
+from usnrt.estimators.prediction_table import EncodedPredictions
 from usnrt.estimators.regions import calibration_rows, region_rows, shortage, uncertainty_ratio
 from usnrt.estimators.supported import SupportedRegressor
 from usnrt.metrics.evaluate import evaluate
@@ -86,7 +86,7 @@ class Facts:
 def gather(model: DistributionalRegressor, X: Any, y: Floats, coverage: float, seed: int = 0) -> Facts:
     """Predict and evaluate everything that the report shows; the table is encoded once."""
     raw = model._encode(X)
-    predicted = predict_encoded(model, raw, [*LEVELS.tolist(), coverage])
+    predicted = model._predict_encoded(raw, [*LEVELS.tolist(), coverage])
     dist, bounds = predicted.distribution, predicted.bounds
     inside = (bounds[:, 0] <= y[:, None]) & (y[:, None] <= bounds[:, 1])
     infinite = is_infinite(bounds)

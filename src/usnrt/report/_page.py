@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 
 from usnrt.calibration.conformal import rows_needed
 from usnrt.estimators.base import DistributionalRegressor, read_target
-from usnrt.estimators.target_name import target_name
 from usnrt.metrics.models import training_sentence
 from usnrt.report import _charts as charts
 from usnrt.report._facts import LEVELS, N_SHOWN_FEATURES, Cells, Facts, Region, gather
@@ -95,7 +94,7 @@ def render(
 
     folder = files("usnrt.report")
     template = Environment(autoescape=True).from_string((folder / "page.html").read_text("utf-8"))
-    target = target_name(model) or "the target"
+    target = model.target_name_ or "the target"
     epoch = int(os.environ.get("SOURCE_DATE_EPOCH", time.time()))
     return template.render(
         title=title or f"Uncertainty of predicting {target}",
@@ -208,7 +207,7 @@ def _provenance(model: DistributionalRegressor, facts: Facts, source: str | None
     encoder = model.encoder_
     lines = [
         ("Model", type(model).__name__),
-        ("Target", target_name(model) or "not named"),
+        ("Target", model.target_name_ or "not named"),
         ("Features", ", ".join(f"{n} ({t})" for n, t in zip(encoder.source_names_, encoder.source_types_))),
         ("Evaluated on", f"{facts.n:,} rows" + (f" of {source}" if source else "")),
     ]
