@@ -149,7 +149,7 @@ class ForestRegressor(SharedDocs, DistributionalRegressor):
             **how, min_samples_leaf=self.min_samples_leaf, random_state=seed, n_jobs=effective_n_jobs(self.n_jobs)
         )
         forest.fit(table.inputs[rows], table.y[rows], sample_weight=table.weight[rows])
-        return forest.estimators_
+        return list(forest.estimators_)
 
     def _judge(
         self, table: TrainingTable, grid: dict[str, tuple[Any, ...]], seed: int, progress: Progress

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from usnrt.distributions import Normal
 
 
-class ConstantNormal(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+class ConstantNormal(RegressorMixin, BaseEstimator):  # scikit-learn is untyped
     """Predicts the mean and standard deviation of the training target for every row.
 
     Parameters

@@ -118,7 +118,9 @@ def make_model(
         model.set_params(**changes)
         return model
     of_ensemble = {name: changes.pop(name) for name in ENSEMBLE_PARAMETERS if name in changes}
-    return USNRTEnsemble(model.set_params(**changes), n_members=members, **of_ensemble)
+    model.set_params(**changes)
+    ensemble = USNRTEnsemble.paper if paper else USNRTEnsemble
+    return ensemble(estimator=model, n_members=members, **of_ensemble)
 
 
 def _parameter_value(text: str) -> Any:

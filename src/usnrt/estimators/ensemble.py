@@ -301,9 +301,10 @@ def disagreement(member_quantiles: Floats) -> Floats:
     >>> disagreement(np.stack([POSITIONS[None, :], POSITIONS[None, :] + 2.0]))
     array([2.])
     """
-    within = np.mean([half_widths(quantiles) ** 2 for quantiles in member_quantiles], axis=0)
+    within: Floats = np.mean([half_widths(quantiles) ** 2 for quantiles in member_quantiles], axis=0)
     means = np.stack([quantile_function_mean(quantiles) for quantiles in member_quantiles])
-    return means.var(axis=0, ddof=1) / np.maximum(within, 1e-30)
+    between: Floats = means.var(axis=0, ddof=1)
+    return between / np.maximum(within, 1e-30)
 
 
 def capped_disagreement(member_quantiles: Floats) -> Floats:

@@ -132,5 +132,5 @@ def inverse_variance_weights(variance: Floats, min_relative_variance: float = 0.
     >>> inverse_variance_weights(np.array([1.0, 0.5]))
     array([0.66666667, 1.33333333])
     """
-    inverse = 1.0 / np.maximum(variance, min_relative_variance * np.median(variance))
-    return inverse / inverse.mean()
+    inverse: Floats = 1.0 / np.maximum(variance, min_relative_variance * np.median(variance))
+    return inverse / float(inverse.mean())

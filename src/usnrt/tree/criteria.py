@@ -180,7 +180,7 @@ class SearchCriterion(Criterion):
     def _scan(
         self, node: NodeValues, arrangement: Arrangement, min_weight: float, every: FloatArray
     ) -> tuple[int, float, int]:
-        return scan_cuts(
+        found: tuple[int, float, int] = scan_cuts(
             arrangement.order,
             arrangement.allowed,
             node.rank,
@@ -191,6 +191,7 @@ class SearchCriterion(Criterion):
             self.kind,
             every,
         )
+        return found
 
     def _cut(self, node: NodeValues, threshold: float, missing_left: bool, statistic: float) -> Cut:
         return Cut(threshold, missing_left, statistic, float(node.weight.sum()) - 2, abs(statistic), 1)

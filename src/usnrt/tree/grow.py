@@ -250,7 +250,7 @@ def effective_weight(weight: Floats) -> Floats:
     """
     if len(weight) == 0 or weight.min() == weight.max():
         return np.ones(len(weight))
-    return weight * (weight.sum() / (weight @ weight))
+    return weight * float(weight.sum() / (weight @ weight))
 
 
 def is_significant(split: Split, rule: SplitRule) -> bool:

@@ -113,7 +113,8 @@ def half_widths(quantiles: Floats) -> Floats:
 def pinball_losses(quantiles: Floats, y: Floats) -> Floats:
     """Pinball loss of each row over all its quantiles, shape (n,); what `usnrt.nn.quantiles.pinball` trains by."""
     distance = y[:, None] - quantiles
-    return (SHARES * np.maximum(LEVELS * distance, (LEVELS - 1.0) * distance)).sum(axis=1)
+    losses: Floats = (SHARES * np.maximum(LEVELS * distance, (LEVELS - 1.0) * distance)).sum(axis=1)
+    return losses
 
 
 def _best_shares(losses: Floats, leaf: NDArray[np.int64], weight: Floats, n_leaves: int) -> Floats:
@@ -126,7 +127,8 @@ def _best_shares(losses: Floats, leaf: NDArray[np.int64], weight: Floats, n_leav
     counts = np.bincount(leaf, weights=weight, minlength=n_leaves)
     everywhere = (relative * counts).sum(axis=1) / counts.sum()
     judged = counts * relative + PRIOR_ROWS * everywhere[:, None]
-    return SHARES_TRIED[np.argmin(judged, axis=0)]
+    best: Floats = SHARES_TRIED[np.argmin(judged, axis=0)]
+    return best
 
 
 def _group_means(values: Floats, leaf: NDArray[np.int64], weight: Floats, n_leaves: int) -> Floats:
