@@ -21,7 +21,7 @@ EXAMPLES = {
     "mlflow_logging": (["mlflow", "sqlalchemy"], r"CRPS 0\.\d+\nmodel: .*model\.usnrt"),
     "cut_or_one_network": (
         [],
-        r"mean jumps +squared error +16 units +2000 rows: .* gain \+.*\n(.*\n)+wrote theory\.csv",
+        r"mean jumps +squared error +16 units +2000 rows: .* gain \+(.*\n)+wrote theory\.csv",
     ),
     "paper_tree_on_jumps": ([], r"max_leaves=3 +\(2\.0 regions\): gain [+-]0\.\d+ \+- 0\.\d+, better in \d of 2 draws"),
 }

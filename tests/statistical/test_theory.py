@@ -18,7 +18,7 @@ spec = importlib.util.spec_from_file_location("cut_or_one_network", PATH)
 example = sys.modules["cut_or_one_network"] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(example)
 
-SMALL = {"n": 4000, "hidden": 16, "draws": 8, "steps": 1000}
+SMALL = {"n": 8000, "hidden": 16, "draws": 12, "steps": 1000}
 LARGE = {"n": 32_000, "hidden": 64, "draws": 10, "steps": 3000}
 
 
