@@ -26,6 +26,10 @@ from usnrt.nn.losses import squared_error, variance_nll
 from usnrt.nn.mlp import MLP
 from usnrt.nn.train import Training, train
 
+LINE = (
+    "{case:14}  {loss:13}  {hidden:3} units  {rows:6} rows:  one {one:.5f}  two {two:.5f}  "
+    "gain {gain:+.5f} +- {gain_se:.5f}  cut better in {draws_won} of {draws}"
+)
 LOSSES = ("squared error", "likelihood")
 BATCH_SIZE = 64
 # Small ReLU networks sometimes get stuck, and the theory is about the best of a class: validation rows choose a start.
@@ -174,20 +178,20 @@ def study(
 
 
 def summary(one: np.ndarray, two: np.ndarray) -> dict[str, float]:
-    """Means over draws with standard errors; the gain is that of the cut, paired by draw."""
-
-    def error(values: np.ndarray) -> float:
-        return float(np.std(values, ddof=1) / np.sqrt(len(values)))
-
+    """Means over draws; the gain is that of the cut, paired by draw, with its standard error."""
     gain = one - two
     return {
-        "one": float(one.mean()), "one_se": error(one), "two": float(two.mean()), "two_se": error(two),
-        "gain": float(gain.mean()), "gain_se": error(gain), "draws_won": int((gain > 0).sum()), "draws": len(gain),
+        "one": float(one.mean()), "two": float(two.mean()), "gain": float(gain.mean()),
+        "gain_se": float(np.std(gain, ddof=1) / np.sqrt(len(gain))),
+        "draws_won": int((gain > 0).sum()), "draws": len(gain),
     }  # fmt: skip
 
 
 def draw(results: Sequence[dict[str, Any]], path: Path) -> None:
-    """Write a picture: excess risk against the number of rows, a panel per loss and case."""
+    """Write a picture: excess risk against the number of rows, a panel per loss and case.
+
+    The error bars, at the risk of two networks, are standard errors of the paired difference to one network.
+    """
     from matplotlib.figure import Figure
 
     colours = dict(zip(sorted({result["hidden"] for result in results}), ("#E69F00", "#009E73", "#0072B2", "#CC79A7")))
@@ -198,10 +202,10 @@ def draw(results: Sequence[dict[str, Any]], path: Path) -> None:
             for hidden, colour in colours.items():
                 found = [r for r in results if (r["case"], r["loss"], r["hidden"]) == (case, loss, hidden)]
                 n = [r["rows"] for r in found]
-                for way, style, words in (("one", "o--", "one network"), ("two", "s-", "cut, two networks")):
-                    risk, error = [r[way] for r in found], [r[f"{way}_se"] for r in found]
-                    label = f"{words}, {hidden} units"
-                    ax.errorbar(n, risk, error, fmt=style, color=colour, markersize=4, capsize=2, label=label)
+                one, two, error = ([r[name] for r in found] for name in ("one", "two", "gain_se"))
+                look = {"color": colour, "markersize": 4}
+                ax.plot(n, one, "o--", label=f"one network, {hidden} units", **look)
+                ax.errorbar(n, two, error, fmt="s-", capsize=3, label=f"cut, two networks, {hidden} units", **look)
             ax.set_xscale("log")
             ax.set_yscale("log")
             ax.set_xticks(n, [f"{k:,}" for k in n], minor=False)
@@ -236,19 +240,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.quick:
         options.hidden, options.rows, options.draws, options.steps, options.test_rows = [16], [500, 2000], 3, 500, 5000
-    results = []
     sizes = options.hidden, options.rows, options.draws, options.steps, options.test_rows, options.seed
-    for result in study(options.cases, *sizes):
-        results.append(result)
-        print(
-            "{case:14}  {loss:13}  {hidden:3} units  {rows:6} rows:  one {one:.5f}  two {two:.5f}  "
-            "gain {gain:+.5f} +- {gain_se:.5f}  cut better in {draws_won} of {draws}".format(**result),
-            flush=True,
-        )
+    results = []
     with options.csv.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(results[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({k: f"{v:.3g}" if isinstance(v, float) else v for k, v in r.items()} for r in results)
+        for result in study(options.cases, *sizes):
+            results.append(result)
+            writer = csv.DictWriter(file, list(result), lineterminator="\n")
+            if len(results) == 1:
+                writer.writeheader()
+            writer.writerow({name: f"{v:.5f}" if isinstance(v, float) else v for name, v in result.items()})
+            file.flush()  # a study that is stopped leaves what it has found
+            print(LINE.format(**result), flush=True)
     draw(results, options.picture)
     print(f"wrote {options.csv} and {options.picture}")
 
