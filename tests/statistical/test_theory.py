@@ -19,7 +19,7 @@ example = sys.modules["cut_or_one_network"] = importlib.util.module_from_spec(sp
 spec.loader.exec_module(example)
 
 SMALL = {"n": 8000, "hidden": 16, "draws": 12, "steps": 1000}
-# Cells of docs/theory.csv, with their rows and seeds. 8 units: with 16, two of the effects miss level 0.001 in 12 draws.
+# Cells of docs/theory.csv, with their rows and seeds. With 16 units two effects miss level 0.001 in 12 draws.
 STUDY = {"hidden": 8, "draws": 12, "steps": 3000, "n_test": 50_000}
 
 
