@@ -19,7 +19,14 @@ EXAMPLES = {
     "mapie_around": (["mapie"], r"x0 <= 0\.5 +usnrt: +(8[5-9]|9\d)"),
     "skpro_adapter": (["skpro"], r"CRPS by skpro (0\.\d\d)\d*, by usnrt \1"),
     "mlflow_logging": (["mlflow", "sqlalchemy"], r"CRPS 0\.\d+\nmodel: .*model\.usnrt"),
+    "cut_or_one_network": (
+        [],
+        r"mean jumps +squared error +16 units +2000 rows: .* gain \+(.*\n)+wrote theory\.csv",
+    ),
+    "paper_tree_on_jumps": ([], r"max_leaves=3 +\(2\.0 regions\): gain [+-]0\.\d+ \+- 0\.\d+, better in \d of 2 draws"),
 }
+# studies that take minutes otherwise
+QUICK = {"cut_or_one_network", "paper_tree_on_jumps"}
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -29,7 +36,7 @@ def test_example(name, tmp_path):
     if absent:
         pytest.skip(f"{' and '.join(absent)} not installed")
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
-    command = [sys.executable, str(FOLDER / f"{name}.py")]
+    command = [sys.executable, str(FOLDER / f"{name}.py"), *(["--quick"] if name in QUICK else [])]
     run = subprocess.run(
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=600
     )
