@@ -13,8 +13,8 @@ class Constant(DistributionalRegressor):
     def __init__(self, broken=False):
         self.broken = broken
 
-    def _fit(self, table):
-        self.table_ = table
+    def _fit(self, rows):
+        table = self.table_ = self._scaled_table(rows)
         if self.broken:
             raise RuntimeError("broken on purpose")
         self.scale_ = float(np.sqrt(np.average(table.y**2, weights=table.weight)))

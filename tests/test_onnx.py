@@ -107,16 +107,12 @@ def table():
 
 @pytest.fixture(scope="module")
 def fitted(table):
-    """Small models of both recipes and both kinds of spread, alone and in ensembles."""
-    trees = {
-        "": USNRTRegressor(**SMALL, random_state=0),
-        "variance ": USNRTRegressor(**SMALL, spread="variance", random_state=0),
-        "paper ": USNRTRegressor.paper(**PAPER, random_state=0),
-    }
+    """Small models, ours and the paper's, alone and in ensembles."""
+    trees = {"": USNRTRegressor(**SMALL, random_state=0), "paper ": USNRTRegressor.paper(**PAPER, random_state=0)}
     models = {f"{name}tree": tree for name, tree in trees.items()}
-    for name, tree in trees.items():
-        member = clone(tree).set_params(random_state=None, n_jobs=-1)
-        models[f"{name}ensemble"] = USNRTEnsemble(member, n_members=3, random_state=0, n_jobs=1)
+    for name, make in (("", USNRTEnsemble), ("paper ", USNRTEnsemble.paper)):
+        member = clone(trees[name]).set_params(random_state=None, n_jobs=-1)
+        models[f"{name}ensemble"] = make(estimator=member, n_members=3, random_state=0, n_jobs=1)
     y = make_target(table, 1)
     return {name: model.fit(table, y) for name, model in models.items()}
 
@@ -124,9 +120,8 @@ def fitted(table):
 @pytest.fixture(
     scope="module",
     params=[
-        "tree", "tree, uncalibrated", "tree, global", "variance tree", "variance tree, uncalibrated",
-        "variance tree, global", "paper tree", "ensemble", "ensemble, uncalibrated", "ensemble, global",
-        "variance ensemble", "variance ensemble, uncalibrated", "paper ensemble", "paper ensemble, global",
+        "tree", "tree, uncalibrated", "tree, global", "paper tree", "paper tree, global", "ensemble",
+        "ensemble, uncalibrated", "ensemble, global", "paper ensemble", "paper ensemble, global",
     ],
 )  # fmt: skip
 def model(request, fitted):
@@ -500,15 +495,14 @@ def test_shrunk_quantile_functions_like_the_library():
 
 @pytest.mark.parametrize("refined", [False, True])
 @pytest.mark.parametrize("blends", [[0.0, 0.0], [0.3, 1.0]])
-@pytest.mark.parametrize("n_networks", [1, 2])
-def test_means_and_quantiles_like_the_library(blends, n_networks, refined):
+def test_means_and_quantiles_like_the_library(blends, refined):
     rng = np.random.default_rng(0)
-    first, second = rng.normal(size=(30, 2)), 2.0 * rng.normal(size=(30, 2, n_networks, N_OUTPUTS))
+    first, second = rng.normal(size=(30, 2)), 2.0 * rng.normal(size=(30, 2, N_OUTPUTS))
     second[0] *= 100.0  # where limits hold
     leaves = np.column_stack([rng.integers(0, 3, 30), rng.integers(0, 2, 30)])
     members = [
         SimpleNamespace(
-            blend=blend, variance_params=[None] * n_networks, tree=SimpleNamespace(n_leaves=k),
+            blend=blend, tree=SimpleNamespace(n_leaves=k),
             refinement=Refinement(rng.uniform(size=k), rng.normal(size=k), rng.uniform(size=k)) if refined else None,
         )
         for blend, k in zip(blends, (3, 2))
@@ -521,7 +515,7 @@ def test_means_and_quantiles_like_the_library(blends, n_networks, refined):
     graph.output("means", means, np.float64, ["n", 2])
     graph.output("member_quantiles", member_quantiles, np.float64, ["n", 2, len(POSITIONS)])
     found = run_graph(graph, {"first": first, "second": second.reshape(-1, N_OUTPUTS), "leaves": leaves})
-    quantiles = to_quantiles(second.reshape(-1, N_OUTPUTS)).reshape(30, 2, n_networks, -1).mean(axis=2)
+    quantiles = to_quantiles(second.reshape(-1, N_OUTPUTS)).reshape(30, 2, -1)
     centres = quantile_function_mean(quantiles.reshape(60, -1)).reshape(30, 2)
     mean = first + np.array(blends) * (centres - first)
     if refined:

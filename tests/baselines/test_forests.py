@@ -49,7 +49,7 @@ def test_the_model_answers_what_sklearns_forest_answers(ours, native, data):
     x, y = data
     model = ours(n_estimators=10, calibrate=False, random_state=0).fit(x, y)
     mean, std = model.predict(x, return_std=True)
-    table = model._training_table(x, y, None)
+    table = model._scaled_table(model._read_rows(x, y, None))
     seed = int(np.random.RandomState(0).randint(2**31 - 1))
     forest = native(n_estimators=10, max_features=model.max_features, min_samples_leaf=model.min_samples_leaf,
                     random_state=seed).fit(table.inputs, table.y, sample_weight=table.weight)  # fmt: skip
@@ -104,7 +104,7 @@ def test_search_nll_is_that_of_the_held_out_rows(data, monkeypatch):
         {"n_estimators": (8,), "max_depth": (4,), "max_features": (1.0,)},
     )
     model = RandomForestVarianceRegressor.paper(random_state=0).fit(*data)
-    table = model._training_table(*data, None)
+    table = model._scaled_table(model._read_rows(*data, None))
     seed = int(np.random.RandomState(0).randint(2**31 - 1))
     shuffled = np.random.default_rng(seed).permutation(table.n_rows)
     held_out, rows = shuffled[:120], np.sort(shuffled[120:])

@@ -69,7 +69,7 @@ def test_the_tree_is_described(tree_cell):
     # The known jump of the noise at the root's cut shows in the stored curve.
     left = arrays["curve_x"] <= tree["root_threshold"]
     assert arrays["curve_std"][~left].mean() > 2 * arrays["curve_std"][left].mean()
-    assert arrays["root_x"].shape == arrays["root_residual"].shape == (200,)
+    assert arrays["root_x"].shape == arrays["root_residual"].shape == (800,)  # training rows
 
 
 def test_categorical_roots_have_a_curve_but_no_plane():

@@ -82,10 +82,11 @@ def test_ngboost_answers_what_the_library_answers(jump):
     import ngboost
 
     model = peers.NGBoostRegressor(n_estimators=30, **QUICK).fit(jump.data, jump.target)
-    table = model._training_table(jump.data, jump.target, None)
+    rows = model._read_rows(jump.data, jump.target, None)
+    table = model._scaled_table(rows)
     kept = {}
     model._boost = lambda table, train, valid, seed: kept.update(train=train, valid=valid, seed=seed)
-    model._fit(table)
+    model._fit(rows)
     train, valid, seed = kept["train"], kept["valid"], kept["seed"]
     native = ngboost.NGBRegressor(
         Base=DecisionTreeRegressor(max_depth=3, random_state=seed),

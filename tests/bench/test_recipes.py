@@ -9,7 +9,7 @@ from usnrt.bench.recipes import COMPARED, STABILITY
 
 def test_changes_in_the_name():
     recipe = get_recipe("usnrt-paper?alpha=0.02&max_leaves=4&schedule=cosine&mean_hidden=('8d', '4d')")
-    assert recipe.paper
+    assert recipe.home.endswith(":PaperUSNRTRegressor")
     assert recipe.changes == {"alpha": 0.02, "max_leaves": 4, "schedule": "cosine", "mean_hidden": ("8d", "4d")}
 
 

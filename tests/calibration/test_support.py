@@ -429,18 +429,6 @@ def test_the_paper_is_followed_to_the_letter():
     np.testing.assert_array_equal(model.predict_dist(X).std(), without_support(model).predict_dist(X).std())
 
 
-@pytest.mark.parametrize("ensemble", [False, True])
-def test_variance_networks_without_calibration_widen_too(ensemble):
-    X, y = houses(400, 9)
-    recipe = USNRTRegressor(**SMALL, spread="variance", calibration=None)
-    model = USNRTEnsemble(recipe, n_members=2) if ensemble else recipe
-    model.set_params(random_state=0, n_jobs=1).fit(X, y)
-    X.loc[0, ["a", "b"]] = 50.0
-    ours, theirs = model.predict_dist(X).std(), without_support(model).predict_dist(X).std()
-    np.testing.assert_array_equal(ours[1:], theirs[1:])
-    assert ours[0] > y.std()
-
-
 def test_onnx_measures_and_widens_alike(model):
     ort = pytest.importorskip("onnxruntime")
     from usnrt.onnx import feeds
