@@ -177,7 +177,7 @@ def test_the_manifest_says_what_the_file_is(encoder, tmp_path):
     save(encoder, tmp_path / "m.usnrt")
     manifest = read_manifest(tmp_path / "m.usnrt")
     assert manifest["class"] == "TableEncoder"
-    assert manifest["version"] == 1
+    assert manifest["version"] == 2
     assert manifest["library"] == usnrt.__version__
     (tmp_path / "n").write_bytes(b"nothing")
     with pytest.raises(ModelFileError, match="is not a model file that can be loaded"):
@@ -255,7 +255,7 @@ BAD = [
     (packed([(n, "") for n in [*MEMBERS, "x"]]), "its members are not those of a model file"),
     (packed([(n, "{}") for n in MEMBERS], zipfile.ZIP_DEFLATED), "manifest.json is compressed or encrypted"),
     (packed([(n, "{}") for n in MEMBERS]), "its manifest is not that of a model file"),
-    (made({}, manifest={"version": 9}), "its format version 9 is newer than 1, which this library reads; update usnrt"),
+    (made({}, manifest={"version": 9}), "its format version 9 is newer than 2, which this library reads; update usnrt"),
     (made({}, manifest={"version": "1"}), "its format version is missing"),
     (made({}, manifest=FORGED), "the checksum of state.json is wrong"),
     (made({}, manifest={"members": {}}), "it is damaged (KeyError)"),

@@ -12,8 +12,9 @@ import pytest
 import usnrt
 from usnrt import USNRTEnsemble, USNRTRegressor, baselines
 from usnrt.estimators.base import DistributionalRegressor
-from usnrt.persistence import ModelFileError, load, save
+from usnrt.persistence import ModelFileError, load, read_manifest, save
 from usnrt.persistence._classes import CLASSES, name_of
+from usnrt.persistence._migration import migrated
 
 SAMPLES = Path(__file__).parent / "data"
 QUICK = {"random_state": 0, "n_jobs": 1}
@@ -21,6 +22,9 @@ MODELS = {
     "default": USNRTRegressor(min_samples_leaf=40, max_epochs=3, **QUICK),
     "paper": USNRTRegressor.paper(min_samples_leaf=40, max_epochs=3, **QUICK),
     "ensemble": USNRTEnsemble(USNRTRegressor(min_samples_leaf=60, max_epochs=2), n_members=2, **QUICK),
+    "paper ensemble": USNRTEnsemble.paper(
+        estimator=USNRTRegressor.paper(min_samples_leaf=60, max_epochs=2), n_members=2, **QUICK
+    ),
     "hnn": baselines.HNNRegressor(max_epochs=2, **QUICK),
     "deep ensemble": baselines.DeepEnsembleRegressor(max_epochs=2, **QUICK),
     "dropout": baselines.MCDropoutRegressor(max_epochs=2, **QUICK),
@@ -81,15 +85,16 @@ def test_every_class_of_the_table_exists():
         assert name_of(getattr(importlib.import_module(module), attribute)) == name
 
 
-def test_a_file_of_the_first_format_version_keeps_loading():
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_file_of_every_format_version_keeps_loading(version):
     """If this fails, old files of users fail too: make `load` understand them, do not make the sample anew."""
     sys.path.insert(0, str(SAMPLES))
     try:
         from make_sample import houses
     finally:
         sys.path.pop(0)
-    model = load(SAMPLES / "model-v1.usnrt")
-    said = json.loads((SAMPLES / "model-v1.json").read_text())
+    model = load(SAMPLES / f"model-v{version}.usnrt")
+    said = json.loads((SAMPLES / f"model-v{version}.json").read_text())
     X, _ = houses(20, 1)
     mean, std = model.predict(X, return_std=True)
     # to 5 digits: matrix products of another processor round otherwise
@@ -98,7 +103,23 @@ def test_a_file_of_the_first_format_version_keeps_loading():
     np.testing.assert_allclose(model.predict_interval(X, 0.8), said["interval"], rtol=1e-5, atol=1e-3)
     assert model.apply(X).tolist() == said["leaf"]
     assert model.target_name_ == "price"
+    assert (model.calibration, model.quantile_hidden) == ("region", (16, 8))
+    assert read_manifest(SAMPLES / f"model-v{version}.usnrt")["version"] == version
     assert np.isfinite(model.calibrate(*houses(300, 2)).predict(X)).all()
+
+
+def test_a_model_of_the_paper_in_a_file_of_the_first_format():
+    """The table of renames on a state as format 1 had it: two classes out of one, quantiles out of variances."""
+    network = {"$object": "MLP", "state": {"sizes": {"$tuple": [2, 4, 12]}}}
+    tree = {"$object": "TreeModel", "state": {"variance_network": network, "variance_params": [["leaf 0", "leaf 1"]]}}
+    old = {"$object": "USNRTRegressor", "state": {"holdout": "node", "calibration": None, "alpha": 0.1, "model_": tree}}
+    new = migrated(old, 1)
+    assert new["$object"] == "PaperUSNRTRegressor"
+    assert set(new["state"]) == {"alpha", "model_"}
+    assert new["state"]["model_"] == {
+        "$object": "QuantileTree", "state": {"quantile_network": network, "quantile_params": ["leaf 0", "leaf 1"]}
+    }  # fmt: skip
+    assert migrated(old, 2) is old
 
 
 def test_parameters_that_matter_to_fit_only_have_their_defaults_after_loading(tmp_path):

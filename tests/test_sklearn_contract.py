@@ -67,7 +67,7 @@ def test_cross_validation_also_in_processes(data):
 @pytest.mark.parametrize("output", ["default", "pandas", "polars"])
 def test_pipelines_with_any_output(data, output):
     pipeline = make_pipeline(StandardScaler(), quick()).set_output(transform=output)
-    pipeline.fit(*data, usnrtregressor__sample_weight=np.ones(300))
+    pipeline.fit(*data, paperusnrtregressor__sample_weight=np.ones(300))
     mean, std = pipeline.predict(data[0], return_std=True)
     assert mean.shape == std.shape == (300,)
     named = hasattr(pipeline[-1], "feature_names_in_")

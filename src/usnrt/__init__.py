@@ -13,6 +13,7 @@ from usnrt._version import __version__
 
 if TYPE_CHECKING:  # what users' type checkers see
     from usnrt.estimators.ensemble import USNRTEnsemble
+    from usnrt.estimators.paper import PaperUSNRTEnsemble, PaperUSNRTRegressor
     from usnrt.estimators.regressor import USNRTRegressor
     from usnrt.metrics.evaluate import evaluate
     from usnrt.persistence import load
@@ -21,6 +22,8 @@ if TYPE_CHECKING:  # what users' type checkers see
 
 # public name -> the module it lives in
 _HOME = {
+    "PaperUSNRTEnsemble": "usnrt.estimators.paper",
+    "PaperUSNRTRegressor": "usnrt.estimators.paper",
     "USNRTEnsemble": "usnrt.estimators.ensemble",
     "USNRTRegressor": "usnrt.estimators.regressor",
     "load": "usnrt.persistence",
@@ -31,6 +34,8 @@ _HOME = {
 }
 
 __all__ = [
+    "PaperUSNRTEnsemble",
+    "PaperUSNRTRegressor",
     "USNRTEnsemble",
     "USNRTRegressor",
     "__version__",

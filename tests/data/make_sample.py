@@ -1,7 +1,7 @@
-"""How the sample model file was made: ``python tests/data/make_sample.py``.
+"""How the newest sample model file was made: ``python tests/data/make_sample.py``.
 
-The file is of the first format version and stays as it is: it proves that old files keep loading. Only a new format
-version gets a new file, beside this one.
+There is a file of every format version, and they stay as they are: they prove that old files keep loading. Only a new
+format version gets a new file, beside the others.
 """
 
 import json
@@ -33,19 +33,19 @@ def houses(n, seed):
 
 
 def main():
-    """Fit, save, and note what the model said on the day it was made."""
+    """Fit, save, and record the predictions of the day."""
     from usnrt import USNRTRegressor
 
     model = USNRTRegressor(
         min_samples_leaf=150, mean_hidden=(16, 8), quantile_hidden=(16, 8), max_epochs=60, n_bins=4, random_state=0
     ).fit(*houses(2000, 0))
     model.target_name_ = "price"
-    model.save(FOLDER / "model-v1.usnrt")
+    model.save(FOLDER / "model-v2.usnrt")
     X, _ = houses(20, 1)
     mean, std = model.predict(X, return_std=True)
-    said = {"mean": mean.tolist(), "std": std.tolist(), "leaf": model.apply(X).tolist()}
-    said["interval"] = model.predict_interval(X, 0.8).tolist()
-    (FOLDER / "model-v1.json").write_text(json.dumps(said) + "\n")
+    predicted = {"mean": mean.tolist(), "std": std.tolist(), "leaf": model.apply(X).tolist()}
+    predicted["interval"] = model.predict_interval(X, 0.8).tolist()
+    (FOLDER / "model-v2.json").write_text(json.dumps(predicted) + "\n")
 
 
 if __name__ == "__main__":

@@ -258,6 +258,21 @@ def test_subsets_come_in_lexicographic_order_without_mirror_images():
     assert len(subsets(10)) == 511
 
 
+@pytest.mark.parametrize("step", [1, 3, 10])
+def test_a_step_tests_every_so_many_thresholds_exactly(step):
+    """Of the distinct values but the last, every step-th is a threshold; each is Levene's test of scipy."""
+    rng = np.random.default_rng(0)
+    x, residuals = rng.integers(0, 80, 300).astype(float), rng.standard_t(4, size=300)
+    cuts = np.unique(x)[:-1][step - 1 :: step]
+    tests = {cut: stats.levene(residuals[x <= cut], residuals[x > cut], center="mean").statistic for cut in cuts
+             if min((x <= cut).sum(), (x > cut).sum()) >= 30}  # fmt: skip
+    split = best_split(x[:, None], residuals, min_samples_leaf=30, step=step)
+    best = max(tests, key=tests.get)
+    assert split.n_candidates == len(tests)
+    assert split.statistic**2 == pytest.approx(tests[best], rel=1e-9)
+    assert best <= split.threshold < np.unique(x)[np.unique(x) > best][0]
+
+
 def test_twice_the_least_leaf_is_enough_and_one_row_less_is_not():
     X = np.arange(20.0)[:, None]
     residuals = np.random.default_rng(0).normal(size=20)
