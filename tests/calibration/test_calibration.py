@@ -167,7 +167,7 @@ def test_weighted_bounds_leave_at_most_the_nominal_mass_on_either_side(weights, 
     ("call", "message"),
     [
         (lambda m, X, y: m.calibrate(X, y[:-1]), "X and y must have the same number of rows, got 50 and 49"),
-        (lambda m, X, y: m.calibrate(X, y, by="node"), "by must be one of 'leaf', 'global', got 'node'"),
+        (lambda m, X, y: m.calibrate(X, y, by="node"), "by must be one of 'region', 'global', got 'node'"),
         (lambda m, X, y: m.predict_interval(X, 1.0), "coverage must be in (0, 1), got 1.0"),
         (lambda m, X, y: m.predict_interval(X, [0.5, -1]), "coverage must be in (0, 1), got -1.0"),
     ],
