@@ -1,4 +1,4 @@
-"""The compiled walk of rows through the trees of a forest."""
+"""Compiled traversal of the trees of a forest."""
 
 # mypy: disable-error-code="no-untyped-def"
 
@@ -11,7 +11,7 @@ from usnrt.utils.jit import kernel
 def forest_moments(root, feature, left, right, threshold, mean, variance, x, min_variance, depths, counts, result):
     """Fill `result` (n_depths, n_counts, 3, n) with mean, variance within and variance between the trees.
 
-    `depths` and `counts` increase. Each row walks down each tree once, noting where it is at each depth.
+    `depths` and `counts` increase. Each row traverses each tree once; its node is read at each of the depths.
     """
     n_depths = len(depths)
     middle, within, squares = np.empty(n_depths), np.empty(n_depths), np.empty(n_depths)
@@ -24,7 +24,7 @@ def forest_moments(root, feature, left, right, threshold, mean, variance, x, min
                 while depth < depths[level] and feature[node] >= 0:
                     node = left[node] if x[row, feature[node]] <= threshold[node] else right[node]
                     depth += 1
-                distance = mean[node] - middle[level]  # Welford's update: no difference of large sums
+                distance = mean[node] - middle[level]  # Welford's update, which avoids cancellation
                 middle[level] += distance / (tree + 1)
                 squares[level] += distance * (mean[node] - middle[level])
                 within[level] += max(variance[node], min_variance)

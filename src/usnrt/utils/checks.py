@@ -84,7 +84,7 @@ def has_default(model: Any, name: str) -> bool:
     --------
     >>> from usnrt import USNRTRegressor
     >>> from usnrt.utils.checks import has_default
-    >>> has_default(USNRTRegressor(split_hidden=["8d", "4d"]), "split_hidden")
+    >>> has_default(USNRTRegressor(mean_hidden=[256, 128]), "mean_hidden")
     True
     """
     default = inspect.signature(type(model)).parameters[name].default
@@ -109,10 +109,10 @@ def check_applies(model: Any, name: str, **modes: Any) -> None:
 
     Examples
     --------
-    >>> from usnrt import USNRTRegressor
+    >>> from usnrt.baselines import HNNRegressor
     >>> from usnrt.utils.checks import check_applies
-    >>> check_applies(USNRTRegressor(n_bins=4), "n_bins", encoding="piecewise")
-    >>> check_applies(USNRTRegressor(n_bins=4, encoding=None), "n_bins", encoding="piecewise")
+    >>> check_applies(HNNRegressor(n_bins=4), "n_bins", encoding="piecewise")
+    >>> check_applies(HNNRegressor(n_bins=4, encoding=None), "n_bins", encoding="piecewise")
     Traceback (most recent call last):
         ...
     ValueError: n_bins applies to encoding='piecewise' only, got 4 with encoding=None
