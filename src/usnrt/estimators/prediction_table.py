@@ -1,4 +1,4 @@
-"""Predictions of all kinds for a table that is encoded once, and as a table of the library that it came from."""
+"""Predictions of all kinds for a table, as a table of the same library."""
 
 import warnings
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EncodedPredictions:
-    """What a model predicts for n encoded rows, in units of the target.
+    """Predictions for n encoded rows, in units of the target.
 
     Attributes
     ----------

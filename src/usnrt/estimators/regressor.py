@@ -33,7 +33,7 @@ from usnrt.utils.constraints import (
 from usnrt.utils.progress import Progress
 from usnrt.utils.types import Floats
 
-# Below this many rows, none are held out for validation.
+# Tables with fewer rows have no validation rows; all rows then serve both purposes.
 MIN_ROWS_TO_VALIDATE = 5
 
 
@@ -54,9 +54,9 @@ class USNRTRegressor(CalibratedRegressor):
     max_leaves : int, default=10
         The largest number of regions: the smallest region has ``max(n / max_leaves, 1000)`` rows.
     min_samples_leaf : int, default=None
-        The smallest number of rows in a region, counted with their weights, instead of what follows from
-        ``max_leaves``: small tables can split too. Both sides of a split also need 2.5 sqrt(n) of the n rows that are
-        tested, or a test of heavy-tailed residuals would split more often than ``alpha`` allows.
+        The smallest weighted number of rows in a region; overrides ``max_leaves``, so that small tables can be split
+        too. Both sides of a split also need 2.5 sqrt(n) of the n rows that are tested; otherwise heavy-tailed residuals
+        would be split more often than ``alpha`` allows.
     max_depth : int, default=None
         The largest depth of the tree; None for no limit.
     n_bins : int, default=16
@@ -71,13 +71,13 @@ class USNRTRegressor(CalibratedRegressor):
     max_epochs : int, default=300
         The largest number of epochs per training; large tables need fewer.
     validation_fraction : float, default=0.2
-        Share of the rows for validation: they stop trainings early, are tested for splits, and calibrate.
+        Share of the rows for validation: for early stopping, split tests and calibration.
     calibration : {"region", "global", None}, default="region"
         Whether every region, or the whole table, has a residual distribution of its own; None for the distributions
         that the networks predict.
     calibration_fraction : float, default=0
-        Share of the rows to calibrate with and to use for nothing else. The coverage of intervals is then guaranteed
-        exactly. With 0 the validation rows calibrate, and the coverage is as good in practice, but not proven.
+        Share of the rows that are used for calibration only. The coverage of intervals is then guaranteed exactly. With
+        0, calibration uses the validation rows, and the coverage is as good in practice, but not proven.
     categorical_features : list of names or positions, or bool mask, default=None
         Columns of whole numbers that are codes of categories. Text and category columns are always categorical.
     random_state : int, RandomState or None, default=None
@@ -107,7 +107,7 @@ class USNRTRegressor(CalibratedRegressor):
     columns_ : list of Column
     n_features_in_ : int
     feature_names_in_ : ndarray of str
-        If the table had names.
+        Set if the table had column names.
 
     References
     ----------
@@ -210,7 +210,7 @@ class USNRTRegressor(CalibratedRegressor):
         check_applies(self, "calibration_fraction", calibration=("region", "global"))
 
     def _recipe(self) -> QuantileTreeRecipe:
-        """All parameters that decide what is learnt."""
+        """The parameters that determine the fitted model."""
         return QuantileTreeRecipe(
             split=SplitRule(self.alpha, self.max_leaves, self.min_samples_leaf, self.max_depth),
             n_bins=self.n_bins,
@@ -247,7 +247,7 @@ class USNRTRegressor(CalibratedRegressor):
             self._calibrate_on(calibration_rows, recipe.calibration)
         elif recipe.calibration is not None:
             self._calibrate_by_validation(table, fitted.validation_rows, fitted.scores, recipe.calibration)
-        trainings = {f"node {number}": courses for number, courses in enumerate(self.history_)}
+        trainings = {f"node {number}": histories for number, histories in enumerate(self.history_)}
         warn_if_diverged(self, trainings, recipe.learning_rate)
 
     # -- predictions -------------------------------------------------------------------------------------------

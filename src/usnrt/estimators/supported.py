@@ -31,9 +31,9 @@ class Prediction:
     disagreement : ndarray of shape (n,) or None
         Variance between members in units of that within them; None for a single tree.
     narrow : ndarray of shape (n, n_positions)
-        The quantile functions before they were widened.
-    found : RowSupport or None
-        None if the model does not widen.
+        The quantile functions before widening.
+    row_support : RowSupport or None
+        Support of the rows; None if the model does not widen predictions.
     """
 
     leaf: NDArray[np.int64]
@@ -41,7 +41,7 @@ class Prediction:
     quantiles: Floats
     disagreement: Floats | None
     narrow: Floats
-    found: RowSupport | None
+    row_support: RowSupport | None
 
 
 class SupportedRegressor(DistributionalRegressor):
@@ -51,7 +51,7 @@ class SupportedRegressor(DistributionalRegressor):
     functions and disagreement (None for a single tree) of encoded rows as the networks predict them.
     """
 
-    # None for models of old files, which predict as they did.
+    # None for models of old files, whose predictions do not change.
     support_: Support | None = None
 
     @property
@@ -71,15 +71,15 @@ class SupportedRegressor(DistributionalRegressor):
         validation_rows: Rows | None = None,
         quantiles_of: Callable[[Rows, Floats], Floats] | None = None,
     ) -> None:
-        """Learn the support from all rows of a table, and what a missing column costs from its validation rows.
+        """Fit the support on all rows of a table, and the variance added by missing values on its validation rows.
 
         Parameters
         ----------
         table : TrainingTable
         validation_rows : ndarray of int, optional
         quantiles_of : callable, optional
-            ``quantiles_of(rows, raw)`` returns quantile functions that networks not trained on these rows predict for
-            changed contents of them. Without it predictions are not widened.
+            ``quantiles_of(rows, raw)`` returns quantile functions for modified values ``raw`` of these rows, predicted
+            by networks that were not trained on them. Without it predictions are not widened.
         """
         categorical = np.array([column.is_categorical for column in self.columns_], dtype=bool)
         leaf = self.tree_.leaf_of(table.raw)
@@ -104,7 +104,7 @@ class SupportedRegressor(DistributionalRegressor):
         found = support.measure(raw, self.tree_.leaf_of(raw))
         leaf, mean, quantiles, disagreement = self._network_quantiles(support.clamp(raw, found))
         rows = np.flatnonzero(found.outside)
-        if len(rows):  # the trend goes on for a while; the spread is that at the border
+        if len(rows):  # the location is extrapolated up to REACH, the spread is that at the boundary
             _, beyond, other, _ = self._network_quantiles(support.clamp(raw, found, REACH)[rows])
             quantiles = quantiles.copy()
             quantiles[rows] += (other - quantiles[rows])[:, [MEDIAN]]
@@ -116,14 +116,14 @@ class SupportedRegressor(DistributionalRegressor):
         return replace(super()._predict_encoded(raw, coverages), region=self.tree_.apply(raw), supported=found)
 
     def _quantile_functions(self, raw: Floats) -> tuple[NDArray[np.int64], Floats, Floats]:
-        """Leaf, mean and quantile functions of encoded rows, in units of the scaled target."""
+        """Region, mean and quantile functions of encoded rows, in units of the scaled target."""
         predicted = self._predicted(raw)
         return predicted.leaf, predicted.mean, predicted.quantiles
 
     def _within(self, dist: Distribution, predicted: Prediction) -> Floats:
-        """Variance of distributions without what lack of support added to it, shape (n,)."""
+        """Variance of distributions without the widening for lack of support, shape (n,)."""
         variance = dist.var()
-        rows = _lacking(predicted.found)
+        rows = _unsupported_rows(predicted.row_support)
         if len(rows):
             variance = variance.copy()
             narrow = self._from_quantiles(predicted.leaf[rows], predicted.mean[rows], predicted.narrow[rows])
@@ -131,7 +131,7 @@ class SupportedRegressor(DistributionalRegressor):
         return variance
 
     def predict_support(self, X: Any) -> Table:
-        """Whether rows resemble the training rows, and how much wider their distributions are if not.
+        """Whether rows resemble the training rows, and how much their distributions are widened otherwise.
 
         Parameters
         ----------
@@ -160,7 +160,7 @@ class SupportedRegressor(DistributionalRegressor):
         """
         raw = self._encode(X)
         if self.support_ is None:
-            raise ValueError("predict_support needs a model that knows its support, got one of an older version; refit")
+            raise ValueError("predict_support needs a model with support, got one of an older version; refit it")
         found = self.support_.measure(raw, self.tree_.leaf_of(raw))
         return Table(
             {
@@ -174,18 +174,18 @@ class SupportedRegressor(DistributionalRegressor):
         )
 
     def _widening(self, raw: Floats, found: RowSupport) -> Floats:
-        """Standard deviations in units of those without widening, shape (n,)."""
+        """Standard deviations divided by those without widening, shape (n,)."""
         factor = np.ones(len(raw))
-        rows = _lacking(found)
+        rows = _unsupported_rows(found)
         if self.support_ is not None and self.support_.widens and len(rows):
-            some = self._predicted(raw[rows])
+            predicted = self._predicted(raw[rows])
             wide, narrow = (
-                self._from_quantiles(some.leaf, some.mean, quantiles).std()
-                for quantiles in (some.quantiles, some.narrow)
+                self._from_quantiles(predicted.leaf, predicted.mean, quantiles).std()
+                for quantiles in (predicted.quantiles, predicted.narrow)
             )
             factor[rows] = wide / np.maximum(narrow, np.finfo(float).tiny)
         return factor
 
 
-def _lacking(found: RowSupport | None) -> NDArray[np.intp]:
+def _unsupported_rows(found: RowSupport | None) -> NDArray[np.intp]:
     return np.zeros(0, dtype=np.intp) if found is None else np.flatnonzero(~found.supported)
