@@ -243,7 +243,7 @@ def test_few_rows_are_enough(name, n_rows, smooth):
         ("hnn", {"schedule": "linear"}, "schedule must be one of 'constant', 'cosine', got 'linear'"),
         ("hnn", {"weight_decay": -1}, "weight_decay must be in [0, inf), got -1"),
         ("hnn", {"calibrate": None}, "calibrate must be True or False, got None"),
-        ("hnn", {"batch_size": 0}, "batch_size must be a whole number from 1 to 4096, got 0"),
+        ("hnn", {"batch_size": 0}, "batch_size must be a whole number from 1 to 4096 or 'auto', got 0"),
         ("ensemble", {"n_members": 0}, "n_members must be a whole number from 1 on, got 0"),
         ("mc dropout", {"rate": 1.0}, "rate must be in (0, 1), got 1.0"),
         ("mc dropout", {"n_passes": 1}, "n_passes must be a whole number from 2 on, got 1"),

@@ -5,11 +5,11 @@ from typing import Any, ClassVar
 # The parameters of every model.
 EVERY_MODEL = """
     categorical_features : list of names or positions, or bool mask, default=None
-        Columns of whole numbers that are codes of categories. Text and category columns are always categorical.
+        Columns of integer category codes. Text and category columns are always categorical.
     random_state : int, RandomState or None, default=None
-        The same whole number gives the same model, bit for bit, whatever ``n_jobs`` is.
+        Seed; with an int the model is reproducible, bit for bit, whatever ``n_jobs`` is.
     n_jobs : int, default=-1
-        Threads; -1 for all cores."""
+        Number of threads; -1 for all cores."""
 
 
 class SharedDocs:

@@ -17,7 +17,7 @@ def forest_moments(root, feature, left, right, threshold, mean, variance, x, min
     middle, within, squares = np.empty(n_depths), np.empty(n_depths), np.empty(n_depths)
     for row in range(x.shape[0]):
         middle[:], within[:], squares[:] = 0.0, 0.0, 0.0
-        place = 0
+        size = 0  # index into `counts`
         for tree in range(counts[-1]):
             node, depth = root[tree], 0
             for level in range(n_depths):
@@ -28,12 +28,12 @@ def forest_moments(root, feature, left, right, threshold, mean, variance, x, min
                 middle[level] += distance / (tree + 1)
                 squares[level] += distance * (mean[node] - middle[level])
                 within[level] += max(variance[node], min_variance)
-            if tree + 1 == counts[place]:
+            if tree + 1 == counts[size]:
                 for level in range(n_depths):
-                    result[level, place, 0, row] = middle[level]
-                    result[level, place, 1, row] = within[level] / (tree + 1)
-                    result[level, place, 2, row] = squares[level] / (tree + 1)
-                place += 1
+                    result[level, size, 0, row] = middle[level]
+                    result[level, size, 1, row] = within[level] / (tree + 1)
+                    result[level, size, 2, row] = squares[level] / (tree + 1)
+                size += 1
 
 
 @kernel()

@@ -29,7 +29,7 @@ class DeepEnsembleRegressor(HNNRegressor):
         Hidden layers of each mean network (ReLU) and variance network (Tanh, then Softplus); ``"8d"`` is eight times
         the number of features. The paper uses ("8d", "4d").
     n_alternations : int, default=2
-        How often each network is trained.
+        Number of trainings of each network.
     reinitialize : bool, default=False
         See `HNNRegressor`.
     {shared}

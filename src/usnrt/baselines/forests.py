@@ -163,7 +163,7 @@ class ForestRegressor(SharedDocs, DistributionalRegressor):
         validation_rows = validation_rows if len(validation_rows) else rows
         y, weight = table.y[validation_rows], table.weight[validation_rows]
         counts, depths = grid["n_estimators"], grid["max_depth"]
-        found: list[dict[str, Any]] = []
+        results: list[dict[str, Any]] = []
         for share in grid["max_features"]:
             trees = self._grow(table, rows, seed, n_estimators=counts[-1], max_depth=depths[-1], max_features=share)
             forest, limits = FlatForest.of(trees), [NO_LIMIT if depth is None else depth for depth in depths]
@@ -173,13 +173,13 @@ class ForestRegressor(SharedDocs, DistributionalRegressor):
                 nll = -float(np.average(dist.logpdf(y), weights=weight))
                 tried = {"n_estimators": count, "max_depth": depth, "max_features": share}
                 # With a variance of 0 the likelihood is 0 or infinite and must not be selected.
-                found.append({**tried, "nll": nll if np.isfinite(nll) else np.inf, "dist": dist})
-            best = min(found, key=lambda entry: entry["nll"])
+                results.append({**tried, "nll": nll if np.isfinite(nll) else np.inf, "dist": dist})
+            best = min(results, key=lambda entry: entry["nll"])
             progress.node_done(f"max_features={share}", len(rows), f"best NLL so far {best['nll']:.4f}", is_leaf=False)
         enough = self.calibrate and len(validation_rows) >= MIN_ROWS_TO_CALIBRATE
         spread = max_likelihood_spread(best["dist"], y, weight) if enough else 1.0
-        table_of_all = Table({name: [entry[name] for entry in found] for name in [*grid, "nll"]})
-        return {name: best[name] for name in grid}, spread, table_of_all
+        search = Table({name: [entry[name] for entry in results] for name in [*grid, "nll"]})
+        return {name: best[name] for name in grid}, spread, search
 
     @property
     def _n_threads(self) -> int:

@@ -41,7 +41,7 @@ class HNNRegressor(NetworkRegressor):
         Hidden layers of the mean network (ReLU) and of the variance network (Tanh, then Softplus); ``"8d"`` is eight
         times the number of features. The paper uses ("8d", "4d").
     n_alternations : int, default=2
-        How often each network is trained.
+        Number of trainings of each network.
     reinitialize : bool, default=False
         Whether every training starts from new weights and draws its validation rows anew, as in the code of the USNRT
         paper; otherwise trainings are warm-started. ``calibrate`` needs rows that no network was trained on, so it must

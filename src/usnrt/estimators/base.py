@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class DistributionalRegressor(RegressorMixin, BaseEstimator):
     """Base of all estimators: a scikit-learn regressor that predicts distributions.
 
-    A subclass defines ``_CONSTRAINTS``, the constraints of all its parameters; ``_fit(rows)``, which learns from
+    A subclass defines ``_CONSTRAINTS``, the constraints of all its parameters; ``_fit(rows)``, which fits it to
     `DistinctRows` (most call ``_scaled_table`` first); and ``_distribution(raw)``, which returns the distributions of
     the *scaled* target for encoded rows. Everything else is here.
 
@@ -44,7 +44,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
     _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {}
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn from a table.
+        """Fit the model to a table.
 
         Parameters
         ----------
@@ -113,7 +113,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         return DistinctRows(raw, target, weight)
 
     def _scaled_table(self, rows: DistinctRows) -> TrainingTable:
-        """Learn the scaling of inputs and target from these rows, and apply it to them."""
+        """Fit the scaling of network inputs and target on these rows, and apply it to them."""
         raw, target, weight = rows.raw, rows.target, rows.weight
         self.inputs_ = NetworkInputs().fit(raw, self.encoder_.columns_, sample_weight=weight)
         self.target_mean_ = float(np.average(target, weights=weight))

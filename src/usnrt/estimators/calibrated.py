@@ -175,14 +175,14 @@ class CalibratedRegressor(SupportedRegressor):
         predicted = self._predicted(raw)
         dist = self._from_quantiles(predicted.leaf, predicted.mean, predicted.quantiles)
         ends = [self.calibration_.interval(predicted.quantiles, predicted.leaf, coverage) for coverage in coverages]
-        found = predicted.row_support
-        if found is None and self.support_ is not None:
-            found = self.support_.measure(raw, self.tree_.leaf_of(raw))
+        row_support = predicted.row_support
+        if row_support is None and self.support_ is not None:
+            row_support = self.support_.measure(raw, self.tree_.leaf_of(raw))
         return EncodedPredictions(
             dist.scaled(self.target_mean_, self.target_std_),
             np.stack([self.target_mean_ + self.target_std_ * end for end in ends], axis=2),
             self.tree_.apply(raw),
-            None if found is None else found.supported,
+            None if row_support is None else row_support.supported,
         )
 
     # -- regions -----------------------------------------------------------------------------------------------
@@ -247,7 +247,7 @@ class CalibratedRegressor(SupportedRegressor):
         -------
         Table
             One row per region: ``region`` (its id, as from `apply`), ``rule`` (in words), ``rows`` and ``share`` of
-            the training rows, ``residual_std`` in the target's units, and the splits on the way (``statistic``,
+            the training rows, ``residual_std`` in the target's units, and the splits on its path (``statistic``,
             ``log10_p`` of the last one, ``statistics``, ``log10_ps`` of all).
         """
         check_is_fitted(self)

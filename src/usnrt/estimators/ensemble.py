@@ -62,10 +62,10 @@ class USNRTEnsemble(EnsembleOf[USNRTRegressor]):
     categorical_features : list of names or positions, or bool mask, default=None
         See `USNRTRegressor`; None for those of the estimator.
     random_state : int, RandomState or None, default=None
-        The same whole number gives the same model, bit for bit, whatever ``n_jobs`` is.
+        Seed; with an int the model is reproducible, bit for bit, whatever ``n_jobs`` is.
     n_jobs : int, default=-1
-        Members that are fitted at once; threads, or the workers of a cluster inside
-        ``joblib.parallel_config("dask")``.
+        Number of members that are fitted in parallel, by threads, or by the workers of a cluster inside
+        ``joblib.parallel_config("dask")``; -1 for all cores.
     verbose : int, default=0
         1 reports finished members.
 
@@ -214,7 +214,7 @@ class USNRTEnsemble(EnsembleOf[USNRTRegressor]):
 
     def _pairs(self, table: TrainingTable, is_validation: NDArray[np.bool_]) -> "Pairs":
         """Disagreement and conformity scores of the two members that were not trained on a row, and of their mean."""
-        found: list[Pairs] = []
+        parts: list[Pairs] = []
         twice = is_validation.sum(axis=0) == 2
         for first, second in combinations(range(self.n_members), 2):
             rows = np.flatnonzero(twice & is_validation[first] & is_validation[second])
@@ -222,8 +222,8 @@ class USNRTEnsemble(EnsembleOf[USNRTRegressor]):
             both = np.stack([self.members_[m].quantile_functions(raw, inputs)[2] for m in (first, second)])
             single = np.stack([conformity_scores(quantiles, y) for quantiles in both])
             joint = conformity_scores(both.mean(axis=0), y)
-            found.append(Pairs(rows, table.weight[rows], capped_disagreement(both), single, joint))
-        return Pairs(*(np.concatenate([getattr(pair, name) for pair in found], axis=-1) for name in Pairs.names()))
+            parts.append(Pairs(rows, table.weight[rows], capped_disagreement(both), single, joint))
+        return Pairs(*(np.concatenate([getattr(part, name) for part in parts], axis=-1) for name in Pairs.names()))
 
     # -- predictions -------------------------------------------------------------------------------------------
 

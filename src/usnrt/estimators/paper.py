@@ -77,7 +77,7 @@ class PaperUSNRTRegressor(CalibratedRegressor):
     variance_hidden : sequence of int or str, default=("4d", "2d")
         Hidden layers of the variance networks (Tanh, then Softplus).
     n_alternations : int, default=2
-        How often the mean and the variance network of a region are trained alternately.
+        Number of trainings of the mean network and of the variance network of a region.
     learning_rate : float, default=0.01
         Step size of Adam.
     batch_size : int, default=64
@@ -85,11 +85,11 @@ class PaperUSNRTRegressor(CalibratedRegressor):
     validation_fraction : float, default=0.2
         Share of a node's rows for early stopping.
     categorical_features : list of names or positions, or bool mask, default=None
-        Columns of whole numbers that are codes of categories. Text and category columns are always categorical.
+        Columns of integer category codes. Text and category columns are always categorical.
     random_state : int, RandomState or None, default=None
-        The same whole number gives the same model, bit for bit, whatever ``n_jobs`` is.
+        Seed; with an int the model is reproducible, bit for bit, whatever ``n_jobs`` is.
     n_jobs : int, default=-1
-        Threads; -1 for all cores.
+        Number of threads; -1 for all cores.
     verbose : int, default=0
         1 shows a progress bar, 2 adds details to a log.
     callbacks : list of callables, default=None
@@ -110,7 +110,7 @@ class PaperUSNRTRegressor(CalibratedRegressor):
     heterogeneity_ : float
         Standard deviation of the logarithms of the regions' residual standard deviations.
     history_ : list of dict of str to History
-        For each node of the tree the losses of its networks.
+        Per node of the tree, the histories of its trainings by name.
 
     References
     ----------
@@ -307,10 +307,10 @@ class PaperUSNRTEnsemble(EnsembleOf[PaperUSNRTRegressor]):
     categorical_features : list of names or positions, or bool mask, default=None
         See `PaperUSNRTRegressor`; None for those of the estimator.
     random_state : int, RandomState or None, default=None
-        The same whole number gives the same model, bit for bit, whatever ``n_jobs`` is.
+        Seed; with an int the model is reproducible, bit for bit, whatever ``n_jobs`` is.
     n_jobs : int, default=-1
-        Members that are fitted at once; threads, or the workers of a cluster inside
-        ``joblib.parallel_config("dask")``.
+        Number of members that are fitted in parallel, by threads, or by the workers of a cluster inside
+        ``joblib.parallel_config("dask")``; -1 for all cores.
     verbose : int, default=0
         1 reports finished members.
 

@@ -40,9 +40,9 @@ MIN_ROWS_TO_VALIDATE = 5
 class USNRTRegressor(CalibratedRegressor):
     """Uncertainty-splitting neural regression tree.
 
-    A tree cuts the feature space where the residuals of a network differ most in spread, by Levene's test at every
-    possible threshold. Every region has a mean network and a quantile network of its own, and validation rows
-    calibrate the predicted probabilities, region by region.
+    A tree splits the feature space where the residuals of a network differ most in spread, by Levene's test at every
+    possible threshold. Every region has its own mean network and quantile network, and validation rows calibrate the
+    predictive distributions per region.
 
     The method is that of Ma, Yan and Zhang [1]_; `USNRTRegressor.paper` returns the estimator of the paper.
     docs/recipe.md describes how the two differ and what each difference is worth.
@@ -79,11 +79,11 @@ class USNRTRegressor(CalibratedRegressor):
         Share of the rows that are used for calibration only. The coverage of intervals is then guaranteed exactly. With
         0, calibration uses the validation rows, and the coverage is as good in practice, but not proven.
     categorical_features : list of names or positions, or bool mask, default=None
-        Columns of whole numbers that are codes of categories. Text and category columns are always categorical.
+        Columns of integer category codes. Text and category columns are always categorical.
     random_state : int, RandomState or None, default=None
-        The same whole number gives the same model, bit for bit, whatever ``n_jobs`` is.
+        Seed; with an int the model is reproducible, bit for bit, whatever ``n_jobs`` is.
     n_jobs : int, default=-1
-        Threads; -1 for all cores.
+        Number of threads; -1 for all cores.
     verbose : int, default=0
         1 shows a progress bar, 2 adds details to a log.
     callbacks : list of callables, default=None
@@ -103,7 +103,7 @@ class USNRTRegressor(CalibratedRegressor):
     heterogeneity_ : float
         Standard deviation of the logarithms of the regions' residual standard deviations (the paper's measure).
     history_ : list of dict of str to History
-        For each node of the tree the losses of its networks.
+        Per node of the tree, the histories of its trainings by name.
     columns_ : list of Column
     n_features_in_ : int
     feature_names_in_ : ndarray of str

@@ -45,7 +45,7 @@ class Prediction:
 
 
 class SupportedRegressor(DistributionalRegressor):
-    """An estimator with regions whose predictions are wider where training rows give no support.
+    """An estimator with regions that widens predictions for rows unlike the training rows.
 
     It sets ``support_`` in fit with ``_fit_support``, and defines ``_network_quantiles(raw)``: region, mean, quantile
     functions and disagreement (None for a single tree) of encoded rows as the networks predict them.
@@ -101,19 +101,19 @@ class SupportedRegressor(DistributionalRegressor):
         if support is None or not support.widens:
             leaf, mean, quantiles, disagreement = self._network_quantiles(raw)
             return Prediction(leaf, mean, quantiles, disagreement, quantiles, None)
-        found = support.measure(raw, self.tree_.leaf_of(raw))
-        leaf, mean, quantiles, disagreement = self._network_quantiles(support.clamp(raw, found))
-        rows = np.flatnonzero(found.outside)
+        row_support = support.measure(raw, self.tree_.leaf_of(raw))
+        leaf, mean, quantiles, disagreement = self._network_quantiles(support.clamp(raw, row_support))
+        rows = np.flatnonzero(row_support.outside)
         if len(rows):  # the location is extrapolated up to REACH, the spread is that at the boundary
-            _, beyond, other, _ = self._network_quantiles(support.clamp(raw, found, REACH)[rows])
+            _, beyond, other, _ = self._network_quantiles(support.clamp(raw, row_support, REACH)[rows])
             quantiles = quantiles.copy()
             quantiles[rows] += (other - quantiles[rows])[:, [MEDIAN]]
             mean[rows] = beyond
-        return Prediction(leaf, mean, support.widen(quantiles, found), disagreement, quantiles, found)
+        return Prediction(leaf, mean, support.widen(quantiles, row_support), disagreement, quantiles, row_support)
 
     def _predict_encoded(self, raw: Floats, coverages: list[float]) -> EncodedPredictions:
-        found = None if self.support_ is None else self.support_.measure(raw, self.tree_.leaf_of(raw)).supported
-        return replace(super()._predict_encoded(raw, coverages), region=self.tree_.apply(raw), supported=found)
+        supported = None if self.support_ is None else self.support_.measure(raw, self.tree_.leaf_of(raw)).supported
+        return replace(super()._predict_encoded(raw, coverages), region=self.tree_.apply(raw), supported=supported)
 
     def _quantile_functions(self, raw: Floats) -> tuple[NDArray[np.int64], Floats, Floats]:
         """Region, mean and quantile functions of encoded rows, in units of the scaled target."""
@@ -161,22 +161,22 @@ class SupportedRegressor(DistributionalRegressor):
         raw = self._encode(X)
         if self.support_ is None:
             raise ValueError("predict_support needs a model with support, got one of an older version; refit it")
-        found = self.support_.measure(raw, self.tree_.leaf_of(raw))
+        row_support = self.support_.measure(raw, self.tree_.leaf_of(raw))
         return Table(
             {
-                "supported": found.supported,
-                "outside_range": found.outside,
-                "unseen_category": found.unseen,
-                "unexpected_missing": found.missing,
-                "far": found.far,
-                "widening": self._widening(raw, found),
+                "supported": row_support.supported,
+                "outside_range": row_support.outside,
+                "unseen_category": row_support.unseen,
+                "unexpected_missing": row_support.missing,
+                "far": row_support.far,
+                "widening": self._widening(raw, row_support),
             }
         )
 
-    def _widening(self, raw: Floats, found: RowSupport) -> Floats:
+    def _widening(self, raw: Floats, row_support: RowSupport) -> Floats:
         """Standard deviations divided by those without widening, shape (n,)."""
         factor = np.ones(len(raw))
-        rows = _unsupported_rows(found)
+        rows = _unsupported_rows(row_support)
         if self.support_ is not None and self.support_.widens and len(rows):
             predicted = self._predicted(raw[rows])
             wide, narrow = (
@@ -187,5 +187,5 @@ class SupportedRegressor(DistributionalRegressor):
         return factor
 
 
-def _unsupported_rows(found: RowSupport | None) -> NDArray[np.intp]:
-    return np.zeros(0, dtype=np.intp) if found is None else np.flatnonzero(~found.supported)
+def _unsupported_rows(row_support: RowSupport | None) -> NDArray[np.intp]:
+    return np.zeros(0, dtype=np.intp) if row_support is None else np.flatnonzero(~row_support.supported)

@@ -78,7 +78,7 @@ def train_alternately(
         Lower bound on the variances that become weights, as a share of their median, so that noise-free rows do not
         dominate.
     n_alternations : int, default=2
-        How often each network is trained.
+        Number of trainings of each network.
     encoding : PiecewiseLinear, default=None
         Encoding of the table, if it has one.
     on_epoch : callable, default=None

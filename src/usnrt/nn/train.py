@@ -41,8 +41,8 @@ class Training:
         Stop when the validation loss has had no new minimum for this many epochs. None: the rule of the paper's code,
         which stops once the mean of the last 5 validation losses is above that of the 20 before.
     validations : int or None
-        How often per epoch the validation loss is computed, and the weights kept if they are the best so far; the
-        loss of an epoch is their mean. None: after every batch.
+        Number of validations per epoch, after each of which the weights are kept if they are the best so far; the
+        validation loss of an epoch is the mean. None: after every batch.
     stop_margin : float
         With ``patience=None``: stop once the mean of the last 5 losses is less than this below that of the 20 before.
     weight_decay : float

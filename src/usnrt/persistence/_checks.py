@@ -81,15 +81,15 @@ def check_forest_model(model: Any) -> None:
         raise ModelFileError("the forest splits on columns that do not exist")
 
 
-def check_fingerprint(found: Any) -> None:
+def check_fingerprint(fingerprint: Any) -> None:
     """Check the type of the hashes of training rows, and that the share of repeated rows is in [0, 1]."""
-    hashes = found.hashes
+    hashes = fingerprint.hashes
     if not (
         isinstance(hashes, np.ndarray)
         and hashes.ndim == 1
         and hashes.dtype == np.uint64
-        and type(found.repeated) is float
-        and 0 <= found.repeated <= 1
+        and type(fingerprint.repeated) is float
+        and 0 <= fingerprint.repeated <= 1
     ):
         raise ModelFileError("the fingerprint of the training rows is invalid")
 

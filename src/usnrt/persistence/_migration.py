@@ -53,7 +53,7 @@ _OURS = frozenset(
      "weight_decay", "average", "batch_size"}
 )  # fmt: skip
 
-# Format 1: the classes that changed; two of them were divided, and the text after the comma tells the cases apart.
+# Format 1: the classes that changed. Two of them became two classes each, distinguished by the word after the comma.
 FORMAT_1: Mapping[str, Renamed] = {
     "Shape": Renamed("ResidualDistribution"),
     "Calibration": Renamed("Calibration", {"shapes": "residuals"}),

@@ -159,7 +159,7 @@ class PaperTreeRecipe:
     split : SplitRule
     split_hidden, mean_hidden, variance_hidden : sequence of int or str
     n_alternations : int
-        How often the mean and the variance network of a region are trained alternately.
+        Number of trainings of the mean network and of the variance network of a region.
     learning_rate : float
     batch_size, max_epochs : int
     validation_fraction : float

@@ -30,11 +30,11 @@ class Refinement:
     Attributes
     ----------
     spread_share : ndarray of shape (n_leaves,)
-        Share of the way from a row's log half width to `log_half_width`.
+        0 keeps a row's log half width, 1 replaces it with `log_half_width`; linear between.
     log_half_width : ndarray of shape (n_leaves,)
         Mean logarithm of the half widths in the region.
     location_share : ndarray of shape (n_leaves,)
-        Share of the way from the mean of a row's quantile function to the prediction of the mean.
+        0 keeps the mean of a row's quantile function, 1 shifts it to the predicted mean; linear between.
     """
 
     spread_share: Floats

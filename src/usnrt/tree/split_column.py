@@ -78,8 +78,8 @@ class Limits:
         """The interval without sorting: the k-th smallest and the k-th largest value."""
         n = len(self._values)
         n_left, n_right = (min(ceil(need / weight), n) for need in (need_left, need_right))
-        places = [k for k in (n_left - 1, n - n_right) if 0 <= k < n]
-        values = np.partition(self._values, places) if places else self._values
+        ranks = [k for k in (n_left - 1, n - n_right) if 0 <= k < n]
+        values = np.partition(self._values, ranks) if ranks else self._values
         low = float(values[n_left - 1]) if n_left > 0 else -inf
         return low, float(values[n - n_right]) if n_right > 0 else inf
 
