@@ -145,7 +145,7 @@ TABLES = {
     "no weight at all": (X, Y, np.zeros(60), "Sample weights must contain at least one non-zero number."),
     "NaN as weight": (X, Y, with_value(np.ones(60), 0, np.nan), "Input sample_weight contains NaN."),
     "too few weights": (X, Y, np.ones(5), "sample_weight.shape == (5,), expected (60,)!"),
-    "one row has weight": (X, Y, np.eye(60)[0], "PaperUSNRTRegressor needs at least 2 rows, but only 1 has a w"),
+    "one row has weight": (X, Y, np.eye(60)[0], "PaperUSNRTRegressor needs at least 2 rows with a positive weight"),
 }
 
 

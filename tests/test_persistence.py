@@ -185,7 +185,7 @@ def test_the_manifest_says_what_the_file_is(encoder, tmp_path):
 
 
 def test_what_cannot_be_saved_is_named(tmp_path):
-    with pytest.raises(TypeError, match=exactly("model must be a model of usnrt, but it is of type dict")):
+    with pytest.raises(TypeError, match=exactly("model must be a usnrt model, got dict")):
         save({}, tmp_path / "m.usnrt")
     broken = TableEncoder().fit(np.ones((2, 1)))
     broken.columns_ = [{"f": print}]
@@ -193,7 +193,7 @@ def test_what_cannot_be_saved_is_named(tmp_path):
     with pytest.raises(TypeError, match=exactly(message)):
         save(broken, tmp_path / "m.usnrt")
     broken.columns_ = np.array([1, print], dtype=object)
-    message = "model.columns_ cannot be saved: it is an array of objects that are not text"
+    message = "model.columns_ cannot be saved: it is an array of objects that are not strings"
     with pytest.raises(TypeError, match=exactly(message)):
         save(broken, tmp_path / "m.usnrt")
     broken.columns_ = [1j * np.ones(2)]
@@ -226,8 +226,8 @@ def made(state, arrays=b"", manifest=None):
 
     state = json.dumps(state).encode() if not isinstance(state, bytes) else state
     members = {"state.json": state, "arrays.safetensors": arrays}
-    told = {name: {"size": len(d), "sha256": hashlib.sha256(d).hexdigest()} for name, d in members.items()}
-    head = {"format": "usnrt-model", "version": 1, "library": "0", "class": "TableEncoder", "members": told}
+    entries = {name: {"size": len(d), "sha256": hashlib.sha256(d).hexdigest()} for name, d in members.items()}
+    head = {"format": "usnrt-model", "version": 1, "library": "0", "class": "TableEncoder", "members": entries}
     return packed([("manifest.json", json.dumps({**head, **(manifest or {})})), *members.items()])
 
 
@@ -249,37 +249,40 @@ MEMBERS = ["manifest.json", "state.json", "arrays.safetensors"]
 FORGED = {"members": {"state.json": {"size": 2, "sha256": "0" * 64}}}
 COLUMN = {"$object": "Column", "state": {}}
 BAD = [
-    (b"", "it does not begin like one"),
-    (b"hello world", "it does not begin like one"),
+    (b"", "it is not a zip archive"),
+    (b"hello world", "it is not a zip archive"),
     (packed([("a", "b")]), "its members are not those of a model file"),
     (packed([(n, "") for n in [*MEMBERS, "x"]]), "its members are not those of a model file"),
     (packed([(n, "{}") for n in MEMBERS], zipfile.ZIP_DEFLATED), "manifest.json is compressed or encrypted"),
-    (packed([(n, "{}") for n in MEMBERS]), "its manifest is not that of a model file"),
-    (made({}, manifest={"version": 9}), "its format version 9 is newer than 2, which this library reads; update usnrt"),
-    (made({}, manifest={"version": "1"}), "its format version is missing"),
+    (packed([(n, "{}") for n in MEMBERS]), "its manifest is invalid"),
+    (
+        made({}, manifest={"version": 9}),
+        "its format version is 9, but this version of usnrt reads at most 2; update usnrt",
+    ),
+    (made({}, manifest={"version": "1"}), "its format version is missing or invalid"),
     (made({}, manifest=FORGED), "the checksum of state.json is wrong"),
     (made({}, manifest={"members": {}}), "it is damaged (KeyError)"),
-    (made({}), "it holds no model"),
-    (made(COLUMN), "it holds no model"),
+    (made({}), "it contains no model"),
+    (made(COLUMN), "it contains no model"),
     (
         made({"$object": "os.system", "state": {}}, manifest={"class": "os.system"}),
-        "an object of unknown class 'os.system'",
+        "it contains an object of unknown class 'os.system'",
     ),
-    (made(encoder_with(a={"$pickle": "x"})), "a value of unknown kind '$pickle'"),
+    (made(encoder_with(a={"$pickle": "x"})), "it contains a value of unknown kind '$pickle'"),
     (made(encoder_with(transform=1)), "class TableEncoder has no stored attribute 'transform'"),
     (made(encoder_with(__class__=1)), "class TableEncoder has no stored attribute '__class__'"),
     (made(encoder_with(a={**COLUMN, "state": {"evil": 1}})), "class Column has no attribute 'evil'"),
     (made(encoder_with(a=COLUMN)), "attribute 'name' of class Column is missing"),
     (made(encoder_with(a={"$array": "7"})), "it is damaged (KeyError)"),
     (made(encoder_with(), arrays=b"\xff" * 64), "it is damaged (SafetensorError)"),
-    (with_attribute(b"NaN"), "NaN is no value of a model file"),
-    (with_attribute(b'1, "a": 2'), "a name is there twice"),
+    (with_attribute(b"NaN"), "NaN is not a valid value"),
+    (with_attribute(b'1, "a": 2'), "it contains a duplicate key"),
     (with_attribute(b"[" * 100_000 + b"]" * 100_000), "it is damaged (RecursionError)"),
     (with_attribute(b"[" * 300 + b"]" * 300), "values are nested too deeply"),
     (with_attribute(b"9" * 5000), "it is damaged (ValueError)"),
     (made(encoder_with(a={"$texts": ["a"], "shape": [10**12]})), "it is damaged (ValueError)"),
-    (made(encoder_with(a={"$texts": [1], "shape": [1]})), "an array of text holds something else"),
-    (made(encoder_with(a={"$tuple": 5})), "the value of '$tuple' is of the wrong type"),
+    (made(encoder_with(a={"$texts": [1], "shape": [1]})), "an array of strings contains other values"),
+    (made(encoder_with(a={"$tuple": 5})), "the value of '$tuple' has the wrong type"),
 ]
 
 
@@ -297,10 +300,10 @@ def test_duplicate_members(tmp_path):
         loading(packed([(n, "") for n in names]), tmp_path)
 
 
-def test_a_member_that_claims_to_be_larger_than_the_file(data, tmp_path):
+def test_a_member_whose_declared_size_exceeds_the_file(data, tmp_path):
     at = data.rindex(b"PK\x01\x02")  # the directory's entry of the last member: sizes at 20 and 24
     forged = data[: at + 20] + (2**31).to_bytes(4, "little") * 2 + data[at + 28 :]
-    with pytest.raises(ModelFileError, match="its members claim to be larger than the file$"):
+    with pytest.raises(ModelFileError, match="the declared sizes of its members exceed the size of the file$"):
         loading(forged, tmp_path)
 
 
@@ -345,7 +348,7 @@ def test_an_array_named_often_is_made_once(tmp_path):
         ("left_categories", [1, 2]),
     ],
 )
-def test_a_tree_that_is_no_tree(name, value, tmp_path):
+def test_an_invalid_tree(name, value, tmp_path):
     tree = a_tree()
     setattr(tree, name, np.array(value) if isinstance(value, list) else value)
     save(tree, tmp_path / "m.usnrt")
@@ -353,12 +356,12 @@ def test_a_tree_that_is_no_tree(name, value, tmp_path):
         load(tmp_path / "m.usnrt")
 
 
-def test_a_network_that_cannot_be(tmp_path):
+def test_invalid_layer_sizes(tmp_path):
     from usnrt.nn.mlp import MLP
 
     for sizes in [(3, 10**12), (3,), (0, 1), [3, 1]]:
         save(MLP(sizes), tmp_path / "m.usnrt")
-        with pytest.raises(ModelFileError, match="the layers of a network are not possible$"):
+        with pytest.raises(ModelFileError, match="the layer sizes of a network are invalid$"):
             load(tmp_path / "m.usnrt")
 
 
@@ -373,7 +376,7 @@ def test_what_is_no_file(tmp_path):
     with pytest.raises(ModelFileError, match="it is a directory$"):
         load(tmp_path)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ModelFileError, match="it is no regular file$"):
+    with pytest.raises(ModelFileError, match="it is not a regular file$"):
         load(tmp_path / "pipe")
 
 

@@ -145,12 +145,12 @@ def test_an_unfitted_model_is_not_saved(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda m: m.forest_.left.__setitem__(0, 0), "the forest is not a forest"),
-        (lambda m: m.forest_.right.__setitem__(0, 10**6), "the forest is not a forest"),
-        (lambda m: m.forest_.root.__setitem__(0, -1), "the forest is not a forest"),
-        (lambda m: m.forest_.feature.__setitem__(0, 10**6), "the forest asks for columns that there are not"),
+        (lambda m: m.forest_.left.__setitem__(0, 0), "the forest is invalid"),
+        (lambda m: m.forest_.right.__setitem__(0, 10**6), "the forest is invalid"),
+        (lambda m: m.forest_.root.__setitem__(0, -1), "the forest is invalid"),
+        (lambda m: m.forest_.feature.__setitem__(0, 10**6), "the forest splits on columns that do not exist"),
         (lambda m: object.__setattr__(m.forest_, "mean", np.zeros(2)), "the forest's array 'mean' has the wrong shape"),
-        (lambda m: setattr(m.inputs_, "n_outputs_", 10**12), "the inputs of the networks do not fit together"),
+        (lambda m: setattr(m.inputs_, "n_outputs_", 10**12), "the network inputs are inconsistent"),
     ],
 )
 def test_a_forest_that_would_read_outside_its_arrays(change, message, tmp_path):

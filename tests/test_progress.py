@@ -1,4 +1,4 @@
-"""What a fit tells on the way: events for callbacks, a bar on a terminal, lines in a log, and how it is stopped."""
+"""Progress of a fit: events for callbacks, a bar on a terminal, lines in a log, and interruption."""
 
 import io
 import os
@@ -40,18 +40,18 @@ def quick(**changes):
 def test_a_terminal_shows_a_bar_and_clears_it_for_lines():
     stream = Terminal()
     progress = Progress(1, n_rows=4000, stream=stream)
-    progress.node_done("L", 2000, "leaf", is_leaf=True)
+    progress.node_done("L", 2000, "region", is_leaf=True)
     progress.epoch(EVENT)
-    assert stream.getvalue().startswith("\r\rL (2,000 rows): leaf\n")
+    assert stream.getvalue().startswith("\r\rL (2,000 rows): region\n")
     shown = stream.getvalue().splitlines()[-1].strip()
     assert re.fullmatch(
         r"\[#{10}\.{10}\] 50%, about 0 s left LR \(1,200 rows\) mean 1: epoch 10, validation loss 0\.25", shown
     )
-    progress.node_done("R", 2000, "leaf", is_leaf=True)
+    progress.node_done("R", 2000, "region", is_leaf=True)
     progress.finish()
     # the bar is overwritten with blanks before the next line is written
-    assert f"\r{' ' * len(shown)}\rR (2,000 rows): leaf\n" in stream.getvalue()
-    assert re.search(r"\rfitted 2 leaves in \d+\.\d s\n$", stream.getvalue())
+    assert f"\r{' ' * len(shown)}\rR (2,000 rows): region\n" in stream.getvalue()
+    assert re.search(r"\rfitted 2 regions in \d+\.\d s\n$", stream.getvalue())
 
 
 def test_a_terminal_is_not_flooded():
@@ -62,19 +62,19 @@ def test_a_terminal_is_not_flooded():
     assert stream.getvalue().count("validation loss") < 100
 
 
-def test_a_log_gets_a_line_a_node_and_with_verbose_2_every_tenth_epoch():
-    for verbose, expected in ((0, ""), (1, "root (10 rows): leaf\n"), (2, "LR mean 1: epoch 11, loss 0.25\n")):
+def test_a_log_gets_a_line_per_node_and_with_verbose_2_every_tenth_epoch():
+    for verbose, expected in ((0, ""), (1, "root (10 rows): region\n"), (2, "LR mean 1: epoch 11, loss 0.25\n")):
         stream = io.StringIO()
         progress = Progress(verbose, n_rows=10, stream=stream)
         for epoch in (9, 10, 11):
             progress.epoch(FitEvent("LR", 1200, "mean 1", epoch, 0.5, 0.25))
-        progress.node_done("root", 10, "leaf", is_leaf=True)
+        progress.node_done("root", 10, "region", is_leaf=True)
         progress.finish()
         lines = stream.getvalue()
         assert lines.startswith(expected)
         assert bool(lines) == bool(verbose)
         if verbose:
-            assert re.search(r"fitted 1 leaf in \d+\.\d s\n$", lines)
+            assert re.search(r"fitted 1 region in \d+\.\d s\n$", lines)
 
 
 def test_a_stopped_progress_ends_the_next_epoch():
@@ -91,11 +91,11 @@ def test_fit_writes_to_stderr(data, capsys):
     assert printed.out == ""
     lines = printed.err.splitlines()
     assert re.fullmatch(r"root \(600 rows\): split, T = -\d+\.\d", lines[0])
-    assert re.fullmatch(r"fitted 2 leaves in \d+\.\d s", lines[-1])
+    assert re.fullmatch(r"fitted 2 regions in \d+\.\d s", lines[-1])
     assert len(lines) == 4
 
 
-def test_fit_is_silent_unless_asked(data, capsys):
+def test_fit_is_silent_by_default(data, capsys):
     quick().fit(*data)
     assert capsys.readouterr() == ("", "")
 
@@ -103,13 +103,13 @@ def test_fit_is_silent_unless_asked(data, capsys):
 # -- callbacks --------------------------------------------------------------------------------------------------
 
 
-def test_callbacks_hear_of_every_epoch(data):
+def test_callbacks_receive_every_epoch(data):
     events = []
     model = quick(callbacks=[events.append]).fit(*data)
     assert all(isinstance(event, FitEvent) for event in events)
-    told = {}
+    received = {}
     for event in events:
-        told.setdefault((event.node, event.network), []).append(event)
+        received.setdefault((event.node, event.network), []).append(event)
     # the root is node 0, its children 1 and 2
     expected = {("root", "split"): 0} | {
         (node, f"{network} {turn}"): number
@@ -117,13 +117,13 @@ def test_callbacks_hear_of_every_epoch(data):
         for network in ("mean", "variance")
         for turn in (1, 2)
     }
-    assert set(told) == set(expected)
+    assert set(received) == set(expected)
     for (node, network), number in expected.items():
         history = model.history_[number][network]
-        assert [event.epoch for event in told[node, network]] == list(range(len(history.valid_loss)))
-        assert [event.valid_loss for event in told[node, network]] == history.valid_loss
-        assert [event.train_loss for event in told[node, network]] == history.train_loss
-        assert {event.n_rows for event in told[node, network]} == {int(model.tree_.n_rows[number])}
+        assert [event.epoch for event in received[node, network]] == list(range(len(history.valid_loss)))
+        assert [event.valid_loss for event in received[node, network]] == history.valid_loss
+        assert [event.train_loss for event in received[node, network]] == history.train_loss
+        assert {event.n_rows for event in received[node, network]} == {int(model.tree_.n_rows[number])}
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])

@@ -8,8 +8,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from usnrt import baselines
 from usnrt.baselines._shared import PAPER_TRAINING
-from usnrt.baselines._spread import likeliest_spread, stretched
-from usnrt.baselines.mc_dropout import likeliest_noise
+from usnrt.baselines._spread import max_likelihood_spread, stretched
+from usnrt.baselines.mc_dropout import max_likelihood_noise
 from usnrt.datasets import make_heteroscedastic
 from usnrt.distributions import Mixture, Normal, StudentT
 
@@ -194,7 +194,7 @@ def test_the_papers_recipes(name, own):
 
 
 def test_members_of_the_papers_ensemble_hold_out_rows_of_their_own(smooth):
-    # With one epoch of a learning rate next to 0 only the first weights and the held-out rows make losses differ.
+    # With one epoch of a learning rate next to 0 only the first weights and the validation rows make losses differ.
     quick = {"n_members": 2, "max_epochs": 1, "n_alternations": 1}
     data = smooth.data[:200], smooth.target[:200]
     shared, own = (small("ensemble", calibrate=calibrate, **quick).fit(*data) for calibrate in (True, False))
@@ -203,20 +203,20 @@ def test_members_of_the_papers_ensemble_hold_out_rows_of_their_own(smooth):
     assert first[1] != second[1]
 
 
-def test_calibration_makes_held_out_rows_most_likely(smooth):
+def test_calibration_makes_validation_rows_most_likely(smooth):
     dist = Normal(smooth.truth.mean(smooth.data), smooth.truth.std(smooth.data) * 3.0)
-    factor = likeliest_spread(dist, smooth.target, np.ones(3000))
+    factor = max_likelihood_spread(dist, smooth.target, np.ones(3000))
     assert factor == pytest.approx(1 / 3, rel=0.03)
     narrow = stretched(dist, factor)
     np.testing.assert_allclose(narrow.mean(), dist.mean(), rtol=1e-12)
     np.testing.assert_allclose(narrow.std(), dist.std() * factor, rtol=1e-12)
 
 
-def test_noise_of_mc_dropout_is_the_likeliest():
+def test_noise_of_mc_dropout_is_the_maximum_likelihood_estimate():
     rng = np.random.default_rng(0)
     variance = rng.uniform(0.1, 2.0, 20_000)
     residual = rng.normal(size=20_000) * np.sqrt(variance + 0.7)
-    assert likeliest_noise(residual**2, variance, np.ones(20_000)) == pytest.approx(0.7, rel=0.05)
+    assert max_likelihood_noise(residual**2, variance, np.ones(20_000)) == pytest.approx(0.7, rel=0.05)
 
 
 def test_mc_dropout_of_the_paper_counts_the_passes_only(smooth):

@@ -83,7 +83,7 @@ def test_trees_cut_off_are_distributed_like_trees_grown_short(data):
 
 
 @pytest.mark.parametrize("ours", [ours for ours, _ in BOTH])
-def test_search_chooses_the_smallest_held_out_nll_of_the_whole_grid(ours, data, monkeypatch):
+def test_search_chooses_the_smallest_validation_nll_of_the_whole_grid(ours, data, monkeypatch):
     grid = {"n_estimators": (5, 10), "max_depth": (2, 5), "max_features": (0.5, 1.0)}
     monkeypatch.setattr("usnrt.baselines.forests.SEARCH_GRID", grid)
     grown = []
@@ -98,7 +98,7 @@ def test_search_chooses_the_smallest_held_out_nll_of_the_whole_grid(ours, data, 
     assert grown[-1] == model.chosen_
 
 
-def test_search_nll_is_that_of_the_held_out_rows(data, monkeypatch):
+def test_search_nll_is_that_of_the_validation_rows(data, monkeypatch):
     monkeypatch.setattr(
         "usnrt.baselines.forests.SEARCH_GRID",
         {"n_estimators": (8,), "max_depth": (4,), "max_features": (1.0,)},
@@ -107,11 +107,11 @@ def test_search_nll_is_that_of_the_held_out_rows(data, monkeypatch):
     table = model._scaled_table(model._read_rows(*data, None))
     seed = int(np.random.RandomState(0).randint(2**31 - 1))
     shuffled = np.random.default_rng(seed).permutation(table.n_rows)
-    held_out, rows = shuffled[:120], np.sort(shuffled[120:])
+    validation, rows = shuffled[:120], np.sort(shuffled[120:])
     forest = RandomForestRegressor(8, max_depth=4, max_features=1.0, random_state=seed)
     forest.fit(table.inputs[rows], table.y[rows], sample_weight=table.weight[rows])
-    x = table.inputs[held_out]
-    nll = -stats.norm.logpdf(table.y[held_out], forest.predict(x), total_std(forest.estimators_, x)).mean()
+    x = table.inputs[validation]
+    nll = -stats.norm.logpdf(table.y[validation], forest.predict(x), total_std(forest.estimators_, x)).mean()
     assert model.search_["nll"][0] == pytest.approx(nll, rel=1e-9)
 
 
@@ -127,7 +127,7 @@ def test_the_papers_recipe():
 
 
 @pytest.mark.parametrize("ours", [ours for ours, _ in BOTH])
-def test_calibration_stretches_to_the_likelihood_of_held_out_rows(ours):
+def test_calibration_stretches_to_the_likelihood_of_validation_rows(ours):
     train, fresh = (make_heteroscedastic("smooth", 2000, 3, random_state=seed) for seed in (0, 1))
     plain, calibrated = (
         ours(n_estimators=50, calibrate=on, random_state=0).fit(train.data, train.target) for on in (False, True)

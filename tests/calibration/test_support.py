@@ -403,7 +403,7 @@ def test_models_of_older_files_predict_without_support(model):
     old = without_support(model)
     X, _ = houses(3, 6)
     assert "supported" not in list(old.predict_table(X).columns)
-    with pytest.raises(ValueError, match="needs a model that knows its support"):
+    with pytest.raises(ValueError, match="needs a model with support"):
         old.predict_support(X)
 
 

@@ -112,7 +112,7 @@ def test_two_gigabytes_of_nothing(tmp_path, usnrt):
     assert run.stderr.startswith("usnrt: nothing.csv cannot be read: ")
     assert len(run.stderr.splitlines()) == 1
     os.rename(tmp_path / "nothing.csv", tmp_path / "nothing.usnrt")
-    sentence = "nothing.usnrt is not a model file that can be loaded: it does not begin like one"
+    sentence = "nothing.usnrt is not a model file that can be loaded: it is not a zip archive"
     refused(usnrt("info", "nothing.usnrt", cwd=tmp_path, preexec_fn=limit), sentence)
 
 
@@ -132,7 +132,7 @@ def test_latin_1_semicolons_and_missing_targets_are_read_and_said(tmp_path, usnr
     ("arguments", "sentence"),
     [
         (["predict", "no.usnrt", "test.csv"], "no.usnrt does not exist"),
-        (["predict", "test.csv", "test.csv"], f"test.csv {NO_MODEL} it does not begin like one"),
+        (["predict", "test.csv", "test.csv"], f"test.csv {NO_MODEL} it is not a zip archive"),
         (["predict", "model.usnrt", "no.csv"], "no.csv does not exist"),
         (["predict", "model.usnrt", "less.csv"], "less.csv must have the columns that the model was fitted on"),
         (["predict", "model.usnrt", "text.csv"], "column 'area' must hold numbers as in fit, but it holds text"),

@@ -30,7 +30,7 @@ def test_progress_in_a_log_is_plain_lines(fitted):
     _, run = fitted
     assert "\r" not in run.stderr
     assert "\x1b" not in run.stderr
-    assert re.search(r"^fitted \d leaves in [\d.]+ s$", run.stderr, re.MULTILINE)
+    assert re.search(r"^fitted \d regions? in [\d.]+ s$", run.stderr, re.MULTILINE)
 
 
 def test_the_same_seed_gives_the_same_model_whatever_the_file_format(fitted, tmp_path, usnrt):

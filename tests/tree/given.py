@@ -10,22 +10,22 @@ from usnrt.utils.progress import Progress
 
 
 class GivenResiduals:
-    """A strategy whose residuals are known beforehand; ``held_out`` rows are tested, or all if it is None."""
+    """A strategy with given residuals; validation rows are tested, or all rows if ``is_validation`` is None."""
 
-    def __init__(self, residuals, held_out):
-        self.residuals, self.held_out = residuals, held_out
+    def __init__(self, residuals, is_validation):
+        self.residuals, self.is_validation = residuals, is_validation
 
-    def study(self, node, rng):
-        rows = node.rows if self.held_out is None else node.rows[self.held_out[node.rows]]
+    def compute_residuals(self, node, rng):
+        rows = node.rows if self.is_validation is None else node.rows[self.is_validation[node.rows]]
         node.residuals = rows, self.residuals[rows]
 
-    def untested(self, node):
-        if self.held_out is None:
+    def untested_residuals(self, node):
+        if self.is_validation is None:
             return None
-        rows = node.rows[~self.held_out[node.rows]]
+        rows = node.rows[~self.is_validation[node.rows]]
         return rows, self.residuals[rows]
 
-    def finish(self, node, rng):
+    def finish_leaf(self, node, rng):
         pass
 
 
@@ -40,5 +40,5 @@ def grow_given(
     )
     kinds = np.zeros(d, np.int64) if n_categories is None else np.asarray(n_categories)
     rule = SplitRule(alpha, 10, min_samples_leaf, max_depth, bonferroni, criterion)
-    held_out = None if part == 1 else np.arange(n) % part == 0
-    return grow(table, kinds, rule, GivenResiduals(residuals, held_out), 0, 1, Progress(0, None, n))
+    is_validation = None if part == 1 else np.arange(n) % part == 0
+    return grow(table, kinds, rule, GivenResiduals(residuals, is_validation), 0, 1, Progress(0, None, n))

@@ -128,5 +128,5 @@ def test_criteria_by_name():
     assert list(CRITERIA) == ["levene", "brown-forsythe", "support", "cart"]
     for name, kind in CRITERIA.items():
         assert type(get_criterion(name)) is kind
-    judge = CRITERIA["cart"]()
-    assert get_criterion(judge) is judge
+    cart = CRITERIA["cart"]()
+    assert get_criterion(cart) is cart

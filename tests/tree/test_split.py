@@ -401,13 +401,13 @@ def test_bad_input_is_named():
     X = np.zeros((4, 2))
     with pytest.raises(ValueError) as error:
         best_split(X, np.zeros(3))
-    assert str(error.value) == "residuals must have shape (4,), one entry a row of the node, got (3,)"
+    assert str(error.value) == "residuals must have shape (4,), one entry per row, got (3,)"
     with pytest.raises(ValueError) as error:
         best_split(X, np.zeros(4), criterion="gini")
     assert str(error.value) == ("criterion must be one of 'levene', 'brown-forsythe', 'support', 'cart', got 'gini'")
     with pytest.raises(ValueError) as error:
         best_split(X, np.zeros(4), n_categories=[0])
-    assert str(error.value) == "n_categories must have one entry a column, got 1 for 2 columns"
+    assert str(error.value) == "n_categories must have one entry per column, got 1 for 2 columns"
     with pytest.raises(ValueError) as error:
         best_split(X, np.zeros(4), criterion="cart")
     assert str(error.value) == "target must be given for the criterion 'cart', got None"
@@ -416,4 +416,4 @@ def test_bad_input_is_named():
     assert str(error.value) == "codes of categories must be in 0..2 or NaN, got -1..-1"
     with pytest.raises(ValueError) as error:
         best_split(X, [0.0, np.nan, np.inf, 1.0])
-    assert str(error.value) == "residuals must be finite, but 2 of 4 entries are not"
+    assert str(error.value) == "residuals must be finite, got NaN or infinity in 2 of 4 entries"

@@ -1,7 +1,7 @@
-"""The models that USNRT is compared with, under the same interface: swap one class name.
+"""Baselines: the models that USNRT is compared with, with the same interface.
 
-All but the forests are networks trained by the engine of `usnrt.nn`. Each has two recipes: its defaults, and
-``.paper()``, the settings of the USNRT paper's comparison.
+All but the forests are networks trained by `usnrt.nn`. Each has two recipes: its defaults, and ``.paper()``, the
+settings of the comparison in the USNRT paper.
 """
 
 from usnrt.baselines.concrete_dropout import ConcreteDropoutRegressor

@@ -1,19 +1,19 @@
-"""Documentation of parameters that several models share, written once."""
+"""Documentation of parameters that several baselines share."""
 
 from typing import Any, ClassVar
 
 # The parameters of every model.
 EVERY_MODEL = """
     categorical_features : list of names or positions, or bool mask, default=None
-        Columns of whole numbers that are codes of categories. Text and category columns are found by themselves.
+        Columns of integer category codes. Text and category columns are always categorical.
     random_state : int, RandomState or None, default=None
-        The same whole number gives the same model, bit for bit, whatever ``n_jobs`` is.
+        Seed; with an int the model is reproducible, bit for bit, whatever ``n_jobs`` is.
     n_jobs : int, default=-1
-        Threads; -1 for all cores."""
+        Number of threads; -1 for all cores."""
 
 
 class SharedDocs:
-    """Puts ``_SHARED`` where a subclass's docstring says ``{shared}``, with the subclass's own defaults filled in."""
+    """Replaces ``{shared}`` in the docstring of a subclass with ``_SHARED``, formatted with the subclass's defaults."""
 
     _SHARED: ClassVar[str] = ""
 

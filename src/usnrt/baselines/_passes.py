@@ -1,4 +1,4 @@
-"""What the two dropout models share: many passes through a network, each with other units dropped."""
+"""Base of the two dropout models: many forward passes through a network, each with its own dropout masks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ PASSES_CONSTRAINTS: Mapping[str, Constraint] = {**NETWORK_CONSTRAINTS, "n_passes
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PassesRegressor(NetworkRegressor):
-    """Base of the dropout models: the moments of many passes.
+    """Base of the dropout models: predictions are the moments of many forward passes.
 
     Parameters
     ----------
     n_passes : int, default=1000
-        Passes behind each prediction.
+        Number of forward passes per prediction.
     {shared}
     """
 
@@ -30,7 +30,7 @@ class PassesRegressor(NetworkRegressor):
     _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = PASSES_CONSTRAINTS
 
     def _moments(self, inputs: NDArray[np.float32]) -> tuple[NDArray[np.float64], ...]:
-        """Mean and variance over the passes, and the mean of the noise variances they predict, each (n,)."""
+        """Mean and variance over the passes, and the mean of the noise variances that they predict, each (n,)."""
         from usnrt.nn.passes import predict_passes
 
         network: Any = self.network_

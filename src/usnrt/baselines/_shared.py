@@ -1,7 +1,7 @@
-"""What the network models of this folder share: parameters, recipes, validation rows, the course of a fit.
+"""Base of the network baselines: parameters, recipes, validation rows and the steps of a fit.
 
-The models are dataclasses: scikit-learn reads parameters from the signature of ``__init__``, which a dataclass writes
-from its fields, so that a parameter of all models is declared here once.
+The models are dataclasses: scikit-learn reads parameters from the signature of ``__init__``, which a dataclass
+generates from its fields, so that a parameter that all models share is declared only once.
 """
 
 import functools
@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 
 from usnrt.baselines._docs import EVERY_MODEL, SharedDocs
 from usnrt.baselines._members import MemberProgress, in_threads
-from usnrt.baselines._spread import MIN_ROWS_TO_CALIBRATE, likeliest_spread, stretched
+from usnrt.baselines._spread import MIN_ROWS_TO_CALIBRATE, max_likelihood_spread, stretched
 from usnrt.distributions import Distribution
 from usnrt.estimators.base import DistributionalRegressor
 from usnrt.estimators.convergence import warn_if_diverged
@@ -46,7 +46,7 @@ from usnrt.utils.constraints import (
 )
 from usnrt.utils.types import Floats, Rows
 
-# How the paper trains every network.
+# Training parameters of the paper, the same for all networks.
 PAPER_TRAINING: dict[str, Any] = {
     "learning_rate": 0.01,
     "batch_size": 64,
@@ -62,16 +62,17 @@ PAPER_TRAINING: dict[str, Any] = {
 _SHARED_PARAMETERS = (
     """\
 learning_rate : float, default={model.learning_rate}
-        Adam's step size, at the start if the schedule lowers it.
+        Step size of Adam; the initial one if the schedule lowers it.
     batch_size : int or "auto", default="auto"
-        ``"auto"`` is 32 to 256, with the number of rows.
+        ``"auto"`` is 32 to 256, increasing with the number of rows.
     max_epochs : int, default={model.max_epochs}
     patience : int, default={model.patience}
-        Epochs without a better validation loss after which training stops; None for the rule of the paper's code.
+        Number of epochs without a lower validation loss after which training stops; None for the rule of the paper's
+        code.
     schedule : {{"constant", "cosine"}}, default="{model.schedule}"
-        Whether the step size stays or falls to 0 over ``max_epochs``.
+        Whether the step size is constant or falls to 0 over ``max_epochs``.
     weight_decay : float, default={model.weight_decay}
-        Share of each weight, times the step size, that every step takes away (AdamW).
+        Decoupled weight decay (AdamW): every step subtracts this share of each weight, times the step size.
     encoding : {{"piecewise", None}}, default="piecewise"
         Whether networks also receive every number as its position in quantile bins, or the scaled number only.
     n_bins : int, default={model.n_bins}
@@ -79,8 +80,8 @@ learning_rate : float, default={model.learning_rate}
     validation_fraction : float, default={model.validation_fraction}
         Share of the rows for validation: for early stopping and for ``calibrate``.
     calibrate : bool, default=True
-        Whether to stretch all distributions about their means by the one factor that makes the validation rows most
-        likely."""
+        Whether to scale all distributions about their means by one factor, which maximises the likelihood of the
+        validation rows."""
     + EVERY_MODEL
     + """
     verbose : int, default=0
@@ -89,7 +90,7 @@ learning_rate : float, default={model.learning_rate}
         Each is called with a `usnrt.utils.progress.FitEvent` after every epoch."""
 )
 
-# The constraints of the parameters that all network models have.
+# Constraints of the parameters that all network models share.
 NETWORK_CONSTRAINTS: Mapping[str, Constraint] = {
     "hidden": HiddenLayers(),
     "learning_rate": Number(0, np.inf),
@@ -112,7 +113,7 @@ NETWORK_CONSTRAINTS: Mapping[str, Constraint] = {
 
 @dataclass
 class TrainingJob:
-    """One network model being trained: its rows and everything that training needs.
+    """The training of one member: its rows and everything else that training needs.
 
     Attributes
     ----------
@@ -123,8 +124,9 @@ class TrainingJob:
     how : Training
     rng : numpy.random.Generator
     report : callable
-        ``report(name)`` returns what a training of that name calls with epoch, training loss and validation loss.
+        ``report(name)`` returns the ``on_epoch`` callback of the training of that name.
     history : dict of str to History
+        By the name of the training.
     """
 
     table: TrainingTable
@@ -137,7 +139,7 @@ class TrainingJob:
     history: dict[str, History] = field(default_factory=dict)
 
     def train(self, network: Any, loss: Any, penalty: Any = None, name: str = "network") -> Params:
-        """Train a network from newly drawn weights."""
+        """Train a network from newly initialised weights."""
         params, self.history[name] = train(
             network, loss, network.init(self.rng), self.inputs, self.table.y, self.table.weight, self.train_rows,
             self.valid_rows, self.how, self.rng, self.report(name), penalty,
@@ -147,7 +149,7 @@ class TrainingJob:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class NetworkRegressor(SharedDocs, DistributionalRegressor):
-    """Base of the network models: a model defines ``_learn(job)`` and ``_of_inputs(inputs)``.
+    """Base of the network models: a subclass defines ``_train(job)`` and ``_distribution_of_inputs(inputs)``.
 
     Parameters
     ----------
@@ -173,26 +175,26 @@ class NetworkRegressor(SharedDocs, DistributionalRegressor):
 
     _SHARED: ClassVar[str] = _SHARED_PARAMETERS
     _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = NETWORK_CONSTRAINTS
-    # What the recipe of the paper sets beside its training.
+    # Parameters of the paper's recipe in addition to PAPER_TRAINING.
     _PAPER: ClassVar[dict[str, Any]] = {}
 
     @classmethod
     def paper(cls, **changes: Any) -> Self:
-        """The recipe of the USNRT paper; ``changes`` are parameters to set otherwise."""
+        """The recipe of the USNRT paper; ``changes`` override its parameters."""
         return cls(**{**PAPER_TRAINING, **cls._PAPER, **changes})
 
     # -- hooks --------------------------------------------------------------------------------------------------
 
-    def _learn(self, job: TrainingJob) -> Any:
-        """Train, and return what is kept as ``params_``; may run in one of several threads."""
-        raise NotImplementedError(f"{type(self).__name__} must define _learn")
+    def _train(self, job: TrainingJob) -> Any:
+        """Train one member and return its weights; members may be trained in several threads."""
+        raise NotImplementedError(f"{type(self).__name__} must define _train")
 
-    def _of_inputs(self, inputs: NDArray[np.float32]) -> Distribution:
+    def _distribution_of_inputs(self, inputs: NDArray[np.float32]) -> Distribution:
         """Distributions of the scaled target for network inputs, before calibration."""
-        raise NotImplementedError(f"{type(self).__name__} must define _of_inputs")
+        raise NotImplementedError(f"{type(self).__name__} must define _distribution_of_inputs")
 
     def _set_networks(self, table: TrainingTable) -> None:
-        """Set the architectures of the model's networks."""
+        """Set the architectures of the networks."""
 
     # -- fitting ------------------------------------------------------------------------------------------------
 
@@ -205,7 +207,7 @@ class NetworkRegressor(SharedDocs, DistributionalRegressor):
         how = self._training(float(table.weight.sum()))
         self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
         names = self._members()
-        # Members share their validation rows if these calibrate the whole; else each draws its own.
+        # Members share their validation rows if these calibrate the model; otherwise each draws its own.
         splits = [
             draw_validation(np.arange(table.n_rows), self.validation_fraction, self._rng(0, 0 if self.calibrate else i))
             for i in range(len(names))
@@ -223,30 +225,31 @@ class NetworkRegressor(SharedDocs, DistributionalRegressor):
             for i, (name, parts) in enumerate(zip(names, splits))
         ]
 
-        def learn(index: int) -> Any:
-            params = self._learn(jobs[index])
+        def train_member(index: int) -> Any:
+            params = self._train(jobs[index])
             progress.node_done(names[index], table.n_rows, "trained", is_leaf=True)
             return params
 
-        self._keep(in_threads(learn, len(names), effective_n_jobs(self.n_jobs), progress))
+        self._store_params(in_threads(train_member, len(names), effective_n_jobs(self.n_jobs), progress))
         progress.finish()
         self.history_ = {name: job.history for name, job in zip(names, jobs)}
         self._finish(table, splits[0][1])
         warn_if_diverged(self, self.history_, self.learning_rate)
 
     def _members(self) -> list[str]:
-        """Names of the members that are trained independently."""
+        """Names of the members, which are trained independently."""
         return ["network"]
 
-    def _keep(self, learnt: list[Any]) -> None:
-        self.params_ = learnt[0]
+    def _store_params(self, params: list[Any]) -> None:
+        """Set ``params_`` from the weights of all members."""
+        self.params_ = params[0]
 
     def _finish(self, table: TrainingTable, validation_rows: Rows) -> None:
-        """Calibrate by the validation rows."""
+        """Calibrate on the validation rows."""
         self.spread_ = 1.0
         if self.calibrate and len(validation_rows) >= MIN_ROWS_TO_CALIBRATE:
-            dist = self._of_inputs(table.inputs[validation_rows])
-            self.spread_ = likeliest_spread(dist, table.y[validation_rows], table.weight[validation_rows])
+            dist = self._distribution_of_inputs(table.inputs[validation_rows])
+            self.spread_ = max_likelihood_spread(dist, table.y[validation_rows], table.weight[validation_rows])
 
     def _rng(self, *purpose: int) -> np.random.Generator:
         return np.random.default_rng(np.random.SeedSequence(self.seed_, spawn_key=purpose))
@@ -270,9 +273,9 @@ class NetworkRegressor(SharedDocs, DistributionalRegressor):
     # -- predictions ------------------------------------------------------------------------------------------------
 
     def _outputs(self, network: MLP, params: Params, inputs: NDArray[np.float32]) -> Floats:
-        """Outputs of a network of the model."""
+        """Outputs of one of the networks."""
         n_threads = effective_n_jobs(self.n_jobs)
         return predict(network, params, inputs, n_threads=n_threads, encoding=self.encoding_)
 
     def _distribution(self, raw: Floats) -> Distribution:
-        return stretched(self._of_inputs(self.inputs_.transform(raw)), self.spread_)
+        return stretched(self._distribution_of_inputs(self.inputs_.transform(raw)), self.spread_)

@@ -1,4 +1,4 @@
-"""Forests as flat arrays: what remains of scikit-learn's after fitting, and the moments of their answers."""
+"""Fitted forests of scikit-learn as flat arrays, and the moments of their predictions."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,16 +14,17 @@ NO_LIMIT = 2**31 - 1
 
 @dataclass(frozen=True)
 class FlatForest:
-    """All trees of a forest, their nodes one after the other.
+    """All trees of a forest, with their nodes concatenated.
 
     Attributes
     ----------
     root : ndarray of int64 of shape (n_trees,)
-        First node of each tree.
+        Root node of each tree.
     feature, left, right : ndarray of int32 of shape (n_nodes,)
-        Column that decides (-1 at leaves) and the nodes that follow.
+        Column of the split (-1 at leaves), and the two children.
     threshold, mean, variance : ndarray of float64 of shape (n_nodes,)
-        Values at most the threshold go left; mean and variance of the target's training rows, at inner nodes too.
+        Values at most the threshold go left. Mean and variance of the target over the training rows of the node, for
+        inner nodes too.
     """
 
     root: NDArray[np.int64]
@@ -36,13 +37,13 @@ class FlatForest:
 
     @classmethod
     def of(cls, trees: Sequence[Any]) -> "FlatForest":
-        """From scikit-learn's fitted decision trees (criterion "squared_error")."""
+        """The forest of fitted decision trees of scikit-learn (criterion "squared_error")."""
         parts = [tree.tree_ for tree in trees]
         root = np.concatenate([[0], np.cumsum([part.node_count for part in parts])[:-1]]).astype(np.int64)
 
         def children(name: str) -> NDArray[np.int32]:
-            ways = [getattr(part, name) + first for part, first in zip(parts, root)]
-            return np.concatenate(ways).astype(np.int32)
+            nodes = [getattr(part, name) + first for part, first in zip(parts, root)]
+            return np.concatenate(nodes).astype(np.int32)
 
         return cls(
             root=root,
@@ -67,39 +68,39 @@ class FlatForest:
         counts: Sequence[int] | None = None,
         n_threads: int = 1,
     ) -> NDArray[np.float64]:
-        r"""Mean and variance within and between the trees, also of the shallower and smaller forests inside.
+        """Mean, and variance within and between the trees; also of shallower and smaller forests, in the same pass.
 
-        A tree cut off at some depth, and the first trees of a forest, are answered for on the way.
+        The shallower forests are the trees pruned at some depth, the smaller ones the first trees.
 
         Parameters
         ----------
         x : ndarray of shape (n, n_inputs), float32
         min_variance : float
-            Variances of nodes below this count as this.
+            Lower bound on the variances of nodes.
         depths : sequence of int
-            Depths at which to cut the trees off.
+            Depths to prune the trees at, increasing.
         counts : sequence of int, default=None
-            Numbers of trees to count, increasing; all by default.
+            Numbers of trees, increasing; all trees by default.
         n_threads : int
 
         Returns
         -------
         ndarray of shape (n_depths, n_counts, 3, n)
-            The mean over the trees, the mean of their leaves' variances (within) and the variance of their leaves'
-            means (between); by the law of total variance the last two sum to the variance.
+            The mean over the trees, the mean of the variances of their leaves (within) and the variance of the means
+            of their leaves (between); by the law of total variance, the last two sum to the variance.
         """
         counts = (self.n_trees,) if counts is None else counts
         result = np.empty((len(depths), len(counts), 3, len(x)))
         limits, sizes = np.array(depths, dtype=np.int64), np.array(counts, dtype=np.int64)
         kernel = _kernels().forest_moments
 
-        def answer(part: slice) -> None:
+        def fill(part: slice) -> None:
             kernel(
-                *self._ways(), self.mean, self.variance, np.ascontiguousarray(x[part]), min_variance, limits, sizes,
-                result[..., part],
+                *self._structure(), self.mean, self.variance, np.ascontiguousarray(x[part]), min_variance, limits,
+                sizes, result[..., part],
             )  # fmt: skip
 
-        _in_chunks(answer, len(x), n_threads)
+        _in_chunks(fill, len(x), n_threads)
         return result
 
     def leaf_means(self, x: NDArray[np.float32], n_threads: int = 1) -> NDArray[np.float64]:
@@ -113,23 +114,23 @@ class FlatForest:
         result = np.empty((len(x), self.n_trees))
         kernel = _kernels().leaf_means
 
-        def answer(part: slice) -> None:
-            kernel(*self._ways(), self.mean, np.ascontiguousarray(x[part]), result[part])
+        def fill(part: slice) -> None:
+            kernel(*self._structure(), self.mean, np.ascontiguousarray(x[part]), result[part])
 
-        _in_chunks(answer, len(x), n_threads)
+        _in_chunks(fill, len(x), n_threads)
         return result
 
-    def _ways(self) -> tuple[NDArray[Any], ...]:
+    def _structure(self) -> tuple[NDArray[Any], ...]:
         return self.root, self.feature, self.left, self.right, self.threshold
 
 
-def _in_chunks(work: Callable[[slice], None], n: int, n_threads: int) -> None:
+def _in_chunks(task: Callable[[slice], None], n: int, n_threads: int) -> None:
     with ThreadPoolExecutor(n_threads) as pool:
-        list(pool.map(work, (slice(start, min(start + CHUNK, n)) for start in range(0, n, CHUNK))))
+        list(pool.map(task, (slice(start, min(start + CHUNK, n)) for start in range(0, n, CHUNK))))
 
 
 def _kernels() -> Any:
-    """The compiled walks through the trees; numba loads when they are first needed."""
+    """The compiled functions, imported here so that numba is loaded only when they are needed."""
     from usnrt.baselines import _trees_kernel
 
     return _trees_kernel

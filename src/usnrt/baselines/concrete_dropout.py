@@ -1,4 +1,4 @@
-"""Concrete Dropout: MC Dropout that learns its rates, and the noise of each row (Gal, Hron and Kendall 2017)."""
+"""Concrete Dropout: MC Dropout with learned rates and a noise variance per row (Gal, Hron and Kendall 2017)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,17 +25,17 @@ class ConcreteDropoutRegressor(PassesRegressor):
         Var[y] = \tfrac1T \sum_t \sigma_t^2(x) + Var_t[f_t(x)]
 
     The first part of the variance is aleatoric, the second epistemic. The objective is the negative log-likelihood
-    and, divided by the number of rows, the distance of the dropout distribution from its prior; so more rows lead to
+    plus the divergence of the dropout distribution from its prior, divided by the number of rows; so more rows lead to
     smaller rates and less epistemic variance.
 
     Parameters
     ----------
     hidden : sequence of int or str, default=(128, 64)
-        Hidden layers (ReLU); ``"8d"`` is eight times the number of features. The paper has ("8d", "4d").
+        Hidden layers (ReLU); ``"8d"`` is eight times the number of features. The paper uses ("8d", "4d").
     length_scale : float, default=0.0001
-        Of the prior on the weights; a larger one means smoother functions.
+        Length scale of the prior on the weights; larger values give smoother functions.
     n_passes : int, default=1000
-        Passes behind each prediction.
+        Number of forward passes per prediction.
     {shared}
 
     Attributes
@@ -43,9 +43,9 @@ class ConcreteDropoutRegressor(PassesRegressor):
     rates_ : ndarray of shape (n_layers,)
         Learned rates: of the inputs, then of each hidden layer.
     params_ : tuple of (weights, bias, logit of the rate)
-        One a layer.
+        One per layer.
     spread_ : float
-        What calibration multiplies standard deviations by.
+        Calibration factor on standard deviations.
     history_ : dict of str to dict of str to History
         Losses of the training.
 
@@ -64,7 +64,7 @@ class ConcreteDropoutRegressor(PassesRegressor):
     """
 
     length_scale: float = 1e-4
-    weight_decay: float = 0.0  # its prior is one already
+    weight_decay: float = 0.0  # the prior already penalises weights
 
     _PAPER: ClassVar[dict[str, Any]] = {"hidden": ("8d", "4d"), "length_scale": 1e-4, "n_passes": 1000}
 
@@ -73,13 +73,13 @@ class ConcreteDropoutRegressor(PassesRegressor):
     def _set_networks(self, table: TrainingTable) -> None:
         self.network_ = ConcreteDropoutMLP(self._sizes(table, n_outputs=2))
 
-    def _learn(self, job: TrainingJob) -> Any:
+    def _train(self, job: TrainingJob) -> Any:
         return job.train(self.network_, heteroscedastic_nll, ConcretePenalty(self.length_scale))
 
-    def _keep(self, learnt: list[Any]) -> None:
-        super()._keep(learnt)
+    def _store_params(self, params: list[Any]) -> None:
+        super()._store_params(params)
         self.rates_ = np.array([float(rate_of(logit)) for _, _, logit in self.params_])
 
-    def _of_inputs(self, inputs: NDArray[np.float32]) -> Normal:
+    def _distribution_of_inputs(self, inputs: NDArray[np.float32]) -> Normal:
         mean, variance, noise = self._moments(inputs)
         return Normal(mean, np.sqrt(variance + noise)).with_parts(noise, variance)

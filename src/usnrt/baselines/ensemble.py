@@ -1,4 +1,4 @@
-"""Deep Ensemble: several networks that differ in nothing but chance (Lakshminarayanan et al. 2017)."""
+"""Deep Ensemble: several networks with different random seeds (Lakshminarayanan et al. 2017)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,22 +14,22 @@ from usnrt.utils.constraints import Constraint, Whole
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DeepEnsembleRegressor(HNNRegressor):
-    r"""Deep Ensemble: the mixture of several HNNs with different first weights.
+    r"""Deep Ensemble: the mixture of several HNNs with different initial weights.
 
     .. math:: y \mid x \sim \tfrac1M \sum_{m=1}^M N(f_m(x), \sigma_m^2(x))
 
     Its variance has two parts: the mean of the members' variances (aleatoric) and the variance of the members'
-    means (epistemic), which grows where there were few rows to agree on.
+    means (epistemic), which is larger where training rows are few.
 
     Parameters
     ----------
     n_members : int, default=5
-        Number of HNNs; ``n_jobs`` of them learn at once.
+        Number of HNNs; ``n_jobs`` of them are trained in parallel.
     hidden : sequence of int or str, default=(128, 64)
         Hidden layers of each mean network (ReLU) and variance network (Tanh, then Softplus); ``"8d"`` is eight times
-        the number of features. The paper has ("8d", "4d").
+        the number of features. The paper uses ("8d", "4d").
     n_alternations : int, default=2
-        How often each network is trained.
+        Number of trainings of each network.
     reinitialize : bool, default=False
         See `HNNRegressor`.
     {shared}
@@ -39,7 +39,7 @@ class DeepEnsembleRegressor(HNNRegressor):
     params_ : list of (Params, Params)
         Weights of each member's mean network and variance network.
     spread_ : float
-        What calibration stretches the mixture by.
+        Calibration factor that scales the mixture about its mean.
     history_ : dict of str to dict of str to History
         Losses of each training of each member.
 
@@ -67,8 +67,8 @@ class DeepEnsembleRegressor(HNNRegressor):
     def _members(self) -> list[str]:
         return [f"member {index + 1}" for index in range(self.n_members)]
 
-    def _keep(self, learnt: list[Any]) -> None:
-        self.params_ = learnt
+    def _store_params(self, params: list[Any]) -> None:
+        self.params_ = params
 
-    def _of_inputs(self, inputs: NDArray[np.float32]) -> Distribution:  # type: ignore[override]
+    def _distribution_of_inputs(self, inputs: NDArray[np.float32]) -> Distribution:  # type: ignore[override]
         return Mixture([self._normal(params, inputs) for params in self.params_])

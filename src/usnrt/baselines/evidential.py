@@ -1,4 +1,4 @@
-"""Deep evidential regression: one pass of one network gives noise and ignorance (Amini et al. 2020)."""
+"""Deep evidential regression: aleatoric and epistemic variance from one forward pass (Amini et al. 2020)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,22 +17,21 @@ from usnrt.utils.constraints import Constraint, Number
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class EvidentialRegressor(NetworkRegressor):
-    r"""Deep evidential regression: a network that gives a normal-inverse-gamma distribution.
+    r"""Deep evidential regression: a network that predicts a normal-inverse-gamma distribution.
 
     .. math::
 
         y \sim N(\mu, \sigma^2), \quad \mu \sim N(\gamma, \sigma^2/\nu), \quad \sigma^2 \sim \Gamma^{-1}(\alpha, \beta)
 
-    so that the target has a Student-t distribution with :math:`2\alpha` degrees of freedom. The noise is
-    :math:`E[\sigma^2] = \beta/(\alpha - 1)` (aleatoric), the doubt about the mean
-    :math:`Var[\mu] = \beta/(\nu(\alpha - 1))` (epistemic).
+    so that the target has a Student-t distribution with :math:`2\alpha` degrees of freedom. The aleatoric variance is
+    :math:`E[\sigma^2] = \beta/(\alpha - 1)`, the epistemic one :math:`Var[\mu] = \beta/(\nu(\alpha - 1))`.
 
     Parameters
     ----------
     hidden : sequence of int or str, default=(128, 64)
-        Hidden layers (ReLU); ``"8d"`` is eight times the number of features. The paper has ("8d", "4d").
+        Hidden layers (ReLU); ``"8d"`` is eight times the number of features. The paper uses ("8d", "4d").
     lam : float, default=0.01
-        The price :math:`\lambda` of evidence where the prediction errs.
+        Weight :math:`\lambda` of the penalty on evidence for wrong predictions.
     {shared}
 
     Attributes
@@ -40,7 +39,7 @@ class EvidentialRegressor(NetworkRegressor):
     params_ : Params
         Weights of the network.
     spread_ : float
-        What calibration multiplies the scale by.
+        Calibration factor on the scale.
     history_ : dict of str to dict of str to History
         Losses of the training.
 
@@ -72,10 +71,10 @@ class EvidentialRegressor(NetworkRegressor):
     def _set_networks(self, table: TrainingTable) -> None:
         self.network_ = MLP(self._sizes(table, n_outputs=4), "relu", "linear")
 
-    def _learn(self, job: TrainingJob) -> Params:
+    def _train(self, job: TrainingJob) -> Params:
         return job.train(self.network_, EvidentialLoss(self.lam))
 
-    def _of_inputs(self, inputs: NDArray[np.float32]) -> StudentT:
+    def _distribution_of_inputs(self, inputs: NDArray[np.float32]) -> StudentT:
         outputs = self._outputs(self.network_, self.params_, inputs)
         gamma, nu, alpha, beta = nig_parameters(outputs, softplus)
         scale = np.sqrt(beta * (1.0 + nu) / (nu * alpha))

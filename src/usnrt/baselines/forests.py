@@ -1,4 +1,4 @@
-"""Random Forest and Extra Trees that give a variance: within the leaves and between the trees."""
+"""Random Forest and Extra Trees with a variance: within the leaves and between the trees."""
 
 import itertools
 import time
@@ -13,7 +13,7 @@ from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 from sklearn.utils import check_random_state
 
 from usnrt.baselines._docs import EVERY_MODEL, SharedDocs
-from usnrt.baselines._spread import MIN_ROWS_TO_CALIBRATE, likeliest_spread, stretched
+from usnrt.baselines._spread import MIN_ROWS_TO_CALIBRATE, max_likelihood_spread, stretched
 from usnrt.baselines._trees import NO_LIMIT, FlatForest
 from usnrt.distributions import Distribution, Normal
 from usnrt.estimators.base import DistributionalRegressor
@@ -34,7 +34,7 @@ from usnrt.utils.constraints import (
 from usnrt.utils.progress import Progress
 from usnrt.utils.result_table import Table
 
-# What the paper tries: numbers of trees, depths, and shares of the features that a split may choose from.
+# The grid of the paper; `max_features` is the share of the features that a split may choose from.
 SEARCH_GRID: dict[str, tuple[Any, ...]] = {
     "n_estimators": (50, 100, 150, 200),
     "max_depth": (4, 6, 8, 10, 12),
@@ -48,28 +48,28 @@ Parameters
     n_estimators : int, default=200
         Number of trees.
     max_depth : int, default=None
-        The longest way from a root to a leaf; None for no limit.
+        The largest depth of a tree; None for no limit.
     max_features : float, default={model.max_features}
         Share of the features that each split may choose from, in (0, 1].
     min_samples_leaf : int, default={model.min_samples_leaf}
         The smallest number of rows in a leaf.
     min_variance : float, default=1e-6
-        The smallest variance of a leaf, of the target scaled to variance 1. The paper has 0, with which a row whose
+        Lower bound on the variance of a leaf, for the target scaled to variance 1. The paper uses 0; then a row whose
         leaves all hold one value has a variance of 0.
     search : bool, default=False
         Whether to choose ``n_estimators``, ``max_depth`` and ``max_features`` from `SEARCH_GRID` by the likelihood
-        of held-out rows, and then to fit to all rows with them. Of the 80 combinations only 4 forests are grown:
-        the first 50 trees of a forest of 200 are a forest of 50, and trees cut off at depth 4 are distributed like
-        trees grown to depth 4, because a split is drawn without looking at what is below.
+        of validation rows. Only 4 forests are grown for the 80 combinations: the first 50 trees of a forest of 200 are
+        a forest of 50, and trees pruned at depth 4 are distributed like trees grown to depth 4, because a split does
+        not depend on the nodes below it.
     calibrate : bool, default=True
-        Whether to stretch all distributions about their means by the one factor that makes held-out rows most likely
-        under a forest grown on the others.
+        Whether to scale all distributions about their means by one factor, which maximises the likelihood of validation
+        rows under a forest grown on the others.
     validation_fraction : float, default=0.2
-        Share of the rows that ``search`` and ``calibrate`` hold out; the forest is then grown on all rows."""
+        Share of the rows for validation in ``search`` and ``calibrate``; the final forest is grown on all rows."""
     + EVERY_MODEL
     + """
     verbose : int, default=0
-        1 or more says in a log how far the fit is.
+        1 or more reports the progress of the fit.
 
     Attributes
     ----------
@@ -78,15 +78,15 @@ Parameters
     chosen_ : dict
         ``n_estimators``, ``max_depth`` and ``max_features`` of the forest.
     spread_ : float
-        What calibration multiplies standard deviations by.
+        Calibration factor on standard deviations.
     search_ : Table
-        With ``search=True``, the held-out negative log-likelihood ``nll`` of every combination."""
+        With ``search=True``, the negative log-likelihood ``nll`` of the validation rows for every combination."""
 )
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ForestRegressor(SharedDocs, DistributionalRegressor):
-    """Base of the forests: scikit-learn's trees, kept as flat arrays."""
+    """Base of the forests: trees of scikit-learn, stored as flat arrays."""
 
     n_estimators: int = 200
     max_depth: int | None = None
@@ -120,7 +120,7 @@ class ForestRegressor(SharedDocs, DistributionalRegressor):
 
     @classmethod
     def paper(cls, **changes: Any) -> Self:
-        """The recipe of the USNRT paper: a search over its grid; ``changes`` are parameters to set otherwise."""
+        """The recipe of the USNRT paper: a search over its grid; ``changes`` override its parameters."""
         return cls(**{"search": True, "min_samples_leaf": 1, "min_variance": 0.0, "calibrate": False, **changes})
 
     def _check_parameters(self) -> None:
@@ -136,10 +136,10 @@ class ForestRegressor(SharedDocs, DistributionalRegressor):
         self.chosen_ = {name: getattr(self, name) for name in SEARCH_GRID}
         self.spread_ = 1.0
         if self.search:
-            self.chosen_, self.spread_, self.search_ = self._judge(table, SEARCH_GRID, seed, progress)
+            self.chosen_, self.spread_, self.search_ = self._validate_grid(table, SEARCH_GRID, seed, progress)
         elif self.calibrate:
             only = {name: (value,) for name, value in self.chosen_.items()}
-            self.spread_ = self._judge(table, only, seed, progress)[1]
+            self.spread_ = self._validate_grid(table, only, seed, progress)[1]
         start = time.monotonic()
         self.forest_ = FlatForest.of(self._grow(table, np.arange(table.n_rows), seed, **self.chosen_))
         progress.node_done("forest", table.n_rows, f"grown in {time.monotonic() - start:.1f} s", is_leaf=False)
@@ -151,34 +151,35 @@ class ForestRegressor(SharedDocs, DistributionalRegressor):
         forest.fit(table.inputs[rows], table.y[rows], sample_weight=table.weight[rows])
         return list(forest.estimators_)
 
-    def _judge(
+    def _validate_grid(
         self, table: TrainingTable, grid: dict[str, tuple[Any, ...]], seed: int, progress: Progress
     ) -> tuple[dict[str, Any], float, Table]:
-        """Grow forests on some rows and judge all combinations of a grid by the likelihood of the others.
+        """Evaluate all combinations of a grid by the likelihood of validation rows.
 
-        Returns the best combination, the spread that suits it, and the negative log-likelihood of each.
+        Returns the best combination, its calibration factor, and the negative log-likelihood of each combination.
         """
-        rows, held_out = draw_validation(np.arange(table.n_rows), self.validation_fraction, np.random.default_rng(seed))
-        held_out = held_out if len(held_out) else rows
-        y, weight = table.y[held_out], table.weight[held_out]
+        rng = np.random.default_rng(seed)
+        rows, validation_rows = draw_validation(np.arange(table.n_rows), self.validation_fraction, rng)
+        validation_rows = validation_rows if len(validation_rows) else rows
+        y, weight = table.y[validation_rows], table.weight[validation_rows]
         counts, depths = grid["n_estimators"], grid["max_depth"]
-        found: list[dict[str, Any]] = []
+        results: list[dict[str, Any]] = []
         for share in grid["max_features"]:
             trees = self._grow(table, rows, seed, n_estimators=counts[-1], max_depth=depths[-1], max_features=share)
             forest, limits = FlatForest.of(trees), [NO_LIMIT if depth is None else depth for depth in depths]
-            moments = forest.moments(table.inputs[held_out], self.min_variance, limits, counts, self._n_threads)
+            moments = forest.moments(table.inputs[validation_rows], self.min_variance, limits, counts, self._n_threads)
             for (i, depth), (j, count) in itertools.product(enumerate(depths), enumerate(counts)):
                 dist = _normal(*moments[i, j])
                 nll = -float(np.average(dist.logpdf(y), weights=weight))
                 tried = {"n_estimators": count, "max_depth": depth, "max_features": share}
-                # A variance of 0 makes the likelihood infinite or nothing: no sign of a good forest.
-                found.append({**tried, "nll": nll if np.isfinite(nll) else np.inf, "dist": dist})
-            best = min(found, key=lambda entry: entry["nll"])
+                # With a variance of 0 the likelihood is 0 or infinite and must not be selected.
+                results.append({**tried, "nll": nll if np.isfinite(nll) else np.inf, "dist": dist})
+            best = min(results, key=lambda entry: entry["nll"])
             progress.node_done(f"max_features={share}", len(rows), f"best NLL so far {best['nll']:.4f}", is_leaf=False)
-        enough = self.calibrate and len(held_out) >= MIN_ROWS_TO_CALIBRATE
-        spread = likeliest_spread(best["dist"], y, weight) if enough else 1.0
-        table_of_all = Table({name: [entry[name] for entry in found] for name in [*grid, "nll"]})
-        return {name: best[name] for name in grid}, spread, table_of_all
+        enough = self.calibrate and len(validation_rows) >= MIN_ROWS_TO_CALIBRATE
+        spread = max_likelihood_spread(best["dist"], y, weight) if enough else 1.0
+        search = Table({name: [entry[name] for entry in results] for name in [*grid, "nll"]})
+        return {name: best[name] for name in grid}, spread, search
 
     @property
     def _n_threads(self) -> int:
@@ -190,18 +191,18 @@ class ForestRegressor(SharedDocs, DistributionalRegressor):
 
 
 def _normal(mean: NDArray[np.float64], within: NDArray[np.float64], between: NDArray[np.float64]) -> Normal:
-    """The law of total variance: what the leaves hold and what the trees disagree on."""
+    """The law of total variance: variance within the leaves plus variance between the trees."""
     return Normal(mean, np.sqrt(within + between)).with_parts(within, between)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RandomForestVarianceRegressor(ForestRegressor):
-    r"""Random Forest with a variance: scikit-learn's trees, and the law of total variance.
+    r"""Random Forest with a variance, by the law of total variance over the trees of scikit-learn.
 
     .. math:: Var[y] = \tfrac1T \sum_t \sigma_t^2(x) + Var_t[\mu_t(x)]
 
-    with the mean and the variance of the training rows in the leaf of each tree: what scikit-optimize's forests
-    answer with ``return_std=True``. The first part is called aleatoric here, the second epistemic.
+    with the mean and the variance of the training rows in the leaf of each tree, as scikit-optimize's forests return
+    with ``return_std=True``. The first part is called aleatoric here, the second epistemic.
 
     {shared}
 
@@ -225,12 +226,12 @@ class RandomForestVarianceRegressor(ForestRegressor):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ExtraTreesVarianceRegressor(ForestRegressor):
-    r"""Extremely randomised trees with a variance: scikit-learn's trees, and the law of total variance.
+    r"""Extremely randomised trees with a variance, by the law of total variance over the trees of scikit-learn.
 
     .. math:: Var[y] = \tfrac1T \sum_t \sigma_t^2(x) + Var_t[\mu_t(x)]
 
-    Thresholds are drawn at random and every tree sees all rows, so that the trees differ more and the variance is
-    smoother than a Random Forest's. The first part is called aleatoric here, the second epistemic.
+    Thresholds are drawn at random and every tree is grown on all rows; predictions are smoother than those of a Random
+    Forest. The first part is called aleatoric here, the second epistemic.
 
     {shared}
 
@@ -248,6 +249,6 @@ class ExtraTreesVarianceRegressor(ForestRegressor):
     (500, 2)
     """
 
-    max_features: float = 1.0  # the thresholds are random enough
+    max_features: float = 1.0  # random thresholds decorrelate the trees enough
 
     _FOREST: ClassVar[type] = ExtraTreesRegressor

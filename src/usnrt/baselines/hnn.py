@@ -1,4 +1,4 @@
-"""HNN: a mean network and a variance network, trained in turns (Skafte et al. 2019; the USNRT paper's HNN)."""
+"""HNN: a mean network and a variance network, trained alternately (Skafte et al. 2019; the USNRT paper's HNN)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -20,8 +20,7 @@ from usnrt.tree.recipe import PAPER_VALIDATIONS, VARIANCE_STOP_MARGIN
 from usnrt.utils.constraints import Constraint, Flag, Whole
 from usnrt.utils.types import Rows
 
-# Squared residuals below this share of their median are taken as that when they become weights, so that noise-free
-# rows do not dominate.
+# Lower bound on the variances that become weights, as a share of their median: noise-free rows must not dominate.
 MIN_RELATIVE_VARIANCE = 1e-4
 
 
@@ -33,19 +32,20 @@ class HNNRegressor(NetworkRegressor):
 
     The mean network is trained by least squares, the variance network on its residuals by likelihood; then each once
     more with the other fixed. The variance is that of the noise only: there is no estimate of epistemic uncertainty.
-    With ``calibrate`` the variance network is also fine-tuned on validation rows, where residuals have their true size.
+    With ``calibrate`` the variance network is also fine-tuned on validation rows, because residuals of training rows
+    are too small.
 
     Parameters
     ----------
     hidden : sequence of int or str, default=(128, 64)
         Hidden layers of the mean network (ReLU) and of the variance network (Tanh, then Softplus); ``"8d"`` is eight
-        times the number of features. The paper has ("8d", "4d").
+        times the number of features. The paper uses ("8d", "4d").
     n_alternations : int, default=2
-        How often each network is trained.
+        Number of trainings of each network.
     reinitialize : bool, default=False
         Whether every training starts from new weights and draws its validation rows anew, as in the code of the USNRT
-        paper; otherwise each network is trained on from where it was. ``calibrate`` needs rows that validate all
-        trainings, so it must be False then.
+        paper; otherwise trainings are warm-started. ``calibrate`` needs rows that no network was trained on, so it must
+        be False then.
     {shared}
 
     Attributes
@@ -53,7 +53,7 @@ class HNNRegressor(NetworkRegressor):
     params_ : tuple of two Params
         Weights of the mean network and of the variance network.
     spread_ : float
-        What calibration multiplies standard deviations by.
+        Calibration factor on standard deviations.
     history_ : dict of str to dict of str to History
         Losses of each training.
 
@@ -90,7 +90,7 @@ class HNNRegressor(NetworkRegressor):
         sizes = self._sizes(table, n_outputs=1)
         self.networks_ = (MLP(sizes, "relu", "linear"), MLP(sizes, "tanh", "softplus"))
 
-    def _learn(self, job: TrainingJob) -> tuple[Params, Params]:
+    def _train(self, job: TrainingJob) -> tuple[Params, Params]:
         all_rows = np.arange(job.table.n_rows)
 
         def draw_parts() -> tuple[Rows, Rows]:
@@ -112,9 +112,9 @@ class HNNRegressor(NetworkRegressor):
         return pair.mean, self._fine_tuned(pair, job) if self.calibrate else pair.variance
 
     def _fine_tuned(self, pair: MeanAndVariance, job: TrainingJob) -> Params:
-        """The variance network, fine-tuned by residuals of validation rows, which the mean network has not memorised.
+        """Fine-tune the variance network on residuals of validation rows, which the mean network has not memorised.
 
-        Half of these rows train, the others validate; without a gain the network stays as it was.
+        Half of these rows train, the others validate; the initial weights are kept unless the loss improves.
         """
         table, rows = job.table, job.rng.permutation(job.valid_rows)
         if len(rows) < MIN_ROWS_TO_CALIBRATE:
@@ -129,7 +129,7 @@ class HNNRegressor(NetworkRegressor):
         )  # fmt: skip
         return params
 
-    def _of_inputs(self, inputs: NDArray[np.float32]) -> Normal:
+    def _distribution_of_inputs(self, inputs: NDArray[np.float32]) -> Normal:
         return self._normal(self.params_, inputs)
 
     def _normal(self, params: tuple[Params, Params], inputs: NDArray[np.float32]) -> Normal:

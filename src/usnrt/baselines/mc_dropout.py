@@ -1,4 +1,4 @@
-"""MC Dropout: a network with dropout left on is a draw from a posterior (Gal and Ghahramani 2016)."""
+"""MC Dropout: forward passes with dropout as draws from an approximate posterior (Gal and Ghahramani 2016)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,34 +21,34 @@ from usnrt.utils.constraints import Constraint, Flag, Number
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MCDropoutRegressor(PassesRegressor):
-    r"""MC Dropout: the mean and the variance over many passes of a network that drops units at random.
+    r"""MC Dropout: mean and variance over many forward passes with dropout.
 
     .. math:: E[y] = \tfrac1T \sum_t f_t(x), \qquad Var[y] = \tau^{-1} + Var_t[f_t(x)]
 
-    The second part of the variance is epistemic. The first is the noise of the observations, the same for all rows;
-    its size is the one that makes the validation rows most likely.
+    The second part of the variance is epistemic. The first is the noise of the observations, the same for all rows,
+    estimated by the maximum likelihood of the validation rows.
 
     Parameters
     ----------
     hidden : sequence of int or str, default=(128, 64)
-        Hidden layers (ReLU); ``"8d"`` is eight times the number of features. The paper has ("8d", "16d", "4d").
+        Hidden layers (ReLU); ``"8d"`` is eight times the number of features. The paper uses ("8d", "16d", "4d").
     rate : float, default=0.05
-        Probability to drop a hidden unit. The paper has 0.5.
+        Probability of dropping a hidden unit. The paper uses 0.5.
     n_passes : int, default=1000
-        Passes behind each prediction.
+        Number of forward passes per prediction.
     observation_noise : bool, default=True
-        Whether the variance has the part :math:`\tau^{-1}`. The paper leaves it out, and with it most of the noise.
-        Its size calibrates the model, so ``calibrate`` must be True then.
+        Whether the variance includes :math:`\tau^{-1}`. The paper omits it, and with it most of the noise. Estimating
+        it calibrates the model, so ``calibrate`` must be True then.
     {shared}
 
     Attributes
     ----------
     noise_ : float
-        Variance of the observations, of the scaled target; 0 if left out.
+        Noise variance :math:`\tau^{-1}` of the scaled target; 0 without ``observation_noise``.
     params_ : Params
         Weights of the network.
     spread_ : float
-        What calibration multiplies standard deviations by.
+        Calibration factor on standard deviations.
     history_ : dict of str to dict of str to History
         Losses of the training.
 
@@ -84,7 +84,7 @@ class MCDropoutRegressor(PassesRegressor):
 
     @classmethod
     def paper(cls, **changes: Any) -> Self:
-        """The recipe of the USNRT paper; ``changes`` are parameters to set otherwise.
+        """The recipe of the USNRT paper; ``changes`` override its parameters.
 
         With ``observation_noise=True`` the noise is estimated from validation rows, and ``calibrate`` is True.
         """
@@ -97,35 +97,42 @@ class MCDropoutRegressor(PassesRegressor):
     def _set_networks(self, table: TrainingTable) -> None:
         self.network_ = DropoutMLP(self._sizes(table, n_outputs=1), self.rate)
 
-    def _learn(self, job: TrainingJob) -> Params:
+    def _train(self, job: TrainingJob) -> Params:
         return job.train(self.network_, squared_error)
 
     def _finish(self, table: TrainingTable, validation_rows: NDArray[np.intp]) -> None:
         self.noise_ = 0.0
         if not self.observation_noise:
             return super()._finish(table, validation_rows)
-        # The likeliest noise leaves nothing to calibrate.
-        self.spread_ = 1.0
+        self.spread_ = 1.0  # the estimated noise already calibrates the model
         rows = validation_rows if len(validation_rows) else np.arange(table.n_rows)
         mean, variance, _ = self._moments(table.inputs[rows])
-        self.noise_ = likeliest_noise((table.y[rows] - mean) ** 2, variance, table.weight[rows])
+        self.noise_ = max_likelihood_noise((table.y[rows] - mean) ** 2, variance, table.weight[rows])
 
-    def _of_inputs(self, inputs: NDArray[np.float32]) -> Normal:
+    def _distribution_of_inputs(self, inputs: NDArray[np.float32]) -> Normal:
         mean, variance, _ = self._moments(inputs)
         total = np.maximum(variance + self.noise_, MIN_VARIANCE)
         return Normal(mean, np.sqrt(total)).with_parts(np.full(len(mean), self.noise_), variance)
 
 
-def likeliest_noise(
+def max_likelihood_noise(
     squared_residual: NDArray[np.float64], variance: NDArray[np.float64], weight: NDArray[np.float64]
 ) -> float:
-    r"""The noise :math:`\tau^{-1}` that makes residuals with variances :math:`\tau^{-1} + v_i` most likely.
+    r"""Maximum-likelihood estimate of :math:`\tau^{-1}` from residuals with variances :math:`\tau^{-1} + v_i`.
+
+    Parameters
+    ----------
+    squared_residual, variance, weight : ndarray of shape (n,)
+
+    Returns
+    -------
+    float
 
     Examples
     --------
     >>> import numpy as np
-    >>> from usnrt.baselines.mc_dropout import likeliest_noise
-    >>> round(likeliest_noise(np.full(3, 5.0), np.full(3, 2.0), np.ones(3)), 3)
+    >>> from usnrt.baselines.mc_dropout import max_likelihood_noise
+    >>> round(max_likelihood_noise(np.full(3, 5.0), np.full(3, 2.0), np.ones(3)), 3)
     3.0
     """
 

@@ -1,4 +1,4 @@
-"""What every estimator shares: one way to read tables and targets, and every prediction from one distribution."""
+"""Base of all estimators: reading tables and targets, and all predictions derived from one distribution."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class DistributionalRegressor(RegressorMixin, BaseEstimator):
     """Base of all estimators: a scikit-learn regressor that predicts distributions.
 
-    A subclass defines ``_CONSTRAINTS``, the constraints of all its parameters; ``_fit(rows)``, which learns from
+    A subclass defines ``_CONSTRAINTS``, the constraints of all its parameters; ``_fit(rows)``, which fits it to
     `DistinctRows` (most call ``_scaled_table`` first); and ``_distribution(raw)``, which returns the distributions of
     the *scaled* target for encoded rows. Everything else is here.
 
@@ -38,13 +38,13 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
     """
 
     categorical_features: Any = None
-    # Name of the target, of the Series that was fitted or set by the caller; reports and the command line show it.
+    # Name of the target, from the Series that was fitted or set by the caller; shown by reports and the command line.
     target_name_: str | None = None
     # Constraints of all parameters, by name.
     _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {}
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn from a table.
+        """Fit the model to a table.
 
         Parameters
         ----------
@@ -53,9 +53,9 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         y : array-like of shape (n_samples,)
             The target.
         sample_weight : array-like of shape (n_samples,), default=None
-            How much each row counts. Whole numbers are repetitions: a weight of 2 is the row given twice. Other
-            weights are scaled to average 1. Copies of a row never fall on both sides of a split into training,
-            validation and calibration rows.
+            Weights of the rows. Whole numbers are repetitions: a weight of 2 is equivalent to repeating the row. Other
+            weights are scaled to average 1. All copies of a row are training rows, validation rows or calibration rows
+            together.
 
         Returns
         -------
@@ -73,7 +73,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         return self
 
     def _check_parameters(self) -> None:
-        """Check the constraints of all parameters, and whether they go together, before any data is read."""
+        """Check the constraints of all parameters, and their combinations, before any data is read."""
         check_parameters(self.get_params(deep=False), self._CONSTRAINTS)
 
     def _fit(self, rows: DistinctRows) -> None:
@@ -85,7 +85,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
     # -- reading tables -----------------------------------------------------------------------------------------
 
     def _categorical_features(self) -> Any:
-        """The parameter that tells which columns are categorical."""
+        """The parameter that lists the categorical columns."""
         return self.categorical_features
 
     def _read_rows(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> DistinctRows:
@@ -99,11 +99,11 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
             raise ValueError(f"{type(self).__name__} needs at least 2 rows, got n_samples={len(target)}")
         weight = _check_sample_weight(sample_weight, target, dtype=np.float64, ensure_non_negative=True)
         if not weight.any():
-            raise ValueError("sample_weight must be positive for some row, but all weights are 0")
+            raise ValueError("sample_weight must be positive for at least one row, got only zeros")
         encoder = TableEncoder().fit(features, categorical_features=self._categorical_features())
         raw = encoder.transform(features)
         if np.count_nonzero(weight) < 2 and weight.sum() < 2:
-            raise ValueError(f"{type(self).__name__} needs at least 2 rows, but only 1 has a weight")
+            raise ValueError(f"{type(self).__name__} needs at least 2 rows with a positive weight, got 1")
         rows, weight = merged_rows(raw, target, counted_weight(weight))
         raw, target = np.asfortranarray(raw[rows]), target[rows]
         self.encoder_ = encoder
@@ -113,18 +113,18 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         return DistinctRows(raw, target, weight)
 
     def _scaled_table(self, rows: DistinctRows) -> TrainingTable:
-        """Learn the scaling of inputs and target from these rows, and apply it to them."""
+        """Fit the scaling of network inputs and target on these rows, and apply it to them."""
         raw, target, weight = rows.raw, rows.target, rows.weight
         self.inputs_ = NetworkInputs().fit(raw, self.encoder_.columns_, sample_weight=weight)
         self.target_mean_ = float(np.average(target, weights=weight))
         deviation = target - self.target_mean_
         largest = float(np.abs(deviation).max())
-        # A constant target has a standard deviation of nearly 0, but not 0, so that densities stay finite.
+        # The standard deviation of a constant target is tiny but positive, so that densities are finite.
         if largest <= 1e-12 * abs(self.target_mean_):
             self.target_std_ = max(1e-12 * abs(self.target_mean_), 1e-100)
             scaled = np.zeros_like(target)
         else:
-            # divided before they are squared: squares of huge numbers would overflow
+            # divided before squaring, so that squares of huge numbers do not overflow
             self.target_std_ = largest * float(np.sqrt(np.average((deviation / largest) ** 2, weights=weight)))
             scaled = deviation / self.target_std_
         return TrainingTable(raw, self.inputs_.transform(raw), scaled, weight)
@@ -172,17 +172,18 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         return (dist.mean(), dist.std()) if return_std else dist.mean()
 
     def predict_interval(self, X: Any, coverage: float | Sequence[float] = 0.9) -> NDArray[np.float64]:
-        """Intervals that hold the target with a stated probability, with equal tails.
+        """Central prediction intervals with a nominal coverage.
 
         Parameters
         ----------
         X : array-like or data frame of shape (n_samples, n_features)
         coverage : float or sequence of k floats, default=0.9
-            In (0, 1).
+            Nominal coverage, in (0, 1).
 
         Returns
         -------
         ndarray of shape (n_samples, 2), or (n_samples, 2, k) for a sequence
+            Lower and upper bounds.
         """
         return self.predict_dist(X).interval(coverage)
 
@@ -211,9 +212,9 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         Returns
         -------
         Table
-            Columns ``aleatoric``, ``epistemic`` (disagreement between the members of an ensemble, and what lack of
-            support adds; not a measure of all that more data would change) and ``total``; NaN where a model does not
-            estimate a part.
+            Columns ``aleatoric``, ``epistemic`` (disagreement between the members of an ensemble, plus the widening
+            for lack of support; not all of the uncertainty that more data would reduce) and ``total``; NaN where a
+            model does not estimate a part.
         """
         dist = self.predict_dist(X)
         unknown = np.full(len(dist), np.nan)
@@ -237,13 +238,13 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         return EncodedPredictions(dist, dist.interval(coverages), None, None)
 
     def predict_table(self, X: Any, coverage: float = 0.9) -> Any:
-        """Everything at once, as a table of the library that X came from.
+        """Mean, standard deviation, interval, region and support as a table of the library that X came from.
 
         Parameters
         ----------
         X : array-like or data frame of shape (n_samples, n_features)
         coverage : float, default=0.9
-            Of the interval from ``lower`` to ``upper``.
+            Nominal coverage of the interval from ``lower`` to ``upper``.
 
         Returns
         -------
@@ -259,7 +260,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         Parameters
         ----------
         path : str or path-like
-            By custom it ends in ``.usnrt``.
+            Conventionally with the extension ``.usnrt``.
         """
         from usnrt.persistence import save
 
@@ -288,8 +289,10 @@ def read_target(y: ArrayLike) -> NDArray[np.float64]:
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        place = next(place for place, value in enumerate(values) if not _is_number(value))
-        raise ValueError(f"y must hold numbers, got y[{place}]={values[place : place + 1].tolist()[0]!r}") from None
+        bad_row = next(row for row, value in enumerate(values) if not _is_number(value))
+        raise ValueError(
+            f"y must hold numbers, got y[{bad_row}]={values[bad_row : bad_row + 1].tolist()[0]!r}"
+        ) from None
     bad = np.flatnonzero(~np.isfinite(numbers))
     if len(bad):
         raise ValueError(

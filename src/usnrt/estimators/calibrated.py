@@ -1,4 +1,4 @@
-"""What trees and ensembles share: regions, and predictions calibrated in them."""
+"""Base of trees and ensembles: regions, and predictions calibrated per region."""
 
 import functools
 import warnings
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class CalibratedRegressor(SupportedRegressor):
-    """An estimator with regions, in which it may be calibrated.
+    """An estimator with regions that may be calibrated.
 
     It sets ``tree_``, ``support_`` and ``calibration_`` in fit, and defines ``_network_quantiles(raw)``: region, mean,
     quantile functions and disagreement of encoded rows, in units of the scaled target.
@@ -41,7 +41,7 @@ class CalibratedRegressor(SupportedRegressor):
     calibration_: Calibration | None
     # Files of format 1 hold models whose mean was not that of their distribution; fit sets True.
     own_mean_: bool = False
-    # Set if the table repeats itself.
+    # Set if feature rows of the training table are repeated.
     familiar_: Familiar | None = None
 
     def _predicted(self, raw: Floats) -> Prediction:
@@ -53,7 +53,7 @@ class CalibratedRegressor(SupportedRegressor):
     def _distribution(self, raw: Floats) -> Distribution:
         predicted = self._predicted(raw)
         dist = self._from_quantiles(predicted.leaf, predicted.mean, predicted.quantiles)
-        if predicted.found is None:
+        if predicted.row_support is None:
             return dist
         return dist.with_parts(self._within(dist, predicted), None)
 
@@ -67,14 +67,14 @@ class CalibratedRegressor(SupportedRegressor):
         return self.calibration_.distribution(quantiles, leaf, mean_of_file)
 
     def _scale_residuals(self) -> None:
-        """Bring the residual moments of the tree to units of the target, which is what people read."""
+        """Convert the residual moments of the tree to units of the target, for users."""
         self.tree_.residual_mean *= self.target_std_
         self.tree_.residual_std *= self.target_std_
 
     def _draw_calibration_rows(
         self, rows: DistinctRows, fraction: float, rng: np.random.Generator
     ) -> tuple[DistinctRows, DistinctRows | None]:
-        """Rows to learn from, and calibration rows, of which not even the scaling of the others may know."""
+        """Rows to fit on, and calibration rows, drawn before scaling so that they affect nothing in the fit."""
         n_calibration = round(fraction * rows.n_rows)
         if n_calibration == 0:
             return rows, None
@@ -82,11 +82,11 @@ class CalibratedRegressor(SupportedRegressor):
         return rows.take(np.sort(rest)), rows.take(calibration)
 
     def _calibrate_on(self, rows: DistinctRows, by: str) -> None:
-        """Calibrate by rows that no network was trained on; familiar ones by themselves, if they are enough."""
+        """Calibrate on rows that no network was trained on; familiar rows separately, if there are enough."""
         y = (rows.target - self.target_mean_) / self.target_std_
         scores, leaf = conformity_scores(self._quantile_functions(rows.raw)[2], y), self.tree_.leaf_of(rows.raw)
         known = np.zeros(len(y), dtype=bool) if self.familiar_ is None else self.familiar_.holds(rows.raw)
-        # Where familiar rows are too few for a group of their own, they are calibrated and count as the others.
+        # Familiar rows that are too few for a group of their own are treated like the others.
         group = leaf if by == "region" else np.zeros_like(leaf)
         known &= (np.bincount(group[known], minlength=self.n_leaves_) >= MIN_REPEATED)[group]
         new = ~known
@@ -98,7 +98,7 @@ class CalibratedRegressor(SupportedRegressor):
             self.calibration_ = calibration.with_familiar(scores[known], leaf[known], rows.weight[known], MIN_REPEATED)
 
     def _calibrate_by_validation(self, table: TrainingTable, rows: NDArray[np.intp], scores: Floats, by: str) -> None:
-        """Calibrate by the conformity scores of validation rows, familiar rows by those of repeated training rows."""
+        """Calibrate by the conformity scores of validation rows; familiar rows by those of repeated training rows."""
         leaf = self.tree_.leaf_of(table.raw[rows])
         self.calibration_ = Calibration.from_scores(scores, leaf, table.weight[rows], self.tree_, by)
         self.familiar_, repeated = find_familiar(table.raw, table.weight)
@@ -108,15 +108,15 @@ class CalibratedRegressor(SupportedRegressor):
             self.calibration_ = self.calibration_.with_familiar(scores, leaf, table.weight[repeated], MIN_REPEATED)
 
     def calibrate(self, X: Any, y: ArrayLike, by: str = "region") -> Self:
-        """Calibrate by fresh rows: replace the residual distributions, and nothing else.
+        """Calibrate on new rows: replaces the residual distributions, and nothing else.
 
         The coverage of `predict_interval` is then guaranteed, in every region, for rows that are exchangeable with
-        these: no assumption is made about the networks or the distribution.
+        these, without assumptions about the networks or the distribution.
 
         Parameters
         ----------
         X : array-like or data frame of shape (n_samples, n_features)
-            Rows that were not used to fit the model.
+            Rows that were not used in fitting.
         y : array-like of shape (n_samples,)
         by : {"region", "global"}, default="region"
             Whether every region, or the whole table, gets a residual distribution of its own.
@@ -134,22 +134,23 @@ class CalibratedRegressor(SupportedRegressor):
         return self
 
     def predict_interval(self, X: Any, coverage: float | Sequence[float] = 0.9) -> Floats:
-        """Intervals that hold the target with a stated probability, with equal tails.
+        """Central prediction intervals with a nominal coverage.
 
-        Calibrated models take the order statistics of the conformity scores in the row's region (see
+        Calibrated models use order statistics of the conformity scores in the row's region (see
         `usnrt.calibration.calibration`). Bounds are infinite where a region has too few calibration rows for the
-        coverage; an `usnrt.utils.notices.InfiniteIntervalWarning` then says how many it has and how many are needed
+        coverage; a `usnrt.utils.notices.InfiniteIntervalWarning` then states how many it has and how many are needed
         (`usnrt.calibration.conformal.rows_needed`).
 
         Parameters
         ----------
         X : array-like or data frame of shape (n_samples, n_features)
         coverage : float or sequence of k floats, default=0.9
-            In (0, 1).
+            Nominal coverage, in (0, 1).
 
         Returns
         -------
         ndarray of shape (n_samples, 2), or (n_samples, 2, k) for a sequence
+            Lower and upper bounds.
         """
         check_is_fitted(self)
         if self.calibration_ is None:
@@ -168,23 +169,23 @@ class CalibratedRegressor(SupportedRegressor):
         return bounds[0] if np.ndim(coverage) == 0 else np.stack(bounds, axis=2)
 
     def _predict_encoded(self, raw: Floats, coverages: list[float]) -> EncodedPredictions:
-        """Also measures the support once, and takes intervals from the calibration."""
+        """Predictions with intervals from the calibration; the support is measured only once."""
         if self.calibration_ is None:
             return super()._predict_encoded(raw, coverages)
         predicted = self._predicted(raw)
         dist = self._from_quantiles(predicted.leaf, predicted.mean, predicted.quantiles)
         ends = [self.calibration_.interval(predicted.quantiles, predicted.leaf, coverage) for coverage in coverages]
-        found = predicted.found
-        if found is None and self.support_ is not None:
-            found = self.support_.measure(raw, self.tree_.leaf_of(raw))
+        row_support = predicted.row_support
+        if row_support is None and self.support_ is not None:
+            row_support = self.support_.measure(raw, self.tree_.leaf_of(raw))
         return EncodedPredictions(
             dist.scaled(self.target_mean_, self.target_std_),
             np.stack([self.target_mean_ + self.target_std_ * end for end in ends], axis=2),
             self.tree_.apply(raw),
-            None if found is None else found.supported,
+            None if row_support is None else row_support.supported,
         )
 
-    # -- reading the regions -----------------------------------------------------------------------------------
+    # -- regions -----------------------------------------------------------------------------------------------
 
     @property
     def n_leaves_(self) -> int:
@@ -246,21 +247,21 @@ class CalibratedRegressor(SupportedRegressor):
         -------
         Table
             One row per region: ``region`` (its id, as from `apply`), ``rule`` (in words), ``rows`` and ``share`` of
-            the training rows, ``residual_std`` in the target's units, and the splits on the way (``statistic``,
+            the training rows, ``residual_std`` in the target's units, and the splits on its path (``statistic``,
             ``log10_p`` of the last one, ``statistics``, ``log10_ps`` of all).
         """
         check_is_fitted(self)
         return rules_table(self.tree_, self.columns_)
 
     def to_onnx(self, path: Any = None, *, levels: Sequence[float] = (0.05, 0.5, 0.95)) -> "ModelProto":
-        """The model as one ONNX graph for other languages, from rows as they are to predictions.
+        """The model as one ONNX graph, from unprocessed rows to predictions, for other languages.
 
-        Inputs: if all columns hold numbers, one matrix ``X`` of shape (n, n_features), float64. Else an input of shape
-        (n,) for each column, under its name: numbers as float64, text as strings, dates as int64 microseconds of wall
-        time since 1970. A missing value is NaN, the empty string or the smallest int64 (every input tells so in its
-        description); `usnrt.onnx.feeds` makes all inputs from a table. An input has an underscore after its name if an
-        output is called so. Categories that training did not see and values beyond all thresholds are handled as in
-        the library; a number that is infinite is not refused but taken as a very large one.
+        Inputs: if all columns are numeric, one matrix ``X`` of shape (n, n_features), float64. Otherwise one input of
+        shape (n,) per column, under its name: numbers as float64, text as strings, dates as int64 microseconds of wall
+        time since 1970. A missing value is NaN, the empty string or the smallest int64 (see the description of each
+        input); `usnrt.onnx.feeds` makes all inputs from a table. An underscore is appended to the name of an input that
+        is also the name of an output. Categories that training did not see and values beyond all thresholds are handled
+        as in the library; an infinite number is not rejected but treated as a very large one.
 
         Outputs: ``mean`` and ``std`` of shape (n,), ``region`` of shape (n,) as from `apply`, ``quantiles`` of shape
         (n, k) as from `predict_quantiles`, and ``supported`` of shape (n,) as from `predict_support`.
@@ -268,9 +269,9 @@ class CalibratedRegressor(SupportedRegressor):
         Parameters
         ----------
         path : path-like, optional
-            The file to write, by custom ending in ``.onnx``; None for none.
+            The file to write, conventionally with the extension ``.onnx``; None to write no file.
         levels : sequence of k floats, default=(0.05, 0.5, 0.95)
-            Of the quantiles, each in (0, 1).
+            Levels of the quantiles, in (0, 1).
 
         Returns
         -------

@@ -17,9 +17,9 @@ def warn_if_diverged(
     ----------
     model : estimator
     history : mapping of str to mapping of str to History
-        The trainings by their names, of each part of the model (a node, a member) by its name.
+        Histories by the name of the part of the model (a node, a member) and the name of the training.
     learning_rate : float
-        The parameter of the trainings.
+        Learning rate of the trainings.
     stacklevel : int, default=4
         Calls between ``fit``'s caller and here.
 
@@ -37,11 +37,11 @@ def warn_if_diverged(
     'USNRTRegressor: the loss became NaN or infinite in 1 of 2 trainings (node 0 mean); the'
     """
     trainings = [
-        (name if name == part else f"{part} {name}", course)
-        for part, courses in history.items()
-        for name, course in courses.items()
+        (name if name == part else f"{part} {name}", training)
+        for part, histories in history.items()
+        for name, training in histories.items()
     ]
-    diverged = [name for name, course in trainings if course.diverged]
+    diverged = [name for name, training in trainings if training.diverged]
     if not diverged:
         return
     more = f" and {len(diverged) - 3} more" if len(diverged) > 3 else ""

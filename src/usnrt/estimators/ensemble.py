@@ -1,4 +1,4 @@
-"""USNRTEnsemble: several trees on different parts of the rows, calibrated as a whole."""
+"""USNRTEnsemble: several trees trained on different parts of the rows, calibrated jointly."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -24,12 +24,12 @@ from usnrt.utils.constraints import Constraint
 from usnrt.utils.progress import Progress
 from usnrt.utils.types import Floats, Rows
 
-# Share of the rows that validate two members, to measure how far apart members are on rows unknown to both.
+# Share of the rows that validate two members, to measure the disagreement of members on rows that neither trained on.
 PAIRED = 0.25
-# Variances between members are capped at this multiple of the variance they predict, so that noise-free rows do not
-# dominate what is measured; where it is applied, the same cap holds.
+# Variances between members are capped at this multiple of the variance that they predict, in fitting and in prediction,
+# so that noise-free rows do not dominate.
 MAX_DISAGREEMENT = 4.0
-# Levels at which the scores of pairs are compared with those of single members, and how many neighbours are averaged.
+# Levels at which conformity scores of pairs and of single members are compared, and the window of their moving average.
 LEVELS = np.linspace(0.05, 0.95, 19)
 SMOOTHED = 5
 
@@ -37,17 +37,18 @@ SMOOTHED = 5
 class USNRTEnsemble(EnsembleOf[USNRTRegressor]):
     r"""An ensemble of trees, each with its own seed and its own validation rows.
 
-    Every row is a validation row of at least one member, so every row trains and every row has a conformity score by a
-    member that was not trained on it. The quantile functions of the ensemble are the means of its members'. They err
-    less than a member's do, because a part of each member's error is its own: with v the variance that members predict
-    and s² the variance between their means, a row's quantile function is narrowed by the square root of
+    Every row is a validation row of at least one member and a training row of the others, so every row has a conformity
+    score by a member that was not trained on it. The quantile functions of the ensemble are the means of its members'.
+    Their errors are smaller than those of a member, because errors are only partly common to all members: with v the
+    variance that members predict and s² the variance between their means, the quantile function of a row is narrowed by
+    the square root of
 
     .. math:: κ + c s² / (M v)
 
-    and what two members err less than one at each level of the scores is extrapolated to M members. All of it is
-    measured on the quarter of the rows that validate two members. The coverage of intervals is then approximate; with
-    ``calibration_fraction`` of the estimator, rows that no member is trained on calibrate the ensemble as a whole, and
-    the coverage of `predict_interval` is guaranteed in every region.
+    and the ratio of the errors of two members to those of one, at each level of the conformity scores, is extrapolated
+    to M members. All of this is estimated on the quarter of the rows that validate two members. The coverage of
+    intervals is then approximate; with ``calibration_fraction`` of the estimator, rows that no member is trained on
+    calibrate the ensemble, and the coverage of `predict_interval` is guaranteed in every region.
 
     ``predict_variance`` divides the variance into ``epistemic``, the disagreement between members and the lack of
     support (see `predict_support`), and ``aleatoric``, the rest.
@@ -61,12 +62,12 @@ class USNRTEnsemble(EnsembleOf[USNRTRegressor]):
     categorical_features : list of names or positions, or bool mask, default=None
         See `USNRTRegressor`; None for those of the estimator.
     random_state : int, RandomState or None, default=None
-        The same whole number gives the same model, bit for bit, whatever ``n_jobs`` is.
+        Seed; with an int the model is reproducible, bit for bit, whatever ``n_jobs`` is.
     n_jobs : int, default=-1
-        Members that are fitted at once; threads, or the workers of a cluster inside
-        ``joblib.parallel_config("dask")``.
+        Number of members that are fitted in parallel, by threads, or by the workers of a cluster inside
+        ``joblib.parallel_config("dask")``; -1 for all cores.
     verbose : int, default=0
-        1 reports when a member is done.
+        1 reports finished members.
 
     Attributes
     ----------
@@ -166,7 +167,7 @@ class USNRTEnsemble(EnsembleOf[USNRTRegressor]):
         is_validation: NDArray[np.bool_],
         seeds: np.random.SeedSequence,
     ) -> list[FittedTree[QuantileTree]]:
-        """Fit members side by side; threads that are left over work inside them."""
+        """Fit members in parallel; the remaining threads are shared between them."""
         columns = ColumnKinds(self.inputs_.numeric_, self.encoder_.n_categories_)
         n_jobs = effective_n_jobs(self.n_jobs)
         n_threads = max(1, n_jobs // self.n_members)
@@ -180,13 +181,13 @@ class USNRTEnsemble(EnsembleOf[USNRTRegressor]):
         return fitted
 
     def _quantiles_by_validation(self, is_validation: NDArray[np.bool_]) -> Callable[[Rows, Floats], Floats]:
-        """Quantile functions for changed contents of rows, by the first member that was not trained on each of them."""
+        """Quantile functions of modified rows, each by the first member that was not trained on the row."""
         member_of = np.argmax(is_validation, axis=0)
 
         def quantiles_of(rows: Rows, raw: Floats) -> Floats:
             inputs, quantiles = self.inputs_.transform(raw), np.empty((len(raw), len(POSITIONS)))
-            for place, member in enumerate(self.members_):
-                own = np.flatnonzero(member_of[rows] == place)
+            for number, member in enumerate(self.members_):
+                own = np.flatnonzero(member_of[rows] == number)
                 quantiles[own] = member.quantile_functions(raw[own], inputs[own], effective_n_jobs(self.n_jobs))[2]
             return quantiles
 
@@ -195,12 +196,12 @@ class USNRTEnsemble(EnsembleOf[USNRTRegressor]):
     def _scores_by_folds(
         self, table: TrainingTable, is_validation: NDArray[np.bool_], fitted: Sequence[FittedTree[QuantileTree]]
     ) -> tuple[Rows, Floats]:
-        """Rows and the conformity scores that the ensemble is expected to have on new rows like them.
+        """Rows, and estimates of the conformity scores that the ensemble would have on them as new rows.
 
-        Sets how much narrower than a member's the ensemble's quantile functions are.
+        Also sets ``shared_`` and ``own_factor_``, which narrow the ensemble's quantile functions.
         """
         scores = np.full(table.n_rows, np.nan)
-        for member in reversed(fitted):  # of two scores of a row, that of the first member is taken
+        for member in reversed(fitted):  # a row with two scores keeps that of the first member
             scores[member.validation_rows] = member.scores
         known = np.flatnonzero(np.isfinite(scores))
         pairs = self._pairs(table, is_validation)
@@ -212,8 +213,8 @@ class USNRTEnsemble(EnsembleOf[USNRTRegressor]):
         return known, scores[known] * level_factors(pairs, scores[known], own, self.n_members)
 
     def _pairs(self, table: TrainingTable, is_validation: NDArray[np.bool_]) -> "Pairs":
-        """Predictions and scores of the two members that were not trained on a row, and of their mean."""
-        found: list[Pairs] = []
+        """Disagreement and conformity scores of the two members that were not trained on a row, and of their mean."""
+        parts: list[Pairs] = []
         twice = is_validation.sum(axis=0) == 2
         for first, second in combinations(range(self.n_members), 2):
             rows = np.flatnonzero(twice & is_validation[first] & is_validation[second])
@@ -221,8 +222,8 @@ class USNRTEnsemble(EnsembleOf[USNRTRegressor]):
             both = np.stack([self.members_[m].quantile_functions(raw, inputs)[2] for m in (first, second)])
             single = np.stack([conformity_scores(quantiles, y) for quantiles in both])
             joint = conformity_scores(both.mean(axis=0), y)
-            found.append(Pairs(rows, table.weight[rows], capped_disagreement(both), single, joint))
-        return Pairs(*(np.concatenate([getattr(pair, name) for pair in found], axis=-1) for name in Pairs.names()))
+            parts.append(Pairs(rows, table.weight[rows], capped_disagreement(both), single, joint))
+        return Pairs(*(np.concatenate([getattr(part, name) for part in parts], axis=-1) for name in Pairs.names()))
 
     # -- predictions -------------------------------------------------------------------------------------------
 
@@ -246,8 +247,8 @@ class USNRTEnsemble(EnsembleOf[USNRTRegressor]):
         predicted = self._predicted(raw)
         dist = self._from_quantiles(predicted.leaf, predicted.mean, predicted.quantiles)
         assert predicted.disagreement is not None
-        # By the law of total variance: within members, and between them, in units of the former; what lack of support
-        # adds is not noise.
+        # By the law of total variance; `disagreement` is the variance between members in units of that within them.
+        # The widening for lack of support is epistemic.
         aleatoric = self._within(dist, predicted) / (1.0 + predicted.disagreement)
         return dist.with_parts(aleatoric, dist.var() - aleatoric)
 
@@ -261,7 +262,7 @@ class Pairs:
     rows : ndarray of int of shape (n,)
     weight : ndarray of shape (n,)
     disagreement : ndarray of shape (n,)
-        Variance between the two, see `disagreement`; capped.
+        Variance between the two, see `capped_disagreement`.
     single : ndarray of shape (2, n)
         Conformity scores by each of the two.
     joint : ndarray of shape (n,)
@@ -283,7 +284,7 @@ class Pairs:
 def disagreement(member_quantiles: Floats) -> Floats:
     """Variance between the means of members, in units of the mean variance that they predict.
 
-    The variance of a member is taken from its quantiles one standard deviation either way.
+    The variance of a member is the square of the half width of its quantile function.
 
     Parameters
     ----------
@@ -313,10 +314,10 @@ def capped_disagreement(member_quantiles: Floats) -> Floats:
 
 
 def own_error_share(pairs: Pairs) -> float:
-    """The share of a member's squared error that is its own, and that the mean of many members would not have.
+    """The share of a member's squared error that is specific to it and vanishes in the mean of many members.
 
-    If it is rho, the mean of two members errs 1 - rho / 2 times as much as one, in squares. Large errors are left out
-    of the comparison: they are common to all members, and few.
+    If it is rho, the squared error of the mean of two members is 1 - rho / 2 times that of one. The largest errors are
+    excluded: they are few, and common to all members.
     """
 
     def core(scores: Floats) -> float:
@@ -330,16 +331,17 @@ def own_error_share(pairs: Pairs) -> float:
 
 
 def level_factors(pairs: Pairs, scores: Floats, own: float, n_members: int) -> Floats:
-    """What scores of single members are multiplied by, so that they are distributed as the ensemble's.
+    """Factors that map conformity scores of single members to the distribution of the ensemble's.
 
-    At each level of the absolute score, pairs err r times as much as single members; M members err R times as much,
-    with R² = 1 - 2 (M - 1) / M (1 - r²). What quantile functions are narrowed by on average is taken out again.
+    At each level of the absolute score, the errors of pairs are r times those of single members; the errors of M
+    members are R times as large, with R² = 1 - 2 (M - 1) / M (1 - r²). The factors are divided by the average narrowing
+    of the quantile functions, which is applied separately.
 
     Parameters
     ----------
     pairs : Pairs
     scores : ndarray of shape (n,)
-        Of single members.
+        Conformity scores of single members.
     own : float
         From `own_error_share`.
     n_members : int
@@ -365,7 +367,7 @@ def level_factors(pairs: Pairs, scores: Floats, own: float, n_members: int) -> F
 
 
 def _narrowed(quantiles: Floats, share: Floats) -> Floats:
-    """Quantile functions of an ensemble, given the share of a member's variance that remains."""
+    """Quantile functions narrowed to a share of their variance."""
     return value_at(quantiles, POSITIONS, np.sqrt(share)[:, None] * POSITIONS)
 
 
@@ -395,8 +397,8 @@ def draw_folds(n_rows: int, n_members: int, rng: np.random.Generator) -> NDArray
     shuffled = rng.permutation(n_rows)
     n_paired = round(PAIRED * n_rows)
     pairs = list(combinations(range(n_members), 2))
-    for place, row_group in enumerate(np.array_split(shuffled[:n_paired], len(pairs))):
-        is_validation[np.array(pairs[place])[:, None], row_group] = True
+    for pair, row_group in zip(pairs, np.array_split(shuffled[:n_paired], len(pairs))):
+        is_validation[np.array(pair)[:, None], row_group] = True
     for member, row_group in enumerate(np.array_split(shuffled[n_paired:], n_members)):
         is_validation[member, row_group] = True
     return is_validation

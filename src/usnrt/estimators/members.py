@@ -1,4 +1,4 @@
-"""What ensembles share: their member, its checks and seeds, and one warning for all members."""
+"""Base of the ensembles: the member, its checks and seeds, and one warning for all members."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
@@ -40,7 +40,7 @@ class EnsembleOf(CalibratedRegressor, Generic[MemberT]):
     n_members: int
     random_state: Any
 
-    # The class of the members, and those of its parameters that only the ensemble can set.
+    # The class of the members; parameters of it that the ensemble sets, each with the advice of the error message.
     _MEMBER: ClassVar[type[CalibratedRegressor]]
     _SET_BY_ENSEMBLE: ClassVar[Mapping[str, str]] = {
         "n_jobs": "set n_jobs of the ensemble",
@@ -53,9 +53,9 @@ class EnsembleOf(CalibratedRegressor, Generic[MemberT]):
             raise TypeError(f"estimator must be a {self._MEMBER.__name__} or None, got {self.estimator!r}")
         member = self._member()
         member._check_parameters()
-        for name, instead in self._SET_BY_ENSEMBLE.items():
+        for name, advice in self._SET_BY_ENSEMBLE.items():
             if not has_default(member, name):
-                raise ValueError(f"estimator.{name} is not used, {instead}, got {getattr(member, name)!r}")
+                raise ValueError(f"estimator.{name} is not used, {advice}, got {getattr(member, name)!r}")
 
     def _member(self) -> MemberT:
         """An unfitted member."""
@@ -63,7 +63,7 @@ class EnsembleOf(CalibratedRegressor, Generic[MemberT]):
         return member
 
     def _categorical_features(self) -> Any:
-        """Those of the ensemble or, if it has none, of its estimator."""
+        """The parameter of the ensemble or, if it is None, of its estimator."""
         own, inner = self.categorical_features, getattr(self.estimator, "categorical_features", None)
         if own is not None and inner is not None and not same_value(own, inner):
             raise ValueError(
@@ -73,7 +73,10 @@ class EnsembleOf(CalibratedRegressor, Generic[MemberT]):
         return inner if own is None else own
 
     def _seeds(self, member: MemberT) -> np.random.SeedSequence:
-        """Seeds of the ensemble; scikit-learn's meta-estimators also set ``random_state`` of nested estimators."""
+        """The seed sequence of the ensemble.
+
+        It includes ``random_state`` of the estimator, which meta-estimators of scikit-learn also set.
+        """
         inner = member.get_params(deep=False)["random_state"]
         states = [self.random_state, *([] if inner is None else [inner])]
         return np.random.SeedSequence([int(check_random_state(state).randint(2**31 - 1)) for state in states])
@@ -81,8 +84,6 @@ class EnsembleOf(CalibratedRegressor, Generic[MemberT]):
     def _warn_if_diverged(self, histories: Sequence[Sequence[Mapping[str, History]]], learning_rate: float) -> None:
         """One warning for the trainings of all nodes of all members; to be called from ``_fit``."""
         trainings = {
-            f"member {m} node {n}": courses
-            for m, history in enumerate(histories, 1)
-            for n, courses in enumerate(history)
+            f"member {m} node {n}": history for m, nodes in enumerate(histories, 1) for n, history in enumerate(nodes)
         }
         warn_if_diverged(self, trainings, learning_rate, stacklevel=5)

@@ -1,7 +1,7 @@
-"""The estimators of the paper, to the letter: PaperUSNRTRegressor and PaperUSNRTEnsemble.
+"""The estimators of the paper: PaperUSNRTRegressor and PaperUSNRTEnsemble.
 
 W. Ma, X. Yan, K. Zhang: Improving Uncertainty Quantification of Variance Networks by Tree-Structured Learning.
-docs/paper.md lists, point by point, what the paper says, what its authors' code does and what is done here.
+docs/paper.md compares, point by point, the paper, its authors' code and this implementation.
 """
 
 from collections.abc import Mapping, Sequence
@@ -59,17 +59,17 @@ class PaperUSNRTRegressor(CalibratedRegressor):
     max_leaves : int, default=10
         The largest number of regions: the smallest region has ``max(n / max_leaves, 1000)`` rows.
     min_samples_leaf : int, default=None
-        The smallest number of rows in a region, instead of what follows from ``max_leaves``.
+        The smallest number of rows in a region; overrides ``max_leaves``.
     max_depth : int, default=None
         The largest depth of the tree; None for no limit.
     criterion : {"levene", "support", "cart"}, default="levene"
-        What makes a split good: Levene's test of the residuals, the signs of the residuals (SUPPORT), or the sum of
-        squares of the target (CART).
+        Splitting criterion: Levene's test of the residuals, the signs of the residuals (SUPPORT), or the sum of squares
+        of the target (CART).
     center : {"mean", "median"}, default="mean"
-        What absolute deviations in Levene's test are taken from: the mean (the paper's text) or the median (the default
-        of scipy, which the paper's code uses; Brown-Forsythe).
+        Center of the absolute deviations in Levene's test: the mean (the paper's text) or the median (Brown-Forsythe;
+        the default of scipy, which the paper's code uses).
     step : int, default=1
-        Every how many-th threshold of a numeric feature is tested.
+        Every ``step``-th threshold of a numeric feature is tested.
     split_hidden : sequence of int or str, default=("8d", "4d")
         Hidden layers of the splitting networks; ``"8d"`` is eight times the number of features.
     mean_hidden : sequence of int or str, default=("4d", "2d")
@@ -77,19 +77,19 @@ class PaperUSNRTRegressor(CalibratedRegressor):
     variance_hidden : sequence of int or str, default=("4d", "2d")
         Hidden layers of the variance networks (Tanh, then Softplus).
     n_alternations : int, default=2
-        How often the mean and the variance network of a region are trained alternately.
+        Number of trainings of the mean network and of the variance network of a region.
     learning_rate : float, default=0.01
         Step size of Adam.
     batch_size : int, default=64
     max_epochs : int, default=1000
     validation_fraction : float, default=0.2
-        Share of a node's rows that stops each training early.
+        Share of a node's rows for early stopping.
     categorical_features : list of names or positions, or bool mask, default=None
-        Columns of whole numbers that are codes of categories. Text and category columns are always categorical.
+        Columns of integer category codes. Text and category columns are always categorical.
     random_state : int, RandomState or None, default=None
-        The same whole number gives the same model, bit for bit, whatever ``n_jobs`` is.
+        Seed; with an int the model is reproducible, bit for bit, whatever ``n_jobs`` is.
     n_jobs : int, default=-1
-        Threads; -1 for all cores.
+        Number of threads; -1 for all cores.
     verbose : int, default=0
         1 shows a progress bar, 2 adds details to a log.
     callbacks : list of callables, default=None
@@ -110,7 +110,7 @@ class PaperUSNRTRegressor(CalibratedRegressor):
     heterogeneity_ : float
         Standard deviation of the logarithms of the regions' residual standard deviations.
     history_ : list of dict of str to History
-        For each node of the tree the losses of its networks.
+        Per node of the tree, the histories of its trainings by name.
 
     References
     ----------
@@ -209,7 +209,7 @@ class PaperUSNRTRegressor(CalibratedRegressor):
         check_applies(self, "center", criterion="levene")
 
     def _recipe(self) -> PaperTreeRecipe:
-        """All parameters that decide what is learnt."""
+        """The parameters that determine the fitted model."""
         test = "brown-forsythe" if self.criterion == "levene" and self.center == "median" else self.criterion
         return PaperTreeRecipe(
             split=SplitRule(
@@ -246,13 +246,13 @@ class PaperUSNRTRegressor(CalibratedRegressor):
         self.min_samples_leaf_ = recipe.split.smallest_region(float(table.weight.sum()))
         self._fit_support(table)
         self.calibration_, self.familiar_, self.own_mean_ = None, None, True
-        trainings = {f"node {number}": courses for number, courses in enumerate(self.history_)}
+        trainings = {f"node {number}": histories for number, histories in enumerate(self.history_)}
         warn_if_diverged(self, trainings, recipe.learning_rate)
 
     # -- predictions -------------------------------------------------------------------------------------------
 
     def split_residuals(self, X: Any, y: ArrayLike, node: int = 0) -> Floats:
-        """Residuals of the splitting network of a node: what was tested for the split, if these are its rows.
+        """Residuals of the splitting network of a node; for the node's training rows, the residuals that were tested.
 
         Parameters
         ----------
@@ -269,7 +269,7 @@ class PaperUSNRTRegressor(CalibratedRegressor):
         raw, target = self._encode(X), read_target(y)
         params = self.split_params_[node] if 0 <= node < len(self.split_params_) else None
         if params is None:
-            raise ValueError(f"node must have a splitting network, but node {node} has none")
+            raise ValueError(f"node must have a splitting network, got node {node}, which has none")
         inputs = self.inputs_.transform(raw)
         sizes = hidden_sizes(self.split_hidden, raw.shape[1], "split_hidden")
         mean = predict(MLP((inputs.shape[1], *sizes, 1)), params, inputs)
@@ -301,18 +301,18 @@ class PaperUSNRTEnsemble(EnsembleOf[PaperUSNRTRegressor]):
     Parameters
     ----------
     estimator : PaperUSNRTRegressor, default=None
-        The member; None for the default one. Its ``n_jobs`` and ``verbose`` must have their defaults: those of the
-        ensemble count.
+        The member; None for the default one. Its ``n_jobs`` and ``verbose`` must have their defaults: the ensemble
+        sets these.
     n_members : int, default=5
     categorical_features : list of names or positions, or bool mask, default=None
         See `PaperUSNRTRegressor`; None for those of the estimator.
     random_state : int, RandomState or None, default=None
-        The same whole number gives the same model, bit for bit, whatever ``n_jobs`` is.
+        Seed; with an int the model is reproducible, bit for bit, whatever ``n_jobs`` is.
     n_jobs : int, default=-1
-        Members that are fitted at once; threads, or the workers of a cluster inside
-        ``joblib.parallel_config("dask")``.
+        Number of members that are fitted in parallel, by threads, or by the workers of a cluster inside
+        ``joblib.parallel_config("dask")``; -1 for all cores.
     verbose : int, default=0
-        1 reports when a member is done.
+        1 reports finished members.
 
     Attributes
     ----------

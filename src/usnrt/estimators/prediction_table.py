@@ -1,4 +1,4 @@
-"""Predictions of all kinds for a table that is encoded once, and as a table of the library that it came from."""
+"""Predictions of all kinds for a table, as a table of the same library."""
 
 import warnings
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EncodedPredictions:
-    """What a model predicts for n encoded rows, in units of the target.
+    """Predictions for n encoded rows, in units of the target.
 
     Attributes
     ----------
@@ -78,18 +78,18 @@ def prediction_table(model: "DistributionalRegressor", X: Any, coverage: float =
     """
     if np.ndim(coverage) or not 0 < coverage < 1:
         raise ValueError(f"coverage must be in (0, 1), got {coverage!r}")
-    found = model._predict_encoded(model._encode(X), [float(coverage)])
-    lower, upper = found.bounds[:, 0, 0], found.bounds[:, 1, 0]
-    if not np.isfinite(found.bounds).all():
+    predicted = model._predict_encoded(model._encode(X), [float(coverage)])
+    lower, upper = predicted.bounds[:, 0, 0], predicted.bounds[:, 1, 0]
+    if not np.isfinite(predicted.bounds).all():
         lack = shortage(getattr(model, "calibration_", None), float(coverage))
         if lack is not None:
             warnings.warn(str(lack), InfiniteIntervalWarning, stacklevel=3)
-    dist = found.distribution
+    dist = predicted.distribution
     columns: dict[str, NDArray[Any]] = {"mean": dist.mean(), "std": dist.std(), "lower": lower, "upper": upper}
-    if found.region is not None:
-        columns["region"] = found.region
-    if found.supported is not None:
-        columns["supported"] = found.supported
+    if predicted.region is not None:
+        columns["region"] = predicted.region
+    if predicted.supported is not None:
+        columns["supported"] = predicted.supported
     frame = nw.from_native(X, pass_through=True, eager_only=True)
     if not isinstance(frame, nw.DataFrame):
         return Table(columns)

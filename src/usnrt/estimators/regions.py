@@ -142,7 +142,7 @@ def shortage(calibration: Calibration | None, coverage: float) -> Shortage | Non
     if calibration is None:
         return None
     leaves = np.arange(calibration.n_leaves)
-    # bounds of one row per region, so that the condition for infinite ones is in `Calibration` alone
+    # intervals of one row per region, so that only `Calibration` defines when bounds are infinite
     bounds = calibration.interval(np.tile(POSITIONS, (len(leaves), 1)), leaves, coverage)
     short = ~np.isfinite(bounds).all(axis=1)
     if not short.any():

@@ -33,16 +33,16 @@ from usnrt.utils.constraints import (
 from usnrt.utils.progress import Progress
 from usnrt.utils.types import Floats
 
-# Below this many rows, none are held out for validation.
+# Tables with fewer rows have no validation rows; all rows then serve both purposes.
 MIN_ROWS_TO_VALIDATE = 5
 
 
 class USNRTRegressor(CalibratedRegressor):
     """Uncertainty-splitting neural regression tree.
 
-    A tree cuts the feature space where the residuals of a network differ most in spread, by Levene's test at every
-    possible threshold. Every region has a mean network and a quantile network of its own, and validation rows
-    calibrate the predicted probabilities, region by region.
+    A tree splits the feature space where the residuals of a network differ most in spread, by Levene's test at every
+    possible threshold. Every region has its own mean network and quantile network, and validation rows calibrate the
+    predictive distributions per region.
 
     The method is that of Ma, Yan and Zhang [1]_; `USNRTRegressor.paper` returns the estimator of the paper.
     docs/recipe.md describes how the two differ and what each difference is worth.
@@ -54,9 +54,9 @@ class USNRTRegressor(CalibratedRegressor):
     max_leaves : int, default=10
         The largest number of regions: the smallest region has ``max(n / max_leaves, 1000)`` rows.
     min_samples_leaf : int, default=None
-        The smallest number of rows in a region, counted with their weights, instead of what follows from
-        ``max_leaves``: small tables can split too. Both sides of a split also need 2.5 sqrt(n) of the n rows that are
-        tested, or a test of heavy-tailed residuals would split more often than ``alpha`` allows.
+        The smallest weighted number of rows in a region; overrides ``max_leaves``, so that small tables can be split
+        too. Both sides of a split also need 2.5 sqrt(n) of the n rows that are tested; otherwise heavy-tailed residuals
+        would be split more often than ``alpha`` allows.
     max_depth : int, default=None
         The largest depth of the tree; None for no limit.
     n_bins : int, default=16
@@ -71,19 +71,19 @@ class USNRTRegressor(CalibratedRegressor):
     max_epochs : int, default=300
         The largest number of epochs per training; large tables need fewer.
     validation_fraction : float, default=0.2
-        Share of the rows for validation: they stop trainings early, are tested for splits, and calibrate.
+        Share of the rows for validation: for early stopping, split tests and calibration.
     calibration : {"region", "global", None}, default="region"
         Whether every region, or the whole table, has a residual distribution of its own; None for the distributions
         that the networks predict.
     calibration_fraction : float, default=0
-        Share of the rows to calibrate with and to use for nothing else. The coverage of intervals is then guaranteed
-        exactly. With 0 the validation rows calibrate, and the coverage is as good in practice, but not proven.
+        Share of the rows that are used for calibration only. The coverage of intervals is then guaranteed exactly. With
+        0, calibration uses the validation rows, and the coverage is as good in practice, but not proven.
     categorical_features : list of names or positions, or bool mask, default=None
-        Columns of whole numbers that are codes of categories. Text and category columns are always categorical.
+        Columns of integer category codes. Text and category columns are always categorical.
     random_state : int, RandomState or None, default=None
-        The same whole number gives the same model, bit for bit, whatever ``n_jobs`` is.
+        Seed; with an int the model is reproducible, bit for bit, whatever ``n_jobs`` is.
     n_jobs : int, default=-1
-        Threads; -1 for all cores.
+        Number of threads; -1 for all cores.
     verbose : int, default=0
         1 shows a progress bar, 2 adds details to a log.
     callbacks : list of callables, default=None
@@ -103,11 +103,11 @@ class USNRTRegressor(CalibratedRegressor):
     heterogeneity_ : float
         Standard deviation of the logarithms of the regions' residual standard deviations (the paper's measure).
     history_ : list of dict of str to History
-        For each node of the tree the losses of its networks.
+        Per node of the tree, the histories of its trainings by name.
     columns_ : list of Column
     n_features_in_ : int
     feature_names_in_ : ndarray of str
-        If the table had names.
+        Set if the table had column names.
 
     References
     ----------
@@ -210,7 +210,7 @@ class USNRTRegressor(CalibratedRegressor):
         check_applies(self, "calibration_fraction", calibration=("region", "global"))
 
     def _recipe(self) -> QuantileTreeRecipe:
-        """All parameters that decide what is learnt."""
+        """The parameters that determine the fitted model."""
         return QuantileTreeRecipe(
             split=SplitRule(self.alpha, self.max_leaves, self.min_samples_leaf, self.max_depth),
             n_bins=self.n_bins,
@@ -247,7 +247,7 @@ class USNRTRegressor(CalibratedRegressor):
             self._calibrate_on(calibration_rows, recipe.calibration)
         elif recipe.calibration is not None:
             self._calibrate_by_validation(table, fitted.validation_rows, fitted.scores, recipe.calibration)
-        trainings = {f"node {number}": courses for number, courses in enumerate(self.history_)}
+        trainings = {f"node {number}": histories for number, histories in enumerate(self.history_)}
         warn_if_diverged(self, trainings, recipe.learning_rate)
 
     # -- predictions -------------------------------------------------------------------------------------------

@@ -31,9 +31,9 @@ class Prediction:
     disagreement : ndarray of shape (n,) or None
         Variance between members in units of that within them; None for a single tree.
     narrow : ndarray of shape (n, n_positions)
-        The quantile functions before they were widened.
-    found : RowSupport or None
-        None if the model does not widen.
+        The quantile functions before widening.
+    row_support : RowSupport or None
+        Support of the rows; None if the model does not widen predictions.
     """
 
     leaf: NDArray[np.int64]
@@ -41,17 +41,17 @@ class Prediction:
     quantiles: Floats
     disagreement: Floats | None
     narrow: Floats
-    found: RowSupport | None
+    row_support: RowSupport | None
 
 
 class SupportedRegressor(DistributionalRegressor):
-    """An estimator with regions whose predictions are wider where training rows give no support.
+    """An estimator with regions that widens predictions for rows unlike the training rows.
 
     It sets ``support_`` in fit with ``_fit_support``, and defines ``_network_quantiles(raw)``: region, mean, quantile
     functions and disagreement (None for a single tree) of encoded rows as the networks predict them.
     """
 
-    # None for models of old files, which predict as they did.
+    # None for models of old files, whose predictions do not change.
     support_: Support | None = None
 
     @property
@@ -71,15 +71,15 @@ class SupportedRegressor(DistributionalRegressor):
         validation_rows: Rows | None = None,
         quantiles_of: Callable[[Rows, Floats], Floats] | None = None,
     ) -> None:
-        """Learn the support from all rows of a table, and what a missing column costs from its validation rows.
+        """Fit the support on all rows of a table, and the variance added by missing values on its validation rows.
 
         Parameters
         ----------
         table : TrainingTable
         validation_rows : ndarray of int, optional
         quantiles_of : callable, optional
-            ``quantiles_of(rows, raw)`` returns quantile functions that networks not trained on these rows predict for
-            changed contents of them. Without it predictions are not widened.
+            ``quantiles_of(rows, raw)`` returns quantile functions for modified values ``raw`` of these rows, predicted
+            by networks that were not trained on them. Without it predictions are not widened.
         """
         categorical = np.array([column.is_categorical for column in self.columns_], dtype=bool)
         leaf = self.tree_.leaf_of(table.raw)
@@ -101,29 +101,29 @@ class SupportedRegressor(DistributionalRegressor):
         if support is None or not support.widens:
             leaf, mean, quantiles, disagreement = self._network_quantiles(raw)
             return Prediction(leaf, mean, quantiles, disagreement, quantiles, None)
-        found = support.measure(raw, self.tree_.leaf_of(raw))
-        leaf, mean, quantiles, disagreement = self._network_quantiles(support.clamp(raw, found))
-        rows = np.flatnonzero(found.outside)
-        if len(rows):  # the trend goes on for a while; the spread is that at the border
-            _, beyond, other, _ = self._network_quantiles(support.clamp(raw, found, REACH)[rows])
+        row_support = support.measure(raw, self.tree_.leaf_of(raw))
+        leaf, mean, quantiles, disagreement = self._network_quantiles(support.clamp(raw, row_support))
+        rows = np.flatnonzero(row_support.outside)
+        if len(rows):  # the location is extrapolated up to REACH, the spread is that at the boundary
+            _, beyond, other, _ = self._network_quantiles(support.clamp(raw, row_support, REACH)[rows])
             quantiles = quantiles.copy()
             quantiles[rows] += (other - quantiles[rows])[:, [MEDIAN]]
             mean[rows] = beyond
-        return Prediction(leaf, mean, support.widen(quantiles, found), disagreement, quantiles, found)
+        return Prediction(leaf, mean, support.widen(quantiles, row_support), disagreement, quantiles, row_support)
 
     def _predict_encoded(self, raw: Floats, coverages: list[float]) -> EncodedPredictions:
-        found = None if self.support_ is None else self.support_.measure(raw, self.tree_.leaf_of(raw)).supported
-        return replace(super()._predict_encoded(raw, coverages), region=self.tree_.apply(raw), supported=found)
+        supported = None if self.support_ is None else self.support_.measure(raw, self.tree_.leaf_of(raw)).supported
+        return replace(super()._predict_encoded(raw, coverages), region=self.tree_.apply(raw), supported=supported)
 
     def _quantile_functions(self, raw: Floats) -> tuple[NDArray[np.int64], Floats, Floats]:
-        """Leaf, mean and quantile functions of encoded rows, in units of the scaled target."""
+        """Region, mean and quantile functions of encoded rows, in units of the scaled target."""
         predicted = self._predicted(raw)
         return predicted.leaf, predicted.mean, predicted.quantiles
 
     def _within(self, dist: Distribution, predicted: Prediction) -> Floats:
-        """Variance of distributions without what lack of support added to it, shape (n,)."""
+        """Variance of distributions without the widening for lack of support, shape (n,)."""
         variance = dist.var()
-        rows = _lacking(predicted.found)
+        rows = _unsupported_rows(predicted.row_support)
         if len(rows):
             variance = variance.copy()
             narrow = self._from_quantiles(predicted.leaf[rows], predicted.mean[rows], predicted.narrow[rows])
@@ -131,7 +131,7 @@ class SupportedRegressor(DistributionalRegressor):
         return variance
 
     def predict_support(self, X: Any) -> Table:
-        """Whether rows resemble the training rows, and how much wider their distributions are if not.
+        """Whether rows resemble the training rows, and how much their distributions are widened otherwise.
 
         Parameters
         ----------
@@ -160,32 +160,32 @@ class SupportedRegressor(DistributionalRegressor):
         """
         raw = self._encode(X)
         if self.support_ is None:
-            raise ValueError("predict_support needs a model that knows its support, got one of an older version; refit")
-        found = self.support_.measure(raw, self.tree_.leaf_of(raw))
+            raise ValueError("predict_support needs a model with support, got one of an older version; refit it")
+        row_support = self.support_.measure(raw, self.tree_.leaf_of(raw))
         return Table(
             {
-                "supported": found.supported,
-                "outside_range": found.outside,
-                "unseen_category": found.unseen,
-                "unexpected_missing": found.missing,
-                "far": found.far,
-                "widening": self._widening(raw, found),
+                "supported": row_support.supported,
+                "outside_range": row_support.outside,
+                "unseen_category": row_support.unseen,
+                "unexpected_missing": row_support.missing,
+                "far": row_support.far,
+                "widening": self._widening(raw, row_support),
             }
         )
 
-    def _widening(self, raw: Floats, found: RowSupport) -> Floats:
-        """Standard deviations in units of those without widening, shape (n,)."""
+    def _widening(self, raw: Floats, row_support: RowSupport) -> Floats:
+        """Standard deviations divided by those without widening, shape (n,)."""
         factor = np.ones(len(raw))
-        rows = _lacking(found)
+        rows = _unsupported_rows(row_support)
         if self.support_ is not None and self.support_.widens and len(rows):
-            some = self._predicted(raw[rows])
+            predicted = self._predicted(raw[rows])
             wide, narrow = (
-                self._from_quantiles(some.leaf, some.mean, quantiles).std()
-                for quantiles in (some.quantiles, some.narrow)
+                self._from_quantiles(predicted.leaf, predicted.mean, quantiles).std()
+                for quantiles in (predicted.quantiles, predicted.narrow)
             )
             factor[rows] = wide / np.maximum(narrow, np.finfo(float).tiny)
         return factor
 
 
-def _lacking(found: RowSupport | None) -> NDArray[np.intp]:
-    return np.zeros(0, dtype=np.intp) if found is None else np.flatnonzero(~found.supported)
+def _unsupported_rows(row_support: RowSupport | None) -> NDArray[np.intp]:
+    return np.zeros(0, dtype=np.intp) if row_support is None else np.flatnonzero(~row_support.supported)

@@ -1,4 +1,4 @@
-"""A mean network and a variance network, trained alternately: the two of a region, or of a whole table."""
+"""Alternating training of a mean network and a variance network, of a region or of a whole table."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -59,9 +59,11 @@ def train_alternately(
     Parameters
     ----------
     networks : (MLP, MLP)
-        Of the mean and of the variance.
+        The mean network and the variance network.
     table : DeviceTable
-        The inputs of all rows on the device; ``inputs`` are the same on the host.
+        The network inputs of all rows on the device.
+    inputs : ndarray of shape (n_table, p), float32
+        The same on the host.
     y, weight : ndarray of shape (n_table,)
     draw_parts : callable
         Returns training rows and validation rows.
@@ -70,14 +72,15 @@ def train_alternately(
     rng : numpy.random.Generator
     reinitialize : bool
         Whether every training starts from new weights and draws its validation rows anew, as in the code of the
-        paper's authors. Otherwise each network is trained on from where it was, on the same validation rows.
+        paper's authors. Otherwise each training of a network starts from its previous weights, with the same
+        validation rows.
     min_relative_variance : float, default=0
-        Variances below this share of their median are taken as that when they become weights, so that noise-free rows
-        do not dominate.
+        Lower bound on the variances that become weights, as a share of their median, so that noise-free rows do not
+        dominate.
     n_alternations : int, default=2
-        How often each network is trained.
+        Number of trainings of each network.
     encoding : PiecewiseLinear, default=None
-        The one of the table, if it has one.
+        Encoding of the table, if it has one.
     on_epoch : callable, default=None
         Called with the name of the training, epoch, training loss and validation loss.
 
@@ -119,7 +122,7 @@ def inverse_variance_weights(variance: Floats, min_relative_variance: float = 0.
     ----------
     variance : ndarray of shape (n,)
     min_relative_variance : float, default=0
-        Variances below this share of their median are taken as that.
+        Lower bound on the variances, as a share of their median.
 
     Returns
     -------

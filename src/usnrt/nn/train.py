@@ -1,9 +1,9 @@
-"""Training: a compiled loop over mini-batches, driven epoch by epoch from Python.
+"""Training: a compiled loop over mini-batches, called once per epoch from Python.
 
-One program trains every node of a tree. The whole table is on the device once; a node is a list of row numbers in an
-array as long as the table, and how many of them count is an argument. Shapes never depend on a node, so a fit compiles
-one program per pair of network and loss. The loop over epochs stays in Python, where progress, callbacks, early
-stopping and Ctrl-C are simple.
+One program trains every node of a tree. The whole table is on the device once; the rows of a node are row numbers,
+padded to the length of the table, and their number is an argument. Shapes do not depend on a node, so a fit compiles
+one program per pair of network and loss. The loop over epochs is in Python, where progress, callbacks, early stopping
+and Ctrl-C are simple.
 """
 
 import functools
@@ -19,9 +19,10 @@ from usnrt.nn.device import DeviceTable, compiled
 from usnrt.nn.encoding import encode
 from usnrt.nn.mlp import Params, to_numpy
 
+# Rows per step of the validation loss.
 VALID_CHUNK = 512
-# Two threads that need the same program at once must get one, not one each.
-_ONE_AT_A_TIME = threading.Lock()
+# Threads that need the same program at the same time must share it: `functools.cache` alone may build it twice.
+_PROGRAM_LOCK = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Training:
     Parameters
     ----------
     learning_rate : float
-        Adam's step size, at the start if a schedule lowers it.
+        Step size of Adam; the initial one if a schedule lowers it.
     batch_size : int
     max_epochs : int
     schedule : {"constant", "cosine"}
@@ -40,14 +41,14 @@ class Training:
         Stop when the validation loss has had no new minimum for this many epochs. None: the rule of the paper's code,
         which stops once the mean of the last 5 validation losses is above that of the 20 before.
     validations : int or None
-        How often per epoch the validation loss is computed, and the weights kept if they are the best so far; the
-        loss of an epoch is their mean. None: after every batch.
+        Number of validations per epoch, after each of which the weights are kept if they are the best so far; the
+        validation loss of an epoch is the mean. None: after every batch.
     stop_margin : float
-        With ``patience=None``: stop already when the mean of the last 5 losses is less than this below the other.
+        With ``patience=None``: stop once the mean of the last 5 losses is less than this below that of the 20 before.
     weight_decay : float
         Decoupled (AdamW).
     average : float
-        Decay of an exponential moving average of the weights, per step; 0 takes the weights as they are.
+        Decay per step of an exponential moving average of the weights; 0 for no averaging.
     """
 
     learning_rate: float = 0.01
@@ -63,7 +64,7 @@ class Training:
 
 @dataclass
 class History:
-    """The course of one training: losses per epoch, and the epoch whose weights were kept.
+    """History of one training: losses per epoch, and the epoch whose weights were kept.
 
     Attributes
     ----------
@@ -95,29 +96,31 @@ def train(
     penalty: Callable[[Any, Any], Any] | None = None,
     keep_initial: bool = False,
 ) -> tuple[Params, History]:
-    """Train a network on some rows of a table and keep the weights that were best on others.
+    """Train a network and keep the weights with the smallest validation loss.
 
     Parameters
     ----------
     network : hashable callable
         ``network(params, x, key)`` returns outputs of shape (batch, n_outputs); see `MLP`.
     loss : callable
-        ``loss(outputs, target)`` returns one value per row; a module-level function, so that its program is cached.
+        ``loss(outputs, target)`` returns one value per row; a module-level function or hashable object, so that the
+        compiled program is cached.
     params : pytree
         Initial weights.
     table : DeviceTable
         The network inputs of all rows, on the device.
     target, weight : ndarray of shape (n_table,)
-        Of all rows of the table; only training and validation rows count. ``weight=None``: all weigh 1.
+        Of all rows of the table; only those of training and validation rows are used. ``weight=None`` for equal
+        weights.
     train_rows, valid_rows : ndarray of int
-        Without validation rows, training rows take their place.
+        If ``valid_rows`` is empty, the training rows are used instead.
     how : Training
     rng : numpy.random.Generator
-        Shuffles the rows.
+        Shuffles the training rows and seeds the network's random numbers.
     on_epoch : callable, default=None
         Called with epoch, training loss and validation loss; may raise to stop.
     penalty : callable, default=None
-        ``penalty(params, n_rows)``, added to the training loss; a module-level function or hashable object.
+        ``penalty(params, n_rows)`` is added to the training loss; a module-level function or hashable object.
     keep_initial : bool, default=False
         Whether to keep the initial weights unless training improves on them.
 
@@ -126,7 +129,7 @@ def train(
     params : pytree of ndarray
     history : History
     """
-    with _ONE_AT_A_TIME:
+    with _PROGRAM_LOCK:
         program = _program(network, loss, penalty, how.batch_size, how.schedule, how.average > 0, table.n_inputs)
     if len(valid_rows) == 0:
         valid_rows = train_rows
@@ -160,7 +163,7 @@ def train(
             np.float32(how.average),
             key,
         )
-        # Waiting for these numbers is what lets Ctrl-C in between epochs.
+        # Waits for the device, so that Ctrl-C takes effect between epochs.
         train_loss, valid_loss, candidate_loss = map(float, losses)
         if not (np.isfinite(train_loss) and np.isfinite(valid_loss)):
             history.diverged = True
@@ -187,7 +190,7 @@ def _should_stop(history: History, how: Training) -> bool:
 
 
 def _start(params: Params) -> Any:
-    """Weights, state of the optimiser and averaged weights, on the device like all later states."""
+    """Initial state on the device: weights, state of the optimiser, and averaged weights."""
     import jax
 
     params = jax.device_put(params)
@@ -205,7 +208,7 @@ def _optimiser() -> Any:
 def _program(
     network: Any, loss: Any, penalty: Any, batch_size: int, schedule: str, averaged: bool, n_inputs: int
 ) -> Callable[..., Any]:
-    """One epoch of training and its validation, compiled once per network, loss and batch size."""
+    """One epoch of training with its validation, compiled once per combination of arguments."""
     import jax
     import jax.numpy as jnp
 
@@ -237,19 +240,19 @@ def _program(
             updates, optimiser_state = optimiser.update(gradient, optimiser_state)
             params = jax.tree.map(lambda p, u: p - rate * (u + weight_decay * p), params, updates)
             if averaged:
-                # The average forgets the start faster while it is young.
+                # Early in training the decay is smaller, so that the initial weights are forgotten faster.
                 keep = jnp.minimum(average, (1.0 + epoch * n_steps + i) / (10.0 + epoch * n_steps + i))
                 mean_params = jax.tree.map(lambda m, p: keep * m + (1.0 - keep) * p, mean_params, params)
             return params, optimiser_state, mean_params, total + value * jnp.sum(counts)
 
         n_chunks = (n_valid + VALID_CHUNK - 1) // VALID_CHUNK
 
-        def validation_loss(judged: Any) -> Any:
+        def validation_loss(params: Any) -> Any:
             def add_chunk(i: Any, sums: Any) -> Any:
                 position = i * VALID_CHUNK + jnp.arange(VALID_CHUNK)
                 chosen = jax.lax.dynamic_slice(valid, (i * VALID_CHUNK,), (VALID_CHUNK,))
                 weights = weight[chosen] * (position < n_valid)
-                values = loss(network(judged, read(chosen), None), target[chosen])
+                values = loss(network(params, read(chosen), None), target[chosen])
                 return sums[0] + jnp.sum(values * weights), sums[1] + jnp.sum(weights)
 
             value, weights = jax.lax.fori_loop(0, n_chunks, add_chunk, (0.0, 0.0))
@@ -258,9 +261,9 @@ def _program(
         def check(k: Any, carry: Any) -> Any:
             inner, best, best_loss, sum_of_losses = carry
             inner = jax.lax.fori_loop(k * n_steps // n_checks, (k + 1) * n_steps // n_checks, step, inner)
-            judged = inner[2] if averaged else inner[0]
-            value = validation_loss(judged)
-            best = jax.tree.map(lambda old, new: jnp.where(value < best_loss, new, old), best, judged)
+            candidate = inner[2] if averaged else inner[0]
+            value = validation_loss(candidate)
+            best = jax.tree.map(lambda old, new: jnp.where(value < best_loss, new, old), best, candidate)
             return inner, best, jnp.minimum(value, best_loss), sum_of_losses + value
 
         start = ((*state, 0.0), state[0], jnp.inf, 0.0)

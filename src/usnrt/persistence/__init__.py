@@ -1,13 +1,13 @@
-"""Model files: one ``.usnrt`` file a model, safe to load whoever it came from.
+"""Model files: one ``.usnrt`` file per model, safe to load from untrusted sources.
 
-A file is a zip, without compression, of three members:
+A file is an uncompressed zip archive of three members:
 
-- ``manifest.json``: format version, library version, the model's class, sizes and SHA-256 of the other members;
-- ``state.json``: the fitted state as plain values;
+- ``manifest.json``: format version, library version, class of the model, sizes and SHA-256 of the other members;
+- ``state.json``: the fitted state as JSON values;
 - ``arrays.safetensors``: its arrays.
 
-Loading makes objects of a fixed list of classes and fills in their attributes. It never unpickles, imports or
-calls anything a file names, and it allocates nothing whose size is only claimed.
+Loading creates objects of a fixed list of classes and sets their attributes. It never unpickles, imports or calls
+anything that is named in a file, and it allocates no memory by a size that is only declared there.
 """
 
 from usnrt.persistence._container import FORMAT_VERSION, load, read_manifest, save

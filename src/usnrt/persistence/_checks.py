@@ -1,4 +1,4 @@
-"""Is what a file says of an object possible? Asked before anything compiled, without bounds checks, walks over it."""
+"""Validation of objects read from a file, before compiled code, which has no bounds checks, uses them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ _TREE_ARRAYS = {
 
 
 def check_tree(tree: Any) -> None:
-    """All arrays of one length, children after their parents (so every walk ends), all indices within bounds."""
+    """Check that all arrays have one length, children follow their parents (no cycles), and indices are in bounds."""
     n = len(tree.feature)
     for name, kind in _TREE_ARRAYS.items():
         array = getattr(tree, name)
@@ -24,7 +24,7 @@ def check_tree(tree: Any) -> None:
     numbers = np.arange(n)
     inner = tree.feature >= 0
     categories = tree.left_categories
-    possible = (
+    is_valid = (
         n >= 1
         and type(tree.n_features) is int
         and isinstance(categories, np.ndarray)
@@ -39,25 +39,25 @@ def check_tree(tree: Any) -> None:
         and (tree.leaf_index == np.where(inner, -1, np.cumsum(~inner) - 1)).all()
         and ((tree.depth >= 0) & (tree.depth < n)).all()
     )
-    if not possible:
-        raise ModelFileError("the tree is not a tree")
+    if not is_valid:
+        raise ModelFileError("the tree is invalid")
 
 
 def check_network(network: Any) -> None:
-    """A network description: layer sizes that are whole numbers of a size that a file could hold weights for."""
+    """Check the layer sizes of a network: at least two positive integers, none so large that no file holds weights."""
     sizes = network.sizes
     if type(sizes) is not tuple or not all(type(size) is int and 0 < size <= 10**6 for size in sizes) or len(sizes) < 2:
-        raise ModelFileError("the layers of a network are not possible")
+        raise ModelFileError("the layer sizes of a network are invalid")
 
 
 def check_inputs(inputs: Any) -> None:
-    """As many network columns as there are names for, so that no table of a claimed width is ever made."""
+    """Check that the number of network inputs is that of their names, so that no table of a declared width is made."""
     if not inputs.n_outputs_ == len(inputs.names_) == len(inputs.source_):
-        raise ModelFileError("the inputs of the networks do not fit together")
+        raise ModelFileError("the network inputs are inconsistent")
 
 
 def check_forest(forest: Any) -> None:
-    """Nodes of all trees in arrays of one length, children after their parents, all indices within bounds."""
+    """Check that all arrays have one length, children follow their parents (no cycles), and indices are in bounds."""
     n = len(forest.feature)
     kinds = {"feature": "i", "left": "i", "right": "i", "threshold": "f", "mean": "f", "variance": "f"}
     for name, kind in kinds.items():
@@ -65,33 +65,33 @@ def check_forest(forest: Any) -> None:
         if not isinstance(array, np.ndarray) or array.shape != (n,) or array.dtype.kind != kind:
             raise ModelFileError(f"the forest's array {name!r} has the wrong shape or type")
     inner, numbers = forest.feature >= 0, np.arange(n)
-    possible = (
+    is_valid = (
         forest.root.ndim == 1
         and forest.root.dtype.kind == "i"
         and ((forest.root >= 0) & (forest.root < n)).all()
         and all(((child > numbers) & (child < n))[inner].all() for child in (forest.left, forest.right))
     )
-    if not possible:
-        raise ModelFileError("the forest is not a forest")
+    if not is_valid:
+        raise ModelFileError("the forest is invalid")
 
 
 def check_forest_model(model: Any) -> None:
-    """The trees ask for columns that there are."""
+    """Check that the trees split on existing columns."""
     if (model.forest_.feature >= model.inputs_.n_outputs_).any():
-        raise ModelFileError("the forest asks for columns that there are not")
+        raise ModelFileError("the forest splits on columns that do not exist")
 
 
-def check_fingerprint(found: Any) -> None:
-    """Hashes of training rows, and a share."""
-    hashes = found.hashes
+def check_fingerprint(fingerprint: Any) -> None:
+    """Check the type of the hashes of training rows, and that the share of repeated rows is in [0, 1]."""
+    hashes = fingerprint.hashes
     if not (
         isinstance(hashes, np.ndarray)
         and hashes.ndim == 1
         and hashes.dtype == np.uint64
-        and type(found.repeated) is float
-        and 0 <= found.repeated <= 1
+        and type(fingerprint.repeated) is float
+        and 0 <= fingerprint.repeated <= 1
     ):
-        raise ModelFileError("the fingerprint of the training rows is not one")
+        raise ModelFileError("the fingerprint of the training rows is invalid")
 
 
 CHECKS: dict[str, Callable[[Any], None]] = {

@@ -1,7 +1,7 @@
-"""The classes that model files may hold, by the name they have in files.
+"""The classes that model files may contain, by their names in files.
 
-Names in files stay when a class moves; a class that is renamed has an entry in `usnrt.persistence._migration`. `load`
-never touches a class that is not in this table.
+A name does not change when its class moves to another module; a renamed class has an entry in
+`usnrt.persistence._migration`. `load` never imports a class that is not in this table.
 """
 
 from importlib import import_module
@@ -43,7 +43,7 @@ CLASSES: dict[str, tuple[str, str]] = {
 
 
 def class_named(name: str) -> type:
-    """The class of a name in a file; KeyError for names that are not in the table."""
+    """The class with this name in files; KeyError for names that are not in the table."""
     module, attribute = CLASSES[name]
     found = getattr(import_module(module), attribute)
     assert isinstance(found, type)
@@ -51,9 +51,9 @@ def class_named(name: str) -> type:
 
 
 def name_of(kind: type) -> str | None:
-    """The name that a class has in files, or None if it may not be stored."""
+    """The name of a class in files, or None if it cannot be stored."""
     for name, (module, attribute) in CLASSES.items():
-        # Compared by name first: importing every module to compare classes would load all optional packages.
+        # Compared by name first, because importing every module would load all optional dependencies.
         if kind.__name__ == attribute and kind.__module__.startswith(module) and class_named(name) is kind:
             return name
     return None

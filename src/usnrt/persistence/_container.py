@@ -1,4 +1,4 @@
-"""The file around a model's state: a zip of known members with known sizes and checksums."""
+"""The container of a model's state: a zip archive of known members with known sizes and checksums."""
 
 import errno
 import hashlib
@@ -19,8 +19,8 @@ FORMAT = "usnrt-model"
 FORMAT_VERSION = 2
 MANIFEST, STATE, ARRAYS = "manifest.json", "state.json", "arrays.safetensors"
 MAX_MANIFEST = 10**6  # bytes
-MAX_FILE = 4 * 2**30  # bytes; a file with holes can claim any size and take no place on the disk
-_FIXED_DATE = (1980, 1, 1, 0, 0, 0)  # the same model gives the same bytes
+MAX_FILE = 4 * 2**30  # bytes; a sparse file can have any size without using disk space
+_FIXED_DATE = (1980, 1, 1, 0, 0, 0)  # so that equal models give equal bytes
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -31,12 +31,12 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     model : DistributionalRegressor
         Any fitted model of the library.
     path : path-like
-        By custom ends in ``.usnrt``. An existing file is replaced, in one step, when the new one is complete.
+        Conventionally with the extension ``.usnrt``. An existing file is replaced atomically.
 
     Notes
     -----
-    Everything that predictions depend on is stored, to the last bit. Parameters that cannot be stored and that
-    matter to fit only, such as callbacks or a random generator, have their default values after loading.
+    Everything that predictions depend on is stored exactly. Parameters that cannot be stored and that only affect
+    ``fit``, such as callbacks or a random generator, have their default values after loading.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
     name = name_of(type(model))
     if name is None:
-        raise TypeError(f"model must be a model of usnrt, but it is of type {type(model).__name__}")
+        raise TypeError(f"model must be a usnrt model, got {type(model).__name__}")
     if hasattr(model, "get_params"):
         from sklearn.utils.validation import check_is_fitted
 
@@ -81,7 +81,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 def load(path: str | os.PathLike[str]) -> Any:
     """Read a model that `save` wrote.
 
-    Loading runs nothing that the file says, and needs memory in proportion to the file's true size.
+    Loading executes no code from the file, and needs memory in proportion to the actual size of the file.
 
     Parameters
     ----------
@@ -90,12 +90,12 @@ def load(path: str | os.PathLike[str]) -> Any:
     Returns
     -------
     model
-        With the same predictions, to the last bit.
+        Its predictions are those of the saved model, bit for bit.
 
     Raises
     ------
     ModelFileError
-        If the file is not a model file, is damaged, or was written by a newer library than this one can read.
+        If the file is not a model file, is damaged, or has a newer format version than this library reads.
     OSError
         If the file cannot be read at all.
     """
@@ -106,16 +106,16 @@ def load(path: str | os.PathLike[str]) -> Any:
         except ModelFileError as error:
             raise ModelFileError(f"{os.fspath(path)} is not a model file that can be loaded: {error}") from None
         except OSError as error:
-            if error.errno in (errno.EIO, errno.ESTALE):  # the disk failed, not what the file says
+            if error.errno in (errno.EIO, errno.ESTALE):  # the disk failed, the file need not be damaged
                 raise
             raise _damaged(path, error) from None
-        except Exception as error:  # a hostile file may upset any step above, in any way
+        except Exception as error:  # a malicious file may cause any exception in any of these steps
             raise _damaged(path, error) from None
     return model
 
 
 def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What a model file says of itself, without loading the model.
+    """Read the manifest of a model file, without loading the model.
 
     Parameters
     ----------
@@ -146,29 +146,29 @@ def _opened(path: str | os.PathLike[str]) -> BinaryIO:
     if stat.S_ISDIR(os.stat(path).st_mode):
         raise ModelFileError(f"{os.fspath(path)} is not a model file that can be loaded: it is a directory")
     if not stat.S_ISREG(os.stat(path).st_mode):
-        raise ModelFileError(f"{os.fspath(path)} is not a model file that can be loaded: it is no regular file")
+        raise ModelFileError(f"{os.fspath(path)} is not a model file that can be loaded: it is not a regular file")
     return Path(path).open("rb")
 
 
 def _read_members(file: BinaryIO) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Manifest and members, each of the size and checksum that the manifest says."""
-    true_size = os.fstat(file.fileno()).st_size
-    if true_size > MAX_FILE:
+    """The manifest and the other members, whose sizes and checksums are verified."""
+    file_size = os.fstat(file.fileno()).st_size
+    if file_size > MAX_FILE:
         raise ModelFileError(f"it is larger than {MAX_FILE >> 30} GiB")
     if file.read(4) != b"PK\x03\x04":
-        raise ModelFileError("it does not begin like one")
+        raise ModelFileError("it is not a zip archive")
     with zipfile.ZipFile(file) as archive:
         names = [info.filename for info in archive.infolist()]
         if sorted(names) != sorted([MANIFEST, STATE, ARRAYS]):
             raise ModelFileError("its members are not those of a model file")
-        if sum(info.file_size for info in archive.infolist()) > true_size:
-            raise ModelFileError("its members claim to be larger than the file")
+        if sum(info.file_size for info in archive.infolist()) > file_size:
+            raise ModelFileError("the declared sizes of its members exceed the size of the file")
         manifest = _checked_manifest(_read_member(archive, MANIFEST, MAX_MANIFEST))
         members = {}
         for name in (STATE, ARRAYS):
-            data = _read_member(archive, name, true_size)
-            told = manifest["members"][name]
-            if len(data) != told["size"] or hashlib.sha256(data).hexdigest() != told["sha256"]:
+            data = _read_member(archive, name, file_size)
+            expected = manifest["members"][name]
+            if len(data) != expected["size"] or hashlib.sha256(data).hexdigest() != expected["sha256"]:
                 raise ModelFileError(f"the checksum of {name} is wrong")
             members[name] = data
     return manifest, members
@@ -176,7 +176,7 @@ def _read_members(file: BinaryIO) -> tuple[dict[str, Any], dict[str, bytes]]:
 
 def _read_member(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
     info = archive.getinfo(name)
-    # Without compression no member can be larger than the file, so there is nothing a zip bomb could inflate.
+    # Uncompressed members cannot be larger than the file, which excludes zip bombs.
     if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size or info.flag_bits & 0x1:
         raise ModelFileError(f"{name} is compressed or encrypted")
     if info.file_size > limit:
@@ -188,13 +188,13 @@ def _read_member(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
 def _checked_manifest(data: bytes) -> dict[str, Any]:
     manifest = _parse(data)
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise ModelFileError("its manifest is not that of a model file")
+        raise ModelFileError("its manifest is invalid")
     version = manifest.get("version")
     if type(version) is not int or version < 1:
-        raise ModelFileError("its format version is missing")
+        raise ModelFileError("its format version is missing or invalid")
     if version > FORMAT_VERSION:
         raise ModelFileError(
-            f"its format version {version} is newer than {FORMAT_VERSION}, which this library reads; update usnrt"
+            f"its format version is {version}, but this version of usnrt reads at most {FORMAT_VERSION}; update usnrt"
         )
     return manifest
 
@@ -206,7 +206,7 @@ def _build(manifest: dict[str, Any], members: dict[str, bytes]) -> Any:
     state = _parse(members[STATE])
     class_in_file = manifest.get("class")
     if not isinstance(state, dict) or state.get("$object") != class_in_file:
-        raise ModelFileError("it holds no model")
+        raise ModelFileError("it contains no model")
     return Reader(arrays).read(migrated(state, manifest["version"]))
 
 
@@ -216,11 +216,11 @@ def _dump(value: Any, indent: int | None = None) -> bytes:
 
 def _parse(data: bytes) -> Any:
     def refuse(name: str) -> None:
-        raise ModelFileError(f"{name} is no value of a model file")
+        raise ModelFileError(f"{name} is not a valid value")
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len({key for key, _ in pairs}) != len(pairs):
-            raise ModelFileError("a name is there twice")
+            raise ModelFileError("it contains a duplicate key")
         return dict(pairs)
 
     return json.loads(data, parse_constant=refuse, object_pairs_hook=unique)

@@ -1,5 +1,5 @@
-"""The one error that a bad model file gives."""
+"""The exception for invalid model files."""
 
 
 class ModelFileError(ValueError):
-    """A file is no model file of this library, or a damaged one."""
+    """A file is not a model file of this library, or it is damaged."""

@@ -1,6 +1,6 @@
-"""Files of older formats, brought to the present one: one table of what was renamed.
+"""Migration of files of older formats: one table of renamed classes and attributes.
 
-It works on the JSON values of a file, before any object is made, and changes names only; what a name may be is checked
+It transforms the JSON values of a file before any object is created, and it changes names only; the names are validated
 afterwards as for any other file.
 """
 
@@ -13,18 +13,18 @@ State = dict[str, Any]
 
 @dataclass(frozen=True)
 class Renamed:
-    """What became of a class of an older format.
+    """How a class of an older format was renamed.
 
     Attributes
     ----------
     name : str
-        Its present name in files.
+        Its current name in files.
     attributes : mapping of str to str
-        Present names of attributes that were renamed.
+        Current names of renamed attributes, by their old names.
     removed : frozenset of str
-        Attributes that are no longer there.
+        Attributes that no longer exist.
     values : mapping of str to mapping
-        Present values of attributes whose values were renamed.
+        Current values of attributes whose values were renamed, by the old names of the attributes.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Renamed:
     values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def apply(self, state: State) -> State:
-        """The state under its present names."""
+        """The state with current names."""
         return {
             self.attributes.get(name, name): self.values[name].get(value, value)
             if name in self.values and isinstance(value, str)
@@ -53,7 +53,7 @@ _OURS = frozenset(
      "weight_decay", "average", "batch_size"}
 )  # fmt: skip
 
-# Format 1: the classes that changed, some of them into one of two.
+# Format 1: the classes that changed. Two of them became two classes each, distinguished by the word after the comma.
 FORMAT_1: Mapping[str, Renamed] = {
     "Shape": Renamed("ResidualDistribution"),
     "Calibration": Renamed("Calibration", {"shapes": "residuals"}),
@@ -67,12 +67,13 @@ FORMAT_1: Mapping[str, Renamed] = {
 
 
 def migrated(value: Any, version: int) -> Any:
-    """A JSON value of a file of some format version, under the names of the present one.
+    """A JSON value of a file, with the names of the current format.
 
     Parameters
     ----------
     value : JSON value
     version : int
+        Format version of the file.
 
     Returns
     -------
@@ -93,7 +94,7 @@ def _from_format_1(value: Any) -> Any:
     if name == "TreeModel":
         is_quantiles = _last_size(state) > 1
         name = "TreeModel, quantiles" if is_quantiles else "TreeModel, variance"
-        if is_quantiles and isinstance(state.get("variance_params"), list):  # there was a list for several networks
+        if is_quantiles and isinstance(state.get("variance_params"), list):  # format 1 had a list of several networks
             state = {**state, "variance_params": state["variance_params"][0]}
     elif name == "USNRTRegressor":
         name = "USNRTRegressor, node" if state.get("holdout") == "node" else "USNRTRegressor, tree"
@@ -104,8 +105,8 @@ def _from_format_1(value: Any) -> Any:
 
 
 def _last_size(tree: State) -> int:
-    """Outputs of the second network of a tree, which says whether it predicts quantiles."""
+    """Number of outputs of the second network of a tree: 1 for a variance network, more for a quantile network."""
     try:
         return int(tree["variance_network"]["state"]["sizes"]["$tuple"][-1])
     except (KeyError, TypeError, ValueError, IndexError):
-        return 1  # the reader will say what is wrong with it
+        return 1  # the file is invalid: the reader raises an error

@@ -1,7 +1,7 @@
-"""Fitted state as plain JSON values and arrays, and back, exactly.
+"""Lossless conversion of fitted state to JSON values and arrays, and back.
 
-JSON has no tuples, no special floats, no arrays and no objects; each becomes an object with one key that starts
-with ``$``. Arrays go to a list of their own and are named by their place in it.
+JSON has no tuples, NaN, infinities, numpy arrays or class instances; each becomes a JSON object whose first key starts
+with ``$``. Arrays are collected separately and referenced by their index.
 """
 
 import dataclasses
@@ -16,18 +16,18 @@ from usnrt.persistence._checks import CHECKS
 from usnrt.persistence._classes import class_named, name_of
 from usnrt.persistence._errors import ModelFileError
 
-MAX_DEPTH = 100  # of values within values
+MAX_DEPTH = 100  # of nested values
 
 
 class Writer:
-    """Turns values into JSON values; the arrays met on the way are collected in ``arrays``."""
+    """Converts values to JSON values; their arrays are collected in ``arrays``."""
 
     def __init__(self) -> None:
         self.arrays: dict[str, NDArray[Any]] = {}
         self._seen: dict[int, tuple[Any, str]] = {}
 
     def write(self, value: Any, where: str, depth: int = 0) -> Any:
-        """The JSON value of a Python value; ``where`` names it in error messages."""
+        """The JSON value of a Python value; ``where`` is its name in error messages."""
         if depth > MAX_DEPTH:
             raise ValueError(f"{where[:60]}... cannot be saved: it is nested deeper than {MAX_DEPTH} levels")
         if value is None or type(value) in (bool, str, int):
@@ -40,7 +40,7 @@ class Writer:
             return {"$tuple": [self.write(item, f"{where}[{i}]", depth + 1) for i, item in enumerate(value)]}
         if type(value) is dict:
             return self._write_dict(value, where, depth)
-        if type(value) is np.str_:  # joined, since an array, like str(value), would drop NULs at its end
+        if type(value) is np.str_:  # joined, because an array, like str(value), would drop trailing NULs
             return {"$text": "".join(value)}
         if isinstance(value, np.generic):
             return {"$scalar": self._store(np.asarray(value), where), **_type_entry(np.asarray(value))}
@@ -67,7 +67,7 @@ class Writer:
             try:
                 state[name] = self.write(item, f"{where}.{name}", depth + 1)
             except TypeError:
-                # What a parameter was matters to fit only; callbacks and generators are not part of a fitted model.
+                # Parameters only affect fit; callbacks and generators are not part of a fitted model.
                 if name not in parameters:
                     raise
         return state
@@ -76,7 +76,7 @@ class Writer:
         if array.dtype.kind == "O":
             flat = array.ravel().tolist()
             if not all(type(item) is str or item is None for item in flat):
-                raise TypeError(f"{where} cannot be saved: it is an array of objects that are not text")
+                raise TypeError(f"{where} cannot be saved: it is an array of objects that are not strings")
             return {"$texts": flat, "shape": list(array.shape)}
         key = id(original)
         if key not in self._seen:  # an array that several attributes share is stored once
@@ -85,12 +85,12 @@ class Writer:
         return {"$array": self._seen[key][1], **_type_entry(array), **({"order": "F"} if fortran else {})}
 
     def _store(self, array: NDArray[Any], where: str) -> str:
-        # safetensors writes the memory as it lies, so it must lie in C order and in this machine's byte order
+        # safetensors writes the memory unchanged, so it must be in C order and in native byte order
         shape = array.shape
         array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
         if array.dtype.kind in "mM":
             array = array.view(np.int64).reshape(shape)
-        elif array.dtype.kind == "U":  # one more axis: the characters
+        elif array.dtype.kind == "U":  # the last axis holds the characters
             array = array.view(np.uint32).reshape(*shape, array.dtype.itemsize // 4)
         else:
             array = array.reshape(shape)
@@ -102,12 +102,12 @@ class Writer:
 
 
 def _type_entry(array: NDArray[Any]) -> dict[str, str]:
-    """Times and text are stored as whole numbers, together with what they are."""
+    """The dtype of times and strings, which are stored as integers."""
     return {"dtype": array.dtype.newbyteorder("=").str} if array.dtype.kind in "mMU" else {}
 
 
 class Reader:
-    """Turns JSON values back; anything that `Writer` does not write is a `ModelFileError`."""
+    """Converts JSON values back; raises `ModelFileError` for anything that `Writer` does not write."""
 
     def __init__(self, arrays: dict[str, NDArray[Any]]) -> None:
         self.arrays = arrays
@@ -125,31 +125,31 @@ class Reader:
             return {key: self.read(item, depth + 1) for key, item in value.items()}
         kind = next(iter(value))
         if kind == "$object":
-            return self._read_object(_only(value, "$object", str), _only(value, "state", dict), depth)
+            return self._read_object(_entry(value, "$object", str), _entry(value, "state", dict), depth)
         if kind == "$tuple":
-            return tuple(self.read(item, depth + 1) for item in _only(value, kind, list))
+            return tuple(self.read(item, depth + 1) for item in _entry(value, kind, list))
         if kind == "$float":
-            return {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[_only(value, kind, str)]
+            return {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[_entry(value, kind, str)]
         if kind == "$dict":
-            return {self.read(k, depth + 1): self.read(v, depth + 1) for k, v in _only(value, kind, list)}
+            return {self.read(k, depth + 1): self.read(v, depth + 1) for k, v in _entry(value, kind, list)}
         if kind == "$array":
             return self._read_array(value)
         if kind == "$scalar":
-            return self._typed(_only(value, kind, str), value.get("dtype")).reshape(())[()]
+            return self._with_dtype(_entry(value, kind, str), value.get("dtype")).reshape(())[()]
         if kind == "$text":
-            return np.str_(_only(value, kind, str))
+            return np.str_(_entry(value, kind, str))
         if kind == "$texts":
-            return _read_texts(_only(value, kind, list), _only(value, "shape", list))
-        raise ModelFileError(f"a value of unknown kind {kind[:20]!r}")
+            return _read_texts(_entry(value, kind, list), _entry(value, "shape", list))
+        raise ModelFileError(f"it contains a value of unknown kind {kind[:20]!r}")
 
     def _read_array(self, value: dict[str, Any]) -> NDArray[Any]:
-        name = _only(value, "$array", str)
+        name = _entry(value, "$array", str)
         if value.get("order") == "F" and name not in self._in_fortran_order:
-            self._in_fortran_order[name] = np.asfortranarray(self._typed(name, value.get("dtype")))
-        # At most these two versions of an array exist, however often a file names it.
-        return self._in_fortran_order[name] if value.get("order") == "F" else self._typed(name, value.get("dtype"))
+            self._in_fortran_order[name] = np.asfortranarray(self._with_dtype(name, value.get("dtype")))
+        # At most these two copies of an array exist, however often a file refers to it.
+        return self._in_fortran_order[name] if value.get("order") == "F" else self._with_dtype(name, value.get("dtype"))
 
-    def _typed(self, name: str, dtype: str | None) -> NDArray[Any]:
+    def _with_dtype(self, name: str, dtype: str | None) -> NDArray[Any]:
         array = self.arrays[name]
         if dtype is None:
             return array
@@ -157,14 +157,14 @@ class Reader:
         if kind.kind in "mM":
             return array.view(kind)
         if kind.kind != "U" or kind.itemsize != 4 * array.shape[-1] or (array > 0x10FFFF).any():
-            raise ModelFileError("an array is not of the type that it claims")
+            raise ModelFileError("the declared type of an array is wrong")
         return array.view(kind).reshape(array.shape[:-1])
 
     def _read_object(self, name: str, state: dict[str, Any], depth: int) -> Any:
         try:
             kind = class_named(name)
         except KeyError:
-            raise ModelFileError(f"an object of unknown class {name[:40]!r}") from None
+            raise ModelFileError(f"it contains an object of unknown class {name[:40]!r}") from None
         values = {key: self.read(item, depth + 1) for key, item in state.items()}
         instance = make_object(kind, values)
         if name in CHECKS:
@@ -172,35 +172,35 @@ class Reader:
         return instance
 
 
-def _only(value: dict[str, Any], key: str, kind: type) -> Any:
+def _entry(value: dict[str, Any], key: str, kind: type) -> Any:
     found = value[key]
     if type(found) is not kind:
-        raise ModelFileError(f"the value of {key!r} is of the wrong type")
+        raise ModelFileError(f"the value of {key!r} has the wrong type")
     return found
 
 
 def _read_texts(texts: list[Any], shape: list[Any]) -> NDArray[Any]:
     if not all(type(item) is str or item is None for item in texts):
-        raise ModelFileError("an array of text holds something else")
+        raise ModelFileError("an array of strings contains other values")
     array = np.empty(len(texts), dtype=object)
     array[:] = texts
     return array.reshape(shape)
 
 
 def _has_only_fields(kind: type) -> bool:
-    """Whether a class is a dataclass and nothing more; models that are one have fitted attributes besides."""
+    """Whether all attributes are dataclass fields; estimators that are dataclasses have fitted attributes too."""
     return dataclasses.is_dataclass(kind) and not hasattr(kind, "get_params")
 
 
 def state_of(value: Any) -> dict[str, Any]:
-    """The attributes of an object that make it up."""
+    """The attributes of an object that are stored."""
     if _has_only_fields(type(value)):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     return dict(vars(value))
 
 
 def make_object(kind: type, state: dict[str, Any]) -> Any:
-    """An object of a class with these attributes, without calling its ``__init__``."""
+    """An instance of a class with these attributes; ``__init__`` is not called."""
     known = [field.name for field in dataclasses.fields(kind)] if _has_only_fields(kind) else None
     for name in state:
         if not name.isidentifier() or name.startswith("__") or (known is None and _is_part_of(kind, name)):
@@ -217,13 +217,13 @@ def make_object(kind: type, state: dict[str, Any]) -> Any:
 
 
 def _is_part_of(kind: type, name: str) -> bool:
-    """Whether the class itself has a method or property of this name, which no file may replace."""
+    """Whether the class has a method or property of this name, which a file must not override."""
     found = inspect.getattr_static(kind, name, None)
     return callable(found) or isinstance(found, property | classmethod | staticmethod)
 
 
 def _defaults(kind: type) -> dict[str, Any]:
-    """Values for what a file does not say: parameters and fields that are newer than the file."""
+    """Default values of parameters and fields, for those that are newer than the file."""
     if _has_only_fields(kind):
         defaults = {}
         for field in dataclasses.fields(kind):

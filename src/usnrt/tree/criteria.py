@@ -1,10 +1,9 @@
-"""What makes a split good: the criteria of the split search, and how to add one.
+"""Splitting criteria of the split search, and how to add one.
 
-A criterion is a `Criterion` with two methods. ``prepare`` looks once at a node's residuals, targets and weights and
-keeps what it needs; ``best_cut`` then judges one feature, given as a `SplitColumn`, and returns a `Cut` (or None when
-no division leaves enough rows on both sides). `SearchCriterion` holds what the criteria share that test every cut;
-one that tests something else overrides ``best_cut``, as `Support` does. To offer it by name, add it to `CRITERIA`;
-`usnrt.tree.split.best_split` takes an instance as well::
+A criterion is a subclass of `Criterion`. ``prepare`` is called once per node with residuals, targets and weights;
+``best_cut`` is then called per feature, given as a `SplitColumn`, and returns a `Cut`, or None if no cut leaves enough
+rows on both sides. `SearchCriterion` is the base of the criteria that test every cut; others override ``best_cut``, as
+`Support` does. A criterion in `CRITERIA` is available by name; `usnrt.tree.split.best_split` also takes an instance::
 
     class FirstCut(Criterion):                      # cuts each feature at its lowest admissible threshold
         def prepare(self, residuals, target, weight):
@@ -42,20 +41,20 @@ from usnrt.tree.split_column import Arrangement, FloatArray, IntArray, SplitColu
 
 
 class Cut(NamedTuple):
-    """The best division of the rows along one feature.
+    """The best cut of one feature.
 
     Attributes
     ----------
     threshold : float
-        Values at most this go left; +inf divides the missing values from all others.
+        Values at most this go left; +inf separates the missing values from all others.
     missing_left : bool
-        Where missing values go.
+        Whether missing values go left.
     statistic, df : float
         The test statistic, and its degrees of freedom.
     merit : float
-        What features are ranked by, larger is better.
+        The value that features are ranked by; larger is better.
     n_candidates : int
-        How many tests this one was chosen from.
+        Number of tests that this one was chosen from.
     """
 
     threshold: float
@@ -68,7 +67,7 @@ class Cut(NamedTuple):
 
 @dataclass(frozen=True)
 class NodeValues:
-    """A node's values under test, standardised, sorted and summed once for all features."""
+    """The tested values of a node, standardised, sorted and summed once for all features."""
 
     values: FloatArray
     weight: FloatArray
@@ -80,6 +79,7 @@ class NodeValues:
 
     @classmethod
     def of(cls, values: FloatArray, weight: FloatArray) -> "NodeValues":
+        """From values and weights in the order of the node's rows, both of shape (n,)."""
         values = standardise(values, weight)
         row_by_rank = argsort(values)
         rank = np.empty_like(row_by_rank)
@@ -97,7 +97,7 @@ class Criterion:
     compares_spreads = False
 
     def prepare(self, residuals: FloatArray, target: FloatArray | None, weight: FloatArray) -> Any:
-        """What the other methods need to know of a node; all arrays have shape (n,)."""
+        """Compute what the other methods need about a node; all arrays have shape (n,)."""
         raise NotImplementedError
 
     def best_cut(self, node: Any, column: SplitColumn, min_weight: float) -> Cut | None:
@@ -105,22 +105,23 @@ class Criterion:
         raise NotImplementedError
 
     def category_values(self, node: Any, group: IntArray, n_groups: int, pseudo_count: float = 0.0) -> FloatArray:
-        """A number for each category, (n_groups,), to cut them by as a numeric feature.
+        """One number per category, (n_groups,), so that categories can be cut like a numeric feature.
 
         Parameters
         ----------
         node : object
-            What `prepare` made of the rows to order the categories by; they may be others than those under test.
+            What `prepare` returned for the rows that order the categories; they may differ from the tested rows.
         group : ndarray of int of shape (n,)
-            The category of each of these rows, -1 for missing. A category without rows has a neutral place.
+            The category of each of these rows, -1 for missing. A category without rows gets the overall mean.
         n_groups : int
         pseudo_count : float
-            Rows of the overall mean to add to each category: the means of few rows are noisy.
+            Number of pseudo-rows at the overall mean that are added to each category, because means of few rows are
+            noisy.
         """
         raise NotImplementedError
 
     def best_subset(self, node: Any, group: IntArray, masks: IntArray, min_weight: float) -> tuple[int, Cut] | None:
-        """The best of the divisions into groups in the mask and others, and its index among the masks."""
+        """The best mask's index and cut; each mask is a bit set of the groups that go left."""
         raise NotImplementedError
 
 
@@ -168,7 +169,7 @@ class SearchCriterion(Criterion):
     def category_values(
         self, node: NodeValues, group: IntArray, n_groups: int, pseudo_count: float = 0.0
     ) -> FloatArray:
-        # Ranks, so that categories of equal score still are apart; the first category of them comes first.
+        # Ranks, so that categories with equal scores stay distinct; ties are ordered by category.
         scores = _group_means(self._score(node), node.weight, group, n_groups, pseudo_count)
         values = np.empty(n_groups)
         values[np.argsort(scores, kind="stable")] = np.arange(n_groups)
@@ -198,20 +199,20 @@ class SearchCriterion(Criterion):
 
 
 class Levene(SearchCriterion):
-    """The paper's: Levene's test for equal spread of the residuals, absolute deviations from each side's mean."""
+    """Levene's test for equal spread of the residuals, with absolute deviations from each side's mean (the paper)."""
 
     compares_spreads = True
 
 
 class BrownForsythe(SearchCriterion):
-    """Levene's test with deviations from each side's median, sturdier against skewed residuals."""
+    """Levene's test with absolute deviations from each side's median, more robust to skewed residuals."""
 
     kind = CENTRE_MEDIAN
     compares_spreads = True
 
 
 class Cart(SearchCriterion):
-    """CART's: the largest decrease of the target's sum of squares, which is the largest |t| between the sides."""
+    """CART: the largest decrease of the target's sum of squares, equivalent to the largest |t| between the sides."""
 
     kind = RAW_VALUES
 
@@ -221,17 +222,17 @@ class Cart(SearchCriterion):
         return NodeValues.of(target, weight)
 
     def _score(self, node: NodeValues) -> FloatArray:
-        return node.values  # ordered by their means, categories need no subsets
+        return node.values  # categories are ordered by their mean target
 
 
 class Support(Criterion):
-    """SUPPORT's (Chaudhuri et al. 1994): only the signs of the residuals count.
+    """SUPPORT (Chaudhuri et al. 1994), which uses only the signs of the residuals.
 
-    Rows of positive and of other residuals are compared in each feature, by a t-test of its means and by Levene's test
-    of its spreads; the feature with the smallest p is cut halfway between the two means, or at the nearest admissible
-    threshold. Missing values take no part in the tests and go to the side where more rows are, unless the other is
-    needed to cut where it is wanted. Categories are represented by their share of positive residuals. The statistic is
-    that of the winning test, positive minus other residuals.
+    Rows with positive residuals are compared with the others in each feature, by a t-test of the means and by Levene's
+    test of the spreads; the feature with the smallest p is cut halfway between the two means, or at the nearest
+    admissible threshold. Missing values are excluded from the tests and go to the side with more rows, unless the other
+    side allows a cut nearer to the midpoint. Categories are represented by their share of positive residuals. The
+    statistic is that of the test with the smaller p, positive minus other residuals.
     """
 
     def prepare(
@@ -269,13 +270,13 @@ class Support(Criterion):
     def _nearest_cut(
         self, column: SplitColumn, values: FloatArray, wanted: float, weight: FloatArray, min_weight: float
     ) -> tuple[float, bool] | None:
-        """Threshold and place of the missing values of the admissible cut nearest to a (standardised) value."""
+        """Threshold and ``missing_left`` of the admissible cut nearest to a (standardised) value."""
         best: tuple[tuple[float, bool], float, bool] | None = None
         w_missing = weight[np.isnan(values)].sum()
         for arrangement in column.arrangements():
             scaled = values[arrangement.order]
             positions = arrangement.admissible(weight, min_weight)
-            positions = positions[~np.isnan(scaled[positions + 1])]  # not all present against the missing
+            positions = positions[~np.isnan(scaled[positions + 1])]  # without the cut of missing from present values
             if len(positions) == 0:
                 continue
             low, high = scaled[positions], scaled[positions + 1]
@@ -288,7 +289,7 @@ class Support(Criterion):
             key = (float(distances[nearest]), bool(missing_with_fewer))
             if best is None or key < best[0]:
                 threshold = arrangement.threshold(position)
-                if distances[nearest] == -inf:  # where it was wanted, in units of the column
+                if distances[nearest] == -inf:  # exactly at the wanted value, in units of the column
                     share = (wanted - low[nearest]) / (high[nearest] - low[nearest])
                     exact = between(arrangement.values[position], arrangement.values[position + 1], share)
                     first, end = arrangement.gap(position)
@@ -306,7 +307,7 @@ CRITERIA: dict[str, type[Criterion]] = {
 
 
 def get_criterion(criterion: str | Criterion) -> Criterion:
-    """The criterion of that name, or the one given."""
+    """The criterion with this name; an instance is returned unchanged."""
     if isinstance(criterion, Criterion):
         return criterion
     if criterion not in CRITERIA:
@@ -316,7 +317,7 @@ def get_criterion(criterion: str | Criterion) -> Criterion:
 
 
 def _better(cut: Cut, than: Cut) -> bool:
-    """Whether a cut of the same feature is better; ties go to the lower threshold."""
+    """Whether a cut is better than another one of the same feature; of equal ones, the lower threshold is."""
     if cut.merit > than.merit * (1 + TIE):
         return True
     return cut.merit * (1 + TIE) >= than.merit and cut.threshold < than.threshold
@@ -325,7 +326,7 @@ def _better(cut: Cut, than: Cut) -> bool:
 def _group_means(
     values: FloatArray, weight: FloatArray, group: IntArray, n_groups: int, pseudo_count: float
 ) -> FloatArray:
-    """Mean of each group, with `pseudo_count` rows of the overall mean added; groups without rows have that mean."""
+    """Mean of each group with `pseudo_count` rows at the overall mean added; the overall mean for empty groups."""
     member = group >= 0
     overall = float(np.average(values, weights=weight))
     sums = np.bincount(group[member], (values * weight)[member], minlength=n_groups) + pseudo_count * overall
@@ -334,7 +335,7 @@ def _group_means(
 
 
 def _t_test(values: FloatArray, weight: FloatArray, first: NDArray[np.bool_], second: NDArray[np.bool_]) -> float:
-    """Pooled two-sample t of weighted rows."""
+    """Pooled two-sample t statistic of weighted rows."""
     w = [weight[rows].sum() for rows in (first, second)]
     means = [np.average(values[rows], weights=weight[rows]) for rows in (first, second)]
     squares = sum(weight[rows] @ (values[rows] - m) ** 2 for rows, m in zip((first, second), means))

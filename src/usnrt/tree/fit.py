@@ -1,4 +1,4 @@
-"""From a recipe and a table to a fitted tree."""
+"""Fitting a tree, given a recipe and a table."""
 
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -26,7 +26,7 @@ ModelT = TypeVar("ModelT", bound=TreeModel)
 
 @dataclass(frozen=True)
 class ColumnKinds:
-    """What the networks and the split search need to know about the columns.
+    """Kinds of the columns, for the networks and the split search.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class ColumnKinds:
 
 @dataclass
 class FittedTree(Generic[ModelT]):
-    """A fitted tree, and what else its fit found.
+    """A fitted tree, and further results of the fit.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class FittedTree(Generic[ModelT]):
     history : list of dict of str to History
         One per node.
     validation_rows : ndarray of int of shape (m,)
-        Rows of the table that have a conformity score; none for trees of the paper.
+        Rows of the table that have a conformity score; empty for trees of the paper.
     scores : ndarray of shape (m,)
         Their conformity scores, by networks that were not trained on them.
     split_params : list of Params or None

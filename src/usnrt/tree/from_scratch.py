@@ -40,7 +40,7 @@ class FromScratch:
     variance_network: MLP
     progress: Progress
 
-    def study(self, node: Node, rng: np.random.Generator) -> None:
+    def compute_residuals(self, node: Node, rng: np.random.Generator) -> None:
         """Train the splitting network; its residuals on all rows of the node are tested."""
         table = self.table
         parts = draw_validation(node.rows, self.recipe.validation_fraction, rng)
@@ -51,10 +51,10 @@ class FromScratch:
         node.networks["split"] = params
         node.residuals = node.rows, table.y[node.rows] - predict(self.split_network, params, table.inputs, node.rows)
 
-    def untested(self, node: Node) -> None:
-        """All rows are tested: they order categories and place cuts themselves, as in the paper."""
+    def untested_residuals(self, node: Node) -> None:
+        """None: all rows are tested, and they also order categories and locate thresholds, as in the paper."""
 
-    def finish(self, node: Node, rng: np.random.Generator) -> None:
+    def finish_leaf(self, node: Node, rng: np.random.Generator) -> None:
         """Train the region's mean and variance network alternately."""
         table, rows, recipe = self.table, node.rows, self.recipe
         pair = train_alternately(

@@ -1,10 +1,10 @@
 """Growing the tree (Algorithm 1 of the paper): residuals of a node, best split, children; networks in the leaves.
 
 How the networks of a node are trained is a strategy: in `usnrt.tree.from_scratch`, the paper's, every node starts from
-new weights; in `usnrt.tree.warm_start` children start from their parent's.
+new weights; in `usnrt.tree.warm_start` children start from the weights of their parent.
 
-Nodes that do not depend on each other are processed by several threads. Every node seeds its random numbers by its
-place in the tree, so that the result depends neither on the number of threads nor on their order.
+Independent nodes are processed in parallel by threads. The random seed of a node depends on its path from the root
+only, so that the result depends neither on the number of threads nor on their order.
 """
 
 from collections.abc import Callable
@@ -26,22 +26,22 @@ from usnrt.tree.structure import Tree, TreeBuilder
 from usnrt.utils.progress import FitStopped, Progress
 from usnrt.utils.types import Floats, Rows
 
-# The way from the root to a node: 0 for each step left, 1 for each step right.
+# The path from the root to a node: 0 for each step left, 1 for each step right.
 Path = tuple[int, ...]
 
 # Row numbers and residuals.
 Residuals = tuple[Rows, Floats]
 
-# Each side of a split has at least so many times the square root of the number of held-out rows under test. A t-test
-# believes a single outlier in a handful of rows, and the largest of n residuals of heavy tails grows with n: where
-# sides of 2 rows are tested, residuals from a Student-t of 3 degrees of freedom split 12 % of homogeneous tables at
+# If only validation rows are tested, each side of a split has at least this many times the square root of their number.
+# In a t-test of a few rows a single outlier is significant, and the largest of n heavy-tailed residuals grows with n:
+# with sides of 2 rows, residuals from a Student-t with 3 degrees of freedom split 12 % of homogeneous tables at
 # alpha = 0.01; with this bound about 1 % (tests/statistical/test_levels.py).
 MIN_TESTED = 2.5
 
 
 @dataclass(frozen=True)
 class InheritedParams:
-    """What a node hands down to its children: its own mean network, and the quantile network of the root."""
+    """Initial weights that a node passes to its children: its mean network, and the quantile network of the root."""
 
     mean: Params
     quantiles: Params
@@ -49,21 +49,21 @@ class InheritedParams:
 
 @dataclass
 class Node:
-    """A node while it is worked on, and what became of it.
+    """A node of the growing tree.
 
     Attributes
     ----------
     path : Path
     rows : ndarray of int
-        Rows of the table in it.
+        Its rows of the table.
     inherited : InheritedParams or None
-        From its parent, replaced by what its own children inherit; None at the root.
+        From its parent, then replaced by what its own children inherit; None at the root.
     split : Split or None
         None in leaves.
     networks : dict of str to Params
         Weights by the name of the network: ``"mean"``, ``"quantiles"``, ``"variance"``, ``"split"``.
     residuals : tuple of ndarray
-        Row numbers and residuals: those that were tested, in a leaf those of its own mean network.
+        Row numbers and residuals: the tested ones; in a leaf, those of its mean network.
     scores : tuple of ndarray
         In a leaf, row numbers and conformity scores of its validation rows.
     history : dict of str to History
@@ -87,17 +87,17 @@ class Node:
 class Strategy(Protocol):
     """How the networks of a node are trained."""
 
-    def study(self, node: Node, rng: np.random.Generator) -> None:
-        """Set the residuals of a node that may be split."""
+    def compute_residuals(self, node: Node, rng: np.random.Generator) -> None:
+        """Train the network whose residuals are tested, and set ``node.residuals``."""
 
-    def untested(self, node: Node) -> Residuals | None:
-        """Residuals of the rows of a studied node that are not tested; None if all rows are.
+    def untested_residuals(self, node: Node) -> Residuals | None:
+        """Residuals of the other rows, after `compute_residuals`; None if all rows are tested.
 
-        They order the levels of categorical columns and help to place a cut, so that the tested rows only test.
+        They order the categories of a column and locate the threshold, so that the test remains valid.
         """
 
-    def finish(self, node: Node, rng: np.random.Generator) -> None:
-        """Set the networks and residuals of a leaf; ``node.residuals`` is set if it was studied before."""
+    def finish_leaf(self, node: Node, rng: np.random.Generator) -> None:
+        """Set the networks and residuals of a leaf; without `compute_residuals` before, ``node.residuals`` is None."""
 
 
 @dataclass
@@ -145,17 +145,16 @@ def grow(
     -------
     GrownTree
     """
-
     smallest = rule.smallest_region(float(table.weight.sum()))
 
-    def work_on(node: Node) -> Node:
+    def process(node: Node) -> Node:
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=node.path))
         n_rows = float(table.weight[node.rows].sum())
         if n_rows >= 2 * smallest and (rule.max_depth is None or len(node.path) < rule.max_depth):
-            strategy.study(node, rng)
+            strategy.compute_residuals(node, rng)
             node.split = _significant_split(node, table, n_categories, rule, smallest, strategy, n_threads)
         if node.split is None:
-            strategy.finish(node, rng)
+            strategy.finish_leaf(node, rng)
         outcome = "region" if node.split is None else f"split, T = {node.split.statistic:.1f}"
         progress.node_done(node.name, len(node.rows), outcome, node.split is None)
         return node
@@ -169,7 +168,7 @@ def grow(
             for side, member in enumerate((goes_left, ~goes_left))
         ]
 
-    nodes = _work_off(work_on, children, Node((), np.arange(table.n_rows)), n_threads, progress)
+    nodes = _process_nodes(process, children, Node((), np.arange(table.n_rows)), n_threads, progress)
     return _assemble(nodes, table, n_categories)
 
 
@@ -182,15 +181,15 @@ def _significant_split(
     strategy: Strategy,
     n_threads: int,
 ) -> Split | None:
-    """The best split of the residuals under test, if chance does not explain it."""
+    """The best split of the tested residuals if it is significant, with its final threshold."""
     assert node.residuals is not None
     tested = _sample(node.residuals, table)
     members = Members(node.rows, table.weight[node.rows])
     others: Residuals | None = None
     if (n_categories > MAX_CATEGORIES_FOR_SUBSETS).any():
-        others = strategy.untested(node)
-    held_out = len(tested.rows) < len(node.rows)
-    min_tested = MIN_TESTED * np.sqrt(tested.weight.sum()) if held_out else 0.0
+        others = strategy.untested_residuals(node)
+    is_part = len(tested.rows) < len(node.rows)
+    min_tested = MIN_TESTED * np.sqrt(tested.weight.sum()) if is_part else 0.0
     split = best_split(
         table.raw,
         tested.residuals,
@@ -208,7 +207,7 @@ def _significant_split(
     )
     if split is None or not is_significant(split, rule):
         return None
-    others = strategy.untested(node) if others is None else others
+    others = strategy.untested_residuals(node) if others is None else others
     if others is None or len(others[0]) == 0:
         return split
     return sharpened(
@@ -223,7 +222,7 @@ def _significant_split(
 
 
 def _sample(residuals: Residuals, table: TrainingTable) -> Sample:
-    """Rows for a test, with weights that sum to the effective number of rows."""
+    """Rows with residuals, targets, and weights that sum to the effective number of rows."""
     rows, values = residuals
     return Sample(rows, values, effective_weight(table.weight[rows]), table.y[rows])
 
@@ -231,7 +230,7 @@ def _sample(residuals: Residuals, table: TrainingTable) -> Sample:
 def effective_weight(weight: Floats) -> Floats:
     """Weights scaled so that their sum is the effective number of rows, (sum w)^2 / sum w^2 (Kish).
 
-    Copies of a row tell a test nothing new: equal weights become 1, whatever they are.
+    Copies of a row carry no new information, so equal weights become 1, whatever their size.
 
     Parameters
     ----------
@@ -254,37 +253,37 @@ def effective_weight(weight: Floats) -> Floats:
 
 
 def is_significant(split: Split, rule: SplitRule) -> bool:
-    """Whether a split's p-value, Bonferroni-corrected if the rule says so, is at most alpha."""
+    """Whether the p-value of a split, Bonferroni-corrected if the rule requires it, is at most alpha."""
     correction = np.log10(max(split.n_candidates, 1)) if rule.bonferroni else 0.0
     return bool(split.log10_p + correction <= np.log10(rule.alpha))
 
 
-def _work_off(
-    work_on: Callable[[Node], Node],
+def _process_nodes(
+    process: Callable[[Node], Node],
     children: Callable[[Node], list[Node]],
     root: Node,
     n_threads: int,
     progress: Progress,
 ) -> dict[Path, Node]:
-    """Grow node after node, children as soon as their parent is done, on several threads.
+    """Process all nodes in threads, children as soon as their parent is done.
 
-    Whatever ends the work early, Ctrl-C included, ends the threads first.
+    An exception, Ctrl-C included, is raised after all threads have ended.
     """
     nodes: dict[Path, Node] = {}
     with ThreadPoolExecutor(n_threads) as pool:
-        running: set[Future[Node]] = {pool.submit(work_on, root)}
+        running: set[Future[Node]] = {pool.submit(process, root)}
         try:
             while running:
                 done, running = wait(running, return_when=FIRST_COMPLETED)
                 for future in done:
                     node = future.result()
                     nodes[node.path] = node
-                    running |= {pool.submit(work_on, child) for child in children(node)}
+                    running |= {pool.submit(process, child) for child in children(node)}
         except BaseException as error:
             progress.stop.set()
             for future in running:
                 future.cancel()
-            if isinstance(error, FitStopped):  # another thread failed first: its error is the cause
+            if isinstance(error, FitStopped):  # caused by the error of another thread
                 for future in running:
                     cause = None if future.cancelled() else future.exception()
                     if cause is not None and not isinstance(cause, FitStopped):
@@ -294,13 +293,12 @@ def _work_off(
 
 
 def _assemble(nodes: dict[Path, Node], table: TrainingTable, n_categories: NDArray[np.int64]) -> GrownTree:
-    """Put the nodes into flat arrays, in the order of the tree."""
+    """The tree in flat arrays, and its nodes in the same order."""
     builder = TreeBuilder(table.raw.shape[1], n_categories)
     handles: dict[Path, int] = {(): builder.add_root(float(table.weight.sum()))}
     for path in sorted(nodes, key=lambda path: (len(path), path)):
         node = nodes[path]
         if node.split is not None:
-            # Counted anew: of the rows in the node, not only of those that were tested.
             handles[(*path, 0)], handles[(*path, 1)] = builder.add_children(handles[path], node.split)
         if node.residuals is not None:
             rows, residuals = node.residuals
@@ -309,5 +307,6 @@ def _assemble(nodes: dict[Path, Node], table: TrainingTable, n_categories: NDArr
             builder.set_residuals(handles[path], mean, float(np.sqrt(variance)))
     tree, node_of = builder.build()
     in_order = sorted(nodes.values(), key=lambda node: node_of[handles[node.path]])
+    # weights of all rows of a node, not of the tested ones
     tree.n_rows = np.array([table.weight[node.rows].sum() for node in in_order])
     return GrownTree(tree, in_order)

@@ -21,7 +21,7 @@ Predicted = tuple[NDArray[np.int64], Floats, Floats]
 
 @dataclass
 class TreeModel(ABC):
-    """A tree with a mean network in each region; what estimates the noise is up to the subclass.
+    """A tree with a mean network in each region; subclasses add the networks that estimate the noise.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class TreeModel(ABC):
         leaf: NDArray[np.int64],
         n_threads: int,
     ) -> Floats:
-        """Outputs of each row's network, the one of its region."""
+        """Outputs for each row of the network of its region."""
         return predict_grouped(network, params, inputs, leaf, None, n_threads, self.encoding)
 
 
@@ -80,8 +80,8 @@ class VarianceTree(TreeModel):
     ----------
     variance_network : MLP
     variance_params : list of list of Params
-        For each variance network of a region, one per region; the prediction is their geometric mean. Trees of the
-        paper have one, models of old files two.
+        For each of the variance networks, one per region; the prediction is their geometric mean. Trees of the paper
+        have one variance network, some models of format 1 have two.
     """
 
     variance_network: MLP
@@ -121,9 +121,9 @@ class QuantileTree(TreeModel):
     quantile_params : list of Params
         One per region.
     blend : float
-        Share that the mean of the quantile function has in the mean; the rest is the mean network's.
+        Weight of the mean of the quantile function in the predicted mean; the mean network has the rest.
     refinement : Refinement or None
-        How validation rows refine the quantile functions; None in models of old files.
+        Refinement of the quantile functions by validation rows; None in models of old files.
     """
 
     quantile_network: MLP
@@ -163,9 +163,10 @@ class QuantileTree(TreeModel):
 
 
 def blend_share(mean: Floats, other: Floats, y: Floats, weight: Floats) -> float:
-    """The share of another prediction of the mean that minimises the squared error of validation rows.
+    """The weight of another prediction of the mean that minimises the squared error of validation rows.
 
-    Two networks err differently, so their average errs less than either; but quantiles tell little about far tails.
+    The errors of two networks are not fully correlated, so their average has a smaller error; but the other prediction
+    may be biased, because quantiles contain little information about far tails.
 
     Parameters
     ----------

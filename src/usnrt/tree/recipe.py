@@ -1,4 +1,4 @@
-"""Recipes: everything that decides how a tree is grown and trained, typed, frozen and checked before data is read."""
+"""Recipes: all settings of growing and training a tree, typed, frozen, and made before any data is read."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -10,10 +10,10 @@ from usnrt.nn.train import Training
 # Hidden layers as users write them: units, or multiples of the number of features such as "8d".
 Hidden = Sequence[int | str]
 
-# How often per epoch the networks of the paper are validated. Its authors validate after every batch: in the smallest
-# regions, of 1,000 rows, these are about as many, in larger nodes it would cost far more than training.
+# Validations per epoch of the networks of the paper. Its authors validate after every batch, which is about as often in
+# the smallest regions (1,000 rows) but would cost far more than training in larger nodes.
 PAPER_VALIDATIONS = 10
-# Validation losses of variance networks that improve by less than this do not count, as in the code of the paper.
+# Variance networks stop if their validation loss improves by less than this, as in the code of the paper's authors.
 VARIANCE_STOP_MARGIN = 1e-4
 
 # The smallest region that `max_leaves` allows, whatever the number of rows.
@@ -31,14 +31,14 @@ class SplitRule:
     max_leaves : int
         Sets the smallest region to ``max(n / max_leaves, 1000)`` rows.
     min_samples_leaf : int or None
-        The smallest number of rows of a region, instead of what follows from ``max_leaves``.
+        The smallest number of rows of a region; overrides ``max_leaves``.
     max_depth : int or None
     bonferroni : bool
         Whether the p-value is multiplied by the number of splits tested.
     criterion : str
         A key of `usnrt.tree.criteria.CRITERIA`.
     step : int
-        Every how many-th threshold of a numeric feature is tested.
+        Every ``step``-th threshold of a numeric feature is tested.
     """
 
     alpha: float
@@ -50,7 +50,7 @@ class SplitRule:
     step: int = 1
 
     def smallest_region(self, n_rows: float) -> float:
-        """The smallest number of rows of a region in a table of ``n_rows``, both counted with their weights.
+        """The smallest weighted number of rows of a region, for a table with a weighted number ``n_rows`` of rows.
 
         Examples
         --------
@@ -60,7 +60,7 @@ class SplitRule:
         """
         if self.min_samples_leaf is not None:
             return float(self.min_samples_leaf)
-        if self.max_leaves > max(n_rows, 10):  # the default is fine for the smallest table
+        if self.max_leaves > max(n_rows, 10):  # the default, 10, is valid for any table
             raise ValueError(f"max_leaves must be at most the number of rows, {n_rows:g}, got {self.max_leaves}")
         return max(n_rows / self.max_leaves, MIN_ROWS)
 
@@ -74,9 +74,9 @@ class Schedule:
     root_steps : int
         Steps of a training at the root.
     max_rounds : int
-        How often a training at the root may be repeated from where it ended.
+        The largest number of consecutive trainings of a network at the root.
     min_relative_gain : float
-        Share of the validation loss that a round must gain to be followed by another.
+        Relative decrease of the validation loss that a round must achieve to be followed by another.
     late : float
         A training whose best epoch comes after this share of its epochs has not converged.
     child_steps : int
@@ -130,9 +130,9 @@ class QuantileTreeRecipe:
     schedule: Schedule = field(default_factory=Schedule)
 
     def root_training(self, n_rows: float) -> Training:
-        """Training at the root; ``n_rows`` training rows are counted with their weights.
+        """Training at the root; ``n_rows`` is the weighted number of training rows.
 
-        Copies count: a batch of few distinct rows of very different weights would be one of much fewer rows.
+        Weights count here: a batch of few distinct rows with very different weights has a much smaller effective size.
         """
         return Training(
             learning_rate=self.learning_rate,
@@ -144,7 +144,7 @@ class QuantileTreeRecipe:
         )
 
     def epochs(self, training: Training, n_steps: int, n_rows: int) -> Training:
-        """The training with as many epochs as make ``n_steps`` steps on ``n_rows`` rows, within the bounds."""
+        """The training with the number of epochs that gives ``n_steps`` steps on ``n_rows`` rows, within bounds."""
         wanted = round(n_steps * training.batch_size / max(n_rows, 1))
         epochs = int(np.clip(wanted, min(self.schedule.min_epochs, self.max_epochs), self.max_epochs))
         return replace(training, max_epochs=epochs, patience=epochs)
@@ -159,15 +159,15 @@ class PaperTreeRecipe:
     split : SplitRule
     split_hidden, mean_hidden, variance_hidden : sequence of int or str
     n_alternations : int
-        How often the mean and the variance network of a region are trained alternately.
+        Number of trainings of the mean network and of the variance network of a region.
     learning_rate : float
     batch_size, max_epochs : int
     validation_fraction : float
-        Share of a node's rows that stops each training early, drawn anew for every training.
+        Share of a node's rows for validation, drawn anew for every training.
     validations : int
         See `usnrt.nn.train.Training`.
     variance_stop_margin : float
-        See ``stop_margin`` of `usnrt.nn.train.Training`; of the variance networks.
+        ``stop_margin`` of the variance networks, see `usnrt.nn.train.Training`.
     """
 
     split: SplitRule
@@ -199,7 +199,7 @@ class PaperTreeRecipe:
 
 
 def batch_size_for(n_rows: float) -> int:
-    """A batch of about a sixty-fourth of the rows, counted with their weights, a power of two from 32 to 256.
+    """The batch size for a weighted number of rows: about 1/64 of it, a power of two from 32 to 256.
 
     Examples
     --------

@@ -1,10 +1,9 @@
-"""What validation rows change about the networks' quantile functions, region by region, without training.
+"""Refinement of predicted quantile functions, per region, by validation rows and without training.
 
-Two networks estimate where a row's distribution lies: the mean network and the quantile network. Moving the quantile
-function towards the mean network's prediction makes the two agree, and two estimates err less than one. And a quantile
-network of smooth functions blurs the jumps of the noise at the borders of regions; within a region the half width of
-the quantile functions can be drawn towards its region's typical one. How far to go either way is chosen in each region
-by the pinball loss of validation rows.
+Both the mean network and the quantile network estimate the location of a row's distribution; shifting the quantile
+function towards the predicted mean combines the two estimates. And a quantile network, being a smooth function, blurs
+jumps of the noise at the boundaries of regions; shrinking the half widths of quantile functions towards the typical one
+of their region reduces this. The amount of both is chosen per region by the pinball loss of validation rows.
 """
 
 from collections.abc import Callable
@@ -16,9 +15,9 @@ from numpy.typing import NDArray
 from usnrt.nn.quantiles import LEVELS, MEDIAN, POSITIONS, SHARES, quantile_function_mean
 from usnrt.utils.types import Floats
 
-# Shares that are tried, 0 (leave it as it is) first: of equally good ones the first is taken.
+# Candidate shares. The first of equally good ones is chosen, so 0 (no change) comes first.
 SHARES_TRIED = np.linspace(0.0, 1.0, 5)
-# Pseudo-count of the prior: what the whole table prefers counts as much as so many rows of a region.
+# Pseudo-count of the prior: the loss over the whole table counts as much as this many rows of a region.
 PRIOR_ROWS = 50.0
 
 _LOW, _HIGH = (int(np.argmin(np.abs(POSITIONS - z))) for z in (-1.0, 1.0))
@@ -26,16 +25,16 @@ _LOW, _HIGH = (int(np.argmin(np.abs(POSITIONS - z))) for z in (-1.0, 1.0))
 
 @dataclass(frozen=True)
 class Refinement:
-    """Per region, how far quantile functions are drawn to the region's half width and to the mean network.
+    """Per region, how far quantile functions are moved to the region's half width and to the predicted mean.
 
     Attributes
     ----------
     spread_share : ndarray of shape (n_leaves,)
-        Share of the way from a row's log half width to `log_half_width`.
+        0 keeps a row's log half width, 1 replaces it with `log_half_width`; linear between.
     log_half_width : ndarray of shape (n_leaves,)
         Mean logarithm of the half widths in the region.
     location_share : ndarray of shape (n_leaves,)
-        Share of the way from the mean of a row's quantile function to the prediction of the mean.
+        0 keeps the mean of a row's quantile function, 1 shifts it to the predicted mean; linear between.
     """
 
     spread_share: Floats
@@ -106,34 +105,34 @@ class Refinement:
 
 
 def half_widths(quantiles: Floats) -> Floats:
-    """Half of the distance between the quantiles at -1 and 1 of the normal scale, shape (n,); never 0."""
+    """Half of the distance between the quantiles at -1 and 1 of the normal scale, shape (n,); always positive."""
     return np.maximum((quantiles[:, _HIGH] - quantiles[:, _LOW]) / 2.0, 1e-30)
 
 
 def pinball_losses(quantiles: Floats, y: Floats) -> Floats:
-    """Pinball loss of each row over all its quantiles, shape (n,); what `usnrt.nn.quantiles.pinball` trains by."""
+    """Pinball loss of each row over all its quantiles, shape (n,); the same loss as `usnrt.nn.quantiles.pinball`."""
     distance = y[:, None] - quantiles
     losses: Floats = (SHARES * np.maximum(LEVELS * distance, (LEVELS - 1.0) * distance)).sum(axis=1)
     return losses
 
 
 def _best_shares(losses: Floats, leaf: NDArray[np.int64], weight: Floats, n_leaves: int) -> Floats:
-    """The share of least loss in each region, (n_leaves,); `losses` has shape (n_shares, n).
+    """The share with the smallest loss in each region, (n_leaves,); `losses` has shape (n_shares, n).
 
-    Losses are relative to those of the share 0, so that regions of much noise do not decide for the others.
+    Losses are relative to those of share 0, so that regions with much noise do not dominate the prior.
     """
     sums = np.array([np.bincount(leaf, weights=weight * loss, minlength=n_leaves) for loss in losses])
     relative = sums / np.maximum(sums[0], 1e-300)
     counts = np.bincount(leaf, weights=weight, minlength=n_leaves)
-    everywhere = (relative * counts).sum(axis=1) / counts.sum()
-    judged = counts * relative + PRIOR_ROWS * everywhere[:, None]
-    best: Floats = SHARES_TRIED[np.argmin(judged, axis=0)]
+    overall = (relative * counts).sum(axis=1) / counts.sum()
+    smoothed = counts * relative + PRIOR_ROWS * overall[:, None]
+    best: Floats = SHARES_TRIED[np.argmin(smoothed, axis=0)]
     return best
 
 
 def _group_means(values: Floats, leaf: NDArray[np.int64], weight: Floats, n_leaves: int) -> Floats:
-    """Weighted mean of each region, that of all rows where a region has none."""
+    """Weighted mean of each region; the mean of all rows for regions without rows."""
     counts = np.bincount(leaf, weights=weight, minlength=n_leaves)
     sums = np.bincount(leaf, weights=weight * values, minlength=n_leaves)
-    everywhere = np.average(values, weights=weight)
-    return np.where(counts > 0, sums / np.maximum(counts, 1e-300), everywhere)
+    overall = np.average(values, weights=weight)
+    return np.where(counts > 0, sums / np.maximum(counts, 1e-300), overall)

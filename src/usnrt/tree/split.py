@@ -1,4 +1,4 @@
-"""The exact search for the best split of a node."""
+"""Exhaustive search for the best split of a node."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,8 +17,8 @@ from usnrt.tree.split_column import Limits, SplitColumn
 
 __all__ = ["MAX_CATEGORIES_FOR_SUBSETS", "Members", "Sample", "Split", "best_split"]
 
-#: a feature's best cut and, for categories, the codes of its left side
-Found = tuple[Cut, tuple[int, ...] | None]
+#: the best cut of a feature and, for categories, the codes of its left side
+FeatureCut = tuple[Cut, tuple[int, ...] | None]
 
 
 class Sample(NamedTuple):
@@ -31,7 +31,7 @@ class Sample(NamedTuple):
 
 
 class Members(NamedTuple):
-    """All rows of a node, of which a part is tested, and how often each counts; both of shape (n,)."""
+    """All rows of a node, of which a part is tested, and their weights; both of shape (n,)."""
 
     rows: NDArray[np.intp]
     weight: NDArray[np.float64]
@@ -39,26 +39,26 @@ class Members(NamedTuple):
 
 @dataclass(frozen=True)
 class Split:
-    """A division of a node's rows in two.
+    """A binary split of a node.
 
     Attributes
     ----------
     feature : int
-        The column that decides.
+        The column that is split.
     threshold : float
-        Numeric columns: values at most this go left. +inf sends all but the missing ones left. NaN for categories.
+        Numeric columns: values at most this go left; +inf sends all present values left. NaN for categories.
     left_categories : tuple of int or None
-        Categorical columns: the codes that go left, those that no row of this node has included.
+        Categorical columns: the codes that go left, including codes that no row of this node has.
     missing_left : bool
-        Whether missing values go left; without any in the node, the side with more rows takes them.
+        Whether missing values go left; if the node has none, they go to the side with more rows.
     statistic : float
-        T of the test, signed: positive when the left side's spread (of "cart": its mean) is larger.
+        The signed test statistic T: positive if the spread (for "cart" the mean) is larger on the left.
     log10_p : float
         log10 of the two-sided p-value, not corrected for the number of candidates.
     n_left, n_right : float
-        Rows of the node on each side, counted by weight.
+        Weighted number of rows of the node on each side.
     n_candidates : int
-        How many splits were tested over all features.
+        Number of splits tested over all features.
     """
 
     feature: int
@@ -72,7 +72,7 @@ class Split:
     n_candidates: int
 
     def goes_left(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Which values of the deciding column go left.
+        """Which values of the split column go left.
 
         Parameters
         ----------
@@ -88,7 +88,7 @@ class Split:
             left = values <= self.threshold
         else:
             left = np.isin(values, self.left_categories)
-            # a code that training never saw follows the majority
+            # categories that training did not see follow the majority
             left |= (values < 0) & (self.n_left >= self.n_right)
         return np.where(missing, self.missing_left, left)
 
@@ -111,57 +111,55 @@ def best_split(
 ) -> Split | None:
     """The best split of a node over all features and thresholds.
 
-    Numeric columns are cut between any two neighbouring distinct values. Missing values are tried on both sides of
-    every threshold, and against all others. Of up to 10 categories all subsets are tried (a missing value counts as
-    one more category); more categories are put in the order of their mean absolute residual about the node's mean
-    ("cart": of their mean target) and cut like a number. Categories that no row of the node has go to the side with
-    more rows.
+    Numeric columns are cut between any two neighbouring distinct values. Missing values are tested on both sides of
+    every threshold, and against all others. Of up to 10 categories all subsets are tested (a missing value counts as
+    one more category); more categories are ordered by their mean absolute residual about the node's mean ("cart": by
+    their mean target) and cut like a number. Categories that no row of the node has go to the side with more rows.
 
-    The order of many categories comes from the rows of `ordering`, which the noise of the tested rows knows nothing
-    of: then p, multiplied by the number of candidates, is honest for any number of categories. A category without
-    ordering rows has a neutral place in the order, and one without tested rows still goes where the order puts it.
-    Without `ordering` the tested rows order the categories themselves, as the paper has it, and with many categories
-    pure noise is split nearly always.
+    Many categories are ordered by the rows of `ordering`, which are independent of the tested rows: then p, multiplied
+    by the number of candidates, is valid for any number of categories. A category without ordering rows is ordered by
+    the overall mean, and one without tested rows keeps its position in the order. Without `ordering` the tested rows
+    order the categories themselves, as in the paper; with many categories, pure noise is then split nearly always.
 
-    Where only a part of a node's rows is tested, `members` are all of them: `min_samples_leaf` counts these, so that
-    no side has fewer rows than promised, and `min_tested` counts the tested rows of a side.
+    If only a part of a node's rows is tested, `members` are all of them: `min_samples_leaf` refers to all rows of a
+    side, and `min_tested` to its tested rows.
 
-    The first of equally good splits wins: the lowest feature, then the lowest threshold or the lexicographically
-    smallest set of left categories. Two statistics that differ by less than 1e-9 of their size are equal.
+    Ties are resolved in favour of the lowest feature, then of the lowest threshold or the lexicographically smallest
+    set of left categories. Statistics with a relative difference below 1e-9 are equal.
 
     Parameters
     ----------
     X : ndarray of shape (n_rows_of_table, n_features)
-        The whole table, float64, best column-major. NaN is missing; categories are codes 0, 1, ...
+        The whole table, float64, preferably column-major. NaN is missing; categories are codes 0, 1, ...
     residuals : array-like of shape (n,)
-        Residuals of the node's rows.
+        Residuals of the tested rows.
     target : array-like of shape (n,), optional
-        Targets of the node's rows, for the criterion "cart".
+        Targets of the tested rows, for the criterion "cart".
     rows : ndarray of int of shape (n,), optional
-        The rows of the table that are in the node; all by default.
+        The tested rows; by default all rows of the table.
     n_categories : array-like of int of shape (n_features,), optional
         Number of categories of each column, 0 for numeric columns.
     sample_weight : array-like of shape (n,), optional
-        How often each row counts: weight 2 is the same as the row twice.
+        Weights of the tested rows: weight 2 is equivalent to repeating the row.
     min_samples_leaf : float, default=1
-        The least number of rows of the node, counted by weight, on both sides.
+        The smallest weighted number of rows of the node on each side.
     criterion : str or Criterion, default="levene"
         "levene", "brown-forsythe", "support" or "cart", see `usnrt.tree.criteria`.
     n_jobs : int, default=1
-        Threads to spread the features over; -1 for all processors. The result does not depend on it.
+        Number of threads, which share the features; -1 for all processors. The result does not depend on it.
     members : Members, optional
-        All rows of the node, among them `rows`; by default the tested rows are all.
+        All rows of the node, including `rows`; by default these are all.
     min_tested : float, default=2
-        The least weight of the tested rows on both sides, with `members`.
+        With `members`, the smallest weight of the tested rows on each side.
     step : int, default=1
-        Test every ``step``-th of the possible thresholds of a numeric column, see the paper's section on complexity.
+        Test every ``step``-th possible threshold of a numeric column, see the paper's section on complexity.
     ordering : Sample, optional
-        Rows of the node, not among `rows`, to order many categories by; with targets for the criterion "cart".
+        Other rows of the node than `rows`, which order many categories; with targets for the criterion "cart".
 
     Returns
     -------
     Split or None
-        None when no split leaves `min_samples_leaf` rows on both sides.
+        None if no split leaves enough rows on both sides.
 
     Examples
     --------
@@ -180,41 +178,41 @@ def best_split(
     weight = np.ones(len(rows)) if sample_weight is None else _aligned("sample_weight", sample_weight, len(rows))
     kinds = np.zeros(X.shape[1], np.int64) if n_categories is None else np.asarray(n_categories, np.int64)
     if kinds.shape != (X.shape[1],):
-        raise ValueError(f"n_categories must have one entry a column, got {len(kinds)} for {X.shape[1]} columns")
-    judge = get_criterion(criterion)
+        raise ValueError(f"n_categories must have one entry per column, got {len(kinds)} for {X.shape[1]} columns")
+    criterion = get_criterion(criterion)
     if (counted := weight > 0).sum() < len(rows):
         rows, values, weight = rows[counted], values[counted], weight[counted]
         targets = None if targets is None else targets[counted]
     tested = Sample(rows, values, weight, targets)
     all_weight = weight if members is None else members.weight
-    min_leaf = _least(min_samples_leaf, all_weight)
-    least = min_leaf if members is None else _least(min_tested, weight)
-    if len(rows) < 2 or weight.sum() < 2 * least or all_weight.sum() < 2 * min_leaf:
+    min_leaf = _with_tolerance(min_samples_leaf, all_weight)
+    min_side = min_leaf if members is None else _with_tolerance(min_tested, weight)
+    if len(rows) < 2 or weight.sum() < 2 * min_side or all_weight.sum() < 2 * min_leaf:
         return None
-    search = _Search.over(X, kinds, judge, tested, members, ordering, min_leaf, least, step)
-    best: tuple[int, Found] | None = None
+    search = _Search.over(X, kinds, criterion, tested, members, ordering, min_leaf, min_side, step)
+    best: tuple[int, FeatureCut] | None = None
     n_candidates = 0
-    for feature, found in enumerate(_each(search.feature, X.shape[1], n_jobs)):
+    for feature, found in enumerate(_map_features(search.best_cut, X.shape[1], n_jobs)):
         if found is None:
             continue
         n_candidates += found[0].n_candidates
         if best is None or found[0].merit > best[1][0].merit * (1 + TIE):
             best = feature, found
-    return None if best is None else search.finish(best[0], *best[1], n_candidates)
+    return None if best is None else search.make_split(best[0], *best[1], n_candidates)
 
 
-def _least(asked: float, weight: NDArray[np.float64]) -> float:
-    """The least weight of a side; sums of fractional weights round, so a side may fall short by that much."""
-    return max(float(asked), np.finfo(float).tiny) - 1e-12 * float(weight.sum())
+def _with_tolerance(min_weight: float, weight: NDArray[np.float64]) -> float:
+    """The smallest weight of a side, reduced by the rounding error of sums of fractional weights."""
+    return max(float(min_weight), np.finfo(float).tiny) - 1e-12 * float(weight.sum())
 
 
 @dataclass(frozen=True)
 class _Search:
-    """What the search of every feature of a node needs."""
+    """The inputs of the split search that all features of a node share."""
 
     X: NDArray[np.float64]
     kinds: NDArray[np.int64]
-    judge: Criterion
+    criterion: Criterion
     tested: Sample
     members: Members | None
     min_leaf: float
@@ -229,7 +227,7 @@ class _Search:
         cls,
         X: NDArray[np.float64],
         kinds: NDArray[np.int64],
-        judge: Criterion,
+        criterion: Criterion,
         tested: Sample,
         members: Members | None,
         ordering: Sample | None,
@@ -237,35 +235,37 @@ class _Search:
         min_tested: float,
         step: int,
     ) -> "_Search":
-        node = judge.prepare(tested.residuals, tested.target, tested.weight)
+        node = criterion.prepare(tested.residuals, tested.target, tested.weight)
         order_node = node
         if ordering is not None and len(ordering.rows):
-            order_node = judge.prepare(ordering.residuals, ordering.target, ordering.weight)
-        return cls(X, kinds, judge, tested, members, min_leaf, min_tested, step, node, ordering or tested, order_node)
+            order_node = criterion.prepare(ordering.residuals, ordering.target, ordering.weight)
+        return cls(
+            X, kinds, criterion, tested, members, min_leaf, min_tested, step, node, ordering or tested, order_node
+        )
 
-    def feature(self, feature: int) -> Found | None:
+    def best_cut(self, feature: int) -> FeatureCut | None:
         """The best cut of one feature."""
         column = self.X[self.tested.rows, feature]
-        members, weight = (column, self.tested.weight) if self.members is None else self._all(feature)
+        members, weight = (column, self.tested.weight) if self.members is None else self._all_rows(feature)
         n_codes = int(self.kinds[feature])
         if n_codes == 0:
             limits = None if self.members is None else Limits(members, weight, self.min_leaf)
-            cut = self.judge.best_cut(self.node, SplitColumn(column, limits, self.step), self.min_tested)
+            cut = self.criterion.best_cut(self.node, SplitColumn(column, limits, self.step), self.min_tested)
             return None if cut is None else (cut, None)
         same = self.ordering is self.tested
         values = column if same else self.X[self.ordering.rows, feature]
         levels = Levels(column, members, weight, n_codes, self.min_leaf)
         order = LevelOrder(values, self.order_node, 0.0 if same else PSEUDO_COUNT)
-        return best_division(self.judge, self.node, levels, order, self.min_tested)
+        return best_division(self.criterion, self.node, levels, order, self.min_tested)
 
-    def _all(self, feature: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _all_rows(self, feature: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Values and weights of all rows of the node."""
-        everyone = Members(self.tested.rows, self.tested.weight) if self.members is None else self.members
-        return self.X[everyone.rows, feature], everyone.weight
+        members = Members(self.tested.rows, self.tested.weight) if self.members is None else self.members
+        return self.X[members.rows, feature], members.weight
 
-    def finish(self, feature: int, cut: Cut, left_codes: tuple[int, ...] | None, n_candidates: int) -> Split:
-        """Count the rows, and give the categories that no row of the node has their place."""
-        column, weight = self._all(feature)
+    def make_split(self, feature: int, cut: Cut, left_codes: tuple[int, ...] | None, n_candidates: int) -> Split:
+        """The split of a cut: counts the rows, and assigns categories that no row of the node has to a side."""
+        column, weight = self._all_rows(feature)
         is_left = column <= cut.threshold if left_codes is None else np.isin(column, left_codes)
         missing_tested = bool(np.isnan(self.X[self.tested.rows, feature]).any())
         n_left, n_right, missing_left = count_sides(
@@ -294,16 +294,16 @@ def count_sides(
     is_left: NDArray[np.bool_],
     missing_left: bool | None,
 ) -> tuple[float, float, bool]:
-    """Rows on each side, counted by weight, and the side of the missing values.
+    """Weighted number of rows on each side, and the side of the missing values.
 
     Parameters
     ----------
     column, weight : ndarray of shape (n,)
         Values and weights of all rows of a node.
     is_left : ndarray of bool of shape (n,)
-        Which rows go left; it does not matter for missing values.
+        Which rows go left; ignored for missing values.
     missing_left : bool or None
-        Where missing values go; None for the side with more rows.
+        Whether missing values go left; None for the side with more rows.
 
     Returns
     -------
@@ -328,8 +328,10 @@ def count_sides(
     return n_left, n_right, missing_left
 
 
-def _each(search: Callable[[int], Found | None], n_features: int, n_jobs: int | None) -> list[Found | None]:
-    """The answers for all features, in their order, worked out on several threads."""
+def _map_features(
+    search: Callable[[int], FeatureCut | None], n_features: int, n_jobs: int | None
+) -> list[FeatureCut | None]:
+    """The best cuts of all features, in order, computed by several threads."""
     n_threads = min(n_features, (cpu_count() or 1) if n_jobs == -1 else n_jobs or 1)
     if n_threads <= 1:
         return [search(feature) for feature in range(n_features)]
@@ -338,9 +340,9 @@ def _each(search: Callable[[int], Found | None], n_features: int, n_jobs: int | 
 
 
 def _aligned(name: str, values: ArrayLike, n: int) -> NDArray[np.float64]:
-    array = np.array(values, dtype=np.float64)  # a copy: read-only arrays would need kernels of their own
+    array = np.array(values, dtype=np.float64)  # a copy: kernels are compiled for writable arrays only
     if array.shape != (n,):
-        raise ValueError(f"{name} must have shape ({n},), one entry a row of the node, got {array.shape}")
+        raise ValueError(f"{name} must have shape ({n},), one entry per row, got {array.shape}")
     if not np.isfinite(array).all():
-        raise ValueError(f"{name} must be finite, but {(~np.isfinite(array)).sum()} of {n} entries are not")
+        raise ValueError(f"{name} must be finite, got NaN or infinity in {(~np.isfinite(array)).sum()} of {n} entries")
     return array

@@ -1,4 +1,4 @@
-"""One feature's values lined up for the split search, and safe arithmetic on values."""
+"""Sorted values of one feature for the split search, and numerically safe thresholds and scaling."""
 
 from collections.abc import Iterator
 from math import ceil, frexp, inf, ldexp, sqrt
@@ -14,18 +14,18 @@ IntArray = NDArray[np.int64]
 
 
 class Limits:
-    """Which thresholds of a column leave enough of all rows of a node on both sides.
+    """Thresholds of a column that leave enough rows of a node on both sides.
 
-    The rows under test may be a part of the node's rows; this knows all of them.
+    It refers to all rows of the node, of which only a part may be tested.
 
     Parameters
     ----------
     values : ndarray of shape (n,)
         Values of all rows of the node, NaN where missing.
     weight : ndarray of shape (n,)
-        How often each row counts.
+        Weights of the rows.
     min_weight : float
-        The least weight of a side.
+        The smallest weight of a side.
 
     Examples
     --------
@@ -47,7 +47,7 @@ class Limits:
 
     @property
     def missing_alone(self) -> bool:
-        """Whether the missing values and all others are enough for a side each."""
+        """Whether the missing values, and the present ones, each have enough weight for a side."""
         return min(self.missing_weight, self.present_weight) >= self.min_weight
 
     def interval(self, missing_left: bool | None) -> tuple[float, float]:
@@ -56,8 +56,8 @@ class Limits:
         Parameters
         ----------
         missing_left : bool or None
-            The side that missing values count for; None if each side must have enough without them, because they go
-            to the side with more rows.
+            Whether missing values go left; None if each side must have enough weight without them, because they go to
+            the side with more rows.
         """
         need_left = self.min_weight - (self.missing_weight if missing_left is True else 0.0)
         need_right = self.min_weight - (self.missing_weight if missing_left is False else 0.0)
@@ -69,26 +69,26 @@ class Limits:
         values, below = self._values[order], np.cumsum(self._weight[order])
         last = len(values) - 1
         low = -inf if need_left <= 0 else float(values[min(int(np.searchsorted(below, need_left)), last)])
-        # the last value whose rows, and all above, weigh enough
-        behind = np.cumsum(self._weight[order][::-1])
-        high = inf if need_right <= 0 else float(values[last - min(int(np.searchsorted(behind, need_right)), last)])
+        # the largest value such that the rows from it on have enough weight
+        above = np.cumsum(self._weight[order][::-1])
+        high = inf if need_right <= 0 else float(values[last - min(int(np.searchsorted(above, need_right)), last)])
         return low, high
 
     def _interval_of_equal_weights(self, need_left: float, need_right: float, weight: float) -> tuple[float, float]:
-        """The interval without a sort: the k-th smallest and the k-th largest value."""
+        """The interval without sorting: the k-th smallest and the k-th largest value."""
         n = len(self._values)
         n_left, n_right = (min(ceil(need / weight), n) for need in (need_left, need_right))
-        places = [k for k in (n_left - 1, n - n_right) if 0 <= k < n]
-        values = np.partition(self._values, places) if places else self._values
+        ranks = [k for k in (n_left - 1, n - n_right) if 0 <= k < n]
+        values = np.partition(self._values, ranks) if ranks else self._values
         low = float(values[n_left - 1]) if n_left > 0 else -inf
         return low, float(values[n - n_right]) if n_right > 0 else inf
 
 
 class Arrangement(NamedTuple):
-    """One way to line up the rows: by value, the missing ones last or first.
+    """Rows sorted by value, with missing values last or first.
 
-    ``order`` (n,) are the rows, ``values`` (n,) their values in that order, ``allowed`` (n - 1,) whether the rows up
-    to a position may be cut from those behind it. Thresholds are in [``low``, ``high``), see `Limits`.
+    ``order`` (n,) are the rows, ``values`` (n,) their values in that order, ``allowed`` (n - 1,) whether there may be a
+    cut after each position. Thresholds are in [``low``, ``high``), see `Limits`.
     """
 
     order: IntArray
@@ -99,14 +99,14 @@ class Arrangement(NamedTuple):
     high: float = inf
 
     def gap(self, position: int) -> tuple[float, float]:
-        """The half-open interval of the thresholds that cut behind this position."""
+        """The half-open interval of the thresholds of a cut after this position."""
         upper = float(self.values[position + 1])
-        if np.isnan(upper):  # all present values against the missing ones
+        if np.isnan(upper):  # the cut of missing from present values
             return inf, upper
         return max(float(self.values[position]), self.low), min(upper, self.high)
 
     def threshold(self, position: int) -> float:
-        """The threshold of a cut behind this position: halfway between the values, if that is safe."""
+        """The threshold of a cut after this position: halfway between the values, if rounding permits."""
         return midpoint(*self.gap(position))
 
     def admissible(self, weight: FloatArray, min_weight: float) -> IntArray:
@@ -117,15 +117,15 @@ class Arrangement(NamedTuple):
 
 
 class SplitColumn:
-    """One feature's values in a node, sorted; NaN is missing.
+    """Values of one feature of the tested rows, sorted; NaN is missing.
 
     Parameters
     ----------
     values : ndarray of shape (n,)
     limits : Limits, optional
-        What thresholds all rows of the node admit, if these are a part of them.
+        The thresholds that all rows of the node admit, if only a part of them is tested.
     step : int, default=1
-        Only every ``step``-th of the possible thresholds is allowed.
+        Only every ``step``-th possible threshold is allowed.
     """
 
     def __init__(self, values: FloatArray, limits: Limits | None = None, step: int = 1) -> None:
@@ -134,13 +134,13 @@ class SplitColumn:
         self.step = step
         self._order = argsort(values)  # NaN last
         self._sorted = values[self._order]
-        # NaN sorts last, so the last value tells whether any is missing
+        # NaN sorts last: no count is needed if the last value is not NaN
         self.n_missing = int(np.isnan(values).sum()) if len(values) and np.isnan(self._sorted[-1]) else 0
 
     def arrangements(self) -> Iterator[Arrangement]:
-        """The rows by value with the missing ones on the right and, if there are any, once more on the left.
+        """The rows by value with missing values on the right and, if there are any, also on the left.
 
-        The cut between all present and all missing values belongs to the first arrangement.
+        The cut of missing from present values belongs to the first arrangement.
         """
         order, values, n_present = self._order, self._sorted, len(self.values) - self.n_missing
         if self.n_missing == 0:
@@ -166,7 +166,7 @@ class SplitColumn:
 
 
 def midpoint(low: float, high: float) -> float:
-    """A threshold t with low <= t < high: halfway, or `low` where rounding would not keep that.
+    """A threshold t with low <= t < high: halfway, or `low` where rounding would violate this.
 
     Examples
     --------
@@ -180,17 +180,17 @@ def midpoint(low: float, high: float) -> float:
 
 
 def between(low: float, high: float, share: float) -> float:
-    """So far on the way from `low` to `high`, or `low` where rounding would not keep it below `high`."""
+    """Linear interpolation from `low` (share 0) to `high` (share 1); `low` where rounding would reach `high`."""
     with np.errstate(invalid="ignore"):
-        between = float((1 - share) * low + share * high)
-    return between if low <= between < high else float(low)
+        value = float((1 - share) * low + share * high)
+    return value if low <= value < high else float(low)
 
 
 def standardise(values: FloatArray, weight: FloatArray) -> FloatArray:
-    """Values less their mean, over their standard deviation, safe for any scale and offset."""
+    """Values minus their mean, divided by their standard deviation, without overflow at any scale."""
     largest = float(np.abs(values).max())
     if largest > 0:
-        # A power of two changes no digit, so that a large offset costs no accuracy.
+        # Scaling by a power of two is exact.
         half = frexp(largest)[1] // 2
         values = values * ldexp(1.0, -half) * ldexp(1.0, half - frexp(largest)[1])
     values = values - np.average(values, weights=weight)

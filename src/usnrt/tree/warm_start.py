@@ -2,7 +2,7 @@
 
 Networks large enough to predict well memorise their training rows, so only validation rows show how large errors are.
 They stop the training of all networks early, their residuals are tested for splits, and their conformity scores are
-what calibration starts from.
+used for calibration.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ class WarmStart:
     table : TrainingTable
     device_table : DeviceTable
     encoding : PiecewiseLinear or None
-        The one of the device table.
+        Encoding of the device table.
     mean_network, quantile_network : MLP
     is_validation : ndarray of bool of shape (n,)
         The validation rows.
@@ -56,7 +56,7 @@ class WarmStart:
     def __post_init__(self) -> None:
         self._root_training = self.recipe.root_training(float(self.table.weight[~self.is_validation].sum()))
 
-    def study(self, node: Node, rng: np.random.Generator) -> None:
+    def compute_residuals(self, node: Node, rng: np.random.Generator) -> None:
         """Train the mean network, at the root the quantile network too; validation residuals are tested."""
         y = self.table.y
         training_rows, validation_rows = self._parts(node.rows)
@@ -73,18 +73,18 @@ class WarmStart:
             quantiles = inherited.quantiles
         node.inherited = InheritedParams(mean, quantiles)
 
-    def untested(self, node: Node) -> Residuals:
-        """Residuals of the node's training rows, none if they are tested for want of others."""
+    def untested_residuals(self, node: Node) -> Residuals:
+        """Residuals of the node's training rows; empty if these are tested because the node has no validation rows."""
         is_validation = self.is_validation[node.rows]
         rows = node.rows[~is_validation] if is_validation.any() else node.rows[:0]
         if len(rows) == 0:
             return rows, np.zeros(0)
         return rows, self.table.y[rows] - self._predict(self.mean_network, node.networks["mean"], rows)
 
-    def finish(self, node: Node, rng: np.random.Generator) -> None:
+    def finish_leaf(self, node: Node, rng: np.random.Generator) -> None:
         """Fine-tune the quantile network of a region, and compute the conformity scores of its validation rows."""
         if node.residuals is None:
-            self.study(node, rng)
+            self.compute_residuals(node, rng)
         assert node.inherited is not None
         quantiles = node.inherited.quantiles
         if node.path:
@@ -104,10 +104,10 @@ class WarmStart:
         is_new: bool,
         rng: np.random.Generator,
     ) -> Params:
-        """Train one network of a node: from new weights at the root, else fine-tuned if that helps.
+        """Train one network of a node: from new weights at the root, fine-tuned if that helps below.
 
-        At the root it is trained again from where it ended, as long as the validation loss gains a lot by it: a table
-        without noise can be learnt ever better, while training on one that is mostly noise should stop early.
+        At the root, training is repeated from its last weights as long as the validation loss decreases considerably:
+        with little noise, longer training keeps improving the fit, while with much noise it should stop early.
         """
         recipe, schedule = self.recipe, self.recipe.schedule
         n_rows = len(self._parts(node.rows)[0])
@@ -151,7 +151,7 @@ class WarmStart:
         return predict(network, params, self.table.inputs, rows, encoding=self.encoding)
 
     def _parts(self, rows: Rows) -> tuple[Rows, Rows]:
-        """Training rows and validation rows; few rows serve as both, if one of the two would be empty."""
+        """Training rows and validation rows; all rows take the place of either if it would be empty."""
         is_validation = self.is_validation[rows]
         training, validation = rows[~is_validation], rows[is_validation]
         return (training if len(training) else rows), (validation if len(validation) else rows)

@@ -1,4 +1,4 @@
-"""Checks of parameters, each with one sentence: what must be, and what was."""
+"""Checks of single arguments and of parameters that depend on each other; `usnrt.utils.constraints` checks the rest."""
 
 import inspect
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def check_number(name: str, value: Any, low: float, high: float, *, include_low: bool = False) -> None:
-    """A number strictly between two bounds (the lower one included if asked).
+    """Raise a ValueError unless a value is a number in an open interval, with its lower bound if ``include_low``.
 
     Examples
     --------
@@ -25,8 +25,8 @@ def check_number(name: str, value: Any, low: float, high: float, *, include_low:
         raise ValueError(f"{name} must be in {opening}{low:g}, {high:g}), got {value!r}")
 
 
-def check_whole(name: str, value: Any, low: int, high: int | None = None, *, optional: bool = False) -> None:
-    """A whole number from a bound on (up to another one if given), or None if that is allowed.
+def check_whole(name: str, value: Any, low: int, high: int | None = None) -> None:
+    """Raise a ValueError unless a value is a whole number from ``low`` on, up to ``high`` if given.
 
     Examples
     --------
@@ -36,32 +36,14 @@ def check_whole(name: str, value: Any, low: int, high: int | None = None, *, opt
         ...
     ValueError: batch_size must be a whole number from 1 on, got 0
     """
-    if optional and value is None:
-        return
     is_whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not is_whole or value < low or (high is not None and value > high):
         up_to = "on" if high is None else f"to {high}"
-        none = " or None" if optional else ""
-        raise ValueError(f"{name} must be a whole number from {low} {up_to}{none}, got {value!r}")
-
-
-def check_flag(name: str, value: Any) -> None:
-    """True or False.
-
-    Examples
-    --------
-    >>> from usnrt.utils.checks import check_flag
-    >>> check_flag("bonferroni", "yes")
-    Traceback (most recent call last):
-        ...
-    ValueError: bonferroni must be True or False, got 'yes'
-    """
-    if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name} must be True or False, got {value!r}")
+        raise ValueError(f"{name} must be a whole number from {low} {up_to}, got {value!r}")
 
 
 def check_running(n_jobs: Any, verbose: Any, callbacks: Any) -> None:
-    """The parameters that say how a fit runs, not what it learns.
+    """Check the parameters that control how a fit runs, not its result.
 
     Examples
     --------
@@ -80,7 +62,7 @@ def check_running(n_jobs: Any, verbose: Any, callbacks: Any) -> None:
 
 
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
-    """One of some names.
+    """Raise a ValueError unless a value is one of the given names.
 
     Examples
     --------
@@ -96,13 +78,13 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
 
 
 def has_default(model: Any, name: str) -> bool:
-    """Whether a parameter of a model has the default value of its class; a list counts as a tuple.
+    """Whether a parameter of a model has its default value; a list equals a tuple of the same elements.
 
     Examples
     --------
     >>> from usnrt import USNRTRegressor
     >>> from usnrt.utils.checks import has_default
-    >>> has_default(USNRTRegressor(split_hidden=["8d", "4d"]), "split_hidden")
+    >>> has_default(USNRTRegressor(mean_hidden=[256, 128]), "mean_hidden")
     True
     """
     default = inspect.signature(type(model)).parameters[name].default
@@ -110,27 +92,27 @@ def has_default(model: Any, name: str) -> bool:
 
 
 def same_value(one: Any, other: Any) -> bool:
-    """Whether two values of a parameter are equal; lists, tuples and arrays are compared element by element."""
+    """Whether two values of a parameter are equal; lists, tuples and arrays are compared elementwise."""
     return bool(np.array_equal(np.asarray(one, dtype=object), np.asarray(other, dtype=object)))
 
 
 def check_applies(model: Any, name: str, **modes: Any) -> None:
-    """A parameter that only some modes use: in other modes it must have its default value.
+    """Raise a ValueError if a parameter is set that has no effect given the values of others.
 
     Parameters
     ----------
     model : estimator
     name : str
-        The parameter.
+        The parameter; it may always have its default value.
     **modes
-        Other parameters with the value, or a tuple of the values, one of which makes the parameter apply.
+        Other parameters, each with the value, or a tuple of the values, for which the parameter has an effect.
 
     Examples
     --------
-    >>> from usnrt import USNRTRegressor
+    >>> from usnrt.baselines import HNNRegressor
     >>> from usnrt.utils.checks import check_applies
-    >>> check_applies(USNRTRegressor(n_bins=4), "n_bins", encoding="piecewise")
-    >>> check_applies(USNRTRegressor(n_bins=4, encoding=None), "n_bins", encoding="piecewise")
+    >>> check_applies(HNNRegressor(n_bins=4), "n_bins", encoding="piecewise")
+    >>> check_applies(HNNRegressor(n_bins=4, encoding=None), "n_bins", encoding="piecewise")
     Traceback (most recent call last):
         ...
     ValueError: n_bins applies to encoding='piecewise' only, got 4 with encoding=None

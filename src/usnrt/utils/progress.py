@@ -1,4 +1,4 @@
-"""Progress of a fit: events for callbacks, a line on a terminal, quiet lines in a log."""
+"""Progress of a fit: events for callbacks, a progress bar on a terminal, lines in a log."""
 
 import sys
 import threading
@@ -15,11 +15,12 @@ class FitEvent:
     Attributes
     ----------
     node : str
-        Where in the tree: ``"root"``, then ``"L"`` and ``"R"`` for each step down, e.g. ``"LRL"``.
+        The node of the tree: ``"root"``, or ``"L"`` and ``"R"`` for each step down, e.g. ``"LRL"``. For models without
+        a tree, the name of the member.
     n_rows : int
         Rows of the node.
     network : str
-        Which training, e.g. ``"split"``, ``"mean 1"``, ``"variance 2"``.
+        Name of the training, e.g. ``"split"``, ``"mean 1"``, ``"variance 2"``.
     epoch : int
         Counted from 0.
     train_loss, valid_loss : float
@@ -34,20 +35,21 @@ class FitEvent:
 
 
 class FitStopped(Exception):
-    """Raised inside worker threads to end them early; never seen by users."""
+    """Raised inside worker threads to end them early; it never reaches users."""
 
 
 class Progress:
-    """Tells callbacks and the terminal how a fit goes on; may be called from several threads.
+    """Reports the progress of a fit to callbacks and to a stream; thread-safe.
 
     Parameters
     ----------
     verbose : int
-        0 says nothing, 1 shows a bar (a line a node where there is no terminal), 2 also every tenth epoch.
+        0 for silence. 1 for a progress bar and one line per node; without a terminal, the lines only. 2 adds a line
+        for every tenth epoch where there is no terminal.
     callbacks : sequence of callables
         Each is called with a `FitEvent` after every epoch. An exception in one ends the fit.
     n_rows : int
-        Rows of the whole table: done when that many rows lie in finished leaves.
+        Rows of the whole table; the fit is complete when the finished regions hold as many.
     stream : text stream, default=sys.stderr
     """
 
@@ -66,16 +68,16 @@ class Progress:
         self._lock = threading.Lock()
         self._start = time.monotonic()
         self._rows_done = 0
-        self._leaves = 0
+        self._n_regions = 0
         self._width = 0
         self._last_shown = 0.0
 
     def __reduce__(self) -> tuple[type["Progress"], tuple[Any, ...]]:
-        # On a worker of a cluster it starts anew: locks and terminals stay where they are.
+        # Workers of a cluster get a new object: locks and streams cannot be pickled.
         return Progress, (self.verbose, self.callbacks, self.n_rows)
 
     def epoch(self, event: FitEvent) -> None:
-        """Tell of an epoch; raises `FitStopped` if the fit is to end."""
+        """Report an epoch; raises `FitStopped` if the fit is to end."""
         if self.stop.is_set():
             raise FitStopped
         with self._lock:
@@ -91,26 +93,26 @@ class Progress:
                 self._line(f"{event.node} {event.network}: epoch {event.epoch + 1}, loss {event.valid_loss:.4g}")
 
     def reporter(self, node: str, n_rows: int, network: str) -> Callable[[int, float, float], None]:
-        """What a training calls with epoch, training loss and validation loss."""
+        """A function of epoch, training loss and validation loss that reports the epochs of one training."""
         return lambda epoch, train_loss, valid_loss: self.epoch(
             FitEvent(node, n_rows, network, epoch, train_loss, valid_loss)
         )
 
     def node_done(self, node: str, n_rows: int, outcome: str, is_leaf: bool) -> None:
-        """Tell that a node was split or became a leaf."""
+        """Report that a node was split or became a region (a leaf of the tree)."""
         with self._lock:
             if is_leaf:
                 self._rows_done += n_rows
-                self._leaves += 1
+                self._n_regions += 1
             if self.verbose:
                 self._line(f"{node} ({n_rows:,} rows): {outcome}")
 
     def finish(self) -> None:
-        """Remove the bar and say how long it took."""
+        """Replace the bar with a line about the whole fit."""
         if self.verbose:
             seconds = time.monotonic() - self._start
-            leaves = "1 leaf" if self._leaves == 1 else f"{self._leaves} leaves"
-            self._line(f"fitted {leaves} in {seconds:.1f} s")
+            regions = "1 region" if self._n_regions == 1 else f"{self._n_regions} regions"
+            self._line(f"fitted {regions} in {seconds:.1f} s")
 
     @property
     def _live(self) -> bool:
