@@ -1,7 +1,7 @@
-"""Regression on tables that tells how sure it is, and where it is unsure.
+"""Regression on tables with calibrated uncertainty, and the regions where it is large.
 
 The method is that of W. Ma, X. Yan and K. Zhang, "Improving Uncertainty Quantification of Variance Networks by
-Tree-Structured Learning"; docs/recipe.md tells where the default recipe differs.
+Tree-Structured Learning"; docs/recipe.md describes how the default recipe differs.
 
 The public names load when first used, so that ``import usnrt`` stays quick.
 """

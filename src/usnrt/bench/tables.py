@@ -74,9 +74,7 @@ PARTS = (
     Model("No tree", "", "usnrt-no-tree"),
     Model("Global calibration", "", "usnrt-global"),
     Model("Not calibrated", "", "usnrt-uncalibrated"),
-    Model("No warm start", "", "usnrt-from-scratch"),
     Model("No piecewise encoding", "", "usnrt-plain-inputs"),
-    Model("Variance networks", "", "usnrt-variance"),
     Model("Ensemble", "", "usnrt-ensemble"),
 )
 
