@@ -122,7 +122,7 @@ class HNNRegressor(NetworkRegressor):
         squared_residual = np.zeros(table.n_rows)
         squared_residual[rows] = (table.y[rows] - self._outputs(self.networks_[0], pair.mean, table.inputs[rows])) ** 2
         how = replace(job.how, learning_rate=job.how.learning_rate / 3.0)
-        name, half = "variance held-out", len(rows) // 2
+        name, half = "variance fine-tuning", len(rows) // 2
         params, job.history[name] = train(
             self.networks_[1], variance_nll, pair.variance, job.inputs, squared_residual, table.weight,
             np.sort(rows[half:]), np.sort(rows[:half]), how, job.rng, job.report(name), keep_initial=True,
