@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from usnrt.baselines._docs import EVERY_MODEL, SharedDocs
-from usnrt.baselines._members import MemberProgress, in_threads
+from usnrt.baselines._progress import MemberProgress
 from usnrt.baselines._spread import MIN_ROWS_TO_CALIBRATE, max_likelihood_spread, stretched
 from usnrt.distributions import Distribution
 from usnrt.estimators.base import DistributionalRegressor
@@ -44,6 +44,7 @@ from usnrt.utils.constraints import (
     Verbosity,
     Whole,
 )
+from usnrt.utils.threads import run_in_threads
 from usnrt.utils.types import Floats, Rows
 
 # Training parameters of the paper, the same for all networks.
@@ -225,12 +226,14 @@ class NetworkRegressor(SharedDocs, DistributionalRegressor):
             for i, (name, parts) in enumerate(zip(names, splits))
         ]
 
-        def train_member(index: int) -> Any:
+        def train_member(index: int) -> tuple[int, Any]:
             params = self._train(jobs[index])
             progress.node_done(names[index], table.n_rows, "trained", is_leaf=True)
-            return params
+            return index, params
 
-        self._store_params(in_threads(train_member, len(names), effective_n_jobs(self.n_jobs), progress))
+        n_threads = min(effective_n_jobs(self.n_jobs), len(names))
+        params = dict(run_in_threads(train_member, range(len(names)), n_threads, progress))
+        self._store_params([params[index] for index in range(len(names))])
         progress.finish()
         self.history_ = {name: job.history for name, job in zip(names, jobs)}
         self._finish(table, splits[0][1])

@@ -7,8 +7,6 @@ Independent nodes are processed in parallel by threads. The random seed of a nod
 only, so that the result depends neither on the number of threads nor on their order.
 """
 
-from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -23,7 +21,8 @@ from usnrt.tree.recipe import SplitRule
 from usnrt.tree.sharpen import sharpened
 from usnrt.tree.split import Members, Sample, Split, best_split
 from usnrt.tree.structure import Tree, TreeBuilder
-from usnrt.utils.progress import FitStopped, Progress
+from usnrt.utils.progress import Progress
+from usnrt.utils.threads import run_in_threads
 from usnrt.utils.types import Floats, Rows
 
 # The path from the root to a node: 0 for each step left, 1 for each step right.
@@ -168,7 +167,8 @@ def grow(
             for side, member in enumerate((goes_left, ~goes_left))
         ]
 
-    nodes = _process_nodes(process, children, Node((), np.arange(table.n_rows)), n_threads, progress)
+    root = Node((), np.arange(table.n_rows))
+    nodes = {node.path: node for node in run_in_threads(process, [root], n_threads, progress, children)}
     return _assemble(nodes, table, n_categories)
 
 
@@ -256,40 +256,6 @@ def is_significant(split: Split, rule: SplitRule) -> bool:
     """Whether the p-value of a split, Bonferroni-corrected if the rule requires it, is at most alpha."""
     correction = np.log10(max(split.n_candidates, 1)) if rule.bonferroni else 0.0
     return bool(split.log10_p + correction <= np.log10(rule.alpha))
-
-
-def _process_nodes(
-    process: Callable[[Node], Node],
-    children: Callable[[Node], list[Node]],
-    root: Node,
-    n_threads: int,
-    progress: Progress,
-) -> dict[Path, Node]:
-    """Process all nodes in threads, children as soon as their parent is done.
-
-    An exception, Ctrl-C included, is raised after all threads have ended.
-    """
-    nodes: dict[Path, Node] = {}
-    with ThreadPoolExecutor(n_threads) as pool:
-        running: set[Future[Node]] = {pool.submit(process, root)}
-        try:
-            while running:
-                done, running = wait(running, return_when=FIRST_COMPLETED)
-                for future in done:
-                    node = future.result()
-                    nodes[node.path] = node
-                    running |= {pool.submit(process, child) for child in children(node)}
-        except BaseException as error:
-            progress.stop.set()
-            for future in running:
-                future.cancel()
-            if isinstance(error, FitStopped):  # caused by the error of another thread
-                for future in running:
-                    cause = None if future.cancelled() else future.exception()
-                    if cause is not None and not isinstance(cause, FitStopped):
-                        raise cause from None
-            raise
-    return nodes
 
 
 def _assemble(nodes: dict[Path, Node], table: TrainingTable, n_categories: NDArray[np.int64]) -> GrownTree:
