@@ -48,7 +48,7 @@ def main():
         "tree": clone(ours).set_params(**how),
         "tree of the paper": clone(paper).set_params(**how),
         "ensemble of 5": USNRTEnsemble(ours, **how),
-        "ensemble of the paper": USNRTEnsemble(paper, **how),
+        "ensemble of the paper": USNRTEnsemble.paper(estimator=paper, **how),
     }
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
