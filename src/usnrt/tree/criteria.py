@@ -225,7 +225,7 @@ class Cart(SearchCriterion):
         return node.values  # categories are ordered by their mean target
 
 
-class Support(Criterion):
+class SupportSigns(Criterion):
     """SUPPORT (Chaudhuri et al. 1994), which uses only the signs of the residuals.
 
     Rows with positive residuals are compared with the others in each feature, by a t-test of the means and by Levene's
@@ -301,7 +301,7 @@ class Support(Criterion):
 CRITERIA: dict[str, type[Criterion]] = {
     "levene": Levene,
     "brown-forsythe": BrownForsythe,
-    "support": Support,
+    "support": SupportSigns,
     "cart": Cart,
 }
 
