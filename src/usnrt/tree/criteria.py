@@ -3,7 +3,7 @@
 A criterion is a subclass of `Criterion`. ``prepare`` is called once per node with residuals, targets and weights;
 ``best_cut`` is then called per feature, given as a `SplitColumn`, and returns a `Cut`, or None if no cut leaves enough
 rows on both sides. `SearchCriterion` is the base of the criteria that test every cut; others override ``best_cut``, as
-`SupportSigns` does. A criterion in `CRITERIA` is available by name; `usnrt.tree.split.best_split` also takes an instance::
+`SupportSigns` does. A criterion in `CRITERIA` is available by name; `best_split` also takes an instance::
 
     class FirstCut(Criterion):                      # cuts each feature at its lowest admissible threshold
         def prepare(self, residuals, target, weight):
