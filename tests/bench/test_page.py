@@ -207,6 +207,13 @@ def test_write_page(store):
     before = {path: path.read_bytes() for path in store.root.rglob("*.*") if path.is_file()}
     write_page(store)
     assert {path: path.read_bytes() for path in store.root.rglob("*.*") if path.is_file()} == before
+    # A figure whose records were removed goes with them.
+    for record in store.records():
+        if record.cell.recipe in STABILITY:
+            store.forget(record.cell)
+    assert "stability.png" not in write_page(store).read_text()
+    assert not (store.root / "figures" / "stability.png").exists()
+    assert (store.root / "figures" / "leaf_std.png").exists()
 
 
 def test_the_caption_of_root_partitions_names_records_with_other_residuals(store):

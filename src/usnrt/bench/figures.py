@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from usnrt.bench.aggregate import Means
 from usnrt.bench.grid import Cell
-from usnrt.bench.recipes import ALPHAS, LEAVES, STRUCTURES
+from usnrt.bench.recipes import ALPHAS, LEAVES, STABILITY, STRUCTURES
 from usnrt.bench.store import Record, Store
 from usnrt.bench.trees import SPLIT_RESIDUALS
 from usnrt.datasets import SEEDS, get_spec, list_datasets
@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FigureSpec:
-    """A figure: title, caption, and the function that draws it or returns None without records."""
+    """A figure: title, caption, the function that draws it or returns None without records, and their recipes."""
 
     title: str
     caption: str
     draw: "Callable[[Store], Figure | None]"
+    recipes: Sequence[str] = ("usnrt-paper",)
 
 
 def draw(name: str, store: Store, folder: str | Path) -> Path | None:
@@ -169,6 +170,7 @@ FIGURES = {
         "ECE, TCE and sharpness (times 100) of USNRT with the paper's recipe, seed 42, over five network "
         "architectures, the maximum number of regions and the significance level; one line per data set.",
         _stability,
+        STABILITY,
     ),
     "variance_functions": FigureSpec(
         "Variance functions",

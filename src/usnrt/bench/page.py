@@ -38,8 +38,10 @@ def write_page(store: Store) -> Path:
             _write(store.root / "tables" / f"{name}.{ending}", make_table(name, means).render(style))
     # A clone of the results lacks the per-row predictions that figures are drawn from, but has the figures.
     folder = store.root / "figures"
-    for name in FIGURES:
-        draw(name, store, folder)
+    recipes = {record.cell.recipe for record in records}
+    for name, spec in FIGURES.items():
+        if draw(name, store, folder) is None and recipes.isdisjoint(spec.recipes):
+            (folder / f"{name}.png").unlink(missing_ok=True)  # of records that are no longer there
     drawn = {name: path for name in FIGURES if (path := folder / f"{name}.png").exists()}
     _write(store.root / "cells.csv", cells_csv(records))
     page = store.root / "README.md"
