@@ -253,14 +253,3 @@ def test_programs_use_one_thread_on_the_cpu():
 
     if jax.default_backend() == "cpu":
         assert _options() == {"xla_cpu_multi_thread_eigen": False}
-
-
-def test_robust_scale_nll_is_the_likelihood_of_a_student_t():
-    from scipy.stats import t
-
-    from usnrt.nn.losses import SCALE_DF, robust_scale_nll
-
-    rng = np.random.default_rng(0)
-    residual, scale = rng.standard_normal(20), rng.uniform(0.1, 3, 20)
-    expected = -t(SCALE_DF, scale=scale).logpdf(residual) + t(SCALE_DF).logpdf(0.0)
-    np.testing.assert_allclose(robust_scale_nll(scale[:, None] ** 2, residual**2), expected, rtol=1e-5)

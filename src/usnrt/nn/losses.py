@@ -25,20 +25,3 @@ def variance_nll(outputs: "Array", squared_residual: "Array") -> "Array":
 
     variance = outputs[:, 0]
     return 0.5 * (jnp.log(variance) + squared_residual / variance)
-
-
-# Degrees of freedom of the Student-t likelihood of scales: its tails limit the influence of outliers.
-SCALE_DF = 3.0
-
-
-def robust_scale_nll(outputs: "Array", squared_residual: "Array") -> "Array":
-    r"""Negative log-likelihood of the squared scale of a Student-t with 3 degrees of freedom, for a fixed location.
-
-    .. math:: \tfrac12 \log s^2(x) + \tfrac{\nu + 1}2 \log\left(1 + \frac{(y - f(x))^2}{\nu s^2(x)}\right)
-
-    The target is the squared residual. Few large errors have little influence on the scale.
-    """
-    import jax.numpy as jnp
-
-    scale = outputs[:, 0]
-    return 0.5 * jnp.log(scale) + 0.5 * (SCALE_DF + 1) * jnp.log1p(squared_residual / (SCALE_DF * scale))
