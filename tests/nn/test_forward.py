@@ -1,4 +1,4 @@
-"""Prediction in numpy: BLAS is limited to one thread during any number of concurrent predictions, and restored."""
+"""Prediction of networks: equal to the encoded products, whatever other rows and threads there are."""
 
 import threading
 
@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from threadpoolctl import ThreadpoolController
 
-from usnrt.nn.forward import CHUNK, forward, predict, predict_grouped, rows_per_product
+from usnrt.nn.encoding import PiecewiseLinear
+from usnrt.nn.forward import CHUNK, forward, predict, predict_grouped, predict_shared
 from usnrt.nn.mlp import MLP
 from usnrt.utils.blas import ONE_BLAS_THREAD
 
@@ -68,13 +69,98 @@ def test_groups_without_rows_and_rows_out_of_order():
     assert predict_grouped(network, groups, x, group, rows=rows[:0]).shape == (0, 2)
 
 
+def outputs_by_products(params, encoding, x):
+    """The outputs of a relu network in double precision, from the encoded matrix."""
+    x = np.asarray(x if encoding is None else encoding(x), dtype=np.float64)
+    for weights, bias in params[:-1]:
+        x = np.maximum(x @ weights.astype(np.float64) + bias, 0.0)
+    weights, bias = params[-1]
+    return x @ weights.astype(np.float64) + bias
+
+
+def awkward_table(rng):
+    """Heavy tails, few distinct values, a constant, near-constant and narrow columns, one-hot columns, an outlier."""
+    n = 1500
+    x = np.column_stack(
+        [
+            rng.normal(size=n),
+            rng.standard_t(2, size=n),
+            rng.integers(0, 3, size=n) - 1.0,
+            np.zeros(n),
+            np.where(np.arange(n) == 7, 30.0, 0.0),
+            np.where(rng.random(n) < 0.5, 1e-4 * rng.normal(size=n), 3.0),
+            np.eye(4)[rng.integers(0, 4, size=n)],
+        ]
+    ).astype(np.float32)
+    return x, np.arange(6)
+
+
+@pytest.mark.parametrize("hidden", [(), (5,), (40, 24), (256, 128, 64)])
+@pytest.mark.parametrize("n_bins", [0, 3, 16])
+def test_the_interpolated_first_layer_is_the_encoded_product(hidden, n_bins):
+    rng = np.random.default_rng(3)
+    x, columns = awkward_table(rng)
+    encoding = PiecewiseLinear.fit(x, columns, n_bins) if n_bins else None
+    network = MLP((encoding.n_outputs if encoding else x.shape[1], *hidden, 12))
+    params = tuple((weights, rng.normal(size=bias.shape).astype(np.float32)) for weights, bias in network.init(rng))
+    asked = np.concatenate([x[:300], x[:300] * 1.7, 1e6 * np.sign(x[:50]), rng.normal(size=(200, 10)) * 4])
+    asked = asked.astype(np.float32)
+    found = predict(network, params, asked, encoding=encoding)
+    expected = outputs_by_products(params, encoding, asked)
+    np.testing.assert_allclose(found, expected, atol=2e-5 * max(1.0, np.abs(expected).max()))
+
+
+def test_numbers_at_the_edges_of_bins():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(500, 2)).astype(np.float32)
+    encoding = PiecewiseLinear.fit(x, np.arange(2), 16)
+    network = MLP((encoding.n_outputs, 8))
+    params = network.init(rng)
+    edges = np.quantile(x.astype(np.float64), np.linspace(0, 1, 17), axis=0).astype(np.float32)
+    asked = np.concatenate([edges, np.nextafter(edges, np.float32(9)), np.nextafter(edges, np.float32(-9)), [[5, -5]]])
+    found = predict(network, params, asked.astype(np.float32), encoding=encoding)
+    np.testing.assert_allclose(found, outputs_by_products(params, encoding, asked.astype(np.float32)), atol=1e-5)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 13, 20])
+@pytest.mark.parametrize("encoded", [True, False])
+def test_a_shared_network_is_one_network_per_group(n_outputs, encoded):
+    rng = np.random.default_rng(5)
+    x, columns = awkward_table(rng)
+    encoding = PiecewiseLinear.fit(x, columns) if encoded else None
+    network = MLP((encoding.n_outputs if encoding else x.shape[1], 40, 24, n_outputs))
+    *trunk, _ = network.init(rng)
+    heads = [network.init(rng)[-1] for _ in range(3)]
+    group = rng.integers(0, 3, size=len(x))
+    found = predict_shared(network, trunk, heads, x, group, n_threads=2, encoding=encoding)
+    whole = [(*trunk, head) for head in heads]
+    np.testing.assert_array_equal(found, predict_grouped(network, whole, x, group, encoding=encoding))
+    rows = np.array([5, 900, 5])
+    alone = predict_shared(network, trunk, heads, x, group, rows, encoding=encoding)
+    np.testing.assert_array_equal(alone, found[rows])
+
+
+def test_a_shared_network_needs_relu_and_a_hidden_layer():
+    with pytest.raises(ValueError, match="^network must have relu activations and at least one hidden layer, got MLP"):
+        predict_shared(MLP((2, 3, 1), "tanh"), (), [], np.zeros((1, 2), np.float32), np.zeros(1, np.intp))
+
+
 @pytest.mark.parametrize("shape", [(12, 48), (200, 256), (64, 11), (3, 1)])
 def test_the_bits_of_a_row_do_not_depend_on_its_position(shape):
-    """On processors whose BLAS kernels treat rows differently by position, smaller blocks are multiplied."""
     rng = np.random.default_rng(1)
     network = MLP((*shape, 2))
     params = network.init(rng)
     x = rng.normal(size=(CHUNK, shape[0])).astype(np.float32)
     order = rng.permutation(CHUNK)
     np.testing.assert_array_equal(forward(network, params, x[order]), forward(network, params, x)[order])
-    assert CHUNK % rows_per_product(*shape) == 0
+    np.testing.assert_array_equal(forward(network, params, x[5:6]), forward(network, params, x)[5:6])
+
+
+def test_tables_that_are_read_only_or_in_fortran_order():
+    rng = np.random.default_rng(1)
+    network = MLP((3, 8, 1))
+    params = network.init(rng)
+    x = rng.normal(size=(50, 3)).astype(np.float32)
+    frozen = np.asfortranarray(x)
+    frozen.flags.writeable = False
+    np.testing.assert_array_equal(predict(network, params, frozen), predict(network, params, x))

@@ -1,22 +1,20 @@
-"""Prediction with trained networks in numpy: no compilation, no import of jax, multi-threaded.
+"""Prediction with trained networks: no import of jax, multi-threaded.
 
-Rows are processed in chunks of a fixed size, so that the prediction of a row has the same bits whatever other rows are
-predicted with it and whatever the number of threads.
+The prediction of a row has the same bits whatever other rows are predicted with it and whatever the number of threads.
 """
 
-import functools
-import itertools
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.mlp import LOG_LIMIT, MIN_VARIANCE, MLP, Params
-from usnrt.utils.blas import ONE_BLAS_THREAD
+from usnrt.nn.packed import PackedHeads, PackedLayers
+from usnrt.utils.blocks import run_in_blocks
 
-# The activations of a chunk fit in the second-level cache.
+# Rows processed at a time by networks whose activation is computed by numpy.
 CHUNK = 512
 
 
@@ -33,59 +31,7 @@ def forward(network: MLP, params: Params, x: NDArray[np.float32]) -> NDArray[np.
     -------
     ndarray of shape (n, n_outputs), float32
     """
-    for weights, bias in params[:-1]:
-        x = _product(x, weights)
-        x += bias
-        if network.activation == "relu":
-            np.maximum(x, 0.0, out=x)
-        else:
-            np.tanh(x, out=x)
-    weights, bias = params[-1]
-    x = _product(x, weights)
-    x += bias
-    if network.output == "softplus":
-        # log(1 + e^x) without overflow
-        x = np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x))) + np.float32(MIN_VARIANCE)
-    elif network.output == "exp":
-        x = np.exp(np.clip(x, -LOG_LIMIT, LOG_LIMIT)) + np.float32(MIN_VARIANCE)
-    return x
-
-
-def _product(x: NDArray[np.float32], weights: NDArray[np.float32]) -> NDArray[np.float32]:
-    """``x @ weights``, in blocks of rows such that the bits of a row do not depend on its position."""
-    n_rows = rows_per_product(*weights.shape) if len(x) == CHUNK else len(x)
-    if n_rows == len(x):
-        return x @ weights
-    return (x.reshape(-1, n_rows, x.shape[1]) @ weights).reshape(len(x), -1)
-
-
-@functools.cache
-def rows_per_product(n_inputs: int, n_outputs: int) -> int:
-    """The largest block of rows that BLAS multiplies with bits that do not depend on the position of a row.
-
-    Some BLAS kernels sum the products of a row in an order that depends on its position in the matrix, which changes
-    the last bits of a float32. This depends on the processor, so it is measured once per shape.
-
-    Parameters
-    ----------
-    n_inputs, n_outputs : int
-        Shape of the weights.
-
-    Returns
-    -------
-    int
-        A divisor of ``CHUNK``.
-    """
-    rng = np.random.default_rng(0)
-    weights = rng.normal(size=(n_inputs, n_outputs)).astype(np.float32)
-    for n_rows in (CHUNK, CHUNK // 8, CHUNK // 16, 8, 4, 2):
-        for row in rng.normal(size=(4, n_inputs)).astype(np.float32):
-            product = np.tile(row, (CHUNK // n_rows, n_rows, 1)) @ weights
-            if (product != product[0, 0]).any():
-                break
-        else:
-            return n_rows
-    return 1
+    return predict(network, params, x).reshape(len(x), -1).astype(np.float32)
 
 
 def predict(
@@ -113,8 +59,8 @@ def predict(
     -------
     ndarray of shape (n,) for one output, else (n, n_outputs), float64
     """
-    rows = np.arange(len(x)) if rows is None else rows
-    return predict_grouped(network, [params], x, np.zeros(len(x), dtype=np.intp), rows, n_threads, encoding)
+    group = np.zeros(len(x), dtype=np.intp)
+    return GroupedNetworks(network, [params], encoding).predict(x, group, rows, n_threads)
 
 
 def predict_grouped(
@@ -127,6 +73,8 @@ def predict_grouped(
     encoding: PiecewiseLinear | None = None,
 ) -> NDArray[np.float64]:
     """Outputs of one network per group of rows, such as the leaves of a tree.
+
+    To predict repeatedly, keep a `GroupedNetworks`, which prepares the networks only once.
 
     Parameters
     ----------
@@ -146,34 +94,221 @@ def predict_grouped(
     -------
     ndarray of shape (n,) for one output, else (n, n_outputs), float64
     """
-    group = group if rows is None else group[rows]
-    # Few groups fit in 16 bits, for which numpy uses a linear-time radix sort.
-    group_key = group.astype(np.int16) if len(params_of_group) < 2**15 else group
-    order = np.argsort(group_key, kind="stable")
-    bounds = np.searchsorted(group_key[order], np.arange(len(params_of_group) + 1))
-    chunks = [
-        (g, order[start : min(start + CHUNK, bounds[g + 1])])
-        for g in range(len(params_of_group))
-        for start in range(bounds[g], bounds[g + 1], CHUNK)
-    ]
-    outputs = np.empty((len(group), network.sizes[-1]))
+    return GroupedNetworks(network, params_of_group, encoding).predict(x, group, rows, n_threads)
 
-    def predict_chunks(some: Sequence[tuple[int, NDArray[np.intp]]]) -> None:
-        # The buffer always has the same shape, for the same bits; its surplus rows are ignored.
-        buffer = np.zeros((CHUNK, x.shape[1]), dtype=np.float32)
-        for g, positions in some:
-            table_rows = positions if rows is None else rows[positions]
-            np.take(x, table_rows, axis=0, out=buffer[: len(positions)], mode="clip")  # "raise" would copy once more
-            encoded = buffer if encoding is None else encoding(buffer)
-            outputs[positions] = forward(network, params_of_group[g], encoded)[: len(positions)]
 
-    with ONE_BLAS_THREAD:
-        if n_threads == 1 or len(chunks) < 4:
-            predict_chunks(chunks)
+def predict_shared(
+    network: MLP,
+    trunk: Params,
+    heads: Sequence[tuple[NDArray[np.float32], ...]],
+    x: NDArray[np.float32],
+    group: NDArray[np.intp],
+    rows: NDArray[np.intp] | None = None,
+    n_threads: int = 1,
+    encoding: PiecewiseLinear | None = None,
+) -> NDArray[np.float64]:
+    """Outputs of a network whose last layer differs between groups of rows.
+
+    To predict repeatedly, keep a `SharedNetwork`, which prepares the network only once.
+
+    Parameters
+    ----------
+    network : MLP
+        Architecture of the whole network, with relu activations.
+    trunk : Params
+        All layers but the last one.
+    heads : sequence of (weights, bias)
+        The last layer of each group.
+    x, group, rows, n_threads, encoding
+        As for `predict_grouped`.
+
+    Returns
+    -------
+    ndarray of shape (n,) for one output, else (n, n_outputs), float64
+    """
+    return SharedNetwork(network, trunk, heads, encoding).predict(x, group, rows, n_threads)
+
+
+class GroupedNetworks:
+    """Networks of one architecture, one per group of rows, prepared for prediction.
+
+    Each network is prepared when the first row of its group is predicted, so the weights must not be changed in place
+    after that. Preparing takes a few milliseconds.
+
+    Parameters
+    ----------
+    network : MLP
+    params_of_group : sequence of Params
+    encoding : PiecewiseLinear, default=None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.nn.forward import GroupedNetworks
+    >>> from usnrt.nn.mlp import MLP
+    >>> weights, bias = np.ones((2, 1), dtype=np.float32), np.zeros(1, dtype=np.float32)
+    >>> networks = GroupedNetworks(MLP((2, 1)), [((weights, bias),), ((weights, bias + 10),)])
+    >>> networks.predict(np.array([[1, 2], [3, 4]], dtype=np.float32), group=np.array([0, 1]))
+    array([ 3., 17.])
+    """
+
+    def __init__(
+        self, network: MLP, params_of_group: Sequence[Params], encoding: PiecewiseLinear | None = None
+    ) -> None:
+        self.network, self.params_of_group, self.encoding = network, params_of_group, encoding
+        self._layers: list[list[PackedLayers] | None] = [None] * len(params_of_group)
+
+    def predict(
+        self,
+        x: NDArray[np.float32],
+        group: NDArray[np.intp],
+        rows: NDArray[np.intp] | None = None,
+        n_threads: int = 1,
+    ) -> NDArray[np.float64]:
+        """Outputs for some rows of a table; parameters as of `predict_grouped`.
+
+        Returns
+        -------
+        ndarray of shape (n,) for one output, else (n, n_outputs), float64
+        """
+        x, rows = _table(x), _rows(x, rows)
+        group = np.asarray(group)[rows]
+        outputs = np.empty((len(rows), self.network.sizes[-1]))
+        if len(rows) == 1:
+            bounds = {int(group[0]): (0, 1)}
+            order = np.zeros(1, dtype=np.intp)
         else:
-            # A few long tasks per thread: a compromise between the cost of dispatch and uneven load.
-            n_tasks = min(4 * n_threads, len(chunks))
-            cuts = np.linspace(0, len(chunks), n_tasks + 1).astype(int)
-            with ThreadPoolExecutor(n_threads) as pool:
-                list(pool.map(predict_chunks, [chunks[start:stop] for start, stop in itertools.pairwise(cuts)]))
-    return outputs[:, 0] if network.sizes[-1] == 1 else outputs
+            # Few groups fit in 16 bits, for which numpy uses a linear-time radix sort.
+            key = group.astype(np.int16) if len(self._layers) < 2**15 else group
+            order = np.argsort(key, kind="stable")
+            ends = np.searchsorted(key[order], np.arange(len(self._layers) + 1))
+            bounds = {g: (ends[g], ends[g + 1]) for g in range(len(self._layers)) if ends[g] < ends[g + 1]}
+        layers = {g: self._prepared(g) for g in bounds}
+
+        def predict_block(start: int, stop: int) -> None:
+            for g, (low, high) in bounds.items():
+                at = order[max(start, low) : min(stop, high)]
+                if len(at):
+                    self._write(layers[g], x, rows[at], at, outputs)
+
+        run_in_blocks(predict_block, len(rows), n_threads)
+        return outputs[:, 0] if outputs.shape[1] == 1 else outputs
+
+    def _prepared(self, group: int) -> list[PackedLayers]:
+        """All layers as one program, or each of them alone if numpy computes the activation."""
+        packed = self._layers[group]
+        if packed is None:
+            params = tuple(tuple(np.asarray(array) for array in layer[:2]) for layer in self.params_of_group[group])
+            if self.network.activation == "relu":
+                packed = [PackedLayers(params, self.encoding, relu=True)]
+            else:
+                encodings = [self.encoding, *(None for _ in params[1:])]
+                packed = [PackedLayers((layer,), own, relu=False) for layer, own in zip(params, encodings)]
+            self._layers[group] = packed
+        return packed
+
+    def _write(
+        self,
+        layers: list[PackedLayers],
+        x: NDArray[np.float32],
+        rows: NDArray[np.intp],
+        at: NDArray[np.intp],
+        outputs: NDArray[np.float64],
+    ) -> None:
+        if self.network.output == "linear" and len(layers) == 1:
+            layers[0].write(x, rows, at, outputs)
+            return
+        for start in range(0, len(rows), CHUNK):
+            values, own = x, rows[start : start + CHUNK]
+            for layer in layers[:-1]:
+                values = layer(values, own)
+                np.tanh(values, out=values)
+                own = np.arange(len(own))
+            outputs[at[start : start + CHUNK]] = _activated(layers[-1](values, own), self.network.output)
+
+
+class SharedNetwork:
+    """A network whose last layer differs between groups of rows, prepared for prediction.
+
+    The weights must not be changed in place afterwards.
+
+    Parameters
+    ----------
+    network : MLP
+        Architecture of the whole network, with relu activations.
+    trunk : Params
+        All layers but the last one.
+    heads : sequence of (weights, bias)
+        The last layer of each group.
+    encoding : PiecewiseLinear, default=None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.nn.forward import SharedNetwork
+    >>> from usnrt.nn.mlp import MLP
+    >>> network = MLP((3, 32, 4))
+    >>> *trunk, head = network.init(np.random.default_rng(0))
+    >>> shared = SharedNetwork(network, trunk, [head, head])
+    >>> shared.predict(np.zeros((5, 3), dtype=np.float32), group=np.array([0, 1, 1, 0, 0])).shape
+    (5, 4)
+    """
+
+    def __init__(
+        self,
+        network: MLP,
+        trunk: Params,
+        heads: Sequence[tuple[NDArray[np.float32], ...]],
+        encoding: PiecewiseLinear | None = None,
+    ) -> None:
+        if network.activation != "relu" or len(network.sizes) < 3:
+            raise ValueError(f"network must have relu activations and at least one hidden layer, got {network}")
+        self.network = network
+        self._packed = PackedHeads(tuple(trunk), heads, encoding)
+
+    def predict(
+        self,
+        x: NDArray[np.float32],
+        group: NDArray[np.intp],
+        rows: NDArray[np.intp] | None = None,
+        n_threads: int = 1,
+    ) -> NDArray[np.float64]:
+        """Outputs for some rows of a table; parameters as of `predict_shared`.
+
+        Returns
+        -------
+        ndarray of shape (n,) for one output, else (n, n_outputs), float64
+        """
+        x, rows = _table(x), _rows(x, rows)
+        group = np.asarray(group, dtype=np.intp)[rows]
+        at = np.arange(len(rows))
+        outputs = np.empty((len(rows), self.network.sizes[-1]))
+
+        def predict_block(start: int, stop: int) -> None:
+            part = slice(start, stop)
+            self._packed.write(x, rows[part], at[part], group[part], outputs)
+            if self.network.output != "linear":
+                outputs[part] = _activated(outputs[part].astype(np.float32), self.network.output)
+
+        run_in_blocks(predict_block, len(rows), n_threads)
+        return outputs[:, 0] if outputs.shape[1] == 1 else outputs
+
+
+def _table(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """A writable float32 table in C order: numba compiles a program per type of array, and this is the only one."""
+    table: NDArray[np.float32] = np.require(x, dtype=np.float32, requirements=["C", "W"])
+    return table
+
+
+def _rows(x: NDArray[Any], rows: NDArray[np.intp] | None) -> NDArray[np.intp]:
+    return np.arange(len(x)) if rows is None else np.require(rows, dtype=np.intp, requirements=["C", "W"])
+
+
+def _activated(outputs: NDArray[np.float32], output: str) -> NDArray[np.float32]:
+    """The activation of the last layer."""
+    if output == "softplus":
+        # log(1 + e^x) without overflow
+        return np.maximum(outputs, 0.0) + np.log1p(np.exp(-np.abs(outputs))) + np.float32(MIN_VARIANCE)
+    if output == "exp":
+        return np.exp(np.clip(outputs, -LOG_LIMIT, LOG_LIMIT)) + np.float32(MIN_VARIANCE)
+    return outputs

@@ -3,12 +3,13 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.nn.encoding import PiecewiseLinear
-from usnrt.nn.forward import predict_grouped
+from usnrt.nn.forward import GroupedNetworks
 from usnrt.nn.mlp import MLP, Params
 from usnrt.nn.quantiles import POSITIONS, quantile_function_mean, to_quantiles
 from usnrt.tree.refine import Refinement
@@ -69,7 +70,14 @@ class TreeModel(ABC):
         n_threads: int,
     ) -> Floats:
         """Outputs for each row of the network of its region."""
-        return predict_grouped(network, params, inputs, leaf, None, n_threads, self.encoding)
+        prepared = self.__dict__.setdefault("_prepared", {})  # not a field: it is not stored in files
+        networks = prepared.get(id(params))
+        if networks is None or networks.params_of_group is not params:
+            networks = prepared[id(params)] = GroupedNetworks(network, params, self.encoding)
+        return networks.predict(inputs, leaf, None, n_threads)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_prepared"}
 
 
 @dataclass
