@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from usnrt.calibration.conformal import conformal_bounds
 from usnrt.distributions import QuantileDistribution, ResidualDistribution
-from usnrt.nn.quantile_functions import value_at
+from usnrt.nn.quantile_functions import group_values
 from usnrt.nn.quantiles import POSITIONS
 from usnrt.tree.structure import Tree
 
@@ -151,7 +151,9 @@ class Calibration:
         """
         return QuantileDistribution(quantiles, POSITIONS, self.group_of_leaf[leaf], self.residuals, mean=mean)
 
-    def interval(self, quantiles: NDArray[np.float64], leaf: NDArray[np.int64], coverage: float) -> NDArray[np.float64]:
+    def interval(
+        self, quantiles: NDArray[np.float64], leaf: NDArray[np.int64], coverage: float, n_threads: int = 1
+    ) -> NDArray[np.float64]:
         """Intervals with guaranteed coverage in each group; infinite where a group has too few scores.
 
         Parameters
@@ -159,16 +161,25 @@ class Calibration:
         quantiles : ndarray of shape (n, n_positions)
         leaf : ndarray of int of shape (n,)
         coverage : float
+        n_threads : int, default=1
 
         Returns
         -------
         ndarray of shape (n, 2)
         """
-        weights = [None] * len(self.scores) if self.weights is None else self.weights
-        by_group = [conformal_bounds(scores, coverage, weight) for scores, weight in zip(self.scores, weights)]
-        bounds = np.array(by_group)[self.group_of_leaf[leaf]]
+        bounds, group = self._bounds(coverage), self.group_of_leaf[leaf]
         finite = np.isfinite(bounds)
-        return np.where(finite, value_at(quantiles, POSITIONS, np.where(finite, bounds, 0.0)), bounds)
+        values = group_values(quantiles, POSITIONS, np.where(finite, bounds, 0.0), group, n_threads)
+        return values if finite.all() else np.where(finite[group], values, bounds[group])
+
+    def _bounds(self, coverage: float) -> NDArray[np.float64]:
+        """Conformal bounds of each group, shape (n_groups, 2); those of the last coverage are kept."""
+        kept: tuple[float, NDArray[np.float64]] | None = self.__dict__.get("_kept_bounds")  # not a field: not stored
+        if kept is None or kept[0] != coverage:
+            weights = [None] * len(self.scores) if self.weights is None else self.weights
+            by_group = [conformal_bounds(scores, coverage, weight) for scores, weight in zip(self.scores, weights)]
+            kept = self.__dict__["_kept_bounds"] = (coverage, np.array(by_group))
+        return kept[1]
 
 
 def _with_neighbours(

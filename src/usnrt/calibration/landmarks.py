@@ -1,14 +1,17 @@
 """Distance of rows from the training rows in the joint space of all numeric columns."""
 
-from dataclasses import dataclass
+import functools
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.nn.forward import CHUNK
+from usnrt.nn.packed import PANEL, pack_layer
 from usnrt.utils.blas import ONE_BLAS_THREAD
+from usnrt.utils.blocks import flat_memory, run_in_blocks
 
-N_LANDMARKS, N_CENTRAL = 512, 16
+N_LANDMARKS = 512
+BLOCK = 3072  # rows processed at a time
 MAX_ROWS = 20_000  # training rows whose distances determine the threshold
 # The threshold is this quantile of the distances of training rows to their nearest landmarks, times a margin ...
 FAR_QUANTILE, FAR_MARGIN = 0.999, 1.25
@@ -69,7 +72,7 @@ class Landmarks:
         -------
         Landmarks
         """
-        rows = numbers[evenly(len(numbers), MAX_ROWS)]
+        rows = np.ascontiguousarray(numbers[evenly(len(numbers), MAX_ROWS)])
         centre, scale = _centre_and_scale(rows)
         squashed = _squashed(rows, centre, scale).astype(np.float64)
         offset = squashed.mean(axis=0)
@@ -77,55 +80,101 @@ class Landmarks:
             values, vectors = np.linalg.eigh((squashed - offset).T @ (squashed - offset) / len(rows))
             floor = EIGENVALUE_FLOOR * float(values.mean()) or 1.0  # 1 if all columns are constant
             whitening = (vectors / np.sqrt(np.maximum(values, floor))).astype(np.float32)
-        offset = offset.astype(np.float32)
-        coordinates = _whitened(rows, centre, scale, offset, whitening)
+        nowhere = np.zeros((0, numbers.shape[1]), dtype=np.float32)
+        draft = cls(centre, scale, offset.astype(np.float32), whitening, nowhere, 0.0)
+        coordinates = draft._coordinates(rows)
         chosen = evenly(len(rows), N_LANDMARKS)
         chosen = chosen[np.argsort(np.sum(coordinates[chosen] ** 2, axis=1), kind="stable")]
-        points = coordinates[chosen]
+        draft = replace(draft, points=coordinates[chosen])
         distance = np.empty(len(rows))
         others = np.setdiff1d(np.arange(len(rows)), chosen)
-        distance[others] = _nearest(coordinates[others], points)
-        distance[chosen] = _nearest_other(points)
+        distance[others] = draft._distances(rows[others])
+        distance[chosen] = _nearest_other(draft.points)
         far = FAR_MARGIN * float(np.quantile(distance, FAR_QUANTILE))
-        return cls(centre, scale, offset, whitening, points, max(far, MIN_THRESHOLD))
+        return replace(draft, threshold=max(far, MIN_THRESHOLD))
 
-    def excess(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    def excess(
+        self, raw: NDArray[np.float64], columns: NDArray[np.int64] | None = None, n_threads: int = 1
+    ) -> NDArray[np.float64]:
         """Distance to the nearest landmark in excess of the threshold, relative to it; 0 for rows that are not far.
 
         Parameters
         ----------
-        numbers : ndarray of shape (n, k)
+        raw : ndarray of shape (n, d)
             Missing values are replaced by the centre of their column.
+        columns : ndarray of int of shape (k,), optional
+            The numeric columns; all by default.
+        n_threads : int, default=1
 
         Returns
         -------
         ndarray of shape (n,)
         """
-        coordinates = _whitened(numbers, self.centre, self.scale, self.offset, self.whitening)
-        excess = np.zeros(len(coordinates))
-        # Most rows are near one of the central landmarks; only the others are compared with all landmarks.
-        rest = np.flatnonzero(_nearest(coordinates, self.points[:N_CENTRAL]) > self.threshold)
-        distance = _nearest(coordinates[rest], self.points)
-        excess[rest] = np.maximum(distance / self.threshold - 1.0, 0.0)
-        return excess
+        distance = self._distances(raw, columns, self.threshold, n_threads)
+        return np.maximum(distance / self.threshold - 1.0, 0.0)
 
+    def _distances(
+        self,
+        raw: NDArray[np.float64],
+        columns: NDArray[np.int64] | None = None,
+        near: float = 0.0,
+        n_threads: int = 1,
+    ) -> NDArray[np.float64]:
+        """Distance of each row to the nearest landmark; 0 where a landmark is not farther than ``near``."""
+        from usnrt.calibration._kernels import write_nearest
 
-def _whitened(
-    numbers: NDArray[np.float64],
-    centre: NDArray[np.float64],
-    scale: NDArray[np.float64],
-    offset: NDArray[np.float32],
-    whitening: NDArray[np.float32],
-) -> NDArray[np.float32]:
-    """Whitened coordinates of rows, shape (n, k); products of a fixed shape make a row's bits independent of others."""
-    result = np.empty(numbers.shape, dtype=np.float32)
-    chunk = np.zeros((CHUNK, numbers.shape[1]), dtype=np.float32)
-    with ONE_BLAS_THREAD:
-        for start in range(0, len(numbers), CHUNK):
-            part = numbers[start : start + CHUNK]
-            np.subtract(_squashed(part, centre, scale), offset, out=chunk[: len(part)])
-            result[start : start + CHUNK] = (chunk @ whitening)[: len(part)]
-    return result
+        width, n_panels = len(self.centre), -(-len(self.points) // PANEL)
+        distance = np.empty(len(raw))
+        table = flat_memory(raw)
+
+        def write(start: int, stop: int) -> None:
+            for first in range(start, stop, BLOCK):
+                last = min(first + BLOCK, stop)
+                coordinates = self._flat_coordinates(table, columns, first, last)
+                write_nearest(coordinates, last - first, width, self._point_panels, n_panels, near, distance[first:last])
+
+        run_in_blocks(write, len(raw), n_threads)
+        return distance
+
+    def _coordinates(self, rows: NDArray[np.float64]) -> NDArray[np.float32]:
+        """Whitened coordinates, shape (n, k)."""
+        flat = self._flat_coordinates(flat_memory(rows), None, 0, len(rows))
+        return np.ascontiguousarray(flat.reshape(len(rows), -1)[:, : len(self.centre)])
+
+    def _flat_coordinates(
+        self,
+        table: tuple[NDArray[np.float64], int, int],
+        columns: NDArray[np.int64] | None,
+        start: int,
+        stop: int,
+    ) -> NDArray[np.float32]:
+        from usnrt.calibration._kernels import write_coordinates
+
+        width = len(self.centre)
+        columns = np.arange(width) if columns is None else columns
+        coordinates = np.empty((stop - start) * (-(-width // PANEL) * PANEL), dtype=np.float32)
+        write_coordinates(
+            *table, start, stop, columns, self.centre, self._divisor, LARGEST, self._whitening_panels, coordinates
+        )
+        return coordinates
+
+    # Not fields, so that they are not stored in files.
+
+    @functools.cached_property
+    def _divisor(self) -> NDArray[np.float64]:
+        return np.where(self.scale > 0, self.scale, np.inf)
+
+    @functools.cached_property
+    def _whitening_panels(self) -> NDArray[np.float32]:
+        shift = -(self.offset.astype(np.float64)[:, None] * self.whitening).sum(axis=0)
+        return pack_layer(self.whitening, shift.astype(np.float32))
+
+    @functools.cached_property
+    def _point_panels(self) -> NDArray[np.float32]:
+        half = 0.5 * np.sum(self.points * self.points, axis=1)
+        missing = -len(self.points) % PANEL  # of the last panel, infinitely far
+        points = np.pad(self.points, ((0, missing), (0, 0)))
+        return pack_layer(points.T, np.pad(-half, (0, missing), constant_values=-np.inf))
 
 
 def evenly(n: int, most: int) -> NDArray[np.intp]:
@@ -169,24 +218,6 @@ def _squashed(
     if missing.any():
         squashed[missing] = 0.0
     return squashed
-
-
-def _nearest(coordinates: NDArray[np.float32], points: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Distance of each row to the nearest of the points, from products of a fixed shape."""
-    half = 0.5 * np.sum(points * points, axis=1)
-    transposed = np.ascontiguousarray(points.T)
-    chunk = np.zeros((CHUNK, coordinates.shape[1]), dtype=np.float32)
-    nearest = np.empty(len(coordinates))
-    with ONE_BLAS_THREAD:
-        for start in range(0, len(coordinates), CHUNK):
-            part = coordinates[start : start + CHUNK]
-            chunk[: len(part)] = part
-            product = chunk @ transposed
-            product -= half
-            nearest[start : start + CHUNK] = product.max(axis=1)[: len(part)]
-    squares = np.einsum("ij,ij->i", coordinates, coordinates, dtype=np.float64) - 2.0 * nearest
-    distance: NDArray[np.float64] = np.sqrt(np.maximum(squares, 0.0))
-    return distance
 
 
 def _nearest_other(points: NDArray[np.float32]) -> NDArray[np.float64]:

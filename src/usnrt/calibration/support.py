@@ -21,7 +21,7 @@ narrower than at the nearest supported row.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ from usnrt.calibration.landmarks import Landmarks, evenly
 from usnrt.nn.quantile_functions import conformity_scores, value_at
 from usnrt.nn.quantiles import MEDIAN, POSITIONS
 from usnrt.tree.refine import half_widths
+from usnrt.utils.blocks import flat_memory, run_in_blocks
 
 # The range of a region is extended by the largest of: this share of the range, this share of the column's standard
 # deviation, and the distance between the most and the tenth most extreme value (heavy tails).
@@ -80,6 +81,10 @@ class RowSupport:
     def supported(self) -> NDArray[np.bool_]:
         """Whether the row has full support, shape (n,)."""
         return ~(self.outside | self.unseen | self.missing | self.far)
+
+    def take(self, rows: NDArray[np.intp]) -> "RowSupport":
+        """The support of some of the rows."""
+        return RowSupport(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
 @dataclass(frozen=True)
@@ -174,7 +179,7 @@ class Support:
 
     # -- measuring ---------------------------------------------------------------------------------------------
 
-    def measure(self, raw: NDArray[np.float64], leaf: NDArray[np.int64]) -> RowSupport:
+    def measure(self, raw: NDArray[np.float64], leaf: NDArray[np.int64], n_threads: int = 1) -> RowSupport:
         """Measure the support of rows by the training rows.
 
         Parameters
@@ -182,47 +187,40 @@ class Support:
         raw : ndarray of shape (n, d)
             Encoded rows.
         leaf : ndarray of int of shape (n,)
+        n_threads : int, default=1
 
         Returns
         -------
         RowSupport
         """
+        from usnrt.calibration._kernels import measure_rows
+
         n = len(raw)
         outside, unseen, missing = (np.zeros(n, dtype=bool) for _ in range(3))
         blank, walk, distance = (np.zeros(n) for _ in range(3))
         region = np.array(leaf, dtype=np.int64)
-        growth = self.growth
-        for start in range(0, n, BLOCK):
-            part = slice(start, min(start + BLOCK, n))
-            rows = raw[part]
-            absent = np.isnan(rows) & self.never_missing
-            unknown = (rows == -1.0) & self.categorical
-            missing[part], unseen[part] = absent.any(axis=1), unknown.any(axis=1)
-            blank[part] = (absent | unknown) @ self.blank_variance
-            region[part][missing[part] | unseen[part]] = len(self.low) - 1
-            low, high = self.low[region[part]], self.high[region[part]]
-            outside[part] = ((rows < low) | (rows > high)).any(axis=1)
-            beyond = np.flatnonzero(outside[part])
-            if len(beyond):
-                delta = self._delta(rows[beyond], region[start + beyond])
-                walk[start + beyond] = (delta * growth).sum(axis=1)
-                distance[start + beyond] = (delta**2 * (growth / growth.max())).sum(axis=1)
-        excess = np.zeros(n) if self.landmarks is None else self.landmarks.excess(raw[:, ~self.categorical])
-        distance += excess**2
-        return RowSupport(outside, unseen, missing, excess > 0, region, blank, walk, distance)
+        table, growth = flat_memory(raw), self.growth
+
+        def write(start: int, stop: int) -> None:
+            measure_rows(
+                *table, start, stop, self.categorical, self.never_missing, self.blank_variance, growth, growth.max(),
+                MAX_DELTA, self.low, self.high, self.below, self.above,
+                outside, unseen, missing, region, blank, walk, distance,
+            )  # fmt: skip
+
+        run_in_blocks(write, n, n_threads)
+        if self.landmarks is None:
+            far = np.zeros(n, dtype=bool)
+        else:
+            excess = self.landmarks.excess(raw, np.flatnonzero(~self.categorical), n_threads)
+            far = excess > 0
+            distance += excess**2
+        return RowSupport(outside, unseen, missing, far, region, blank, walk, distance)
 
     @property
     def growth(self) -> NDArray[np.float64]:
         """Variance per unit outside the range of each column, shape (d,)."""
         return np.maximum(self.blank_variance, MIN_BLANK_VARIANCE)
-
-    def _delta(self, rows: NDArray[np.float64], region: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Distances of numbers outside their range in units, shape (n, d); 0 inside and for missing values."""
-        with np.errstate(over="ignore"):
-            under = (self.low[region] - rows) / self.below[region]
-            over = (rows - self.high[region]) / self.above[region]
-        delta: NDArray[np.float64] = np.clip(np.nan_to_num(np.maximum(under, over), nan=0.0), 0.0, MAX_DELTA)
-        return delta
 
     def clamp(self, raw: NDArray[np.float64], found: RowSupport, reach: float = 0.0) -> NDArray[np.float64]:
         """The nearest supported rows: numbers clipped to the range of their region.
@@ -333,8 +331,8 @@ class Support:
         rows = np.flatnonzero(~found.supported)
         if len(rows) == 0:
             return quantiles
-        result = quantiles.copy()
-        result[rows] = widened(quantiles[rows], self.added_variance(half_widths(quantiles), found)[rows])
+        result, own = quantiles.copy(), quantiles[rows]
+        result[rows] = widened(own, self.added_variance(half_widths(own), found.take(rows)))
         return result
 
 

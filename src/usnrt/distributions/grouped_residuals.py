@@ -47,11 +47,9 @@ class GroupedResiduals:
         """P(E <= z) for ``z`` of shape (n, k)."""
         return self._by_group("cdf", z)
 
-    def ppf(self, q: Floats) -> Floats:
-        """Quantiles of all rows at levels of shape (k,), shape (n, k)."""
-        table = np.array([residual.ppf(q) for residual in self.residuals]).reshape(len(self.residuals), q.size)
-        quantiles: Floats = table[self.group]
-        return quantiles
+    def group_ppf(self, q: Floats) -> Floats:
+        """Quantiles of each residual distribution at levels of shape (k,), shape (n_groups, k)."""
+        return np.array([residual.ppf(q) for residual in self.residuals]).reshape(len(self.residuals), q.size)
 
     def draw(self, size: int, rng: np.random.Generator) -> Floats:
         """Random values, shape (n, size)."""

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from usnrt.distributions.base import Distribution, broadcast_rows
 from usnrt.distributions.grouped_residuals import GroupedResiduals
 from usnrt.distributions.residual_distribution import ResidualDistribution
-from usnrt.nn.quantile_functions import position_of, segment_heights, value_at
+from usnrt.nn.quantile_functions import group_values, position_of, segment_heights, value_at
+from usnrt.utils.blocks import run_in_blocks
 from usnrt.utils.types import Floats
 
 
@@ -47,6 +49,12 @@ class QuantileDistribution(Distribution):
            [-0.8,  4.9]])
     """
 
+    # Threads for many rows; estimators set it to theirs.
+    _n_threads = 1
+    # Set by `scaled`: the knots are the factor times those of another distribution, computed when they are needed.
+    _unscaled: "QuantileDistribution | None" = None
+    _factor: Floats
+
     def __init__(
         self,
         knots: ArrayLike,
@@ -56,7 +64,8 @@ class QuantileDistribution(Distribution):
         mean: ArrayLike | None = None,
         loc: ArrayLike = 0.0,
     ) -> None:
-        self.knots, self.positions = np.asarray(knots, dtype=np.float64), np.asarray(positions, dtype=np.float64)
+        self.knots = np.ascontiguousarray(knots, dtype=np.float64)
+        self.positions = np.asarray(positions, dtype=np.float64)
         self._grouped = GroupedResiduals(group, residuals)
         self.group, self.residuals = self._grouped.group, self._grouped.residuals
         expected = (self.group.size, self.positions.size)
@@ -66,12 +75,8 @@ class QuantileDistribution(Distribution):
             raise ValueError("positions must be finite and increasing, but they are not")
         if self.knots.shape != expected:
             raise ValueError(f"knots must have shape {expected}, got {self.knots.shape}")
-        if not np.isfinite(self.knots).all():
-            raise ValueError("knots must be finite, but they contain NaN or infinity")
-        if (self.knots[:, 1:] < self.knots[:, :-1]).any():
-            row = int((self.knots[:, 1:] < self.knots[:, :-1]).any(axis=1).argmax())
-            raise ValueError(f"knots must be non-decreasing in each row, got knots[{row}]={self.knots[row]}")
-        rows = np.zeros(self.group.size)
+        check_knots(self.knots)
+        rows = np.broadcast_to(0.0, self.group.size)
         self.loc = broadcast_rows({"loc": loc, "group": rows})[0]
         self._mean = None if mean is None else broadcast_rows({"mean": mean, "group": rows})[0]
 
@@ -108,26 +113,32 @@ class QuantileDistribution(Distribution):
         return position_of(self.knots, self.positions, y - self.loc[:, None], side)
 
     @functools.cached_property
+    def knots(self) -> Floats:
+        """Values of the quantile functions at the positions, less the location, shape ``(n, J)``."""
+        assert self._unscaled is not None  # otherwise they were set
+        knots: Floats = self._factor[:, None] * self._unscaled.knots
+        return knots
+
+    @functools.cached_property
     def _moments(self) -> tuple[Floats, Floats]:
         """Mean of ``T(E)`` and its standard deviation."""
-        # Each segment is the line at_mean + slope * (E - E[E]); in units of the row, so that no square overflows.
-        unit, middle = segment_heights(self.knots[:, [0, -1]]), self.knots[:, [self.positions.size // 2]]
-        slope = segment_heights(self.knots) / unit / np.diff(self.positions)
-        shift = np.array([residual.mean - self.positions[:-1] for residual in self.residuals])
-        at_mean = (self.knots[:, :-1] - middle) / unit + slope * shift[self.group]
-        mass, first, second = (table[self.group] for table in self._segment_moments())
-        mean = (at_mean * mass + slope * first).sum(axis=1, keepdims=True)
-        off = at_mean - mean
-        var = (off**2 * mass + 2.0 * off * slope * first + slope**2 * second).sum(axis=1, keepdims=True)
-        return (middle + unit * mean)[:, 0], (unit * np.sqrt(np.maximum(var, 0.0)))[:, 0]
+        if self._unscaled is not None:
+            mean, std = self._unscaled._moments
+            return self._factor * mean, self._factor * std
+        from usnrt.nn._quantile_kernels import write_moments
 
-    def _segment_moments(self) -> list[Floats]:
-        """Moments of order 0, 1, 2 of each residual distribution about its mean over each segment, shape (G, J - 1)."""
-        tables = np.zeros((3, len(self.residuals), self.positions.size))
-        for g, residual in enumerate(self.residuals):
-            tables[:, g, 1:-1] = residual.moments_below(self.positions[1:-1])
-            tables[:, g, -1] = 1.0, 0.0, residual.std**2
-        return list(np.diff(tables, axis=2))
+        positions, group = self.positions, np.asarray(self.group, dtype=np.int64)
+        shift = np.array([residual.mean - positions[:-1] for residual in self.residuals])
+        tables = np.array([residual.segment_moments(positions) for residual in self.residuals])
+        mass, first, second = np.ascontiguousarray(tables.transpose(1, 0, 2))
+        steps, mean, std = np.diff(positions), np.empty(len(self)), np.empty(len(self))
+
+        def write(start: int, stop: int) -> None:
+            rows = slice(start, stop)
+            write_moments(self.knots[rows], steps, group[rows], shift, mass, first, second, mean[rows], std[rows])
+
+        run_in_blocks(write, len(self), self._n_threads)
+        return mean, std
 
     def _flat(self, y: Floats) -> NDArray[np.bool_]:
         """Whether ``y`` is the value of a flat segment."""
@@ -154,7 +165,10 @@ class QuantileDistribution(Distribution):
         return np.where(starts, 0.0, self._grouped.cdf(z))
 
     def _ppf(self, q: Floats) -> Floats:
-        return self.loc[:, None] + value_at(self.knots, self.positions, self._grouped.ppf(q))
+        z = self._grouped.group_ppf(q)
+        values = group_values(self.knots, self.positions, z, self.group, self._n_threads)
+        values += self.loc[:, None]
+        return values
 
     def _crps(self, y: Floats) -> Floats:
         y = y - self.loc
@@ -188,6 +202,29 @@ class QuantileDistribution(Distribution):
         )
 
     def _scaled(self, shift: Floats, factor: Floats) -> "QuantileDistribution":
-        mean = None if self._mean is None else factor * self._mean + shift
-        knots = factor[:, None] * self.knots
-        return QuantileDistribution(knots, self.positions, self.group, self.residuals, mean, factor * self.loc + shift)
+        with np.errstate(over="ignore"):
+            ends = factor[:, None] * self.knots[:, [0, -1]]
+        if not np.isfinite(ends).all():
+            raise ValueError(NOT_FINITE)
+        changed = copy(self)
+        for name in ("knots", "_moments"):
+            changed.__dict__.pop(name, None)
+        changed._unscaled, changed._factor = self, factor
+        changed.loc = broadcast_rows({"loc": factor * self.loc + shift})[0]
+        if self._mean is not None:
+            changed._mean = broadcast_rows({"mean": factor * self._mean + shift})[0]
+        return changed
+
+
+NOT_FINITE = "knots must be finite, but they contain NaN or infinity"
+
+
+def check_knots(knots: Floats) -> None:
+    """Raise a ValueError unless all knots are finite and non-decreasing in each row."""
+    from usnrt.nn._quantile_kernels import check_rows
+
+    infinite, decreasing = check_rows(knots)
+    if infinite >= 0:
+        raise ValueError(NOT_FINITE)
+    if decreasing >= 0:
+        raise ValueError(f"knots must be non-decreasing in each row, got knots[{decreasing}]={knots[decreasing]}")

@@ -205,6 +205,32 @@ class ResidualDistribution:
         low, high = self._outside_moments(z, 0), total - self._outside_moments(z, 1)
         return np.where(z < self.knots[0], low, np.where(z > self.knots[-1], high, self._moments[:, cell] + part))
 
+    def segment_moments(self, positions: Floats) -> Floats:
+        """Moments of order 0, 1 and 2 about the mean over each segment between positions, the outer ones unlimited.
+
+        Parameters
+        ----------
+        positions : ndarray of shape (J,)
+            Increasing, J >= 2.
+
+        Returns
+        -------
+        ndarray of shape (3, J - 1)
+            Kept, so that it is computed once per distribution.
+        """
+        key = positions.tobytes()
+        kept = self._segment_moments
+        if key not in kept:
+            below = np.zeros((3, positions.size))
+            below[:, 1:-1] = self.moments_below(positions[1:-1])
+            below[:, -1] = 1.0, 0.0, self.std**2
+            kept[key] = np.diff(below, axis=1)
+        return kept[key]
+
+    @functools.cached_property
+    def _segment_moments(self) -> dict[bytes, Floats]:
+        return {}
+
     def _outside_moments(self, z: Floats, side: int) -> Floats:
         """Partial moments of one tail beyond ``z``: integrals of 1, ``t - mean`` and ``(t - mean)^2``."""
         index, log_v = self.tail_index[side], self._beyond(z, side)

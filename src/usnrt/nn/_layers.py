@@ -122,8 +122,8 @@ def _run_chunk(  # type: ignore[no-untyped-def]
 def run_layers(x, rows, at, encoded, n_blocks, table, n_lines, panels, shapes, relu, out):  # type: ignore[no-untyped-def]
     """Write the outputs for ``x[rows]`` to ``out[at]``.
 
-    ``encoded`` is (columns, first knots, numbers of knots, knots, rounded knots, scale, other columns, limit), of length 0 without
-    encoding; ``shapes`` has a row (start, depth, number of panels) per dense layer.
+    ``encoded`` is (columns, first knots, numbers of knots, knots, rounded knots, scale, other columns, limit), all of
+    length 0 without encoding; ``shapes`` has a row (start, depth, number of panels) per dense layer.
     """
     unlimited = np.float32(-np.inf)
     floor = np.float32(0.0) if relu else unlimited

@@ -52,7 +52,7 @@ class PackedLayers:
             knots, lines = _interpolated(encoding, weights.astype(np.float64), bias.astype(np.float64))
         panels, shapes, start = [np.zeros(0, dtype=np.float32)], [], 0
         for weights, bias in params:
-            panels.append(_panels(weights, bias))
+            panels.append(pack_layer(weights, bias))
             shapes.append((start, len(weights), panels[-1].size // ((len(weights) + 1) * PANEL)))
             start += panels[-1].size
         n_blocks = -(-lines.shape[1] // BLOCK)
@@ -90,7 +90,7 @@ class PackedHeads:
     ) -> None:
         self.trunk = PackedLayers(trunk, encoding, relu=True)
         self.n_outputs = len(heads[0][1])
-        self.heads = np.concatenate([_panels(weights, bias) for weights, bias in heads])
+        self.heads = np.concatenate([pack_layer(weights, bias) for weights, bias in heads])
         self.depth = len(heads[0][0])
 
     def write(
@@ -105,8 +105,8 @@ class PackedHeads:
         run_heads(x, rows, at, *self.trunk.arguments, group, self.heads, self.depth, out)
 
 
-def _panels(weights: NDArray[np.float32], bias: NDArray[np.float32]) -> NDArray[np.float32]:
-    """A layer in panels of outputs, each with its bias and then its weights."""
+def pack_layer(weights: NDArray[np.float32], bias: NDArray[np.float32]) -> NDArray[np.float32]:
+    """A layer in panels of ``PANEL`` outputs, each with its bias and then its weights, for `usnrt.nn._layers.dense`."""
     return _in_blocks(np.concatenate([bias[None], weights]), PANEL)
 
 

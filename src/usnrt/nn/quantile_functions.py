@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.nn.quantiles import POSITIONS
+from usnrt.utils.blocks import run_in_blocks
 from usnrt.utils.types import Floats
 
 
@@ -34,13 +35,55 @@ def value_at(knots: Floats, positions: Floats, z: Floats) -> Floats:
     >>> z, np.exp(log_slope)
     (array([[-2.,  3.]]), array([[1. , 0.5]]))
     """
+    if z.ndim == 1:
+        return group_values(knots, positions, z[None, :], np.zeros(len(knots), dtype=np.int64))
+    from usnrt.nn._quantile_kernels import write_values
+
+    values = np.empty(z.shape)
+    write_values(np.ascontiguousarray(knots), positions, np.ascontiguousarray(z), values)
+    return values
+
+
+def group_values(
+    knots: Floats, positions: Floats, z: Floats, group: NDArray[np.int64], n_threads: int = 1
+) -> Floats:
+    """Values of each row's quantile function at the positions of its group.
+
+    Parameters
+    ----------
+    knots : ndarray of shape (n, J)
+    positions : ndarray of shape (J,)
+    z : ndarray of shape (n_groups, k)
+        Positions of each group.
+    group : ndarray of int of shape (n,)
+    n_threads : int, default=1
+
+    Returns
+    -------
+    ndarray of shape (n, k)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.nn.quantile_functions import group_values
+    >>> knots, positions = np.array([[0.0, 1.0, 5.0], [0.0, 1.0, 2.0]]), np.array([-1.0, 0.0, 2.0])
+    >>> group_values(knots, positions, np.array([[-0.5, 1.0], [0.0, 2.0]]), np.array([0, 1]))
+    array([[0.5, 3. ],
+           [1. , 2. ]])
+    """
+    from usnrt.nn._quantile_kernels import write_group_values
+
     segment = np.searchsorted(positions[1:-1], z, side="right")
     with np.errstate(over="ignore"):
         fraction = (z - positions[segment]) / np.diff(positions)[segment]
-        if z.ndim == 1:
-            return knots[:, segment] + segment_heights(knots)[:, segment] * fraction
-        start, height = _gather(knots, segment), _gather(segment_heights(knots), segment)
-        return start + height * fraction
+    knots, group = np.ascontiguousarray(knots), np.asarray(group, dtype=np.int64)
+    values = np.empty((len(knots), z.shape[1]))
+
+    def write(start: int, stop: int) -> None:
+        write_group_values(knots[start:stop], group[start:stop], segment, fraction, values[start:stop])
+
+    run_in_blocks(write, len(knots), n_threads)
+    return values
 
 
 def position_of(knots: Floats, positions: Floats, y: Floats, side: str = "right") -> tuple[Floats, Floats]:
