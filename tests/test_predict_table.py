@@ -90,7 +90,7 @@ def test_the_table_is_encoded_once_and_its_support_measured_once(tree, monkeypat
     encode, measure = type(tree)._encode, type(tree.support_).measure
     monkeypatch.setattr(type(tree), "_encode", lambda self, X: calls.append("encode") or encode(self, X))
     monkeypatch.setattr(
-        type(tree.support_), "measure", lambda self, raw, leaf: calls.append("measure") or measure(self, raw, leaf)
+        type(tree.support_), "measure", lambda self, *args: calls.append("measure") or measure(self, *args)
     )
     tree.predict_table(np.zeros((3, 2)))
     assert calls == ["encode", "measure"]

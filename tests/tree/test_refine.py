@@ -6,7 +6,7 @@ import pytest
 from usnrt import USNRTRegressor
 from usnrt.datasets import make_heteroscedastic
 from usnrt.nn.quantiles import POSITIONS, quantile_function_mean
-from usnrt.tree.refine import Refinement, half_widths, pinball_losses
+from usnrt.tree.refine import Refinement, blend_and_refine, half_widths, pinball_losses
 
 
 def rows(n=4000, seed=0):
@@ -85,3 +85,18 @@ def test_predict_is_the_mean_of_the_distribution(kind):
 
 def test_half_widths_are_never_zero():
     assert (half_widths(np.zeros((2, len(POSITIONS)))) > 0).all()
+
+
+@pytest.mark.parametrize("blend", [0.0, 0.3])
+def test_blending_and_refining_in_place(blend):
+    rng = np.random.default_rng(4)
+    quantiles = np.cumsum(rng.uniform(0.0, 2.0, size=(5000, len(POSITIONS))), axis=1)
+    mean, leaf = rng.normal(size=5000), rng.integers(0, 3, size=5000)
+    refinement = Refinement(np.array([0.0, 0.5, 1.0]), np.array([0.1, -0.4, 2.0]), np.array([0.25, 0.0, 1.0]))
+    expected_mean = mean + blend * (quantile_function_mean(quantiles) - mean)
+    expected = refinement.apply(leaf, expected_mean, quantiles)
+    for n_threads in (1, 2):
+        found_mean, found = mean.copy(), quantiles.copy()
+        blend_and_refine(leaf, found_mean, found, blend, refinement, n_threads)
+        np.testing.assert_allclose(found_mean, expected_mean, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)

@@ -131,7 +131,9 @@ class Landmarks:
             for first in range(start, stop, BLOCK):
                 last = min(first + BLOCK, stop)
                 coordinates = self._flat_coordinates(table, columns, first, last)
-                write_nearest(coordinates, last - first, width, self._point_panels, n_panels, near, distance[first:last])
+                write_nearest(
+                    coordinates, last - first, width, self._point_panels, n_panels, near, distance[first:last]
+                )
 
         run_in_blocks(write, len(raw), n_threads)
         return distance

@@ -82,6 +82,10 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
     def _distribution(self, raw: NDArray[np.float64]) -> "Distribution":
         raise NotImplementedError(f"{type(self).__name__} must define _distribution")
 
+    def _without_parts(self, raw: NDArray[np.float64]) -> "Distribution":
+        """``_distribution(raw)``, perhaps without the parts of its variance, which cost time."""
+        return self._distribution(raw)
+
     # -- reading tables -----------------------------------------------------------------------------------------
 
     def _categorical_features(self) -> Any:
@@ -168,7 +172,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         std : ndarray of shape (n_samples,)
             Only with ``return_std=True``.
         """
-        dist = self.predict_dist(X)
+        dist = self._without_parts(self._encode(X)).scaled(self.target_mean_, self.target_std_)
         return (dist.mean(), dist.std()) if return_std else dist.mean()
 
     def predict_interval(self, X: Any, coverage: float | Sequence[float] = 0.9) -> NDArray[np.float64]:
@@ -185,7 +189,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         ndarray of shape (n_samples, 2), or (n_samples, 2, k) for a sequence
             Lower and upper bounds.
         """
-        return self.predict_dist(X).interval(coverage)
+        return self._without_parts(self._encode(X)).scaled(self.target_mean_, self.target_std_).interval(coverage)
 
     def predict_quantiles(self, X: Any, levels: Sequence[float]) -> NDArray[np.float64]:
         """Quantiles; they never cross.
@@ -200,7 +204,8 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples, q)
         """
-        return self.predict_dist(X).ppf(np.atleast_1d(np.asarray(levels, dtype=np.float64)))
+        dist = self._without_parts(self._encode(X)).scaled(self.target_mean_, self.target_std_)
+        return dist.ppf(np.atleast_1d(np.asarray(levels, dtype=np.float64)))
 
     def predict_variance(self, X: Any) -> Table:
         """Variance and its parts.

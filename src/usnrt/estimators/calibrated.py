@@ -50,6 +50,10 @@ class CalibratedRegressor(SupportedRegressor):
             return predicted
         return replace(predicted, leaf=predicted.leaf + self.n_leaves_ * self.familiar_.holds(raw))
 
+    def _without_parts(self, raw: Floats) -> Distribution:
+        predicted = self._predicted(raw)
+        return self._from_quantiles(predicted.leaf, predicted.mean, predicted.quantiles)
+
     def _distribution(self, raw: Floats) -> Distribution:
         predicted = self._predicted(raw)
         dist = self._from_quantiles(predicted.leaf, predicted.mean, predicted.quantiles)
@@ -61,10 +65,13 @@ class CalibratedRegressor(SupportedRegressor):
         """Distributions from predicted quantile functions, calibrated if the model is; their mean is the prediction."""
         mean_of_file = None if self.own_mean_ else mean
         if self.calibration_ is None:
-            return QuantileDistribution(
+            dist = QuantileDistribution(
                 quantiles, POSITIONS, np.zeros_like(leaf), [standard_normal()], mean=mean_of_file
             )
-        return self.calibration_.distribution(quantiles, leaf, mean_of_file)
+        else:
+            dist = self.calibration_.distribution(quantiles, leaf, mean_of_file)
+        dist._n_threads = self._n_threads(len(leaf))
+        return dist
 
     def _scale_residuals(self) -> None:
         """Convert the residual moments of the tree to units of the target, for users."""
@@ -158,8 +165,9 @@ class CalibratedRegressor(SupportedRegressor):
         for level in np.atleast_1d(coverage):
             check_number("coverage", float(level), 0, 1)
         leaf, _, quantiles = self._quantile_functions(self._encode(X))
+        n_threads = self._n_threads(len(leaf))
         bounds = [
-            self.target_mean_ + self.target_std_ * self.calibration_.interval(quantiles, leaf, float(level))
+            self.target_mean_ + self.target_std_ * self.calibration_.interval(quantiles, leaf, float(level), n_threads)
             for level in np.atleast_1d(coverage)
         ]
         infinite = [float(level) for level, ends in zip(np.atleast_1d(coverage), bounds) if not np.isfinite(ends).all()]
@@ -174,10 +182,14 @@ class CalibratedRegressor(SupportedRegressor):
             return super()._predict_encoded(raw, coverages)
         predicted = self._predicted(raw)
         dist = self._from_quantiles(predicted.leaf, predicted.mean, predicted.quantiles)
-        ends = [self.calibration_.interval(predicted.quantiles, predicted.leaf, coverage) for coverage in coverages]
+        n_threads = self._n_threads(len(raw))
+        ends = [
+            self.calibration_.interval(predicted.quantiles, predicted.leaf, coverage, n_threads)
+            for coverage in coverages
+        ]
         row_support = predicted.row_support
         if row_support is None and self.support_ is not None:
-            row_support = self.support_.measure(raw, self.tree_.leaf_of(raw))
+            row_support = self.support_.measure(raw, self.tree_.leaf_of(raw), n_threads)
         return EncodedPredictions(
             dist.scaled(self.target_mean_, self.target_std_),
             np.stack([self.target_mean_ + self.target_std_ * end for end in ends], axis=2),

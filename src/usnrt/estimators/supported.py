@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from usnrt.calibration.support import REACH, RowSupport, Support, blank_rows
@@ -14,6 +15,7 @@ from usnrt.estimators.prediction_table import EncodedPredictions
 from usnrt.nn.quantiles import MEDIAN
 from usnrt.tables.training import TrainingTable
 from usnrt.tree.structure import Tree
+from usnrt.utils.blocks import MIN_ROWS
 from usnrt.utils.result_table import Table
 from usnrt.utils.types import Floats, Rows
 
@@ -53,11 +55,16 @@ class SupportedRegressor(DistributionalRegressor):
 
     # None for models of old files, whose predictions do not change.
     support_: Support | None = None
+    n_jobs: int | None
 
     @property
     def tree_(self) -> Tree:
         """The tree of regions in flat arrays."""
         raise NotImplementedError(f"{type(self).__name__} must define tree_")
+
+    def _n_threads(self, n_rows: int) -> int:
+        """Number of threads for the predictions of some rows."""
+        return 1 if n_rows < 2 * MIN_ROWS else effective_n_jobs(self.n_jobs)
 
     def _network_quantiles(self, raw: Floats) -> tuple[NDArray[np.int64], Floats, Floats, Floats | None]:
         raise NotImplementedError(f"{type(self).__name__} must define _network_quantiles")
@@ -101,11 +108,12 @@ class SupportedRegressor(DistributionalRegressor):
         if support is None or not support.widens:
             leaf, mean, quantiles, disagreement = self._network_quantiles(raw)
             return Prediction(leaf, mean, quantiles, disagreement, quantiles, None)
-        row_support = support.measure(raw, self.tree_.leaf_of(raw))
+        row_support = support.measure(raw, self.tree_.leaf_of(raw), self._n_threads(len(raw)))
         leaf, mean, quantiles, disagreement = self._network_quantiles(support.clamp(raw, row_support))
         rows = np.flatnonzero(row_support.outside)
         if len(rows):  # the location is extrapolated up to REACH, the spread is that at the boundary
-            _, beyond, other, _ = self._network_quantiles(support.clamp(raw, row_support, REACH)[rows])
+            own = row_support.take(rows)
+            _, beyond, other, _ = self._network_quantiles(support.clamp(raw[rows], own, REACH))
             quantiles = quantiles.copy()
             quantiles[rows] += (other - quantiles[rows])[:, [MEDIAN]]
             mean[rows] = beyond

@@ -44,9 +44,7 @@ def value_at(knots: Floats, positions: Floats, z: Floats) -> Floats:
     return values
 
 
-def group_values(
-    knots: Floats, positions: Floats, z: Floats, group: NDArray[np.int64], n_threads: int = 1
-) -> Floats:
+def group_values(knots: Floats, positions: Floats, z: Floats, group: NDArray[np.int64], n_threads: int = 1) -> Floats:
     """Values of each row's quantile function at the positions of its group.
 
     Parameters

@@ -13,6 +13,7 @@ from scipy.special import ndtr
 
 from usnrt.nn.encoding import ArrayT
 from usnrt.nn.mlp import MLP, Params
+from usnrt.utils.blocks import run_in_blocks
 
 if TYPE_CHECKING:
     from jax import Array
@@ -59,6 +60,39 @@ def to_quantiles(outputs: ArrayT, xp: ModuleType = np) -> ArrayT:
     return quantiles
 
 
+def predicted_quantiles(outputs: NDArray[np.float64], first: int = 0, n_threads: int = 1) -> NDArray[np.float64]:
+    """`to_quantiles` of predicted outputs, compiled and multi-threaded.
+
+    Parameters
+    ----------
+    outputs : ndarray of shape (n, n_outputs)
+    first : int, default=0
+        The first of the ``N_OUTPUTS`` columns to use.
+    n_threads : int, default=1
+
+    Returns
+    -------
+    ndarray of shape (n, n_positions)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.nn.quantiles import N_OUTPUTS, predicted_quantiles
+    >>> predicted_quantiles(np.zeros((1, 1 + N_OUTPUTS)), first=1)
+    array([[-2.5, -1.5, -1. , -0.6, -0.3,  0. ,  0.3,  0.6,  1. ,  1.5,  2.5]])
+    """
+    from usnrt.nn._quantile_kernels import write_quantiles
+
+    outputs = np.ascontiguousarray(outputs, dtype=np.float64)
+    quantiles, gaps = np.empty((len(outputs), len(POSITIONS))), np.diff(POSITIONS)
+
+    def write(start: int, stop: int) -> None:
+        write_quantiles(outputs[start:stop], first, gaps, SCALE_LIMIT, STRETCH_LIMIT, MEDIAN, quantiles[start:stop])
+
+    run_in_blocks(write, len(outputs), n_threads)
+    return quantiles
+
+
 def pinball(outputs: "Array", target: "Array") -> "Array":
     r"""Weighted sum of the pinball losses of all quantiles, approximately half the CRPS.
 
@@ -90,7 +124,7 @@ def quantile_function_mean(quantiles: NDArray[np.float64]) -> NDArray[np.float64
     array([3.])
     """
     # Not a matrix product: BLAS rounds a row differently depending on the other rows and the number of threads.
-    mean: NDArray[np.float64] = (quantiles * _MEAN_WEIGHTS).sum(axis=1)
+    mean: NDArray[np.float64] = (quantiles * MEAN_WEIGHTS).sum(axis=1)
     return mean
 
 
@@ -106,7 +140,8 @@ def _mean_weights() -> NDArray[np.float64]:
     return weights
 
 
-_MEAN_WEIGHTS = _mean_weights()
+# The mean of a quantile function is the sum of its quantiles with these weights, which sum to 1.
+MEAN_WEIGHTS = _mean_weights()
 
 
 def start_at(network: MLP, rng: np.random.Generator, mean: float, std: float) -> Params:

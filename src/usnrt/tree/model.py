@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import GroupedNetworks
 from usnrt.nn.mlp import MLP, Params
-from usnrt.nn.quantiles import POSITIONS, quantile_function_mean, to_quantiles
-from usnrt.tree.refine import Refinement
+from usnrt.nn.quantiles import POSITIONS, predicted_quantiles, quantile_function_mean
+from usnrt.tree.refine import Refinement, blend_and_refine
 from usnrt.tree.structure import Tree
 from usnrt.utils.types import Floats
 
@@ -143,10 +143,13 @@ class QuantileTree(TreeModel):
         """Region, blended mean and refined quantile function of each row."""
         leaf = self.tree.leaf_of(raw)
         outputs = self._outputs(self.quantile_network, self.quantile_params, inputs, leaf, n_threads)
-        quantiles = to_quantiles(outputs)
+        quantiles = predicted_quantiles(outputs, n_threads=n_threads)
         mean = self._outputs(self.mean_network, self.mean_params, inputs, leaf, n_threads)
-        mean = mean + self.blend * (quantile_function_mean(quantiles) - mean)
-        return leaf, mean, quantiles if self.refinement is None else self.refinement.apply(leaf, mean, quantiles)
+        if self.refinement is None:
+            mean = mean + self.blend * (quantile_function_mean(quantiles) - mean)
+        else:
+            blend_and_refine(leaf, mean, quantiles, self.blend, self.refinement, n_threads)
+        return leaf, mean, quantiles
 
     def refine(self, raw: Floats, inputs: NDArray[np.float32], y: Floats, weight: Floats) -> Floats:
         """Choose `blend` and `refinement` by validation rows.

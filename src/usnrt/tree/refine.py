@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.nn.quantiles import LEVELS, MEDIAN, POSITIONS, SHARES, quantile_function_mean
+from usnrt.nn.quantiles import LEVELS, MEAN_WEIGHTS, MEDIAN, POSITIONS, SHARES, quantile_function_mean
+from usnrt.utils.blocks import run_in_blocks
 from usnrt.utils.types import Floats
 
 # Candidate shares. The first of equally good ones is chosen, so 0 (no change) comes first.
@@ -102,6 +103,38 @@ class Refinement:
         stretched = median + stretch[:, None] * (quantiles - median)
         shift = self.location_share[leaf] * (mean - quantile_function_mean(stretched))
         return stretched + shift[:, None]
+
+
+def blend_and_refine(
+    leaf: NDArray[np.int64],
+    mean: Floats,
+    quantiles: Floats,
+    blend: float,
+    refinement: Refinement,
+    n_threads: int = 1,
+) -> None:
+    """Blend means with those of the quantile functions, then refine the quantile functions, all in place.
+
+    Parameters
+    ----------
+    leaf : ndarray of int of shape (n,)
+    mean : ndarray of shape (n,)
+        Becomes ``mean + blend * (quantile_function_mean(quantiles) - mean)``.
+    quantiles : ndarray of shape (n, n_positions), in C order
+        Become ``refinement.apply(leaf, mean, quantiles)`` with the new means.
+    blend : float
+    refinement : Refinement
+    n_threads : int, default=1
+    """
+    from usnrt.nn._quantile_kernels import refine_quantiles
+
+    def refine(start: int, stop: int) -> None:
+        refine_quantiles(
+            leaf[start:stop], mean[start:stop], quantiles[start:stop], MEAN_WEIGHTS, blend, _LOW, _HIGH, MEDIAN,
+            refinement.spread_share, refinement.log_half_width, refinement.location_share,
+        )  # fmt: skip
+
+    run_in_blocks(refine, len(quantiles), n_threads)
 
 
 def half_widths(quantiles: Floats) -> Floats:
