@@ -280,6 +280,9 @@ class PaperUSNRTRegressor(CalibratedRegressor):
         inputs = self.inputs_.transform(raw)
         return *self.model_.quantile_functions(raw, inputs, effective_n_jobs(self.n_jobs)), None
 
+    def _without_parts(self, raw: Floats) -> Distribution:
+        return self._distribution(raw) if self.calibration_ is None else super()._without_parts(raw)
+
     def _distribution(self, raw: Floats) -> Distribution:
         if self.calibration_ is not None:
             return super()._distribution(raw)
@@ -388,6 +391,9 @@ class PaperUSNRTEnsemble(EnsembleOf[PaperUSNRTRegressor]):
         inputs, n_threads = self.inputs_.transform(raw), effective_n_jobs(self.n_jobs)
         _, means, variances = zip(*(member.moments(raw, inputs, n_threads) for member in self.members_))
         return np.stack(means), np.stack(variances)
+
+    def _without_parts(self, raw: Floats) -> Distribution:
+        return self._distribution(raw) if self.calibration_ is None else super()._without_parts(raw)
 
     def _distribution(self, raw: Floats) -> Distribution:
         if self.calibration_ is not None:
