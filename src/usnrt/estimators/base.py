@@ -134,7 +134,8 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         return TrainingTable(raw, self.inputs_.transform(raw), scaled, weight)
 
     def _encode(self, X: Any) -> NDArray[np.float64]:
-        check_is_fitted(self)
+        if not hasattr(self, "encoder_"):
+            check_is_fitted(self)
         return self.encoder_.transform(read_table(self, X, reset=False))
 
     @property

@@ -234,7 +234,7 @@ class USNRTEnsemble(EnsembleOf[USNRTRegressor]):
 
     def _network_quantiles(self, raw: Floats) -> tuple[NDArray[np.int64], Floats, Floats, Floats]:
         """Region, mean, narrowed quantile functions of the ensemble, and disagreement of its members."""
-        inputs, n_threads = self.inputs_.transform(raw), effective_n_jobs(self.n_jobs)
+        inputs, n_threads = self.inputs_.transform(raw), self._n_threads(len(raw))
         predicted = [member.quantile_functions(raw, inputs, n_threads) for member in self.members_]
         member_quantiles = np.stack([quantiles for _, _, quantiles in predicted])
         leaf, apart = self.tree_.leaf_of(raw), disagreement(member_quantiles)

@@ -278,7 +278,7 @@ class PaperUSNRTRegressor(CalibratedRegressor):
     def _network_quantiles(self, raw: Floats) -> tuple[NDArray[np.int64], Floats, Floats, None]:
         """Region, mean and quantile functions of encoded rows, in units of the scaled target."""
         inputs = self.inputs_.transform(raw)
-        return *self.model_.quantile_functions(raw, inputs, effective_n_jobs(self.n_jobs)), None
+        return *self.model_.quantile_functions(raw, inputs, self._n_threads(len(raw))), None
 
     def _without_parts(self, raw: Floats) -> Distribution:
         return self._distribution(raw) if self.calibration_ is None else super()._without_parts(raw)
@@ -286,7 +286,7 @@ class PaperUSNRTRegressor(CalibratedRegressor):
     def _distribution(self, raw: Floats) -> Distribution:
         if self.calibration_ is not None:
             return super()._distribution(raw)
-        _, mean, variance = self.model_.moments(raw, self.inputs_.transform(raw), effective_n_jobs(self.n_jobs))
+        _, mean, variance = self.model_.moments(raw, self.inputs_.transform(raw), self._n_threads(len(raw)))
         return Normal(mean, np.sqrt(variance)).with_parts(variance, None)
 
     @property
@@ -388,7 +388,7 @@ class PaperUSNRTEnsemble(EnsembleOf[PaperUSNRTRegressor]):
 
     def _moments(self, raw: Floats) -> tuple[Floats, Floats]:
         """Means and variances of the members, shape (n_members, n)."""
-        inputs, n_threads = self.inputs_.transform(raw), effective_n_jobs(self.n_jobs)
+        inputs, n_threads = self.inputs_.transform(raw), self._n_threads(len(raw))
         _, means, variances = zip(*(member.moments(raw, inputs, n_threads) for member in self.members_))
         return np.stack(means), np.stack(variances)
 

@@ -255,7 +255,7 @@ class USNRTRegressor(CalibratedRegressor):
     def _network_quantiles(self, raw: Floats) -> tuple[NDArray[np.int64], Floats, Floats, None]:
         """Region, mean and quantile functions of encoded rows, in units of the scaled target."""
         inputs = self.inputs_.transform(raw)
-        return *self.model_.quantile_functions(raw, inputs, effective_n_jobs(self.n_jobs)), None
+        return *self.model_.quantile_functions(raw, inputs, self._n_threads(len(raw))), None
 
     @property
     def tree_(self) -> Tree:

@@ -85,15 +85,27 @@ def read_table(estimator: Any, X: Any, *, reset: bool) -> FeatureTable:
     2
     """
     frame = _as_frame(X)
-    if not reset and frame is not None:  # names first: the more likely mistake, with the clearer message
+    if not reset and frame is not None and not _has_fitted_names(estimator, frame):
+        # names first: the more likely mistake, with the clearer message
         validate_data(estimator, X, reset=False, skip_check_array=True)
     table, checked = _read_array(X, estimator) if frame is None else (_read_frame(frame, estimator), X)
-    if reset or frame is None:
+    if reset or (frame is None and not _has_fitted_width(estimator, table)):
         validate_data(estimator, checked, reset=reset, skip_check_array=True)
     fitted_names = getattr(estimator, "feature_names_in_", None)
     if frame is None and fitted_names is not None:
         return FeatureTable([str(n) for n in fitted_names], table.n_rows, table.columns, table.matrix)
     return table
+
+
+def _has_fitted_names(estimator: Any, frame: nw.DataFrame[Any]) -> bool:
+    """Whether the checks of `validate_data` would pass for a frame: they take longer than a prediction."""
+    fitted = getattr(estimator, "feature_names_in_", None)
+    return fitted is not None and len(fitted) == len(frame.columns) and list(fitted) == frame.columns
+
+
+def _has_fitted_width(estimator: Any, table: FeatureTable) -> bool:
+    """Whether the checks of `validate_data` would pass for an array."""
+    return not hasattr(estimator, "feature_names_in_") and getattr(estimator, "n_features_in_", -1) == table.n_columns
 
 
 def as_table(X: Any) -> FeatureTable:
@@ -106,6 +118,8 @@ def as_table(X: Any) -> FeatureTable:
 
 def _as_frame(X: Any) -> Any:
     """X as a narwhals frame, or None if it is not a data frame."""
+    if isinstance(X, np.ndarray | list):
+        return None
     try:
         frame = nw.from_native(X, pass_through=True)
     except nw.exceptions.DuplicateError:
@@ -122,7 +136,8 @@ def _as_frame(X: Any) -> Any:
 
 def _read_array(X: Any, estimator: Any) -> tuple[FeatureTable, NDArray[Any]]:
     array = X
-    if not (isinstance(X, np.ndarray) and X.dtype.kind == "M" and X.ndim == 2):  # check_array does not support dates
+    # check_array does not support dates, and would return an array of numbers as it is
+    if not (type(X) is np.ndarray and X.dtype.kind in "Mbiuf" and X.ndim == 2 and X.size):
         array = check_array(X, dtype=None, ensure_all_finite=False, estimator=estimator, input_name="X")
     n_rows, n_columns = array.shape
     names = [f"x{j}" for j in range(n_columns)]
@@ -246,8 +261,23 @@ def _read_frame(frame: nw.DataFrame[Any], estimator: Any) -> FeatureTable:
     for count, what in ((n_rows, "sample(s)"), (n_columns, "feature(s)")):
         if count == 0:
             raise ValueError(f"Found array with 0 {what} (shape={frame.shape}) while a minimum of 1 is required{by}.")
+    matrix = _as_matrix(frame)
+    if matrix is not None:
+        _refuse_infinity(matrix, names)
+        return FeatureTable(names, n_rows, matrix=matrix)
     columns = [_from_series(series, name) for series, name in zip(frame.iter_columns(), names)]
     return FeatureTable(names, n_rows, columns)
+
+
+def _as_matrix(frame: nw.DataFrame[Any]) -> NDArray[np.float64] | None:
+    """A pandas frame of numpy numbers as one writable matrix; None for other frames, which are read by column."""
+    if not frame.implementation.is_pandas():
+        return None
+    native = frame.to_native()
+    if not all(isinstance(dtype, np.dtype) and dtype.kind in "fiu" for dtype in native.dtypes.unique()):
+        return None
+    matrix: NDArray[np.float64] = native.to_numpy(dtype=np.float64)
+    return matrix if matrix.flags.writeable else matrix.copy(order="K")
 
 
 def _from_series(series: nw.Series[Any], name: str) -> FeatureColumn:
