@@ -89,10 +89,21 @@ def _buffers(x, encoded, n_blocks, shapes):  # type: ignore[no-untyped-def]
 
 
 @kernel(boundscheck=False)
+def activate_algebraic(values, n):  # type: ignore[no-untyped-def]
+    """Apply x / 2 (1 + x / sqrt(4 + x²)) to the first ``n`` values."""
+    half, one, four = np.float32(0.5), np.float32(1.0), np.float32(4.0)
+    for i in range(n):
+        x = values[i]
+        values[i] = half * x * (one + x / np.sqrt(four + x * x))
+
+
+@kernel(boundscheck=False)
 def _run_chunk(  # type: ignore[no-untyped-def]
-    x, rows, encoded, n_blocks, table, n_lines, panels, shapes, floor, last_floor, buffers
+    x, rows, encoded, n_blocks, table, n_lines, panels, shapes, activation, buffers
 ):  # fmt: skip
     """Outputs of the last layer, and the step from one row to the next."""
+    unlimited = np.float32(-np.inf)
+    floor = np.float32(0.0) if activation == RELU else unlimited
     columns, first, n_knots, knots, rounded, scale, others, limit = encoded
     here, there, index, share, entry, value, n_entries = buffers
     n = len(rows)
@@ -102,8 +113,10 @@ def _run_chunk(  # type: ignore[no-untyped-def]
         step = n_blocks * BLOCK
         first_layer(
             n, len(columns), len(others), index, share, entry, value, n_entries, table, n_lines, n_blocks,
-            floor if len(shapes) > 0 else last_floor, here, step,
+            floor if len(shapes) > 0 else unlimited, here, step,
         )  # fmt: skip
+        if activation == ALGEBRAIC and len(shapes) > 0:
+            activate_algebraic(here, n * step)
     else:
         step = x.shape[1]
         for i in range(n):
@@ -112,53 +125,28 @@ def _run_chunk(  # type: ignore[no-untyped-def]
     for layer in range(len(shapes)):
         start, depth, n_panels = shapes[layer]
         width = n_panels * PANEL
-        lowest = floor if layer < len(shapes) - 1 else last_floor
-        dense(here, n, step, panels, start, depth, n_panels, lowest, there, width)
+        is_hidden = layer < len(shapes) - 1
+        dense(here, n, step, panels, start, depth, n_panels, floor if is_hidden else unlimited, there, width)
+        if activation == ALGEBRAIC and is_hidden:
+            activate_algebraic(there, n * width)
         here, there, step = there, here, width
     return here, step
 
 
 @kernel(boundscheck=False)
-def run_layers(x, rows, at, encoded, n_blocks, table, n_lines, panels, shapes, relu, out):  # type: ignore[no-untyped-def]
+def run_layers(x, rows, at, encoded, n_blocks, table, n_lines, panels, shapes, activation, out):  # type: ignore[no-untyped-def]
     """Write the outputs for ``x[rows]`` to ``out[at]``.
 
     ``encoded`` is (columns, first knots, numbers of knots, knots, rounded knots, scale, other columns, limit), all of
-    length 0 without encoding; ``shapes`` has a row (start, depth, number of panels) per dense layer.
+    length 0 without encoding; ``shapes`` has a row (start, depth, number of panels) per dense layer; ``activation`` is
+    that of all layers but the last one.
     """
-    unlimited = np.float32(-np.inf)
-    floor = np.float32(0.0) if relu else unlimited
     buffers = _buffers(x, encoded, n_blocks, shapes)
     for start in range(0, len(rows), CHUNK):
         some, to = rows[start : start + CHUNK], at[start : start + CHUNK]
         last, step = _run_chunk(
-            x, some, encoded, n_blocks, table, n_lines, panels, shapes, floor, unlimited, buffers
+            x, some, encoded, n_blocks, table, n_lines, panels, shapes, activation, buffers
         )  # fmt: skip
         for i in range(len(some)):
             for j in range(out.shape[1]):
                 out[to[i], j] = last[i * step + j]
-
-
-@kernel(boundscheck=False)
-def run_heads(  # type: ignore[no-untyped-def]
-    x, rows, at, encoded, n_blocks, table, n_lines, panels, shapes, relu, group, heads, depth, out
-):  # fmt: skip
-    """Write the outputs for ``x[rows]`` to ``out[at]``, with the last layer of each row's group.
-
-    The arguments up to ``relu`` are those of `run_layers` for the other layers.
-    """
-    zero, unlimited = np.float32(0.0), np.float32(-np.inf)
-    n_panels = (out.shape[1] + PANEL - 1) // PANEL
-    size = (depth + 1) * PANEL
-    buffers = _buffers(x, encoded, n_blocks, shapes)
-    result = np.empty(n_panels * PANEL, np.float32)
-    for start in range(0, len(rows), CHUNK):
-        some = rows[start : start + CHUNK]
-        last, step = _run_chunk(x, some, encoded, n_blocks, table, n_lines, panels, shapes, zero, zero, buffers)
-        for i in range(len(some)):
-            head = group[start + i] * n_panels * size
-            for panel in range(n_panels):
-                multiply_row(
-                    last, i * step, step, heads, head + panel * size, depth, unlimited, result, panel * PANEL, 0
-                )
-            for j in range(out.shape[1]):
-                out[at[start + i], j] = result[j]

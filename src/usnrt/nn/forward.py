@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.mlp import LOG_LIMIT, MIN_VARIANCE, MLP, Params
-from usnrt.nn.packed import PackedHeads, PackedLayers
+from usnrt.nn.packed import PackedLayers
 from usnrt.utils.blocks import run_in_blocks
 
 # Rows processed at a time by networks whose activation is computed by numpy.
@@ -97,38 +97,6 @@ def predict_grouped(
     return GroupedNetworks(network, params_of_group, encoding).predict(x, group, rows, n_threads)
 
 
-def predict_shared(
-    network: MLP,
-    trunk: Params,
-    heads: Sequence[tuple[NDArray[np.float32], ...]],
-    x: NDArray[np.float32],
-    group: NDArray[np.intp],
-    rows: NDArray[np.intp] | None = None,
-    n_threads: int = 1,
-    encoding: PiecewiseLinear | None = None,
-) -> NDArray[np.float64]:
-    """Outputs of a network whose last layer differs between groups of rows.
-
-    To predict repeatedly, keep a `SharedNetwork`, which prepares the network only once.
-
-    Parameters
-    ----------
-    network : MLP
-        Architecture of the whole network, with relu activations.
-    trunk : Params
-        All layers but the last one.
-    heads : sequence of (weights, bias)
-        The last layer of each group.
-    x, group, rows, n_threads, encoding
-        As for `predict_grouped`.
-
-    Returns
-    -------
-    ndarray of shape (n,) for one output, else (n, n_outputs), float64
-    """
-    return SharedNetwork(network, trunk, heads, encoding).predict(x, group, rows, n_threads)
-
-
 class GroupedNetworks:
     """Networks of one architecture, one per group of rows, prepared for prediction.
 
@@ -199,11 +167,11 @@ class GroupedNetworks:
         packed = self._layers[group]
         if packed is None:
             params = tuple(tuple(np.asarray(array) for array in layer[:2]) for layer in self.params_of_group[group])
-            if self.network.activation == "relu":
-                packed = [PackedLayers(params, self.encoding, relu=True)]
+            if self.network.activation != "tanh":
+                packed = [PackedLayers(params, self.encoding, self.network.activation)]
             else:
                 encodings = [self.encoding, *(None for _ in params[1:])]
-                packed = [PackedLayers((layer,), own, relu=False) for layer, own in zip(params, encodings)]
+                packed = [PackedLayers((layer,), own, "linear") for layer, own in zip(params, encodings)]
             self._layers[group] = packed
         return packed
 
@@ -225,73 +193,6 @@ class GroupedNetworks:
                 np.tanh(values, out=values)
                 own = np.arange(len(own))
             outputs[at[start : start + CHUNK]] = _activated(layers[-1](values, own), self.network.output)
-
-
-class SharedNetwork:
-    """A network whose last layer differs between groups of rows, prepared for prediction.
-
-    The weights must not be changed in place afterwards.
-
-    Parameters
-    ----------
-    network : MLP
-        Architecture of the whole network, with relu activations.
-    trunk : Params
-        All layers but the last one.
-    heads : sequence of (weights, bias)
-        The last layer of each group.
-    encoding : PiecewiseLinear, default=None
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from usnrt.nn.forward import SharedNetwork
-    >>> from usnrt.nn.mlp import MLP
-    >>> network = MLP((3, 32, 4))
-    >>> *trunk, head = network.init(np.random.default_rng(0))
-    >>> shared = SharedNetwork(network, trunk, [head, head])
-    >>> shared.predict(np.zeros((5, 3), dtype=np.float32), group=np.array([0, 1, 1, 0, 0])).shape
-    (5, 4)
-    """
-
-    def __init__(
-        self,
-        network: MLP,
-        trunk: Params,
-        heads: Sequence[tuple[NDArray[np.float32], ...]],
-        encoding: PiecewiseLinear | None = None,
-    ) -> None:
-        if network.activation != "relu" or len(network.sizes) < 3:
-            raise ValueError(f"network must have relu activations and at least one hidden layer, got {network}")
-        self.network = network
-        self._packed = PackedHeads(tuple(trunk), heads, encoding)
-
-    def predict(
-        self,
-        x: NDArray[np.float32],
-        group: NDArray[np.intp],
-        rows: NDArray[np.intp] | None = None,
-        n_threads: int = 1,
-    ) -> NDArray[np.float64]:
-        """Outputs for some rows of a table; parameters as of `predict_shared`.
-
-        Returns
-        -------
-        ndarray of shape (n,) for one output, else (n, n_outputs), float64
-        """
-        x, rows = _table(x), _rows(x, rows)
-        group = np.asarray(group, dtype=np.intp)[rows]
-        at = np.arange(len(rows))
-        outputs = np.empty((len(rows), self.network.sizes[-1]))
-
-        def predict_block(start: int, stop: int) -> None:
-            part = slice(start, stop)
-            self._packed.write(x, rows[part], at[part], group[part], outputs)
-            if self.network.output != "linear":
-                outputs[part] = _activated(outputs[part].astype(np.float32), self.network.output)
-
-        run_in_blocks(predict_block, len(rows), n_threads)
-        return outputs[:, 0] if outputs.shape[1] == 1 else outputs
 
 
 def _table(x: NDArray[np.float32]) -> NDArray[np.float32]:

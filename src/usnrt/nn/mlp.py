@@ -30,8 +30,8 @@ class MLP:
     ----------
     sizes : tuple of int
         Number of inputs, of units in each hidden layer, and of outputs.
-    activation : {"relu", "tanh"}
-        Of the hidden layers.
+    activation : {"relu", "tanh", "algebraic"}
+        Of the hidden layers. ``algebraic`` is x / 2 (1 + x / sqrt(4 + x²)): as smooth as SiLU, without an exponential.
     output : {"linear", "softplus", "exp"}
         Of the last layer. The last two give variances, at least 1e-8; with ``exp`` the bias is a log scale.
 
@@ -64,7 +64,8 @@ class MLP:
         import jax
         import jax.numpy as jnp
 
-        activation = jax.nn.relu if self.activation == "relu" else jnp.tanh
+        activations = {"relu": jax.nn.relu, "tanh": jnp.tanh, "algebraic": _algebraic}
+        activation = activations[self.activation]
         for weights, bias in params[:-1]:
             x = activation(x @ weights + bias)
         weights, bias = params[-1]
@@ -73,6 +74,12 @@ class MLP:
             return x
         variance = jax.nn.softplus(x) if self.output == "softplus" else jnp.exp(jnp.clip(x, -LOG_LIMIT, LOG_LIMIT))
         return variance + MIN_VARIANCE
+
+
+def _algebraic(x: "Array") -> "Array":
+    import jax
+
+    return 0.5 * x * (1.0 + x * jax.lax.rsqrt(4.0 + x * x))
 
 
 def hidden_sizes(hidden: Sequence[int | str], n_features: int, name: str = "hidden") -> tuple[int, ...]:

@@ -5,13 +5,12 @@ linear functions, one per encoded number, so it suffices to know their values at
 between two edges, and the function is interpolated between them. Of a one-hot encoding only the nonzero entries count.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.nn._layers import run_heads, run_layers
+from usnrt.nn._layers import ACTIVATIONS, run_layers
 from usnrt.nn._panels import BLOCK, PANEL
 from usnrt.nn.encoding import INPUT_LIMIT, PiecewiseLinear
 from usnrt.nn.mlp import Params
@@ -30,20 +29,19 @@ class PackedLayers:
     params : sequence of (weights, bias)
     encoding : PiecewiseLinear or None
         Encoding of the inputs of the first layer.
-    relu : bool
-        Whether all layers but the last one have relu activations; otherwise there must be one layer.
+    activation : {"linear", "relu", "algebraic"}
+        Of all layers but the last one.
 
     Examples
     --------
     >>> import numpy as np
     >>> from usnrt.nn.packed import PackedLayers
     >>> params = ((np.eye(2, 3, dtype=np.float32), np.zeros(3, dtype=np.float32)),)
-    >>> PackedLayers(params, None, relu=False)(np.array([[1, 2]], dtype=np.float32), np.array([0]))
+    >>> PackedLayers(params, None, activation="linear")(np.array([[1, 2]], dtype=np.float32), np.array([0]))
     array([[1., 2., 0.]], dtype=float32)
     """
 
-    def __init__(self, params: Params, encoding: PiecewiseLinear | None, relu: bool) -> None:
-        assert relu or len(params) == 1
+    def __init__(self, params: Params, encoding: PiecewiseLinear | None, activation: str) -> None:
         self.n_outputs = len(params[-1][1])
         lines = np.zeros((0, 0))
         knots = _no_knots()
@@ -59,7 +57,7 @@ class PackedLayers:
         table = _in_blocks(lines, BLOCK)
         self.arguments: tuple[Any, ...] = (
             knots, n_blocks, table, len(lines), np.concatenate(panels),
-            np.array(shapes, dtype=np.int64).reshape(-1, 3), relu,
+            np.array(shapes, dtype=np.int64).reshape(-1, 3), ACTIVATIONS.index(activation),
         )  # fmt: skip
 
     def __call__(self, x: NDArray[np.float32], rows: NDArray[np.intp]) -> NDArray[np.float32]:
@@ -71,38 +69,6 @@ class PackedLayers:
     def write(self, x: NDArray[np.float32], rows: NDArray[np.intp], at: NDArray[np.intp], out: NDArray[Any]) -> None:
         """Write the outputs for ``x[rows]`` to ``out[at]``."""
         run_layers(x, rows, at, *self.arguments, out)
-
-
-class PackedHeads:
-    """A network whose last layer differs between groups of rows.
-
-    Parameters
-    ----------
-    trunk : Params
-        All layers but the last one, with relu activations.
-    heads : sequence of (weights, bias)
-        The last layer of each group.
-    encoding : PiecewiseLinear or None
-    """
-
-    def __init__(
-        self, trunk: Params, heads: Sequence[tuple[NDArray[np.float32], ...]], encoding: PiecewiseLinear | None
-    ) -> None:
-        self.trunk = PackedLayers(trunk, encoding, relu=True)
-        self.n_outputs = len(heads[0][1])
-        self.heads = np.concatenate([pack_layer(weights, bias) for weights, bias in heads])
-        self.depth = len(heads[0][0])
-
-    def write(
-        self,
-        x: NDArray[np.float32],
-        rows: NDArray[np.intp],
-        at: NDArray[np.intp],
-        group: NDArray[np.intp],
-        out: NDArray[Any],
-    ) -> None:
-        """Write the outputs for ``x[rows]``, whose groups are ``group``, to ``out[at]``."""
-        run_heads(x, rows, at, *self.trunk.arguments, group, self.heads, self.depth, out)
 
 
 def pack_layer(weights: NDArray[np.float32], bias: NDArray[np.float32]) -> NDArray[np.float32]:

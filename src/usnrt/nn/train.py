@@ -71,6 +71,8 @@ class History:
     train_loss, valid_loss : list of float
     best_epoch : int
         Counted from 0; -1 if the initial weights were the best.
+    initial_loss : float
+        Validation loss of the initial weights if these may be kept; otherwise infinite.
     diverged : bool
         Whether the loss became infinite or NaN; the last good weights were kept.
     """
@@ -79,6 +81,7 @@ class History:
     valid_loss: list[float] = field(default_factory=list)
     best_epoch: int = -1
     diverged: bool = False
+    initial_loss: float = np.inf
 
 
 def train(
@@ -169,7 +172,7 @@ def train(
             history.diverged = True
             break
         if is_start:
-            best_loss = valid_loss
+            best_loss = history.initial_loss = valid_loss
             continue
         history.train_loss.append(train_loss)
         history.valid_loss.append(valid_loss)

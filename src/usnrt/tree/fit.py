@@ -1,27 +1,34 @@
 """Fitting a tree, given a recipe and a table."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from usnrt.memory.retrieval import N_GUIDES, Retrieval, fit_retrieval
 from usnrt.nn.device import DeviceTable
 from usnrt.nn.encoding import PiecewiseLinear
+from usnrt.nn.guided import GuidedMLP
 from usnrt.nn.mlp import MLP, Params, hidden_sizes
 from usnrt.nn.quantile_functions import conformity_scores
 from usnrt.nn.quantiles import N_OUTPUTS
 from usnrt.nn.train import History
 from usnrt.tables.training import TrainingTable
+from usnrt.tree.experts import EXPERTS, NETWORK
 from usnrt.tree.from_scratch import FromScratch
-from usnrt.tree.grow import grow
-from usnrt.tree.model import QuantileTree, TreeModel, VarianceTree
+from usnrt.tree.grow import GrownTree, grow
+from usnrt.tree.model import ExpertTree, TreeModel, VarianceTree
 from usnrt.tree.recipe import Hidden, PaperTreeRecipe, QuantileTreeRecipe
-from usnrt.tree.warm_start import WarmStart
+from usnrt.tree.shared_network import SharedNetwork
+from usnrt.tree.structure import TreeBuilder
 from usnrt.utils.progress import Progress
 from usnrt.utils.types import Floats, Rows
 
 ModelT = TypeVar("ModelT", bound=TreeModel)
+
+# Smaller tables have no memory: a metric learnt from fewer rows is arbitrary.
+MIN_ROWS_TO_REMEMBER = 200
 
 
 @dataclass(frozen=True)
@@ -72,8 +79,8 @@ def fit_quantile_tree(
     seed: int,
     n_threads: int,
     progress: Progress,
-) -> FittedTree[QuantileTree]:
-    """Grow a tree of mean and quantile networks.
+) -> FittedTree[ExpertTree]:
+    """Learn a memory, train the network, and grow a tree by its residuals.
 
     Parameters
     ----------
@@ -90,30 +97,87 @@ def fit_quantile_tree(
     -------
     FittedTree
     """
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1, 0, 7)))
+    encoding, memory, inputs = _encoded_and_guided(recipe, table, columns, is_validation, rng, n_threads, progress)
+    n_inputs = inputs.shape[1] if encoding is None else encoding.n_outputs
+    network = _network(recipe.hidden, "hidden", table, n_inputs, N_OUTPUTS, "algebraic")
+    guided = network
+    if memory is not None:
+        first = table.inputs.shape[1]
+        guided = GuidedMLP(
+            network.sizes, network.activation, network.output, first, N_GUIDES, recipe.guide_dropout
+        )
+    strategy = SharedNetwork(
+        recipe, table, DeviceTable(inputs, encoding), guided, is_validation, progress
+    )
+    strategy.train_root(rng)
+    # From now on the memory holds the validation rows too; they are predicted like new rows, without themselves.
+    memory = memory and memory.with_rows(table, n_threads)
+    rows = np.flatnonzero(is_validation) if is_validation.any() else np.arange(table.n_rows)
+    root = _root_model(network, strategy.params, encoding, memory, table)
+    root.refine(table.raw[rows], table.inputs[rows], table.y[rows], table.weight[rows], rows)
+    _, mean, _ = root.quantile_functions(table.raw, table.inputs, n_threads, np.arange(table.n_rows))
+    strategy.residuals = table.y - mean
+    grown = grow(table, columns.n_categories, recipe.split, strategy, seed, n_threads, progress)
+    model = _with_regions(root, grown)
+    refined = model.refine(table.raw[rows], table.inputs[rows], table.y[rows], table.weight[rows], rows)
+    scores = conformity_scores(refined, table.y[rows])
+    return FittedTree(model.without_unused(), [node.history for node in grown.nodes], rows, scores)
+
+
+def _encoded_and_guided(
+    recipe: QuantileTreeRecipe,
+    table: TrainingTable,
+    columns: ColumnKinds,
+    is_validation: NDArray[np.bool_],
+    rng: np.random.Generator,
+    n_threads: int,
+    progress: Progress,
+) -> tuple[PiecewiseLinear | None, Retrieval | None, NDArray[np.float32]]:
+    """Encoding of the network inputs, memory of the training rows, and the inputs with the guides of the memory.
+
+    The guides of training rows are those of a memory of the other training rows.
+    """
+    training_rows, validation_rows = np.flatnonzero(~is_validation), np.flatnonzero(is_validation)
     encoding = None
     if recipe.n_bins > 0:
-        encoding = PiecewiseLinear.fit(table.inputs[~is_validation], columns.numeric, recipe.n_bins)
-    n_inputs = table.inputs.shape[1] if encoding is None else encoding.n_outputs
-    mean_network = _network(recipe.mean_hidden, "mean_hidden", table, n_inputs)
-    quantile_network = _network(recipe.quantile_hidden, "quantile_hidden", table, n_inputs, N_OUTPUTS)
-    strategy = WarmStart(
-        recipe, table, DeviceTable(table.inputs, encoding), encoding, mean_network, quantile_network, is_validation,
-        progress,
+        encoding = PiecewiseLinear.fit(table.inputs[training_rows], columns.numeric, recipe.n_bins)
+    if not recipe.memory or len(training_rows) < MIN_ROWS_TO_REMEMBER or len(validation_rows) == 0:
+        return encoding, None, table.inputs
+    report = progress.reporter("root", table.n_rows, "memory")
+    memory = fit_retrieval(
+        table, encoding, training_rows, validation_rows, recipe.metric, rng,
+        lambda n_steps, loss: report(n_steps, loss, loss), n_threads,
     )  # fmt: skip
-    grown = grow(table, columns.n_categories, recipe.split, strategy, seed, n_threads, progress)
-    leaves = grown.leaves
-    model = QuantileTree(
-        grown.tree,
-        mean_network,
-        [leaf.networks["mean"] for leaf in leaves],
-        encoding,
-        quantile_network,
-        [leaf.networks["quantiles"] for leaf in leaves],
+    guides = memory.guides(memory.predict(table.inputs, np.arange(table.n_rows), n_threads))
+    inputs = np.concatenate([table.inputs, guides], axis=1)
+    if encoding is not None:
+        encoding = PiecewiseLinear(inputs.shape[1], encoding.columns, encoding.slope, encoding.offset)
+    return encoding, memory, inputs
+
+
+def _root_model(
+    network: MLP, params: Params, encoding: PiecewiseLinear | None, memory: Retrieval | None, table: TrainingTable
+) -> ExpertTree:
+    """The model of the whole table as one region."""
+    builder = TreeBuilder(table.raw.shape[1], np.zeros(table.raw.shape[1], dtype=np.int64))
+    builder.add_root(float(table.weight.sum()))
+    weights = np.eye(len(EXPERTS))[[NETWORK]]
+    return ExpertTree(builder.build()[0], encoding, network, [params], np.zeros(1, dtype=np.int64), memory, weights)
+
+
+def _with_regions(root: ExpertTree, grown: GrownTree) -> ExpertTree:
+    """The model with the regions of a grown tree and the networks that were fine-tuned in them."""
+    params, network_of = [root.params[0]], []
+    for leaf in grown.leaves:
+        own = leaf.networks["network"]
+        if own is not params[0]:
+            params.append(own)
+        network_of.append(len(params) - 1 if own is not params[0] else 0)
+    weights = np.tile(root.expert_weights, (len(network_of), 1))
+    return replace(
+        root, tree=grown.tree, params=params, network_of=np.array(network_of), expert_weights=weights, refinement=None
     )
-    rows = np.concatenate([leaf.scores[0] for leaf in leaves if leaf.scores is not None])
-    refined = model.refine(table.raw[rows], table.inputs[rows], table.y[rows], table.weight[rows])
-    scores = conformity_scores(refined, table.y[rows])
-    return FittedTree(model, [node.history for node in grown.nodes], rows, scores)
 
 
 def fit_paper_tree(
@@ -142,9 +206,9 @@ def fit_paper_tree(
     leaves = grown.leaves
     model = VarianceTree(
         grown.tree,
+        None,
         mean_network,
         [leaf.networks["mean"] for leaf in leaves],
-        None,
         variance_network,
         [[leaf.networks["variance"] for leaf in leaves]],
     )
@@ -152,5 +216,7 @@ def fit_paper_tree(
     return FittedTree(model, [node.history for node in grown.nodes], split_params=splitting)
 
 
-def _network(hidden: Hidden, name: str, table: TrainingTable, n_inputs: int, n_outputs: int = 1) -> MLP:
-    return MLP((n_inputs, *hidden_sizes(hidden, table.raw.shape[1], name), n_outputs))
+def _network(
+    hidden: Hidden, name: str, table: TrainingTable, n_inputs: int, n_outputs: int = 1, activation: str = "relu"
+) -> MLP:
+    return MLP((n_inputs, *hidden_sizes(hidden, table.raw.shape[1], name), n_outputs), activation)

@@ -1,7 +1,7 @@
 """Growing the tree (Algorithm 1 of the paper): residuals of a node, best split, children; networks in the leaves.
 
 How the networks of a node are trained is a strategy: in `usnrt.tree.from_scratch`, the paper's, every node starts from
-new weights; in `usnrt.tree.warm_start` children start from the weights of their parent.
+new weights; in `usnrt.tree.shared_network` there is one network, which regions may fine-tune.
 
 Independent nodes are processed in parallel by threads. The random seed of a node depends on its path from the root
 only, so that the result depends neither on the number of threads nor on their order.
@@ -38,14 +38,6 @@ Residuals = tuple[Rows, Floats]
 MIN_TESTED = 2.5
 
 
-@dataclass(frozen=True)
-class InheritedParams:
-    """Initial weights that a node passes to its children: its mean network, and the quantile network of the root."""
-
-    mean: Params
-    quantiles: Params
-
-
 @dataclass
 class Node:
     """A node of the growing tree.
@@ -55,26 +47,20 @@ class Node:
     path : Path
     rows : ndarray of int
         Its rows of the table.
-    inherited : InheritedParams or None
-        From its parent, then replaced by what its own children inherit; None at the root.
     split : Split or None
         None in leaves.
     networks : dict of str to Params
-        Weights by the name of the network: ``"mean"``, ``"quantiles"``, ``"variance"``, ``"split"``.
+        Weights by the name of the network: ``"network"``, or ``"mean"``, ``"variance"``, ``"split"``.
     residuals : tuple of ndarray
         Row numbers and residuals: the tested ones; in a leaf, those of its mean network.
-    scores : tuple of ndarray
-        In a leaf, row numbers and conformity scores of its validation rows.
     history : dict of str to History
     """
 
     path: Path
     rows: Rows
-    inherited: InheritedParams | None = None
     split: Split | None = None
     networks: dict[str, Params] = field(default_factory=dict)
     residuals: Residuals | None = None
-    scores: Residuals | None = None
     history: dict[str, History] = field(default_factory=dict)
 
     @property
@@ -163,7 +149,7 @@ def grow(
             return []
         goes_left = node.split.goes_left(table.raw[node.rows, node.split.feature])
         return [
-            Node((*node.path, side), node.rows[member], node.inherited)
+            Node((*node.path, side), node.rows[member])
             for side, member in enumerate((goes_left, ~goes_left))
         ]
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from usnrt.memory.metric import MetricTraining
 from usnrt.nn.train import Training
 
 # Hidden layers as users write them: units, or multiples of the number of features such as "8d".
@@ -73,39 +74,50 @@ class Schedule:
     ----------
     root_steps : int
         Steps of a training at the root.
+    patience : float
+        Training at the root stops after this share of its epochs without a smaller validation loss.
     max_rounds : int
         The largest number of consecutive trainings of a network at the root.
     min_relative_gain : float
         Relative decrease of the validation loss that a round must achieve to be followed by another.
     late : float
         A training whose best epoch comes after this share of its epochs has not converged.
+    probe_steps : int
+        Steps of a probe that decides whether the network is fine-tuned in a region.
+    min_probe_gain : float
+        Relative decrease of the validation loss that the probe must achieve.
     child_steps : int
-        Steps of fine-tuning the networks of a node below the root.
+        Steps of fine-tuning the network in a region; 0 for no fine-tuning.
     child_rate : float
         Learning rate of fine-tuning, as a share of the root's.
     min_epochs : int
         Lower bound on the number of epochs, unless ``max_epochs`` is lower.
     """
 
-    root_steps: int = 5000
+    root_steps: int = 4000
+    patience: float = 0.3
     max_rounds: int = 4
     min_relative_gain: float = 0.03
     late: float = 0.9
-    child_steps: int = 1000
+    probe_steps: int = 100
+    min_probe_gain: float = 0.005
+    child_steps: int = 400
     child_rate: float = 0.5
     min_epochs: int = 10
 
 
 @dataclass(frozen=True)
 class QuantileTreeRecipe:
-    """Recipe of `usnrt.USNRTRegressor`: warm-started mean and quantile networks, one validation part for the tree.
+    """Recipe of `usnrt.USNRTRegressor`: a network for all regions, a memory, one validation part for the tree.
 
     Attributes
     ----------
     split : SplitRule
     n_bins : int
         Bins of the piecewise-linear encoding of numeric features; 0 for none.
-    mean_hidden, quantile_hidden : sequence of int or str
+    hidden : sequence of int or str
+    memory : bool
+        Whether there is a memory of training rows.
     learning_rate : float
     max_epochs : int
     validation_fraction : float
@@ -113,13 +125,16 @@ class QuantileTreeRecipe:
     calibration_fraction : float
     weight_decay, average : float
         See `usnrt.nn.train.Training`.
+    guide_dropout : float
+        See `usnrt.nn.guided.GuidedMLP`.
+    metric : MetricTraining
     schedule : Schedule
     """
 
     split: SplitRule
     n_bins: int
-    mean_hidden: Hidden
-    quantile_hidden: Hidden
+    hidden: Hidden
+    memory: bool
     learning_rate: float
     max_epochs: int
     validation_fraction: float
@@ -127,6 +142,8 @@ class QuantileTreeRecipe:
     calibration_fraction: float
     weight_decay: float = 0.1
     average: float = 0.99
+    guide_dropout: float = 0.3
+    metric: MetricTraining = field(default_factory=MetricTraining)
     schedule: Schedule = field(default_factory=Schedule)
 
     def root_training(self, n_rows: float) -> Training:
@@ -143,11 +160,14 @@ class QuantileTreeRecipe:
             average=self.average,
         )
 
-    def epochs(self, training: Training, n_steps: int, n_rows: int) -> Training:
+    def epochs(
+        self, training: Training, n_steps: int, n_rows: int, patience: float = 1.0, min_epochs: int | None = None
+    ) -> Training:
         """The training with the number of epochs that gives ``n_steps`` steps on ``n_rows`` rows, within bounds."""
         wanted = round(n_steps * training.batch_size / max(n_rows, 1))
-        epochs = int(np.clip(wanted, min(self.schedule.min_epochs, self.max_epochs), self.max_epochs))
-        return replace(training, max_epochs=epochs, patience=epochs)
+        least = self.schedule.min_epochs if min_epochs is None else min_epochs
+        epochs = int(np.clip(wanted, min(least, self.max_epochs), self.max_epochs))
+        return replace(training, max_epochs=epochs, patience=max(1, round(patience * epochs)))
 
 
 @dataclass(frozen=True)

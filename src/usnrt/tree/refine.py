@@ -69,7 +69,7 @@ class Refinement:
 
         def choose(refined: Callable[[Floats], Floats]) -> Floats:
             losses = np.array([pinball_losses(refined(np.full(n_leaves, share)), y) for share in SHARES_TRIED])
-            return _best_shares(losses, leaf, weight, n_leaves)
+            return SHARES_TRIED[best_candidates(losses, leaf, weight, n_leaves, PRIOR_ROWS)]
 
         location = choose(lambda share: cls(unchanged, typical, share).apply(leaf, mean, quantiles))
         spread = choose(lambda share: cls(share, typical, location).apply(leaf, mean, quantiles))
@@ -149,17 +149,32 @@ def pinball_losses(quantiles: Floats, y: Floats) -> Floats:
     return losses
 
 
-def _best_shares(losses: Floats, leaf: NDArray[np.int64], weight: Floats, n_leaves: int) -> Floats:
-    """The share with the smallest loss in each region, (n_leaves,); `losses` has shape (n_shares, n).
+def best_candidates(
+    losses: Floats, leaf: NDArray[np.int64], weight: Floats, n_leaves: int, prior_rows: float
+) -> NDArray[np.int64]:
+    """The candidate with the smallest loss in each region, shrunk towards the best one for the whole table.
 
-    Losses are relative to those of share 0, so that regions with much noise do not dominate the prior.
+    Losses are relative to those of the first candidate, so that regions with much noise do not dominate the prior.
+
+    Parameters
+    ----------
+    losses : ndarray of shape (n_candidates, n)
+    leaf : ndarray of int of shape (n,)
+        Region of each row, counted from 0.
+    weight : ndarray of shape (n,)
+    n_leaves : int
+    prior_rows : float
+        The loss over the whole table counts as much as this many rows of a region.
+
+    Returns
+    -------
+    ndarray of int of shape (n_leaves,)
     """
     sums = np.array([np.bincount(leaf, weights=weight * loss, minlength=n_leaves) for loss in losses])
     relative = sums / np.maximum(sums[0], 1e-300)
     counts = np.bincount(leaf, weights=weight, minlength=n_leaves)
     overall = (relative * counts).sum(axis=1) / counts.sum()
-    smoothed = counts * relative + PRIOR_ROWS * overall[:, None]
-    best: Floats = SHARES_TRIED[np.argmin(smoothed, axis=0)]
+    best: NDArray[np.int64] = np.argmin(counts * relative + prior_rows * overall[:, None], axis=0)
     return best
 
 

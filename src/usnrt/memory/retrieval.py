@@ -1,0 +1,343 @@
+"""Predictions by similar rows: the targets of the nearest training rows under a learnt metric, weighted by similarity.
+
+Embedded rows are stored in cells of similar rows. A search compares a row with the centres of all cells, and then with
+the rows of the nearest cells, a few hundred of them. Searching more changes predictions by less than one percent.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usnrt.memory._search import nearest_rows, weighted_summaries
+from usnrt.memory.cells import median_cells
+from usnrt.memory.metric import MetricTraining, learn_metric
+from usnrt.nn.device import DeviceTable
+from usnrt.nn.encoding import PiecewiseLinear
+from usnrt.nn.forward import predict
+from usnrt.nn.mlp import MLP
+from usnrt.nn.quantiles import LEVELS, SHARES
+from usnrt.tables.training import TrainingTable
+from usnrt.utils.blocks import run_in_blocks
+from usnrt.utils.types import Floats, Rows
+
+# Rows of a cell, cells that are searched, and similar rows that count.
+CELL_SIZE, N_PROBES, N_NEIGHBORS = 64, 12, 48
+# Rows that a memory holds at most. Tables are sorted by the hash of their rows, so the first rows are a random sample.
+MAX_ROWS = 65_536
+# Validation rows on which a metric is evaluated during training.
+MAX_VALIDATION = 2000
+# The spread of similar targets is at least this, in standard deviations of the target, before its logarithm is taken.
+MIN_SPREAD = 1e-3
+N_GUIDES = 3
+# Positions of the quantiles whose distance is the spread.
+_LOW, _HIGH = 3, 7
+_FLOAT16_LIMIT = 60_000.0
+
+
+class Retrieved(NamedTuple):
+    """What similar rows predict.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (n,)
+    quantiles : ndarray of shape (n, n_positions)
+        At `usnrt.nn.quantiles.POSITIONS`; constant where all similar rows have the same target.
+    log_density : ndarray of shape (n,)
+        Logarithm of the total weight of similar rows before it is normalised: how many there are, and how close.
+    """
+
+    mean: Floats
+    quantiles: Floats
+    log_density: Floats
+
+    def take(self, rows: Rows) -> "Retrieved":
+        """Some of the rows."""
+        return Retrieved(self.mean[rows], self.quantiles[rows], self.log_density[rows])
+
+
+class Neighbors(NamedTuple):
+    """The most similar rows of a memory.
+
+    Attributes
+    ----------
+    row : ndarray of int of shape (n, k)
+        Row numbers in the training table; -1 where there are fewer than k.
+    weight : ndarray of shape (n, k)
+        Weights in the prediction, which sum to at most 1.
+    target : ndarray of shape (n, k)
+        Scaled targets; NaN where there are fewer than k.
+    """
+
+    row: NDArray[np.int64]
+    weight: Floats
+    target: Floats
+
+
+@dataclass(frozen=True)
+class Retrieval:
+    """Embedded training rows with their targets.
+
+    Attributes
+    ----------
+    encoding : PiecewiseLinear or None
+        Encoding of the inputs.
+    metric : ndarray of shape (n_encoded, n_dims), float32
+    cells : ndarray of shape (n_cells, n_dims, cell_size), float16
+        Embedded rows; infinity fills up cells.
+    centres : ndarray of shape (n_dims, n_cells), float32
+        Means of the cells.
+    row : ndarray of int of shape (n_cells * cell_size,)
+        Row of the training table in each place of a cell; -1 where there is none.
+    target, log_weight : ndarray of shape (n_cells * cell_size,)
+    guide_mean, guide_std : ndarray of shape (3,)
+        Moments of the guides of training rows, see `guides`.
+    """
+
+    encoding: PiecewiseLinear | None
+    metric: NDArray[np.float32]
+    cells: NDArray[np.float16]
+    centres: NDArray[np.float32]
+    row: NDArray[np.int64]
+    target: Floats
+    log_weight: Floats
+    guide_mean: Floats
+    guide_std: Floats
+
+    @classmethod
+    def of(
+        cls,
+        encoding: PiecewiseLinear | None,
+        metric: NDArray[np.float32],
+        table: TrainingTable,
+        rows: Rows,
+        n_threads: int = 1,
+    ) -> "Retrieval":
+        """A memory of some rows of a table; of a sample of them if there are more than ``MAX_ROWS``.
+
+        Parameters
+        ----------
+        encoding : PiecewiseLinear or None
+        metric : ndarray of shape (n_encoded, n_dims), float32
+        table : TrainingTable
+        rows : ndarray of int
+        n_threads : int
+
+        Returns
+        -------
+        Retrieval
+        """
+        rows = np.sort(rows)[:MAX_ROWS]
+        # Rounded before distances are computed: a saved model predicts the same as before it was saved.
+        embedded = embed(metric, encoding, table.inputs, rows, n_threads).astype(np.float16).astype(np.float32)
+        members = median_cells(embedded, CELL_SIZE)
+        size = max(len(cell) for cell in members)
+        cells = np.full((len(members), size, metric.shape[1]), np.inf, dtype=np.float16)
+        row = np.full((len(members), size), -1, dtype=np.int64)
+        for number, cell in enumerate(members):
+            cells[number, : len(cell)] = embedded[cell]
+            row[number, : len(cell)] = rows[cell]
+        centres = np.stack([embedded[cell].mean(axis=0) for cell in members], axis=1)
+        found = row.ravel()
+        return cls(
+            encoding, metric, np.ascontiguousarray(cells.transpose(0, 2, 1)), centres, found,
+            np.where(found < 0, np.nan, table.y[found]), np.where(found < 0, 0.0, np.log(table.weight[found])),
+            np.zeros(N_GUIDES), np.ones(N_GUIDES),
+        )  # fmt: skip
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows in the memory."""
+        return int((self.row >= 0).sum())
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of inputs before the encoding."""
+        return len(self.metric) if self.encoding is None else self.encoding.n_inputs
+
+    @cached_property
+    def _wide_cells(self) -> NDArray[np.float32]:
+        return self.cells.astype(np.float32)
+
+    @cached_property
+    def _place_of(self) -> NDArray[np.int64]:
+        """Place of each row of the training table; -1 for rows that are not in the memory."""
+        place = np.full(int(self.row.max()) + 1, -1, dtype=np.int64)
+        held = np.flatnonzero(self.row >= 0)
+        place[self.row[held]] = held
+        return place
+
+    def predict(self, inputs: NDArray[np.float32], without: Rows | None = None, n_threads: int = 1) -> Retrieved:
+        """Distributions of the targets of similar rows.
+
+        Parameters
+        ----------
+        inputs : ndarray of shape (n, p), float32
+        without : ndarray of int of shape (n,), optional
+            For each row, the row of the training table that it is; it is not similar to itself.
+        n_threads : int
+
+        Returns
+        -------
+        Retrieved
+        """
+        n = len(inputs)
+        mean, density, quantiles = np.empty(n), np.empty(n), np.empty((n, len(LEVELS)))
+
+        def summarise(start: int, stop: int, positions: NDArray[np.int64], distances: NDArray[np.float32]) -> None:
+            weighted_summaries(
+                positions, distances, self.target, self.log_weight, LEVELS, np.empty(positions.shape),
+                mean[start:stop], quantiles[start:stop], density[start:stop],
+            )  # fmt: skip
+
+        self._search(inputs, without, N_NEIGHBORS, n_threads, summarise)
+        return Retrieved(mean, quantiles, density)
+
+    def neighbors(self, inputs: NDArray[np.float32], n_neighbors: int = 5, n_threads: int = 1) -> Neighbors:
+        """The most similar rows, the most similar one first.
+
+        Parameters
+        ----------
+        inputs : ndarray of shape (n, p), float32
+        n_neighbors : int, default=5
+            At most ``N_NEIGHBORS``.
+        n_threads : int
+
+        Returns
+        -------
+        Neighbors
+        """
+        n, k = len(inputs), N_NEIGHBORS
+        at, weight = np.empty((n, k), dtype=np.int64), np.empty((n, k))
+
+        def summarise(start: int, stop: int, positions: NDArray[np.int64], distances: NDArray[np.float32]) -> None:
+            size = stop - start
+            at[start:stop] = positions
+            weighted_summaries(
+                positions, distances, self.target, self.log_weight, LEVELS, weight[start:stop],
+                np.empty(size), np.empty((size, len(LEVELS))), np.empty(size),
+            )  # fmt: skip
+
+        self._search(inputs, None, k, n_threads, summarise)
+        at, weight = at[:, :n_neighbors], weight[:, :n_neighbors]
+        return Neighbors(np.where(at < 0, -1, self.row[at]), weight, np.where(at < 0, np.nan, self.target[at]))
+
+    def _search(
+        self,
+        inputs: NDArray[np.float32],
+        without: Rows | None,
+        n_neighbors: int,
+        n_threads: int,
+        use: Callable[[int, int, NDArray[np.int64], NDArray[np.float32]], None],
+    ) -> None:
+        """Call ``use(start, stop, positions, distances)`` with the nearest rows of each block of rows."""
+        queries = embed(self.metric, self.encoding, inputs, None, n_threads)
+        skipped = np.full(len(inputs), -1, dtype=np.int64)
+        if without is not None:
+            known = without < len(self._place_of)
+            skipped[known] = self._place_of[without[known]]
+        cells = self._wide_cells
+
+        def search_block(start: int, stop: int) -> None:
+            positions = np.empty((stop - start, n_neighbors), dtype=np.int64)
+            distances = np.empty((stop - start, n_neighbors), dtype=np.float32)
+            nearest_rows(
+                queries[start:stop], skipped[start:stop], self.centres, cells, N_PROBES, positions, distances
+            )
+            use(start, stop, positions, distances)
+
+        run_in_blocks(search_block, len(inputs), n_threads)
+
+    def guides(self, retrieved: Retrieved) -> NDArray[np.float32]:
+        """Predictions as inputs of a network: mean, log spread and log density, standardised.
+
+        Parameters
+        ----------
+        retrieved : Retrieved
+
+        Returns
+        -------
+        ndarray of shape (n, 3), float32
+        """
+        return ((_raw_guides(retrieved) - self.guide_mean) / self.guide_std).astype(np.float32)
+
+    def with_scale(self, retrieved: Retrieved) -> "Retrieval":
+        """The memory with the moments of the guides of these training rows."""
+        raw = _raw_guides(retrieved)
+        return replace(self, guide_mean=raw.mean(axis=0), guide_std=np.maximum(raw.std(axis=0), 1e-6))
+
+    def with_rows(self, table: TrainingTable, n_threads: int = 1) -> "Retrieval":
+        """A memory of all rows of the table, with the same metric and guides."""
+        wider = Retrieval.of(self.encoding, self.metric, table, np.arange(table.n_rows), n_threads)
+        return replace(wider, guide_mean=self.guide_mean, guide_std=self.guide_std)
+
+
+def fit_retrieval(
+    table: TrainingTable,
+    encoding: PiecewiseLinear | None,
+    training_rows: Rows,
+    validation_rows: Rows,
+    how: MetricTraining,
+    rng: np.random.Generator,
+    on_check: Callable[[int, float], None],
+    n_threads: int = 1,
+) -> Retrieval:
+    """Learn a metric, and build the memory of the training rows.
+
+    Parameters
+    ----------
+    table : TrainingTable
+    encoding : PiecewiseLinear or None
+    training_rows, validation_rows : ndarray of int
+    how : MetricTraining
+    rng : numpy.random.Generator
+    on_check : callable
+        Called with the number of steps done and the validation loss.
+    n_threads : int
+
+    Returns
+    -------
+    Retrieval
+    """
+    validation_rows = np.sort(validation_rows)[:MAX_VALIDATION]
+    # Blocks do not need more rows than a memory holds.
+    training_rows = np.sort(training_rows)
+    drawn = training_rows[: 2 * MAX_ROWS]
+
+    def validation_loss(metric: NDArray[np.float32]) -> float:
+        memory = Retrieval.of(encoding, metric, table, drawn, n_threads)
+        quantiles = memory.predict(table.inputs[validation_rows], validation_rows, n_threads).quantiles
+        distance = table.y[validation_rows, None] - quantiles
+        losses = (SHARES * np.maximum(LEVELS * distance, (LEVELS - 1.0) * distance)).sum(axis=1)
+        return float(np.average(losses, weights=table.weight[validation_rows]))
+
+    n_encoded = table.inputs.shape[1] if encoding is None else encoding.n_outputs
+    metric = learn_metric(
+        DeviceTable(table.inputs, encoding),
+        lambda metric, rows: embed(metric, encoding, table.inputs, rows, n_threads),
+        table.y, table.weight, drawn, validation_loss, n_encoded, how, rng, on_check,
+    )  # fmt: skip
+    memory = Retrieval.of(encoding, metric, table, training_rows, n_threads)
+    return memory.with_scale(memory.predict(table.inputs[drawn], drawn, n_threads))
+
+
+def embed(
+    metric: NDArray[np.float32],
+    encoding: PiecewiseLinear | None,
+    inputs: NDArray[np.float32],
+    rows: Rows | None = None,
+    n_threads: int = 1,
+) -> NDArray[np.float32]:
+    """Embedded rows of a table, shape (n, n_dims)."""
+    layer = ((metric, np.zeros(metric.shape[1], dtype=np.float32)),)
+    embedded = predict(MLP(metric.shape), layer, inputs, rows, n_threads, encoding)
+    embedded = embedded.reshape(-1, metric.shape[1])
+    return np.clip(embedded, -_FLOAT16_LIMIT, _FLOAT16_LIMIT).astype(np.float32)
+
+
+def _raw_guides(retrieved: Retrieved) -> Floats:
+    spread = retrieved.quantiles[:, _HIGH] - retrieved.quantiles[:, _LOW]
+    return np.column_stack([retrieved.mean, np.log(np.maximum(spread, MIN_SPREAD)), retrieved.log_density])

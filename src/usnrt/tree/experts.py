@@ -1,0 +1,89 @@
+"""Convex combinations of experts' quantile functions, with weights per region chosen by validation rows.
+
+There are three experts: the network without its guides, the network guided by the memory, and the memory itself. The
+combination averages quantiles, not distribution functions, so it is not wider than its experts.
+"""
+
+import itertools
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usnrt.tree.refine import best_candidates, pinball_losses
+from usnrt.utils.types import Floats
+
+# The experts, in the order of their weights.
+NETWORK, GUIDED, MEMORY = range(3)
+EXPERTS = ("network", "guided network", "memory")
+# Weights are multiples of 1 / STEPS.
+STEPS = 10
+# Similar rows may all have the same target, so the memory alone may predict a distribution without width.
+MAX_MEMORY = 0.9
+# The loss over the whole table counts as much as this many rows of a region.
+PRIOR_ROWS = 300.0
+
+
+def candidate_weights() -> Floats:
+    """All combinations of weights that are tried, the guided network alone first.
+
+    Examples
+    --------
+    >>> from usnrt.tree.experts import candidate_weights
+    >>> weights = candidate_weights()
+    >>> weights.shape, weights[0], bool((weights.sum(axis=1) == 1).all())
+    ((65, 3), array([0., 1., 0.]), True)
+    """
+    shares = itertools.product(range(STEPS + 1), repeat=2)
+    weights = np.array([[a, b, STEPS - a - b] for a, b in shares if a + b <= STEPS]) / STEPS
+    weights = weights[weights[:, MEMORY] <= MAX_MEMORY]
+    return weights[np.argsort(-weights[:, GUIDED], kind="stable")]
+
+
+def fit_weights(
+    quantiles: Floats, leaf: NDArray[np.int64], y: Floats, weight: Floats, n_leaves: int
+) -> Floats:
+    """Weights of the experts in each region, by the pinball loss of validation rows.
+
+    Parameters
+    ----------
+    quantiles : ndarray of shape (3, n, n_positions)
+        Quantile functions of the experts.
+    leaf : ndarray of int of shape (n,)
+        Region of each row, counted from 0.
+    y, weight : ndarray of shape (n,)
+    n_leaves : int
+
+    Returns
+    -------
+    ndarray of shape (n_leaves, 3)
+        Each row sums to 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.nn.quantiles import POSITIONS
+    >>> from usnrt.tree.experts import fit_weights
+    >>> good, bad = np.tile(POSITIONS, (50, 1)), np.tile(POSITIONS + 5.0, (50, 1))
+    >>> fit_weights(np.stack([good, bad, bad]), np.zeros(50, dtype=int), np.zeros(50), np.ones(50), n_leaves=1)
+    array([[1., 0., 0.]])
+    """
+    candidates = candidate_weights()
+    losses = np.array([pinball_losses(combined(quantiles, shares[None]), y) for shares in candidates])
+    return candidates[best_candidates(losses, leaf, weight, n_leaves, PRIOR_ROWS)]
+
+
+def combined(quantiles: Floats, weights: Floats) -> Floats:
+    """Weighted average of the experts' quantile functions.
+
+    Parameters
+    ----------
+    quantiles : ndarray of shape (3, n, n_positions)
+    weights : ndarray of shape (n, 3) or (1, 3)
+
+    Returns
+    -------
+    ndarray of shape (n, n_positions)
+    """
+    # Not a matrix product, whose bits depend on the other rows.
+    average: Floats = sum(weights[:, expert, None] * quantiles[expert] for expert in range(len(EXPERTS)))
+    return average

@@ -1,0 +1,140 @@
+"""Strategy of the default tree: one network for all regions, fine-tuned in a region where that helps.
+
+A network large enough to predict well memorises its training rows, so only validation rows show how large errors are.
+They stop training early, their residuals are tested for splits, they choose the weights of the experts, and their
+conformity scores are used for calibration.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usnrt.nn.device import DeviceTable
+from usnrt.nn.mlp import MLP, Params
+from usnrt.nn.quantiles import pinball, start_at
+from usnrt.nn.train import History, Training, train
+from usnrt.tables.training import TrainingTable
+from usnrt.tree.grow import Node, Residuals
+from usnrt.tree.recipe import QuantileTreeRecipe
+from usnrt.utils.progress import Progress
+from usnrt.utils.types import Floats, Rows
+
+
+@dataclass
+class SharedNetwork:
+    """A quantile network that is trained on all training rows, and residuals that are computed once for all nodes.
+
+    Parameters
+    ----------
+    recipe : QuantileTreeRecipe
+    table : TrainingTable
+    device_table : DeviceTable
+        With the guides among the inputs, if there is a memory.
+    network : MLP
+    is_validation : ndarray of bool of shape (n,)
+        The validation rows.
+    progress : Progress
+
+    Attributes
+    ----------
+    params : Params
+        Set by `train_root`.
+    history : dict of str to History
+        Of the trainings of the root.
+    residuals : ndarray of shape (n,)
+        Set by the caller before the tree grows.
+    """
+
+    recipe: QuantileTreeRecipe
+    table: TrainingTable
+    device_table: DeviceTable
+    network: MLP
+    is_validation: NDArray[np.bool_]
+    progress: Progress
+    params: Params = field(init=False)
+    history: dict[str, History] = field(init=False, default_factory=dict)
+    residuals: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._training = self.recipe.root_training(float(self.table.weight[~self.is_validation].sum()))
+
+    def train_root(self, rng: np.random.Generator) -> None:
+        """Train the network on all training rows.
+
+        Training is repeated from its last weights as long as the validation loss decreases considerably: with little
+        noise, longer training keeps improving the fit, while with much noise it should stop early.
+        """
+        schedule, y = self.recipe.schedule, self.table.y
+        rows = np.arange(self.table.n_rows)
+        training_rows = self._parts(rows)[0]
+        how = self.recipe.epochs(self._training, schedule.root_steps, len(training_rows), schedule.patience)
+        start = float(y[training_rows].mean()), float(y[training_rows].std())
+        params, best_loss = start_at(self.network, rng, *start), np.inf
+        for number in range(1, schedule.max_rounds + 1):
+            label = "network" if number == 1 else f"network {number}"
+            params, history = self._train("root", label, rows, params, how, number > 1, rng)
+            self.history[label] = history
+            loss = min(history.valid_loss, default=np.inf)
+            is_late = history.best_epoch >= schedule.late * how.max_epochs
+            if loss > (1.0 - schedule.min_relative_gain) * best_loss or not is_late:
+                break
+            best_loss = loss
+        self.params = params
+
+    def compute_residuals(self, node: Node, rng: np.random.Generator) -> None:
+        """The residuals of validation rows are tested; all rows take their place if the node has none."""
+        rows = self._parts(node.rows)[1]
+        node.residuals = rows, self.residuals[rows]
+        if not node.path:
+            node.history |= self.history
+
+    def untested_residuals(self, node: Node) -> Residuals:
+        """Residuals of the node's training rows; empty if these are tested because the node has no validation rows."""
+        is_validation = self.is_validation[node.rows]
+        rows = node.rows[~is_validation] if is_validation.any() else node.rows[:0]
+        return rows, self.residuals[rows]
+
+    def finish_leaf(self, node: Node, rng: np.random.Generator) -> None:
+        """Fine-tune the network on the rows of a region, and keep the result if its validation loss is smaller.
+
+        A short probe decides whether the region is fine-tuned at all.
+        """
+        if node.residuals is None:
+            self.compute_residuals(node, rng)
+        node.networks["network"] = self.params
+        schedule = self.recipe.schedule
+        if not node.path or schedule.child_steps == 0:
+            return
+        n_rows = len(self._parts(node.rows)[0])
+        rate = schedule.child_rate * self.recipe.learning_rate
+        how = replace(self._training, learning_rate=rate)
+        params = self.params
+        for label, n_steps in (("probe", schedule.probe_steps), ("fine-tuning", schedule.child_steps)):
+            steps = self.recipe.epochs(how, n_steps, n_rows, min_epochs=1)
+            params, history = self._train(node.name, label, node.rows, params, steps, True, rng)
+            node.history[label] = history
+            if history.initial_loss - min(history.valid_loss) < schedule.min_probe_gain * history.initial_loss:
+                break
+            node.networks["network"] = params
+
+    def _train(
+        self,
+        node_name: str,
+        label: str,
+        rows: Rows,
+        params: Params,
+        how: Training,
+        keep_initial: bool,
+        rng: np.random.Generator,
+    ) -> tuple[Params, History]:
+        return train(
+            self.network, pinball, params, self.device_table, self.table.y, self.table.weight, *self._parts(rows), how,
+            rng, self.progress.reporter(node_name, len(rows), label), keep_initial=keep_initial,
+        )  # fmt: skip
+
+    def _parts(self, rows: Rows) -> tuple[Rows, Rows]:
+        """Training rows and validation rows; all rows take the place of either if it would be empty."""
+        is_validation = self.is_validation[rows]
+        training, validation = rows[~is_validation], rows[is_validation]
+        return (training if len(training) else rows), (validation if len(validation) else rows)
