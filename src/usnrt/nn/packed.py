@@ -130,7 +130,7 @@ def _interpolated(
     """Knots of all encoded columns, and the lines of the first layer: bias, values at knots, weights of the others."""
     columns, slope, offset = (constant.copy() for constant in encoding.constants)
     plain, binned = np.split(weights, [encoding.n_inputs])
-    binned = binned.reshape(*slope.shape, -1)
+    binned = binned.reshape(*slope.shape, weights.shape[1])
     others = np.setdiff1d(np.arange(encoding.n_inputs), columns)
     knots, lines = [], [bias[None]]
     for j, column in enumerate(columns):
