@@ -48,7 +48,7 @@ class PackedLayers:
         lines = np.zeros((0, 0))
         knots = _no_knots()
         if encoding is not None:
-            (weights, bias), *params = (layer[:2] for layer in params)
+            (weights, bias), params = params[0], params[1:]
             knots, lines = _interpolated(encoding, weights.astype(np.float64), bias.astype(np.float64))
         panels, shapes, start = [np.zeros(0, dtype=np.float32)], [], 0
         for weights, bias in params:
