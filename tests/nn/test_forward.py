@@ -110,6 +110,16 @@ def test_the_interpolated_first_layer_is_the_encoded_product(hidden, n_bins):
     np.testing.assert_allclose(found, expected, atol=2e-5 * max(1.0, np.abs(expected).max()))
 
 
+def test_an_encoding_without_columns():
+    rng = np.random.default_rng(0)
+    x = np.eye(3, dtype=np.float32)
+    encoding = PiecewiseLinear.fit(x, np.zeros(0, dtype=np.int64), 16)
+    network = MLP((3, 8, 2))
+    params = network.init(rng)
+    found = predict(network, params, x, encoding=encoding)
+    np.testing.assert_allclose(found, outputs_by_products(params, encoding, x), atol=1e-6)
+
+
 def test_numbers_at_the_edges_of_bins():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(500, 2)).astype(np.float32)

@@ -19,6 +19,7 @@ from usnrt.nn.quantiles import (
     POSITIONS,
     SHARES,
     pinball,
+    predicted_quantiles,
     quantile_function_mean,
     start_at,
     to_quantiles,
@@ -32,6 +33,14 @@ def test_quantiles_never_cross(outputs):
     quantiles = to_quantiles(outputs)
     assert np.isfinite(quantiles).all()
     assert (np.diff(quantiles, axis=1) >= 0).all()
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_compiled_quantiles(n_threads):
+    outputs = np.random.default_rng(0).normal(scale=4.0, size=(5000, 1 + N_OUTPUTS))
+    found = predicted_quantiles(outputs, first=1, n_threads=n_threads)
+    np.testing.assert_allclose(found, to_quantiles(outputs[:, 1:]), rtol=1e-12, atol=1e-9)
+    assert (np.diff(found, axis=1) >= 0).all()
 
 
 def test_the_loss_is_the_sum_of_pinball_losses():

@@ -287,3 +287,15 @@ def test_names_that_are_no_text():
     model = Model()
     assert read_table(model, pd.DataFrame({0: [1.0], 1: [2.0]}), reset=True).names == ["0", "1"]
     assert not hasattr(model, "feature_names_in_")
+
+
+@pytest.mark.parametrize("dtype", [float, "float32", "int64", "uint8"])
+def test_a_pandas_frame_of_numbers_is_one_matrix(dtype):
+    frame = pd.DataFrame({"a": [1, 2, 3], "b": [4, 5, 6]}).astype({"a": dtype})
+    table = as_table(frame)
+    np.testing.assert_array_equal(table.matrix, [[1.0, 4.0], [2.0, 5.0], [3.0, 6.0]])
+    assert table.matrix.dtype == np.float64
+    assert table.matrix.flags.writeable
+    assert table.names == ["a", "b"]
+    assert as_table(frame.astype({"a": "Float64"})).matrix is None, "missing values of pandas are read by column"
+    assert as_table(frame.assign(c=[True, False, True])).matrix is None

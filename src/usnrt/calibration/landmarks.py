@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.nn.packed import PANEL, pack_layer
+from usnrt.nn._panels import PANEL
+from usnrt.nn.packed import pack_layer
 from usnrt.utils.blas import ONE_BLAS_THREAD
 from usnrt.utils.blocks import flat_memory, run_in_blocks
 

@@ -68,7 +68,7 @@ def first_layer(  # type: ignore[no-untyped-def]
     for block in range(n_blocks):
         start = block * n_lines * BLOCK
         for i in range(n_rows):
-            interpolate(
+            interpolate(  # type: ignore[call-arg]
                 table, start, index, share, n_columns, i * n_columns,
                 entry, value, n_entries[i], i * width, floor, out, i * out_step + block * BLOCK,
             )  # fmt: skip

@@ -42,6 +42,10 @@ def _splat(builder: Any, value: Any, size: int) -> Any:
     return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(ir.IntType(32), size), [0] * size))
 
 
+def _variable(builder: Any, value: Any) -> Any:
+    return cgutils.alloca_once_value(builder, value)  # type: ignore[no-untyped-call]
+
+
 def _add_product(builder: Any, total: Any, first: Any, second: Any) -> Any:
     return builder.fadd(total, builder.fmul(first, second, flags=_FUSED), flags=_FUSED)
 
@@ -65,7 +69,7 @@ def _product(n_rows: int) -> Callable[..., Any]:
             out_data = _data(context, builder, signature.args[7], out_value, out_at)
             size = ir.Constant(depth.type, PANEL)
             bias = _load(builder, panel, PANEL)
-            totals = [cgutils.alloca_once_value(builder, bias) for _ in range(n_rows)]
+            totals = [_variable(builder, bias) for _ in range(n_rows)]
             steps = [builder.mul(x_step, ir.Constant(x_step.type, row)) for row in range(n_rows)]
             with cgutils.for_range(builder, depth) as loop:
                 following = builder.add(loop.index, ir.Constant(loop.index.type, 1))
@@ -84,7 +88,7 @@ def _product(n_rows: int) -> Callable[..., Any]:
         flat, whole = types.Array(types.float32, 1, "C"), types.intp
         return types.void(flat, whole, whole, flat, whole, whole, types.float32, flat, whole, whole), codegen
 
-    return product  # type: ignore[no-any-return]
+    return product
 
 
 multiply_rows, multiply_row = _product(ROWS), _product(1)
@@ -112,7 +116,7 @@ def interpolate(  # type: ignore[no-untyped-def]
         value = _data(context, builder, signature.args[7], value_value, first_entry)
         size = ir.Constant(n_knots.type, BLOCK)
         one = ir.Constant(_FLOAT, 1.0)
-        total = cgutils.alloca_once_value(builder, _load(builder, lines, BLOCK))
+        total = _variable(builder, _load(builder, lines, BLOCK))
         with cgutils.for_range(builder, n_knots) as loop:
             line = builder.mul(builder.sext(builder.load(builder.gep(index, [loop.index])), n_knots.type), size)
             right = builder.load(builder.gep(share, [loop.index]))

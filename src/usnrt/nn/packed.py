@@ -46,7 +46,7 @@ class PackedLayers:
         lines = np.zeros((0, 0))
         knots = _no_knots()
         if encoding is not None:
-            (weights, bias), *params = (layer[:2] for layer in params)
+            (weights, bias), params = params[0], params[1:]
             knots, lines = _interpolated(encoding, weights.astype(np.float64), bias.astype(np.float64))
         panels, shapes, start = [np.zeros(0, dtype=np.float32)], [], 0
         for weights, bias in params:
@@ -96,7 +96,7 @@ def _interpolated(
     """Knots of all encoded columns, and the lines of the first layer: bias, values at knots, weights of the others."""
     columns, slope, offset = (constant.copy() for constant in encoding.constants)
     plain, binned = np.split(weights, [encoding.n_inputs])
-    binned = binned.reshape(*slope.shape, -1)
+    binned = binned.reshape(*slope.shape, weights.shape[1])
     others = np.setdiff1d(np.arange(encoding.n_inputs), columns)
     knots, lines = [], [bias[None]]
     for j, column in enumerate(columns):

@@ -71,7 +71,7 @@ class TreeModel(ABC):
     ) -> Floats:
         """Outputs for each row of the network of its region."""
         prepared = self.__dict__.setdefault("_prepared", {})  # not a field: it is not stored in files
-        networks = prepared.get(id(params))
+        networks: GroupedNetworks | None = prepared.get(id(params))
         if networks is None or networks.params_of_group is not params:
             networks = prepared[id(params)] = GroupedNetworks(network, params, self.encoding)
         return networks.predict(inputs, leaf, None, n_threads)
