@@ -7,7 +7,7 @@ import pytest
 from threadpoolctl import ThreadpoolController
 
 from usnrt.nn.encoding import PiecewiseLinear
-from usnrt.nn.forward import CHUNK, forward, predict, predict_grouped, predict_shared
+from usnrt.nn.forward import CHUNK, forward, predict, predict_grouped
 from usnrt.nn.mlp import MLP
 from usnrt.utils.blas import ONE_BLAS_THREAD
 
@@ -134,25 +134,7 @@ def test_numbers_at_the_edges_of_bins():
 
 @pytest.mark.parametrize("n_outputs", [1, 13, 20])
 @pytest.mark.parametrize("encoded", [True, False])
-def test_a_shared_network_is_one_network_per_group(n_outputs, encoded):
-    rng = np.random.default_rng(5)
-    x, columns = awkward_table(rng)
-    encoding = PiecewiseLinear.fit(x, columns) if encoded else None
-    network = MLP((encoding.n_outputs if encoding else x.shape[1], 40, 24, n_outputs))
-    *trunk, _ = network.init(rng)
-    heads = [network.init(rng)[-1] for _ in range(3)]
-    group = rng.integers(0, 3, size=len(x))
-    found = predict_shared(network, trunk, heads, x, group, n_threads=2, encoding=encoding)
-    whole = [(*trunk, head) for head in heads]
-    np.testing.assert_array_equal(found, predict_grouped(network, whole, x, group, encoding=encoding))
-    rows = np.array([5, 900, 5])
-    alone = predict_shared(network, trunk, heads, x, group, rows, encoding=encoding)
-    np.testing.assert_array_equal(alone, found[rows])
 
-
-def test_a_shared_network_needs_relu_and_a_hidden_layer():
-    with pytest.raises(ValueError, match="^network must have relu activations and at least one hidden layer, got MLP"):
-        predict_shared(MLP((2, 3, 1), "tanh"), (), [], np.zeros((1, 2), np.float32), np.zeros(1, np.intp))
 
 
 @pytest.mark.parametrize("shape", [(12, 48), (200, 256), (64, 11), (3, 1)])

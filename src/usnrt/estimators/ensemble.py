@@ -17,7 +17,7 @@ from usnrt.nn.quantile_functions import conformity_scores, value_at
 from usnrt.nn.quantiles import POSITIONS, quantile_function_mean
 from usnrt.tables.training import DistinctRows, TrainingTable
 from usnrt.tree.fit import ColumnKinds, FittedTree, fit_quantile_tree
-from usnrt.tree.model import QuantileTree, TreeModel
+from usnrt.tree.model import ExpertTree, TreeModel
 from usnrt.tree.refine import half_widths
 from usnrt.tree.structure import Tree
 from usnrt.utils.constraints import Constraint
@@ -166,12 +166,12 @@ class USNRTEnsemble(EnsembleOf[USNRTRegressor]):
         table: TrainingTable,
         is_validation: NDArray[np.bool_],
         seeds: np.random.SeedSequence,
-    ) -> list[FittedTree[QuantileTree]]:
+    ) -> list[FittedTree[ExpertTree]]:
         """Fit members in parallel; the remaining threads are shared between them."""
         columns = ColumnKinds(self.inputs_.numeric_, self.encoder_.n_categories_)
         n_jobs = effective_n_jobs(self.n_jobs)
         n_threads = max(1, n_jobs // self.n_members)
-        fitted: list[FittedTree[QuantileTree]] = Parallel(n_jobs=n_jobs, prefer="threads", verbose=10 * self.verbose)(
+        fitted: list[FittedTree[ExpertTree]] = Parallel(n_jobs=n_jobs, prefer="threads", verbose=10 * self.verbose)(
             delayed(fit_quantile_tree)(
                 member._recipe(), table, columns, own, int(seed.generate_state(1)[0]), n_threads,
                 Progress(0, member.callbacks, table.n_rows),
@@ -188,13 +188,15 @@ class USNRTEnsemble(EnsembleOf[USNRTRegressor]):
             inputs, quantiles = self.inputs_.transform(raw), np.empty((len(raw), len(POSITIONS)))
             for number, member in enumerate(self.members_):
                 own = np.flatnonzero(member_of[rows] == number)
-                quantiles[own] = member.quantile_functions(raw[own], inputs[own], effective_n_jobs(self.n_jobs))[2]
+                quantiles[own] = member.quantile_functions(
+                    raw[own], inputs[own], effective_n_jobs(self.n_jobs), rows[own]
+                )[2]
             return quantiles
 
         return quantiles_of
 
     def _scores_by_folds(
-        self, table: TrainingTable, is_validation: NDArray[np.bool_], fitted: Sequence[FittedTree[QuantileTree]]
+        self, table: TrainingTable, is_validation: NDArray[np.bool_], fitted: Sequence[FittedTree[ExpertTree]]
     ) -> tuple[Rows, Floats]:
         """Rows, and estimates of the conformity scores that the ensemble would have on them as new rows.
 
@@ -219,7 +221,9 @@ class USNRTEnsemble(EnsembleOf[USNRTRegressor]):
         for first, second in combinations(range(self.n_members), 2):
             rows = np.flatnonzero(twice & is_validation[first] & is_validation[second])
             raw, inputs, y = table.raw[rows], table.inputs[rows], table.y[rows]
-            both = np.stack([self.members_[m].quantile_functions(raw, inputs)[2] for m in (first, second)])
+            both = np.stack(
+                [self.members_[m].quantile_functions(raw, inputs, without=rows)[2] for m in (first, second)]
+            )
             single = np.stack([conformity_scores(quantiles, y) for quantiles in both])
             joint = conformity_scores(both.mean(axis=0), y)
             parts.append(Pairs(rows, table.weight[rows], capped_disagreement(both), single, joint))

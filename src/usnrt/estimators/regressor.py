@@ -23,6 +23,7 @@ from usnrt.utils.constraints import (
     Callables,
     Choice,
     Constraint,
+    Flag,
     HiddenLayers,
     Jobs,
     Number,
@@ -31,7 +32,7 @@ from usnrt.utils.constraints import (
     Whole,
 )
 from usnrt.utils.progress import Progress
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, Rows
 
 # Tables with fewer rows have no validation rows; all rows then serve both purposes.
 MIN_ROWS_TO_VALIDATE = 5
@@ -41,8 +42,9 @@ class USNRTRegressor(CalibratedRegressor):
     """Uncertainty-splitting neural regression tree.
 
     A tree splits the feature space where the residuals of a network differ most in spread, by Levene's test at every
-    possible threshold. Every region has its own mean network and quantile network, and validation rows calibrate the
-    predictive distributions per region.
+    possible threshold. In every region the predictive distribution combines a quantile network, the same network guided
+    by a memory of similar training rows, and the memory itself. Validation rows choose the weights and calibrate the
+    distributions per region.
 
     The method is that of Ma, Yan and Zhang [1]_; `USNRTRegressor.paper` returns the estimator of the paper.
     docs/recipe.md describes how the two differ and what each difference is worth.
@@ -62,10 +64,12 @@ class USNRTRegressor(CalibratedRegressor):
     n_bins : int, default=16
         Networks also receive every number as its position in this many quantile bins (piecewise-linear encoding); 0
         for the scaled number only.
-    mean_hidden : sequence of int or str, default=(256, 128)
-        Hidden layers of the mean networks; ``"8d"`` is eight times the number of features.
-    quantile_hidden : sequence of int or str, default=(256, 128, 64)
-        Hidden layers of the quantile networks.
+    hidden : sequence of int or str, default=(256, 128, 64)
+        Hidden layers of the network; ``"8d"`` is eight times the number of features.
+    memory : bool, default=True
+        Whether the model remembers training rows: predictions then also use the targets of the most similar ones. Such
+        a model, and its file, contains training data: the targets and a transformation of the features of up to 65,536
+        rows.
     learning_rate : float, default=0.003
         Step size of Adam at the start; it falls to 0 along a cosine.
     max_epochs : int, default=300
@@ -137,8 +141,8 @@ class USNRTRegressor(CalibratedRegressor):
         "min_samples_leaf": Optional(Whole(1)),
         "max_depth": Optional(Whole(0)),
         "n_bins": Whole(0),
-        "mean_hidden": HiddenLayers(),
-        "quantile_hidden": HiddenLayers(),
+        "hidden": HiddenLayers(),
+        "memory": Flag(),
         "learning_rate": Number(0, np.inf),
         "max_epochs": Whole(1),
         "validation_fraction": Number(0, 1),
@@ -159,8 +163,8 @@ class USNRTRegressor(CalibratedRegressor):
         min_samples_leaf: int | None = None,
         max_depth: int | None = None,
         n_bins: int = 16,
-        mean_hidden: Sequence[int | str] = (256, 128),
-        quantile_hidden: Sequence[int | str] = (256, 128, 64),
+        hidden: Sequence[int | str] = (256, 128, 64),
+        memory: bool = True,
         learning_rate: float = 0.003,
         max_epochs: int = 300,
         validation_fraction: float = 0.2,
@@ -177,8 +181,8 @@ class USNRTRegressor(CalibratedRegressor):
         self.min_samples_leaf = min_samples_leaf
         self.max_depth = max_depth
         self.n_bins = n_bins
-        self.mean_hidden = mean_hidden
-        self.quantile_hidden = quantile_hidden
+        self.hidden = hidden
+        self.memory = memory
         self.learning_rate = learning_rate
         self.max_epochs = max_epochs
         self.validation_fraction = validation_fraction
@@ -214,8 +218,8 @@ class USNRTRegressor(CalibratedRegressor):
         return QuantileTreeRecipe(
             split=SplitRule(self.alpha, self.max_leaves, self.min_samples_leaf, self.max_depth),
             n_bins=self.n_bins,
-            mean_hidden=self.mean_hidden,
-            quantile_hidden=self.quantile_hidden,
+            hidden=self.hidden,
+            memory=self.memory,
             learning_rate=self.learning_rate,
             max_epochs=self.max_epochs,
             validation_fraction=self.validation_fraction,
@@ -241,7 +245,7 @@ class USNRTRegressor(CalibratedRegressor):
         self._scale_residuals()
         self.history_ = fitted.history
         self.min_samples_leaf_ = recipe.split.smallest_region(float(table.weight.sum()))
-        self._fit_support(table, fitted.validation_rows, lambda _, raw: self._network_quantiles(raw)[2])
+        self._fit_support(table, fitted.validation_rows, self._quantiles_without)
         self.calibration_, self.familiar_, self.own_mean_ = None, None, True
         if recipe.calibration is not None and calibration_rows is not None:
             self._calibrate_on(calibration_rows, recipe.calibration)
@@ -256,6 +260,10 @@ class USNRTRegressor(CalibratedRegressor):
         """Region, mean and quantile functions of encoded rows, in units of the scaled target."""
         inputs = self.inputs_.transform(raw)
         return *self.model_.quantile_functions(raw, inputs, self._n_threads(len(raw))), None
+
+    def _quantiles_without(self, rows: Rows, raw: Floats) -> Floats:
+        """Quantile functions of modified training rows, which the memory does not find."""
+        return self.model_.quantile_functions(raw, self.inputs_.transform(raw), without=rows)[2]
 
     @property
     def tree_(self) -> Tree:

@@ -244,9 +244,7 @@ class Retrieval:
         def search_block(start: int, stop: int) -> None:
             positions = np.empty((stop - start, n_neighbors), dtype=np.int64)
             distances = np.empty((stop - start, n_neighbors), dtype=np.float32)
-            nearest_rows(
-                queries[start:stop], skipped[start:stop], self.centres, cells, N_PROBES, positions, distances
-            )
+            nearest_rows(queries[start:stop], skipped[start:stop], self.centres, cells, N_PROBES, positions, distances)
             use(start, stop, positions, distances)
 
         run_in_blocks(search_block, len(inputs), n_threads)

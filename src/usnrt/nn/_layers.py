@@ -7,6 +7,9 @@ from usnrt.utils.jit import kernel
 
 # Rows processed at a time: their activations stay in the second-level cache.
 CHUNK = 96
+# Activations by their numbers.
+ACTIVATIONS = ("linear", "relu", "algebraic")
+_LINEAR, RELU, ALGEBRAIC = range(3)
 
 
 @kernel(boundscheck=False)

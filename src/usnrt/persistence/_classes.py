@@ -20,6 +20,8 @@ CLASSES: dict[str, tuple[str, str]] = {
     "ConcreteDropoutMLP": ("usnrt.nn.dropout", "ConcreteDropoutMLP"),
     "PiecewiseLinear": ("usnrt.nn.encoding", "PiecewiseLinear"),
     "QuantileTree": ("usnrt.tree.model", "QuantileTree"),
+    "ExpertTree": ("usnrt.tree.model", "ExpertTree"),
+    "Retrieval": ("usnrt.memory.retrieval", "Retrieval"),
     "VarianceTree": ("usnrt.tree.model", "VarianceTree"),
     "Refinement": ("usnrt.tree.refine", "Refinement"),
     "Familiar": ("usnrt.calibration.familiar", "Familiar"),

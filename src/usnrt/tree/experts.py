@@ -39,9 +39,7 @@ def candidate_weights() -> Floats:
     return weights[np.argsort(-weights[:, GUIDED], kind="stable")]
 
 
-def fit_weights(
-    quantiles: Floats, leaf: NDArray[np.int64], y: Floats, weight: Floats, n_leaves: int
-) -> Floats:
+def fit_weights(quantiles: Floats, leaf: NDArray[np.int64], y: Floats, weight: Floats, n_leaves: int) -> Floats:
     """Weights of the experts in each region, by the pinball loss of validation rows.
 
     Parameters

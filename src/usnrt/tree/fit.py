@@ -104,12 +104,8 @@ def fit_quantile_tree(
     guided = network
     if memory is not None:
         first = table.inputs.shape[1]
-        guided = GuidedMLP(
-            network.sizes, network.activation, network.output, first, N_GUIDES, recipe.guide_dropout
-        )
-    strategy = SharedNetwork(
-        recipe, table, DeviceTable(inputs, encoding), guided, is_validation, progress
-    )
+        guided = GuidedMLP(network.sizes, network.activation, network.output, first, N_GUIDES, recipe.guide_dropout)
+    strategy = SharedNetwork(recipe, table, DeviceTable(inputs, encoding), guided, is_validation, progress)
     strategy.train_root(rng)
     # From now on the memory holds the validation rows too; they are predicted like new rows, without themselves.
     memory = memory and memory.with_rows(table, n_threads)

@@ -148,10 +148,7 @@ def grow(
         if node.split is None:
             return []
         goes_left = node.split.goes_left(table.raw[node.rows, node.split.feature])
-        return [
-            Node((*node.path, side), node.rows[member])
-            for side, member in enumerate((goes_left, ~goes_left))
-        ]
+        return [Node((*node.path, side), node.rows[member]) for side, member in enumerate((goes_left, ~goes_left))]
 
     root = Node((), np.arange(table.n_rows))
     nodes = {node.path: node for node in run_in_threads(process, [root], n_threads, progress, children)}

@@ -166,6 +166,7 @@ class QuantileTree(TreeModel):
             blend_and_refine(leaf, mean, quantiles, self.blend, self.refinement, n_threads)
         return leaf, mean, quantiles
 
+
 @dataclass
 class ExpertTree(TreeModel):
     """A tree whose regions combine three experts: a network, the same network guided by a memory, and the memory.
