@@ -177,7 +177,7 @@ def test_the_manifest_says_what_the_file_is(encoder, tmp_path):
     save(encoder, tmp_path / "m.usnrt")
     manifest = read_manifest(tmp_path / "m.usnrt")
     assert manifest["class"] == "TableEncoder"
-    assert manifest["version"] == 2
+    assert manifest["version"] == 3
     assert manifest["library"] == usnrt.__version__
     (tmp_path / "n").write_bytes(b"nothing")
     with pytest.raises(ModelFileError, match="is not a model file that can be loaded"):
@@ -257,7 +257,7 @@ BAD = [
     (packed([(n, "{}") for n in MEMBERS]), "its manifest is invalid"),
     (
         made({}, manifest={"version": 9}),
-        "its format version is 9, but this version of usnrt reads at most 2; update usnrt",
+        "its format version is 9, but this version of usnrt reads at most 3; update usnrt",
     ),
     (made({}, manifest={"version": "1"}), "its format version is missing or invalid"),
     (made({}, manifest=FORGED), "the checksum of state.json is wrong"),

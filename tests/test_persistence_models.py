@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sklearn.base import clone
+
 import usnrt
 from usnrt import USNRTEnsemble, USNRTRegressor, baselines
 from usnrt.estimators.base import DistributionalRegressor
@@ -19,9 +21,10 @@ from usnrt.persistence._migration import migrated
 SAMPLES = Path(__file__).parent / "data"
 QUICK = {"random_state": 0, "n_jobs": 1}
 MODELS = {
-    "default": USNRTRegressor(min_samples_leaf=40, max_epochs=3, **QUICK),
+    "default": USNRTRegressor(min_samples_leaf=40, hidden=(16, 8), max_epochs=3, **QUICK),
+    "no memory": USNRTRegressor(min_samples_leaf=40, hidden=(16, 8), memory=False, max_epochs=3, **QUICK),
     "paper": USNRTRegressor.paper(min_samples_leaf=40, max_epochs=3, **QUICK),
-    "ensemble": USNRTEnsemble(USNRTRegressor(min_samples_leaf=60, max_epochs=2), n_members=2, **QUICK),
+    "ensemble": USNRTEnsemble(USNRTRegressor(min_samples_leaf=60, hidden=(16, 8), max_epochs=2), n_members=2, **QUICK),
     "paper ensemble": USNRTEnsemble.paper(
         estimator=USNRTRegressor.paper(min_samples_leaf=60, max_epochs=2), n_members=2, **QUICK
     ),
@@ -35,7 +38,7 @@ MODELS = {
 }
 
 
-def table(n=150):
+def table(n=300):
     rng = np.random.default_rng(0)
     X = pd.DataFrame(
         {
@@ -85,7 +88,7 @@ def test_every_class_of_the_table_exists():
         assert name_of(getattr(importlib.import_module(module), attribute)) == name
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_file_of_every_format_version_keeps_loading(version):
     """If this fails, old files of users fail too: make `load` understand them, do not make the sample anew."""
     sys.path.insert(0, str(SAMPLES))
@@ -103,7 +106,10 @@ def test_a_file_of_every_format_version_keeps_loading(version):
     np.testing.assert_allclose(model.predict_interval(X, 0.8), said["interval"], rtol=1e-5, atol=1e-3)
     assert model.apply(X).tolist() == said["leaf"]
     assert model.target_name_ == "price"
-    assert (model.calibration, model.quantile_hidden) == ("region", (16, 8))
+    assert (model.calibration, model.hidden) == ("region", (16, 8))
+    assert model.memory is (version >= 3)
+    assert set(model.get_params()) == set(USNRTRegressor().get_params())
+    assert repr(clone(model)) == repr(model)
     assert read_manifest(SAMPLES / f"model-v{version}.usnrt")["version"] == version
     assert np.isfinite(model.calibrate(*houses(300, 2)).predict(X)).all()
 
@@ -119,7 +125,14 @@ def test_a_model_of_the_paper_in_a_file_of_the_first_format():
     assert new["state"]["model_"] == {
         "$object": "QuantileTree", "state": {"quantile_network": network, "quantile_params": ["leaf 0", "leaf 1"]}
     }  # fmt: skip
-    assert migrated(old, 2) is old
+
+
+def test_a_model_with_two_networks_in_a_file_of_the_second_format():
+    member = {"$object": "USNRTRegressor", "state": {"alpha": 0.1, "mean_hidden": 1, "quantile_hidden": 2}}
+    old = {"$object": "USNRTEnsemble", "state": {"estimator": member, "n_members": 3}}
+    new = migrated(old, 2)
+    assert new["state"]["estimator"]["state"] == {"alpha": 0.1, "hidden": 2, "memory": False}
+    assert migrated(new, 3) is new
 
 
 def test_parameters_that_matter_to_fit_only_have_their_defaults_after_loading(tmp_path):

@@ -36,16 +36,16 @@ def main():
     """Fit, save, and record the predictions of the day."""
     from usnrt import USNRTRegressor
 
-    model = USNRTRegressor(
-        min_samples_leaf=150, mean_hidden=(16, 8), quantile_hidden=(16, 8), max_epochs=60, n_bins=4, random_state=0
-    ).fit(*houses(2000, 0))
+    model = USNRTRegressor(min_samples_leaf=150, hidden=(16, 8), max_epochs=60, n_bins=4, random_state=0).fit(
+        *houses(1000, 0)
+    )
     model.target_name_ = "price"
-    model.save(FOLDER / "model-v2.usnrt")
+    model.save(FOLDER / "model-v3.usnrt")
     X, _ = houses(20, 1)
     mean, std = model.predict(X, return_std=True)
     predicted = {"mean": mean.tolist(), "std": std.tolist(), "leaf": model.apply(X).tolist()}
     predicted["interval"] = model.predict_interval(X, 0.8).tolist()
-    (FOLDER / "model-v2.json").write_text(json.dumps(predicted) + "\n")
+    (FOLDER / "model-v3.json").write_text(json.dumps(predicted) + "\n")
 
 
 if __name__ == "__main__":

@@ -5,9 +5,9 @@ the rows of the nearest cells, a few hundred of them. Searching more changes pre
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,9 +33,10 @@ MAX_VALIDATION = 2000
 # The spread of similar targets is at least this, in standard deviations of the target, before its logarithm is taken.
 MIN_SPREAD = 1e-3
 N_GUIDES = 3
-# Positions of the quantiles whose distance is the spread.
-_LOW, _HIGH = 3, 7
-_FLOAT16_LIMIT = 60_000.0
+# Positions of the two quantiles whose distance is the spread.
+SPREAD_POSITIONS = 3, 7
+# Embeddings are clipped to this; float16 ends at 65,504.
+EMBEDDING_LIMIT = 60_000.0
 
 
 class Retrieved(NamedTuple):
@@ -148,6 +149,9 @@ class Retrieval:
             np.zeros(N_GUIDES), np.ones(N_GUIDES),
         )  # fmt: skip
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # without cached properties
+
     @property
     def n_rows(self) -> int:
         """Number of rows in the memory."""
@@ -163,12 +167,16 @@ class Retrieval:
         return self.cells.astype(np.float32)
 
     @cached_property
-    def _place_of(self) -> NDArray[np.int64]:
-        """Place of each row of the training table; -1 for rows that are not in the memory."""
-        place = np.full(int(self.row.max()) + 1, -1, dtype=np.int64)
-        held = np.flatnonzero(self.row >= 0)
-        place[self.row[held]] = held
-        return place
+    def _places(self) -> Rows:
+        """Places of cells in the order of their row numbers."""
+        return np.argsort(self.row, kind="stable")
+
+    def _places_of(self, rows: Rows) -> NDArray[np.int64]:
+        """Place of each of these rows of the training table; -1 for rows that are not in the memory."""
+        # Not a table by row number: a damaged file may contain any number.
+        at = np.searchsorted(self.row, rows, sorter=self._places)
+        place = self._places[np.minimum(at, len(self.row) - 1)]
+        return np.where((self.row[place] == rows) & (rows >= 0), place, -1)
 
     def predict(self, inputs: NDArray[np.float32], without: Rows | None = None, n_threads: int = 1) -> Retrieved:
         """Distributions of the targets of similar rows.
@@ -235,10 +243,7 @@ class Retrieval:
     ) -> None:
         """Call ``use(start, stop, positions, distances)`` with the nearest rows of each block of rows."""
         queries = embed(self.metric, self.encoding, inputs, None, n_threads)
-        skipped = np.full(len(inputs), -1, dtype=np.int64)
-        if without is not None:
-            known = without < len(self._place_of)
-            skipped[known] = self._place_of[without[known]]
+        skipped = np.full(len(inputs), -1, dtype=np.int64) if without is None else self._places_of(without)
         cells = self._wide_cells
 
         def search_block(start: int, stop: int) -> None:
@@ -333,9 +338,10 @@ def embed(
     layer = ((metric, np.zeros(metric.shape[1], dtype=np.float32)),)
     embedded = predict(MLP(metric.shape), layer, inputs, rows, n_threads, encoding)
     embedded = embedded.reshape(-1, metric.shape[1])
-    return np.clip(embedded, -_FLOAT16_LIMIT, _FLOAT16_LIMIT).astype(np.float32)
+    return np.clip(embedded, -EMBEDDING_LIMIT, EMBEDDING_LIMIT).astype(np.float32)
 
 
 def _raw_guides(retrieved: Retrieved) -> Floats:
-    spread = retrieved.quantiles[:, _HIGH] - retrieved.quantiles[:, _LOW]
+    low, high = SPREAD_POSITIONS
+    spread = retrieved.quantiles[:, high] - retrieved.quantiles[:, low]
     return np.column_stack([retrieved.mean, np.log(np.maximum(spread, MIN_SPREAD)), retrieved.log_density])

@@ -5,7 +5,13 @@ from typing import Any
 
 import numpy as np
 
+from usnrt.memory.retrieval import N_GUIDES, Retrieval
+from usnrt.nn.mlp import MLP
+from usnrt.nn.quantiles import N_OUTPUTS
 from usnrt.persistence._errors import ModelFileError
+from usnrt.tree.experts import EXPERTS, GUIDED
+from usnrt.tree.model import ExpertTree, TreeModel
+from usnrt.tree.structure import Tree
 
 _TREE_ARRAYS = {
     "feature": "i", "threshold": "f", "left": "i", "right": "i", "parent": "i", "depth": "i", "missing_left": "b",
@@ -94,12 +100,164 @@ def check_fingerprint(fingerprint: Any) -> None:
         raise ModelFileError("the fingerprint of the training rows is invalid")
 
 
+def check_encoding(encoding: Any) -> None:
+    """Check that an encoding refers to existing columns and has a slope and an offset for each bin."""
+    columns, n_inputs = encoding.columns, encoding.n_inputs
+    is_valid = (
+        type(n_inputs) is int
+        and _is_array(columns, "i", 1)
+        and ((columns >= 0) & (columns < n_inputs)).all()
+        and _is_array(encoding.slope, "f", 2)
+        and _is_array(encoding.offset, "f", 2)
+        and encoding.slope.shape == encoding.offset.shape
+        and len(encoding.slope) == len(columns)
+        and _is_finite(encoding.slope, encoding.offset)
+    )
+    if not is_valid:
+        raise ModelFileError("the encoding of the network inputs is invalid")
+
+
+def check_retrieval(memory: Any) -> None:
+    """Check that the arrays of a memory fit together, and that exactly the places of cells with a row are finite."""
+    names = {"metric": "f4 2", "cells": "f2 3", "centres": "f4 2", "row": "i8 1", "target": "f8 1", "log_weight": "f8 1",
+             "guide_mean": "f8 1", "guide_std": "f8 1"}  # fmt: skip
+    for name, kind in names.items():
+        array = getattr(memory, name)
+        if not isinstance(array, np.ndarray) or f"{array.dtype.str[1:]} {array.ndim}" != kind:
+            raise ModelFileError(f"the memory's array {name!r} has the wrong shape or type")
+    n_cells, n_dims, size = memory.cells.shape
+    is_held = memory.row >= 0
+    is_valid = (
+        memory.row.shape == memory.target.shape == memory.log_weight.shape == (n_cells * size,)
+        and memory.guide_mean.shape == memory.guide_std.shape == (N_GUIDES,)
+        and memory.centres.shape == (n_dims, n_cells)
+        and memory.metric.shape == (_n_encoded(memory.encoding, len(memory.metric)), n_dims)
+        and is_held.any()
+        and (memory.row >= -1).all()
+        and (np.isfinite(memory.cells) == is_held.reshape(n_cells, 1, size)).all()
+        and not np.isnan(memory.cells).any()
+        and _is_finite(memory.target[is_held], memory.log_weight, memory.metric, memory.centres)
+        and _is_finite(memory.guide_mean, memory.guide_std)
+        and (memory.guide_std > 0).all()
+    )
+    if not is_valid:
+        raise ModelFileError("the memory of training rows is invalid")
+
+
+def check_expert_tree(model: Any) -> None:
+    """Check that every region has a network and weights of the experts, and that all fit to the inputs."""
+    n_leaves, weights, network_of = model.tree.n_leaves, model.expert_weights, model.network_of
+    _check_networks(model, model.network, model.params, len(model.params))
+    is_valid = (
+        isinstance(model.tree, Tree)
+        and model.network.sizes[-1] == N_OUTPUTS
+        and _is_array(network_of, "i", 1)
+        and len(network_of) == n_leaves
+        and ((network_of >= 0) & (network_of < len(model.params))).all()
+        and _is_array(weights, "f", 2)
+        and weights.shape == (n_leaves, len(EXPERTS))
+        and (weights >= 0).all()
+        and np.allclose(weights.sum(axis=1), 1.0)
+        and (isinstance(model.memory, Retrieval) if weights[:, GUIDED:].any() else True)
+        and (model.memory is None or n_inputs(model) == model.memory.n_inputs)
+    )
+    if not is_valid:
+        raise ModelFileError("the experts of the tree are invalid")
+    _check_refinement(model)
+
+
+def check_quantile_tree(model: Any) -> None:
+    """Check that every region has two networks that fit to the inputs."""
+    _check_networks(model, model.mean_network, model.mean_params, model.tree.n_leaves)
+    _check_networks(model, model.quantile_network, model.quantile_params, model.tree.n_leaves)
+    if type(model.blend) not in (float, np.float64) or model.quantile_network.sizes[-1] != N_OUTPUTS:
+        raise ModelFileError("the networks of the tree are invalid")
+    _check_refinement(model)
+
+
+def check_variance_tree(model: Any) -> None:
+    """Check that every region has networks that fit to the inputs."""
+    _check_networks(model, model.mean_network, model.mean_params, model.tree.n_leaves)
+    for params in model.variance_params:
+        _check_networks(model, model.variance_network, params, model.tree.n_leaves)
+
+
+def check_regressor(regressor: Any) -> None:
+    """Check that the trees of a regressor take its columns and its network inputs."""
+    attributes = vars(regressor)
+    members = attributes.get("members_", [attributes["model_"]] if "model_" in attributes else [])
+    for member in members:
+        if (
+            not isinstance(member, TreeModel)
+            or n_inputs(member) != attributes["inputs_"].n_outputs_
+            or member.tree.n_features != len(attributes["encoder_"].columns_)
+        ):
+            raise ModelFileError("the trees do not fit to the columns of the table")
+
+
+def n_inputs(model: Any) -> int:
+    """Number of network inputs of a tree before the encoding, without guides."""
+    network = model.network if isinstance(model, ExpertTree) else model.mean_network
+    number: int = network.sizes[0] if model.encoding is None else model.encoding.n_inputs
+    return number - N_GUIDES if isinstance(model, ExpertTree) and model.memory is not None else number
+
+
+def _check_networks(model: Any, network: Any, params: Any, number: int) -> None:
+    """Check the number of networks, and the shapes and types of their weights."""
+    sizes = network.sizes
+    shapes = [[(n, m), (m,)] for n, m in zip(sizes[:-1], sizes[1:])]
+    is_valid = (
+        isinstance(network, MLP)
+        and sizes[0] == _n_encoded(model.encoding, sizes[0])
+        and network.activation in ("relu", "tanh", "algebraic")
+        and len(params) == number >= 1
+        and all([[np.shape(array) for array in layer] for layer in one] == shapes for one in params)
+        and all(np.asarray(array).dtype == np.float32 for one in params for layer in one for array in layer)
+    )
+    if not is_valid:
+        raise ModelFileError("the networks of the tree are invalid")
+
+
+def _check_refinement(model: Any) -> None:
+    refinement, shape = model.refinement, (model.tree.n_leaves,)
+    if refinement is None:
+        return
+    arrays = (refinement.spread_share, refinement.log_half_width, refinement.location_share)
+    if not all(_is_array(array, "f", 1) and array.shape == shape for array in arrays) or not _is_finite(*arrays):
+        raise ModelFileError("the refinement of the tree is invalid")
+
+
+def _n_encoded(encoding: Any, n_without: int) -> int:
+    """Number of inputs after the encoding; ``n_without`` if there is none."""
+    if encoding is None:
+        return n_without
+    number: int = encoding.n_outputs
+    return number
+
+
+def _is_array(value: Any, kind: str, n_dims: int) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind == kind and value.ndim == n_dims
+
+
+def _is_finite(*arrays: Any) -> bool:
+    return all(bool(np.isfinite(array).all()) for array in arrays)
+
+
 CHECKS: dict[str, Callable[[Any], None]] = {
     "Tree": check_tree,
     "MLP": check_network,
     "DropoutMLP": check_network,
     "ConcreteDropoutMLP": check_network,
     "NetworkInputs": check_inputs,
+    "PiecewiseLinear": check_encoding,
+    "Retrieval": check_retrieval,
+    "ExpertTree": check_expert_tree,
+    "QuantileTree": check_quantile_tree,
+    "VarianceTree": check_variance_tree,
+    "USNRTRegressor": check_regressor,
+    "USNRTEnsemble": check_regressor,
+    "PaperUSNRTRegressor": check_regressor,
+    "PaperUSNRTEnsemble": check_regressor,
     "Fingerprint": check_fingerprint,
     "FlatForest": check_forest,
     "RandomForestVarianceRegressor": check_forest_model,

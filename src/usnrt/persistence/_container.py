@@ -16,7 +16,7 @@ from usnrt.persistence._values import Reader, Writer
 from usnrt.utils.whole_file import whole_file
 
 FORMAT = "usnrt-model"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 MANIFEST, STATE, ARRAYS = "manifest.json", "state.json", "arrays.safetensors"
 MAX_MANIFEST = 10**6  # bytes
 MAX_FILE = 4 * 2**30  # bytes; a sparse file can have any size without using disk space

@@ -1,10 +1,10 @@
-"""Migration of files of older formats: one table of renamed classes and attributes.
+"""Migration of files of older formats: one table per format of renamed classes and attributes.
 
-It transforms the JSON values of a file before any object is created, and it changes names only; the names are validated
-afterwards as for any other file.
+It transforms the JSON values of a file before any object is created; names and values are validated afterwards as for
+any other file.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,22 +25,26 @@ class Renamed:
         Attributes that no longer exist.
     values : mapping of str to mapping
         Current values of attributes whose values were renamed, by the old names of the attributes.
+    added : mapping of str to JSON value
+        Newer attributes whose value for old models is not the default.
     """
 
     name: str
     attributes: Mapping[str, str] = field(default_factory=dict)
     removed: frozenset[str] = frozenset()
     values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    added: Mapping[str, Any] = field(default_factory=dict)
 
     def apply(self, state: State) -> State:
-        """The state with current names."""
-        return {
+        """The state with the names of the next format."""
+        renamed = {
             self.attributes.get(name, name): self.values[name].get(value, value)
             if name in self.values and isinstance(value, str)
             else value
             for name, value in state.items()
             if name not in self.removed
         }
+        return {**renamed, **self.added}
 
 
 _BY_REGION = {"calibration": {"leaf": "region"}}
@@ -53,7 +57,7 @@ _OURS = frozenset(
      "weight_decay", "average", "batch_size"}
 )  # fmt: skip
 
-# Format 1: the classes that changed. Two of them became two classes each, distinguished by the word after the comma.
+# Classes that changed after format 1. Two of them became two classes each, distinguished by the word after the comma.
 FORMAT_1: Mapping[str, Renamed] = {
     "Shape": Renamed("ResidualDistribution"),
     "Calibration": Renamed("Calibration", {"shapes": "residuals"}),
@@ -63,6 +67,13 @@ FORMAT_1: Mapping[str, Renamed] = {
     "TreeModel, variance": Renamed("VarianceTree", removed=frozenset({"blend", "refinement"})),
     "USNRTRegressor, tree": Renamed("USNRTRegressor", {"variance_hidden": "quantile_hidden"}, _OURS, _BY_REGION),
     "USNRTRegressor, node": Renamed("PaperUSNRTRegressor", removed=_PAPERS),
+}
+
+# Classes that changed after format 2, whose trees had two networks per region and no memory.
+FORMAT_2: Mapping[str, Renamed] = {
+    "USNRTRegressor": Renamed(
+        "USNRTRegressor", {"quantile_hidden": "hidden"}, frozenset({"mean_hidden"}), added={"memory": False}
+    ),
 }
 
 
@@ -79,29 +90,43 @@ def migrated(value: Any, version: int) -> Any:
     -------
     JSON value
     """
-    return _from_format_1(value) if version == 1 else value
+    if version <= 1:
+        value = _with_objects(value, _from_format_1)
+    if version <= 2:
+        value = _with_objects(value, _from_format_2)
+    return value
 
 
-def _from_format_1(value: Any) -> Any:
+def _with_objects(value: Any, change: Callable[[str, State], tuple[str, State]]) -> Any:
+    """The value with all its objects changed, the innermost first."""
     if isinstance(value, list):
-        return [_from_format_1(item) for item in value]
+        return [_with_objects(item, change) for item in value]
     if not isinstance(value, dict):
         return value
-    value = {key: _from_format_1(item) for key, item in value.items()}
+    value = {key: _with_objects(item, change) for key, item in value.items()}
     name, state = value.get("$object"), value.get("state")
     if not isinstance(name, str) or not isinstance(state, dict):
         return value
+    name, state = change(name, state)
+    return {**value, "$object": name, "state": state}
+
+
+def _from_format_1(name: str, state: State) -> tuple[str, State]:
+    key = name
     if name == "TreeModel":
         is_quantiles = _last_size(state) > 1
-        name = "TreeModel, quantiles" if is_quantiles else "TreeModel, variance"
+        key = "TreeModel, quantiles" if is_quantiles else "TreeModel, variance"
         if is_quantiles and isinstance(state.get("variance_params"), list):  # format 1 had a list of several networks
             state = {**state, "variance_params": state["variance_params"][0]}
     elif name == "USNRTRegressor":
-        name = "USNRTRegressor, node" if state.get("holdout") == "node" else "USNRTRegressor, tree"
-    renamed = FORMAT_1.get(name)
-    if renamed is None:
-        return value
-    return {**value, "$object": renamed.name, "state": renamed.apply(state)}
+        key = "USNRTRegressor, node" if state.get("holdout") == "node" else "USNRTRegressor, tree"
+    renamed = FORMAT_1.get(key)
+    return (name, state) if renamed is None else (renamed.name, renamed.apply(state))
+
+
+def _from_format_2(name: str, state: State) -> tuple[str, State]:
+    renamed = FORMAT_2.get(name)
+    return (name, state) if renamed is None else (renamed.name, renamed.apply(state))
 
 
 def _last_size(tree: State) -> int:
