@@ -107,6 +107,22 @@ def rows_in_memory(model: object) -> int:
     return max((memory.n_rows for memory in memories(model)), default=0)
 
 
+def memory_sentence(model: object) -> str:
+    """A sentence with the number of training rows that a model contains; empty without a memory.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> from usnrt.estimators.neighbors import memory_sentence
+    >>> memory_sentence(SimpleNamespace())
+    ''
+    """
+    n_rows = rows_in_memory(model)
+    return (
+        f"The model contains training data: the targets and transformed features of {n_rows:,} rows." if n_rows else ""
+    )
+
+
 def similar_rows(
     memories: Sequence[Retrieval], inputs: NDArray[np.float32], n_neighbors: int, n_threads: int = 1
 ) -> Neighbors:

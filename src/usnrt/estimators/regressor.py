@@ -199,6 +199,23 @@ class USNRTRegressor(RememberingRegressor):
         self.callbacks = callbacks
 
     @staticmethod
+    def fast(**parameters: Any) -> "USNRTRegressor":
+        """An estimator for a first look: a smaller network, a few epochs and no memory.
+
+        Parameters
+        ----------
+        **parameters
+            Of `USNRTRegressor`; they replace those of the preset.
+
+        Examples
+        --------
+        >>> from usnrt import USNRTRegressor
+        >>> USNRTRegressor.fast(max_leaves=5)
+        USNRTRegressor(hidden=(128, 64), max_epochs=15, max_leaves=5, memory=False)
+        """
+        return USNRTRegressor(**{"hidden": (128, 64), "memory": False, "max_epochs": 15, **parameters})
+
+    @staticmethod
     def paper(**parameters: Any) -> PaperUSNRTRegressor:
         """The estimator of the paper; ``parameters`` are those of `PaperUSNRTRegressor`.
 

@@ -14,8 +14,8 @@ from usnrt.utils.types import Floats
 
 #: maximal number of categories listed in a rule; the others are counted
 MAX_LABELS = 6
-# Weights from which an expert is called the only one or the main one, and from which a third one is mentioned; largest
-# difference of two weights that are called halves.
+# Weights from which an expert is called the only one or the main one, and from which a third one is mentioned;
+# difference from which two weights are no longer called halves.
 ALONE, MOSTLY, MENTIONED, HALVES = 0.95, 0.65, 0.15, 0.15
 
 
@@ -122,9 +122,8 @@ def experts_text(weights: ArrayLike) -> str:
     >>> experts_text([0.3, 0.2, 0.5])
     'memory, network and guided network'
     """
-    shares: Floats = np.asarray(weights, dtype=np.float64)
-    # Rounded, so that equal weights that were averaged differently are ties; the order of ties is that of the experts.
-    first, second, third = order = np.argsort(-shares.round(6), kind="stable")
+    shares = np.asarray(weights, dtype=np.float64).round(6)  # averages of equal weights may differ in their last bits
+    first, second, third = order = np.argsort(-shares, kind="stable")
     if shares[first] >= ALONE:
         return ("network alone", "network guided by similar rows", "memory of similar rows alone")[first]
     if shares[first] >= MOSTLY:
@@ -132,7 +131,7 @@ def experts_text(weights: ArrayLike) -> str:
     names = [("network", "guided network", "memory")[expert] for expert in order]
     if shares[third] >= MENTIONED:
         return f"{names[0]}, {names[1]} and {names[2]}"
-    if shares[first] - shares[second] <= HALVES:
+    if shares[first] - shares[second] < HALVES:
         names = [name for _, name in sorted(zip(order[:2], names[:2]))]
         return f"half {names[0]}, half {names[1]}"
     return f"more {names[0]} than {names[1]}"
