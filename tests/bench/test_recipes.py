@@ -2,6 +2,7 @@
 
 import pytest
 
+from usnrt import USNRTRegressor
 from usnrt.bench import RECIPES, get_recipe, make_grid, preset
 from usnrt.bench.constant import ConstantNormal
 from usnrt.bench.recipes import COMPARED, STABILITY
@@ -61,6 +62,11 @@ def test_unknown_parts_are_named_when_the_model_is_built():
         get_recipe("usnrt.bench.constant:Missing").build(0)
     with pytest.raises(ValueError, match=r"must change parameters of ConstantNormal, got \['speed'\]$"):
         get_recipe("constant-normal?speed=1").build(0)
+
+
+def test_the_fast_preset():
+    model = get_recipe("usnrt-fast?max_leaves=4").build(3)
+    assert model.get_params() == USNRTRegressor.fast(max_leaves=4, random_state=3, n_jobs=1).get_params()
 
 
 def test_unknown_data_sets():
