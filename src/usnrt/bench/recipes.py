@@ -65,6 +65,7 @@ _PEERS = {
     "ngboost": "usnrt.bench.peers:NGBoostRegressor",
     "lightgbm-quantile": "usnrt.bench.peers:LightGBMQuantileRegressor",
     "quantile-forest": "usnrt.bench.peers:QuantileForestRegressor",
+    "quantile-extra-trees": "usnrt.bench.peers:QuantileExtraTreesRegressor",
 }
 LAMBDAS = (0, 0.005, 0.05)
 

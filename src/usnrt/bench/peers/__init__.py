@@ -4,7 +4,7 @@ The boosting libraries use a fifth of the rows for early stopping and are not re
 """
 
 from usnrt.bench.peers.boosting import CatBoostRegressor, LightGBMQuantileRegressor, NGBoostRegressor
-from usnrt.bench.peers.forest import QuantileForestRegressor
+from usnrt.bench.peers.forest import QuantileExtraTreesRegressor, QuantileForestRegressor
 from usnrt.bench.peers.quantiles import InterpolatedQuantiles
 
 __all__ = [
@@ -12,5 +12,6 @@ __all__ = [
     "InterpolatedQuantiles",
     "LightGBMQuantileRegressor",
     "NGBoostRegressor",
+    "QuantileExtraTreesRegressor",
     "QuantileForestRegressor",
 ]
