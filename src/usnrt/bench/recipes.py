@@ -65,7 +65,13 @@ _PEERS = {
     "ngboost": "usnrt.bench.peers:NGBoostRegressor",
     "lightgbm-quantile": "usnrt.bench.peers:LightGBMQuantileRegressor",
     "quantile-forest": "usnrt.bench.peers:QuantileForestRegressor",
+    # The settings that the authors of each library, or of a benchmark of it, recommend.
     "quantile-extra-trees": "usnrt.bench.peers:QuantileExtraTreesRegressor",
+    "catboost-multiquantile": "usnrt.bench.peers:CatBoostQuantileRegressor",
+    "lightgbm-tuned": "usnrt.bench.peers:LightGBMTunedRegressor",
+    "catboost-tuned": "usnrt.bench.peers:CatBoostTunedRegressor",
+    "xgboost-quantile": "usnrt.bench.peers:XGBoostQuantileRegressor",
+    "crepes-lightgbm": "usnrt.bench.peers:CrepesRegressor",
 }
 LAMBDAS = (0, 0.005, 0.05)
 

@@ -103,9 +103,9 @@ class QuantileExtraTreesRegressor(DistributionalRegressor):
     Every tree is fitted to all rows and grown until its leaves hold one row or one target. The distribution is that of
     `InterpolatedQuantiles` with the quantiles of these targets at 21 levels. Categories are one-hot encoded.
 
-    Settings: the defaults of extra-trees for regression (Geurts, Ernst and Wehenkel, 2006, and scikit-learn): 100
-    trees, all features at each split, no bootstrap, single-row leaves; all rows of a leaf count (``max_samples_leaf=None``
-    and ``weighted_leaves=True`` in quantile-forest), as in Meinshausen (2006).
+    Settings: those of Geurts, Ernst and Wehenkel (2006) and scikit-learn for regression: 100 trees, all features at
+    each split, no bootstrap, single-row leaves. All rows of a leaf count, as in Meinshausen (2006); in quantile-forest
+    these are ``max_samples_leaf=None`` and ``weighted_leaves=True``.
 
     Parameters
     ----------
