@@ -73,6 +73,11 @@ _PEERS = {
     "xgboost-quantile": "usnrt.bench.peers:XGBoostQuantileRegressor",
     "crepes-lightgbm": "usnrt.bench.peers:CrepesRegressor",
 }
+# Networks of the package pytabkit, in an environment of its own; not part of any preset.
+_TORCH_PEERS = {
+    "realmlp": "usnrt.bench.peers:RealMLPRegressor",
+    "tabm": "usnrt.bench.peers:TabMRegressor",
+}
 LAMBDAS = (0, 0.005, 0.05)
 
 # The stability study varies one thing at a time, from the paper's recipe.
@@ -113,7 +118,7 @@ def _registry() -> dict[str, Recipe]:
         recipes.append(Recipe(f"usnrt-paper-alpha{alpha}", papers, changes={"alpha": alpha}))
     for name, changes in ABLATED.items():
         recipes.append(Recipe(f"usnrt-{name}", ours, changes=changes))
-    recipes += [Recipe(name, home) for name, home in _PEERS.items()]
+    recipes += [Recipe(name, home) for name, home in {**_PEERS, **_TORCH_PEERS}.items()]
     recipes.append(Recipe("constant-normal", "usnrt.bench.constant:ConstantNormal"))
     return {recipe.name: recipe for recipe in recipes}
 

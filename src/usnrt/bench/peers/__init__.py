@@ -6,6 +6,7 @@ The boosting libraries use a fifth of the rows for early stopping and are not re
 from usnrt.bench.peers.boosting import CatBoostRegressor, LightGBMQuantileRegressor, NGBoostRegressor
 from usnrt.bench.peers.conformal import CrepesRegressor
 from usnrt.bench.peers.forest import QuantileExtraTreesRegressor, QuantileForestRegressor
+from usnrt.bench.peers.neural import RealMLPRegressor, TabMRegressor
 from usnrt.bench.peers.quantiles import InterpolatedQuantiles
 from usnrt.bench.peers.tuned import (
     CatBoostQuantileRegressor,
@@ -25,5 +26,7 @@ __all__ = [
     "NGBoostRegressor",
     "QuantileExtraTreesRegressor",
     "QuantileForestRegressor",
+    "RealMLPRegressor",
+    "TabMRegressor",
     "XGBoostQuantileRegressor",
 ]

@@ -83,9 +83,14 @@ class BoostingPeer(SharedDocs, DistributionalRegressor):
         return self._predict_scaled(raw)
 
 
-def import_optional(module: str, package: str, model: object) -> Any:
-    """Import an optional library; the error of a missing one names the extra to install."""
+def import_optional(module: str, package: str, model: object, install: str = "'usnrt[bench]'") -> Any:
+    """Import an optional library; the error of a missing one names what to install."""
     try:
         return import_module(module)
     except ImportError as error:
-        raise ImportError(f"{type(model).__name__} needs {package}: pip install 'usnrt[bench]'") from error
+        raise ImportError(f"{type(model).__name__} needs {package}: pip install {install}") from error
+
+
+def repeated(rows: NDArray[np.intp], table: TrainingTable) -> NDArray[np.intp]:
+    """Rows repeated as often as they count, for libraries that do not use weights; fractions are rounded up."""
+    return np.repeat(rows, np.ceil(table.weight[rows]).astype(np.intp))

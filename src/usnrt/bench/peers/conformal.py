@@ -11,7 +11,7 @@ from sklearn.model_selection import KFold
 from sklearn.utils import check_random_state
 
 from usnrt.baselines._docs import EVERY_MODEL, SharedDocs
-from usnrt.bench.peers._shared import TINY, import_optional
+from usnrt.bench.peers._shared import TINY, import_optional, repeated
 from usnrt.bench.peers.quantiles import InterpolatedQuantiles, separated
 from usnrt.distributions import Distribution, Normal
 from usnrt.estimators.base import DistributionalRegressor
@@ -40,7 +40,7 @@ class CrepesRegressor(SharedDocs, DistributionalRegressor):
     Python with crepes*, 2024); bins by the predicted target as in Boström, Johansson and Löfström, *Mondrian conformal
     predictive distributions* (2021). LightGBM as ``LGBM_TD_REG`` in pytabkit: 1,000 rounds at a learning rate of 0.05,
     100 leaves of at least 3 rows, a subsample of 0.7; the difficulty, which is noisier, has 200 rounds and LightGBM's
-    default leaves. crepes does not use weights of calibration rows.
+    default leaves. Calibration rows are repeated as often as they count, because crepes does not use weights.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class CrepesRegressor(SharedDocs, DistributionalRegressor):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         rng = np.random.default_rng(seed)
         train, calibration = draw_validation(np.arange(table.n_rows), self.calibration_fraction, rng)
-        calibration = calibration if len(calibration) else train
+        calibration = repeated(calibration if len(calibration) else train, table)
         self.constant_ = float(table.y[train][0]) if np.ptp(table.y[train]) == 0 else None
         if self.constant_ is not None:
             return
