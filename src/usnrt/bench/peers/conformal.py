@@ -109,9 +109,12 @@ class CrepesRegressor(SharedDocs, DistributionalRegressor):
         thresholds = np.quantile(center, np.arange(1, n_bins) / n_bins)
         # Tied predictions share a bin, and the last bin is not empty.
         self.thresholds_ = np.unique(thresholds[thresholds < center.max()])
-        bins = np.searchsorted(self.thresholds_, center)
         self.system_ = crepes.ConformalPredictiveSystem()
-        self.system_.fit(table.y[calibration] - center, sigmas=spread, bins=bins, seed=seed)
+        self.system_.fit(table.y[calibration] - center, sigmas=spread, bins=self._bins(center), seed=seed)
+
+    def _bins(self, center: NDArray[np.float64]) -> NDArray[np.intp] | None:
+        """Bin of each row by its predicted target; None if there is only one, for which crepes has another path."""
+        return np.searchsorted(self.thresholds_, center) if len(self.thresholds_) else None
 
     def _boosted(self, table: TrainingTable, rows: NDArray[np.intp], y: NDArray[np.float64], seed: int) -> Any:
         """LightGBM of the target, trained on these rows."""
@@ -137,7 +140,7 @@ class CrepesRegressor(SharedDocs, DistributionalRegressor):
             "objective": "regression",
             "learning_rate": self.learning_rate,
             "min_sum_hessian_in_leaf": 1e-7,
-            "bagging_fraction": 0.7,
+            "bagging_fraction": 0.7 if len(rows) > 1 else 1.0,  # LightGBM fails on a sample without rows
             "bagging_freq": 1,
             "num_threads": effective_n_jobs(self.n_jobs),
             "seed": seed,
@@ -168,7 +171,7 @@ class CrepesRegressor(SharedDocs, DistributionalRegressor):
             values = self.system_.predict_percentiles(
                 center,
                 sigmas=spread,
-                bins=np.searchsorted(self.thresholds_, center),
+                bins=self._bins(center),
                 lower_percentiles=(100 * LEVELS[LEVELS <= 0.5]).tolist(),
                 higher_percentiles=(100 * LEVELS[LEVELS > 0.5]).tolist(),
             )
