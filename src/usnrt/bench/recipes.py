@@ -70,6 +70,18 @@ _PEERS = {
     "ngboost": "usnrt.bench.peers:NGBoostRegressor",
     "lightgbm-quantile": "usnrt.bench.peers:LightGBMQuantileRegressor",
     "quantile-forest": "usnrt.bench.peers:QuantileForestRegressor",
+    # The settings that the authors of each library, or of a benchmark of it, recommend.
+    "quantile-extra-trees": "usnrt.bench.peers:QuantileExtraTreesRegressor",
+    "catboost-multiquantile": "usnrt.bench.peers:CatBoostQuantileRegressor",
+    "lightgbm-tuned": "usnrt.bench.peers:LightGBMTunedRegressor",
+    "catboost-tuned": "usnrt.bench.peers:CatBoostTunedRegressor",
+    "xgboost-quantile": "usnrt.bench.peers:XGBoostQuantileRegressor",
+    "crepes-lightgbm": "usnrt.bench.peers:CrepesRegressor",
+}
+# Networks of the package pytabkit, in an environment of its own; not part of any preset.
+_TORCH_PEERS = {
+    "realmlp": "usnrt.bench.peers:RealMLPRegressor",
+    "tabm": "usnrt.bench.peers:TabMRegressor",
 }
 LAMBDAS = (0, 0.005, 0.05)
 
@@ -112,7 +124,7 @@ def _registry() -> dict[str, Recipe]:
     for name, changes in ABLATED.items():
         recipes.append(Recipe(f"usnrt-{name}", ours, changes=changes))
     recipes.append(Recipe("usnrt-fast", ours, fast=True))
-    recipes += [Recipe(name, home) for name, home in _PEERS.items()]
+    recipes += [Recipe(name, home) for name, home in {**_PEERS, **_TORCH_PEERS}.items()]
     recipes.append(Recipe("constant-normal", "usnrt.bench.constant:ConstantNormal"))
     return {recipe.name: recipe for recipe in recipes}
 
