@@ -24,6 +24,7 @@ def test_fit_says_what_it_understood_and_found(fitted):
     assert "usnrt: missing values in area, nothing" in run.stderr
     assert "district = old town" in run.stdout
     assert "On 90 held-out rows" in run.stdout
+    assert "usnrt: The model contains training data: the targets and transformed features of 810 rows." in run.stderr
     assert run.stdout.endswith("wrote model.usnrt\n")
 
 

@@ -109,6 +109,8 @@ def _print_summary(result: dict[str, Any], n_held_out: int, notify: Callable[[st
     print_table(region_table(result["regions"]), title="Regions, the least certain first")
     if n_held_out:
         print_metrics(result["held out"], title=f"On {n_held_out:,} held-out rows")
+    if result["memory"]:
+        notify(result["memory"])
     print(f"wrote {result['model']}")
 
 
@@ -172,6 +174,7 @@ def split_rows(n_rows: int, holdout: float, seed: int) -> tuple[NDArray[np.intp]
 
 def summary(model: "CalibratedRegressor", X: "pa.Table", target: str, output: Path) -> dict[str, Any]:
     """The result of a fit: file, target, rows, how the columns were read, regions."""
+    from usnrt.estimators.neighbors import memory_sentence
     from usnrt.estimators.regions import region_rows
 
     return {
@@ -180,6 +183,7 @@ def summary(model: "CalibratedRegressor", X: "pa.Table", target: str, output: Pa
         "rows": X.num_rows,
         "columns": _column_notices(model),
         "regions": region_rows(model),
+        "memory": memory_sentence(model),
     }
 
 

@@ -1,4 +1,4 @@
-"""USNRTRegressor: a tree of regions of different noise, with a mean network and a quantile network in each."""
+"""USNRTRegressor: a tree of regions of different noise, each predicted by a network and a memory of similar rows."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
