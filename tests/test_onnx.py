@@ -1,9 +1,11 @@
 """The ONNX graph predicts like the library: its steps one by one, and complete models of every kind."""
 
 import copy
+import dataclasses
 import datetime
 import json
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,6 +25,7 @@ from usnrt.calibration.calibration import Calibration
 from usnrt.cli._run import run as run_command
 from usnrt.distributions import Mixture, Normal, QuantileDistribution, ResidualDistribution
 from usnrt.estimators.calibrated import standard_normal
+from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import forward
 from usnrt.nn.mlp import MLP
 from usnrt.nn.quantile_functions import value_at
@@ -34,8 +37,9 @@ from usnrt.tree.refine import Refinement
 from usnrt.tree.split import Split
 from usnrt.tree.structure import TreeBuilder
 
+SAMPLES = Path(__file__).parent / "data"
 LEVELS = (0.05, 0.5, 0.95)
-SMALL = {"mean_hidden": (16, 8), "quantile_hidden": (8,), "max_epochs": 5, "min_samples_leaf": 100, "n_jobs": 1}
+SMALL = {"hidden": (16, 8), "max_epochs": 5, "min_samples_leaf": 100, "n_jobs": 1}
 PAPER = {"min_samples_leaf": 100, "max_epochs": 3, "n_jobs": 1}
 
 
@@ -110,6 +114,7 @@ def fitted(table):
     """Small models, ours and the paper's, alone and in ensembles."""
     trees = {"": USNRTRegressor(**SMALL, random_state=0), "paper ": USNRTRegressor.paper(**PAPER, random_state=0)}
     models = {f"{name}tree": tree for name, tree in trees.items()}
+    models["tree without memory"] = USNRTRegressor(**SMALL, memory=False, random_state=0)
     for name, make in (("", USNRTEnsemble), ("paper ", USNRTEnsemble.paper)):
         member = clone(trees[name]).set_params(random_state=None, n_jobs=-1)
         models[f"{name}ensemble"] = make(estimator=member, n_members=3, random_state=0, n_jobs=1)
@@ -120,14 +125,16 @@ def fitted(table):
 @pytest.fixture(
     scope="module",
     params=[
-        "tree", "tree, uncalibrated", "tree, global", "paper tree", "paper tree, global", "ensemble",
-        "ensemble, uncalibrated", "ensemble, global", "paper ensemble", "paper ensemble, global",
+        "tree", "tree, uncalibrated", "tree, global", "tree without memory", "paper tree", "paper tree, global",
+        "ensemble", "ensemble, uncalibrated", "ensemble, global", "paper ensemble", "paper ensemble, global",
     ],
 )  # fmt: skip
 def model(request, fitted):
     """Every kind of model."""
     name, _, change = request.param.partition(", ")
     made = copy.copy(fitted[name])
+    if name in ("tree", "ensemble"):
+        assert all(member.memory is not None for member in _export._members(made))
     if change == "uncalibrated":
         made.calibration_ = None
     elif change == "global":
@@ -173,6 +180,123 @@ def test_a_loaded_model_gives_the_same_file(model, tmp_path):
     model.save(tmp_path / "model.usnrt")
     again = usnrt.load(tmp_path / "model.usnrt")
     assert again.to_onnx().SerializeToString() == model.to_onnx().SerializeToString()
+
+
+# -- experts --------------------------------------------------------------------------------------------------------
+
+
+def with_weights(member, *weights):
+    """A tree with these weights of the network, the guided network and the memory, by region."""
+    n_leaves = member.tree.n_leaves
+    rows = np.resize(np.array(weights), (n_leaves, 3))
+    return dataclasses.replace(member, expert_weights=rows).without_unused()
+
+
+def loops_of(proto):
+    return sorted(node.name or node.attribute[0].g.name for node in proto.graph.node if node.op_type == "Loop")
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        [[1.0, 0.0, 0.0]], [[0.0, 1.0, 0.0]], [[0.1, 0.0, 0.9]], [[0.5, 0.5, 0.0]], [[0.0, 0.1, 0.9]],
+        [[0.0, 0.4, 0.6]], [[1.0, 0.0, 0.0], [0.0, 0.6, 0.4]],
+    ],
+)  # fmt: skip
+def test_any_weights_of_the_experts(fitted, weights):
+    model = copy.copy(fitted["tree"])
+    model.model_ = with_weights(model.model_, *weights)
+    session = session_of(model.to_onnx())
+    assert_same_predictions(model, make_table(200, 6), session=session)
+    assert_same_predictions(model, make_table(100, 7, strange=True), session=session)
+
+
+def test_experts_without_weight_are_left_out(fitted):
+    model = copy.copy(fitted["tree"])
+    memory = model.model_.memory
+    full = len(model.to_onnx().SerializeToString())
+    model.model_ = with_weights(fitted["tree"].model_, [1.0, 0.0, 0.0])
+    assert model.model_.memory is None
+    without = model.to_onnx()
+    assert not any("memory" in name for name in loops_of(without))
+    assert len(without.SerializeToString()) < full - memory.cells.nbytes
+    model.model_ = with_weights(fitted["tree"].model_, [0.0, 0.0, 1.0])
+    assert not any("network" in name for name in loops_of(model.to_onnx()))
+
+
+def test_members_with_and_without_memory(fitted):
+    model = copy.copy(fitted["ensemble"])
+    first, *others = model.members_
+    model.members_ = [with_weights(first, [1.0, 0.0, 0.0]), *others]
+    assert [member.memory is None for member in model.members_] == [True, False, False]
+    session = session_of(model.to_onnx())
+    assert_same_predictions(model, make_table(200, 6), session=session)
+    assert_same_predictions(model, make_table(100, 7, strange=True), session=session)
+
+
+def test_a_memory_of_fewer_rows_than_neighbours(fitted):
+    """Cells with empty places, such that not all places of the nearest rows hold one."""
+    model = copy.copy(fitted["tree"])
+    memory = model.model_.memory
+    is_held = np.zeros(len(memory.row), dtype=bool)
+    is_held[::61] = True
+    n_cells, _, size = memory.cells.shape
+    few = dataclasses.replace(
+        memory, row=np.where(is_held, memory.row, -1), target=np.where(is_held, memory.target, np.nan),
+        cells=np.where(is_held.reshape(n_cells, 1, size), memory.cells, np.float16(np.inf)),
+    )  # fmt: skip
+    assert 0 < few.n_rows < 30
+    model.model_ = dataclasses.replace(model.model_, memory=few)
+    assert_same_predictions(model, make_table(200, 6))
+
+
+def test_weights_of_training_rows(fitted):
+    model = copy.copy(fitted["tree"])
+    memory = model.model_.memory
+    log_weight = np.random.default_rng(0).normal(size=len(memory.row))
+    model.model_ = dataclasses.replace(model.model_, memory=dataclasses.replace(memory, log_weight=log_weight))
+    assert_same_predictions(model, make_table(200, 6))
+
+
+def test_inputs_without_encoding():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    model = USNRTRegressor(**SMALL, n_bins=0, random_state=0).fit(X, np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=400))
+    model.model_ = with_weights(model.model_, [0.2, 0.4, 0.4])
+    assert_same_predictions(model, rng.normal(size=(100, 3)))
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_models_of_old_files(version):
+    model = usnrt.load(SAMPLES / f"model-v{version}.usnrt")
+    rows = old_rows(model)
+    mean, std, quantiles = session_of(model.to_onnx()).run(["mean", "std", "quantiles"], feeds(model, rows))
+    expected = (*model.predict(rows, return_std=True), model.predict_quantiles(rows, LEVELS))
+    for found, wanted in zip((mean, std, quantiles), expected):
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5 * model.target_std_)
+
+
+def test_ensembles_of_old_files():
+    """Members have a mean network and a quantile network in each region, and bins of their own."""
+    first = usnrt.load(SAMPLES / "model-v2.usnrt")
+    second = copy.copy(first.model_)
+    bins = first.model_.encoding
+    second.encoding = PiecewiseLinear(bins.n_inputs, bins.columns, 0.7 * bins.slope, 0.1 + bins.offset)
+    model = USNRTEnsemble(n_members=2)
+    vars(model).update({name: value for name, value in vars(first).items() if name.endswith("_") and name != "model_"})
+    model.members_, model.shared_, model.own_factor_ = [first.model_, second], np.full(first.n_leaves_, 0.7), 0.9
+    assert_same_predictions(model, old_rows(first))
+
+
+def old_rows(model):
+    rng, n = np.random.default_rng(0), 60
+    table = pl.DataFrame({
+        "area": rng.uniform(0, 250, n), "age": rng.integers(-10, 120, n),
+        "district": rng.choice(["harbour", "north", "old town", "new town"], n).tolist(), "garden": rng.random(n) < 0.5,
+        "sold": np.datetime64("2023-01-01", "us") + rng.integers(0, 900, n).astype("timedelta64[D]"),
+    })  # fmt: skip
+    assert table.columns == model.encoder_.source_names_
+    return table
 
 
 @pytest.fixture(scope="module")
@@ -527,7 +651,7 @@ def test_means_and_quantiles_like_the_library(blends, refined):
     np.testing.assert_allclose(found[1], quantiles, rtol=1e-9, atol=1e-9 * np.abs(quantiles).max())
 
 
-@pytest.mark.parametrize("activation", ["relu", "tanh"])
+@pytest.mark.parametrize("activation", ["relu", "tanh", "algebraic"])
 @pytest.mark.parametrize("output", ["linear", "softplus", "exp"])
 def test_networks_like_the_library(activation, output):
     network = MLP((5, 7, 3, 1), activation, output)

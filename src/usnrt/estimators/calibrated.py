@@ -282,6 +282,8 @@ class CalibratedRegressor(SupportedRegressor):
         Outputs: ``mean`` and ``std`` of shape (n,), ``region`` of shape (n,) as from `apply`, ``quantiles`` of shape
         (n, k) as from `predict_quantiles`, and ``supported`` of shape (n,) as from `predict_support`.
 
+        The graph of a model with a memory contains training data, see the parameter ``memory``.
+
         Parameters
         ----------
         path : path-like, optional

@@ -1,7 +1,8 @@
 """Export of models as a single ONNX graph, from the columns of a table to mean, std, region and quantiles.
 
 There is one module per step of a prediction: ``_columns`` encodes the table, ``_routing`` finds the leaves,
-``_support`` measures support, ``_networks`` evaluates the networks of the leaves, ``_distributions`` calibrates.
+``_support`` measures support, ``_networks`` evaluates the networks of the leaves, ``_memory`` searches similar rows,
+``_experts`` combines networks and memory, ``_distributions`` calibrates.
 ``_graph`` builds the graph.
 """
 

@@ -20,8 +20,9 @@ from usnrt.onnx._distributions import (
     mixture_outputs,
     quantile_outputs,
 )
+from usnrt.onnx._experts import expert_functions
 from usnrt.onnx._graph import IR_VERSION, ML_DOMAIN, ML_OPSET, OPSET, Graph, ints
-from usnrt.onnx._networks import network_inputs, network_outputs, noise_networks, quantile_functions, variances
+from usnrt.onnx._networks import all_networks, network_inputs, network_outputs, quantile_functions, variances
 from usnrt.onnx._routing import find_leaves
 from usnrt.onnx._support import (
     MeasuredSupport,
@@ -29,7 +30,7 @@ from usnrt.onnx._support import (
     measure,
     widened_quantiles,
 )
-from usnrt.tree.model import QuantileTree, TreeModel, VarianceTree
+from usnrt.tree.model import ExpertTree, QuantileTree, TreeModel, VarianceTree
 from usnrt.utils.notices import ResultWarning
 from usnrt.utils.whole_file import whole_file
 
@@ -50,6 +51,9 @@ def to_onnx(
     levels: Sequence[float] = (0.05, 0.5, 0.95),
 ) -> "ModelProto":
     """Export a tree or an ensemble as one ONNX graph; see `USNRTRegressor.to_onnx`.
+
+    The graph of a model with a memory contains training data: the targets and a transformation of the features of up to
+    65,536 rows per tree. Fit with ``memory=False`` if it must not.
 
     Parameters
     ----------
@@ -120,8 +124,8 @@ def _build(model: "CalibratedRegressor", members: list[TreeModel], levels: NDArr
         if model.support_.widens:
             widening, evaluated = found, clamped
     leaves = find_leaves(graph, evaluated, trees, n_categories)
-    outputs = network_outputs(graph, members, network_inputs(graph, evaluated, model.inputs_), leaves)
-    mean, std, quantiles = _distribution(graph, model, members, outputs, leaves, widening, levels)
+    inputs = network_inputs(graph, evaluated, model.inputs_)
+    mean, std, quantiles = _distribution(graph, model, members, inputs, leaves, widening, levels)
     node = graph.op("Gather", trees[0].leaves, leaf, axis=0)
     graph.output("mean", mean, np.float64, ["n"], "mean")
     graph.output("std", std, np.float64, ["n"], "standard deviation")
@@ -137,7 +141,7 @@ def _distribution(
     graph: Graph,
     model: "CalibratedRegressor",
     members: list[TreeModel],
-    outputs: tuple[str, str],
+    inputs: str,
     leaves: str,
     found: MeasuredSupport | None,
     levels: NDArray[np.float64],
@@ -145,10 +149,10 @@ def _distribution(
     """Names of mean, std and quantiles, by the type of the predictive distribution."""
     single = len(members) == 1
     leaf = _first_member(graph, leaves)  # of the n + m rows that the networks are evaluated at
-    quantile_trees = [member for member in members if isinstance(member, QuantileTree)]
-    if quantile_trees:
+    variance_trees = [member for member in members if isinstance(member, VarianceTree)]
+    if not variance_trees:
         row_leaf = first_rows(graph, found, leaf) if found else leaf
-        each = quantile_functions(graph, quantile_trees, leaves, *outputs)
+        each = _quantile_functions(graph, members, inputs, leaves)
         if single:
             mean, quantiles = _squeezed(graph, *each)
         else:
@@ -156,8 +160,8 @@ def _distribution(
         if found and model.support_:
             mean, quantiles = widened_quantiles(graph, model.support_, found, mean, quantiles)
         return quantile_outputs(graph, model, mean, quantiles, row_leaf, levels)
-    variance_trees = [member for member in members if isinstance(member, VarianceTree)]
-    means, variance = outputs[0], variances(graph, variance_trees, outputs[1])
+    means, outputs = network_outputs(graph, members, inputs, leaves)
+    variance = variances(graph, variance_trees, outputs)
     if single:
         mean, scale = _squeezed(graph, means, graph.op("Sqrt", variance))
     elif model.calibration_ is None:
@@ -165,6 +169,15 @@ def _distribution(
     else:
         mean, scale = mixture_moments(graph, means, variance)
     return location_scale_outputs(graph, model, mean, scale, leaf, levels)
+
+
+def _quantile_functions(graph: Graph, members: list[TreeModel], inputs: str, leaves: str) -> tuple[str, str]:
+    """Names of the means and quantile functions of members, shapes (n, n_members) and (n, n_members, J)."""
+    experts = [member for member in members if isinstance(member, ExpertTree)]
+    if experts:
+        return expert_functions(graph, experts, inputs, leaves)
+    trees = [member for member in members if isinstance(member, QuantileTree)]  # of files of formats 1 and 2
+    return quantile_functions(graph, trees, leaves, *network_outputs(graph, trees, inputs, leaves))
 
 
 def _first_member(graph: Graph, leaves: str) -> str:
@@ -178,8 +191,8 @@ def _squeezed(graph: Graph, first: str, second: str) -> tuple[str, str]:
 
 
 def _check_size(members: list[TreeModel]) -> None:
-    networks = [params for member in members for params in [member.mean_params, *noise_networks(member)[1]]]
-    size = sum(np.asarray(array).nbytes for leaves in networks for net in leaves for layer in net for array in layer)
+    networks = [params for member in members for params in all_networks(member)]
+    size = sum(np.asarray(array).nbytes for net in networks for layer in net for array in layer)
     if size > MAX_WEIGHTS:
         raise ValueError(f"an ONNX file must be smaller than 2 GB, but the networks have {size / 1e9:.1f} GB")
 

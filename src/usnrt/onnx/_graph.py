@@ -65,15 +65,16 @@ class Graph:
 
         return self.op("Cast", value, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
-    def loop(self, n_iterations: Value, body: "Graph", *start: Value) -> list[str]:
+    def loop(self, n_iterations: Value, body: "Graph", *start: Value, n_scans: int = 0) -> list[str]:
         """Iterate ``body`` and return the names of the final state, one per initial value in ``start``.
 
         The body has inputs for the iteration, for a condition, and for each part of the state; its outputs are the
-        condition and the new state. It can use all values of this graph.
+        condition and the new state. It can use all values of this graph. The ``n_scans`` further outputs of the body
+        are stacked along a new first axis.
         """
         self.constants += body.constants  # in the outer graph, where runtimes prepare them only once
         body.constants = []
-        return self.ops("Loop", len(start), n_iterations, "", *start, body=body.make())
+        return self.ops("Loop", len(start) + n_scans, n_iterations, "", *start, body=body.make())
 
     def input(self, name: str, dtype: DTypeLike, shape: Sequence[int | str], doc: str = "") -> str:
         """Declare an input and return its name."""

@@ -4,18 +4,18 @@ A loop iterates over the leaves that contain rows, and evaluates the networks of
 single row then needs one iteration with the weights of one leaf, and many rows need few large products.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.nn.encoding import INPUT_LIMIT
+from usnrt.nn.encoding import INPUT_LIMIT, PiecewiseLinear
 from usnrt.nn.mlp import LOG_LIMIT, MIN_VARIANCE, MLP, Params
 from usnrt.nn.quantiles import MEDIAN, POSITIONS, SCALE_LIMIT, STRETCH_LIMIT, quantile_function_mean
 from usnrt.onnx._columns import EncodedColumns
 from usnrt.onnx._graph import Graph, Value, ints
 from usnrt.tables.inputs import MAX_SCALED, NetworkInputs
-from usnrt.tree.model import QuantileTree, TreeModel, VarianceTree
+from usnrt.tree.model import ExpertTree, QuantileTree, TreeModel, VarianceTree
 
 # Weights of the quantiles in the mean of a quantile function.
 MEAN_WEIGHTS: NDArray[np.float64] = quantile_function_mean(np.eye(len(POSITIONS)))
@@ -87,32 +87,89 @@ def network_outputs(graph: Graph, members: Sequence[TreeModel], inputs: str, lea
     first_leaf = np.cumsum([0] + [member.tree.n_leaves for member in members])
     # Leaves are numbered consecutively over all members; a query is a pair of a row and a member.
     leaf = graph.op("Reshape", graph.op("Add", leaves, first_leaf[:-1]), ints(-1))
-    used_leaves = graph.op("Unique", leaf, sorted=1)
+    mean_params = [[params] for member in members for params in member.mean_params]
+    noise_params = [list(params) for member in members for params in zip(*noise_networks(member)[1])]
+
+    def evaluate(body: Graph, this: str, queries: str) -> str:
+        rows = queries if n_members == 1 else body.op("Div", queries, np.int64(n_members))
+        x = _encoded(body, members, body.op("Gather", inputs, rows, axis=0), this, first_leaf)
+        mean = body.op("Squeeze", _forward(body, members[0].mean_network, mean_params, x, this), ints(0))
+        noise = _forward(body, noise_network, noise_params, x, this)
+        if n_networks > 1:
+            noise = body.op("Transpose", noise, perm=[1, 0, 2])
+        return body.op("Concat", mean, body.op("Reshape", noise, ints(-1, width - 1)), axis=1)
+
+    result = _by_group(graph, "leaf", leaf, width, evaluate)
+    mean, noise = graph.ops("Split", 2, graph.cast(result, np.float64), ints(1, width - 1), axis=1)
+    return graph.op("Reshape", mean, ints(-1, n_members)), graph.op("Reshape", noise, ints(-1, n_outputs))
+
+
+def grouped_networks(graph: Graph, name: str, member: ExpertTree, x: str, group: str) -> str:
+    """Outputs of the network of each row.
+
+    Parameters
+    ----------
+    graph : Graph
+    name : str
+        Of the loop over networks; distinct from that of other loops in the graph.
+    member : ExpertTree
+    x : str
+        Name of the inputs, with guides if there is a memory, shape (n, p), float32.
+    group : str
+        Name of the numbers of the networks, shape (n,), int64.
+
+    Returns
+    -------
+    str
+        Name, shape (n, n_outputs), float32.
+    """
+    params = [[own] for own in member.params]
+
+    def outputs(body: Graph, this: Value, rows: str) -> str:
+        encoded = piecewise_linear(body, member.encoding, rows)
+        return body.op("Squeeze", _forward(body, member.network, params, encoded, this), ints(0))
+
+    if len(params) == 1:
+        return outputs(graph, np.int64(0), x)
+    return _by_group(
+        graph, name, group, member.network.sizes[-1],
+        lambda body, this, rows: outputs(body, this, body.op("Gather", x, rows, axis=0)),
+    )  # fmt: skip
+
+
+def _by_group(graph: Graph, name: str, group: str, width: int, evaluate: Callable[[Graph, str, str], str]) -> str:
+    """Values of rows, computed in a loop over the groups that have rows.
+
+    Parameters
+    ----------
+    graph : Graph
+    name : str
+    group : str
+        Name, shape (n,), int64.
+    width : int
+    evaluate : callable
+        ``evaluate(body, group, rows)`` returns the values of the rows of one group, shape (n_rows, width), float32.
+
+    Returns
+    -------
+    str
+        Name, shape (n, width), float32.
+    """
+    used = graph.op("Unique", group, sorted=1)
     # In float32, the type of the outputs.
-    zeros = graph.op("ConstantOfShape", graph.op("Concat", graph.op("Shape", leaf), ints(width), axis=0))
-    body = Graph(f"{graph.prefix}/leaf")
+    zeros = graph.op("ConstantOfShape", graph.op("Concat", graph.op("Shape", group), ints(width), axis=0))
+    body = Graph(f"{graph.prefix}/{name}")
     iteration = body.input(f"{body.prefix}/iteration", np.int64, [])
     condition = body.input(f"{body.prefix}/condition", np.bool_, [])
     outputs = body.input(f"{body.prefix}/outputs", np.float32, ["queries", width])
-
-    this = body.op("Gather", used_leaves, iteration, axis=0)
-    queries = body.op("Squeeze", body.op("NonZero", body.op("Equal", leaf, this)), ints(0))
-    rows = queries if n_members == 1 else body.op("Div", queries, np.int64(n_members))
-    x = _encoded(body, members, body.op("Gather", inputs, rows, axis=0), this, first_leaf)
-    mean_params = [[params] for member in members for params in member.mean_params]
-    noise_params = [list(params) for member in members for params in zip(*noise_networks(member)[1])]
-    mean = body.op("Squeeze", _forward(body, members[0].mean_network, mean_params, x, this), ints(0))
-    noise = _forward(body, noise_network, noise_params, x, this)
-    if n_networks > 1:
-        noise = body.op("Transpose", noise, perm=[1, 0, 2])
-    of_leaf = body.op("Concat", mean, body.op("Reshape", noise, ints(-1, width - 1)), axis=1)
+    this = body.op("Gather", used, iteration, axis=0)
+    rows = body.op("Squeeze", body.op("NonZero", body.op("Equal", group, this)), ints(0))
+    of_group = evaluate(body, this, rows)
     body.output(f"{body.prefix}/condition out", condition, np.bool_, [])
-    updated = body.op("ScatterND", outputs, body.op("Unsqueeze", queries, ints(1)), of_leaf)
+    updated = body.op("ScatterND", outputs, body.op("Unsqueeze", rows, ints(1)), of_group)
     body.output(f"{body.prefix}/outputs out", updated, np.float32, ["queries", width])
-
-    (result,) = graph.loop(graph.op("Size", used_leaves), body, zeros)
-    mean, noise = graph.ops("Split", 2, graph.cast(result, np.float64), ints(1, width - 1), axis=1)
-    return graph.op("Reshape", mean, ints(-1, n_members)), graph.op("Reshape", noise, ints(-1, n_outputs))
+    (result,) = graph.loop(graph.op("Size", used), body, zeros)
+    return result
 
 
 def noise_networks(member: TreeModel) -> tuple[MLP, Sequence[Sequence[Params]]]:
@@ -121,6 +178,14 @@ def noise_networks(member: TreeModel) -> tuple[MLP, Sequence[Sequence[Params]]]:
         return member.quantile_network, [member.quantile_params]
     assert isinstance(member, VarianceTree)
     return member.variance_network, member.variance_params
+
+
+def all_networks(member: TreeModel) -> list[Params]:
+    """Parameters of all networks of a tree."""
+    if isinstance(member, ExpertTree):
+        return list(member.params)
+    assert isinstance(member, QuantileTree | VarianceTree)
+    return [*member.mean_params, *(one for params in noise_networks(member)[1] for one in params)]
 
 
 def variances(graph: Graph, members: Sequence[VarianceTree], outputs: str) -> str:
@@ -151,21 +216,28 @@ def quantile_functions(
     means, member_quantiles : str
         Names, shapes (n, n_members) and (n, n_members, J), where J is the number of positions.
     """
-    shift, *logs = graph.ops("Split", 3, outputs, ints(1, 1, len(POSITIONS) - 1), axis=1)
-    limits = np.float64(SCALE_LIMIT), np.float64(STRETCH_LIMIT)
-    bounded = [graph.op("Clip", name, -limit, limit) for name, limit in zip(logs, limits)]
-    scale, stretches = (graph.op("Exp", name) for name in bounded)
-    distances = graph.op("MatMul", stretches, _distances_from_median())
-    quantiles = graph.op("Mul", graph.op("Add", shift, distances), scale)
+    quantiles = to_quantiles(graph, outputs)
     member_quantiles = graph.op("Reshape", quantiles, ints(-1, len(members), len(POSITIONS)))
     blend = np.array([member.blend for member in members])
     if blend.any():
         of_quantiles = graph.op("Mul", weighted(graph, member_quantiles, MEAN_WEIGHTS), blend)
         means = graph.op("Add", graph.op("Mul", means, 1.0 - blend), of_quantiles)
-    return means, _refined(graph, members, leaves, means, member_quantiles)
+    return means, refined(graph, members, leaves, means, member_quantiles)
 
 
-def _refined(graph: Graph, members: Sequence[QuantileTree], leaves: str, means: str, member_quantiles: str) -> str:
+def to_quantiles(graph: Graph, outputs: str) -> str:
+    """Quantile functions from outputs of quantile networks, shape (n, N_OUTPUTS), float64; name, shape (n, J)."""
+    shift, *logs = graph.ops("Split", 3, outputs, ints(1, 1, len(POSITIONS) - 1), axis=1)
+    limits = np.float64(SCALE_LIMIT), np.float64(STRETCH_LIMIT)
+    bounded = [graph.op("Clip", name, -limit, limit) for name, limit in zip(logs, limits)]
+    scale, stretches = (graph.op("Exp", name) for name in bounded)
+    distances = graph.op("MatMul", stretches, _distances_from_median())
+    return graph.op("Mul", graph.op("Add", shift, distances), scale)
+
+
+def refined(
+    graph: Graph, members: Sequence[QuantileTree | ExpertTree], leaves: str, means: str, member_quantiles: str
+) -> str:
     """Refined quantile functions, see `usnrt.tree.refine`; name, shape (n, n_members, J)."""
     refinements = [member.refinement for member in members if member.refinement is not None]
     if len(refinements) < len(members):  # files of format 1
@@ -203,27 +275,46 @@ def _distances_from_median() -> NDArray[np.float64]:
 def _encoded(body: Graph, members: Sequence[TreeModel], x: str, leaf: str, first_leaf: NDArray[np.int64]) -> str:
     """Piecewise linear encoding of the inputs, with the bins of the leaf's member."""
     encoding = members[0].encoding
+    if encoding is None or len(members) == 1:
+        return piecewise_linear(body, encoding, x)
+    member = body.op("Gather", np.repeat(np.arange(len(members)), np.diff(first_leaf)), leaf, axis=0)
+    lines = [np.stack([getattr(m.encoding, name) for m in members]) for name in ("slope", "offset")]
+    return piecewise_linear(body, encoding, x, *(body.op("Gather", stack, member, axis=0) for stack in lines))
+
+
+def piecewise_linear(
+    graph: Graph, encoding: PiecewiseLinear | None, x: str, slope: Value | None = None, offset: Value | None = None
+) -> str:
+    """Piecewise linear encoding of inputs, see `PiecewiseLinear`; without one, the inputs.
+
+    Parameters
+    ----------
+    graph : Graph
+    encoding : PiecewiseLinear or None
+    x : str
+        Name, shape (n, n_inputs), float32.
+    slope, offset : str or ndarray, optional
+        Used in the place of those of the encoding.
+
+    Returns
+    -------
+    str
+        Name, shape (n, n_outputs), float32.
+    """
     if encoding is None:
         return x
-    bounded = body.op("Clip", x, np.float32(-INPUT_LIMIT), np.float32(INPUT_LIMIT))
+    bounded = graph.op("Clip", x, np.float32(-INPUT_LIMIT), np.float32(INPUT_LIMIT))
     n_bins = encoding.slope.size
     if n_bins == 0:
         return bounded
-    lines = [np.stack([getattr(m.encoding, name) for m in members]) for name in ("slope", "offset")]
-    slope: Value
-    offset: Value
-    if len(members) == 1:
-        slope, offset = (stack[0] for stack in lines)
-    else:
-        member = body.op("Gather", np.repeat(np.arange(len(members)), np.diff(first_leaf)), leaf, axis=0)
-        slope, offset = (body.op("Gather", stack, member, axis=0) for stack in lines)
-    numbers = body.op("Unsqueeze", body.op("Gather", x, encoding.columns, axis=1), ints(2))
-    linear = body.op("Add", body.op("Mul", numbers, slope), offset)
-    bins = body.op("Clip", linear, np.float32(-0.5), np.float32(0.5))
-    return body.op("Concat", bounded, body.op("Reshape", bins, ints(-1, n_bins)), axis=1)
+    numbers = graph.op("Unsqueeze", graph.op("Gather", x, encoding.columns, axis=1), ints(2))
+    linear = graph.op("Mul", numbers, encoding.slope if slope is None else slope)
+    linear = graph.op("Add", linear, encoding.offset if offset is None else offset)
+    bins = graph.op("Clip", linear, np.float32(-0.5), np.float32(0.5))
+    return graph.op("Concat", bounded, graph.op("Reshape", bins, ints(-1, n_bins)), axis=1)
 
 
-def _forward(body: Graph, network: MLP, params: Sequence[Sequence[Params]], x: str, leaf: str) -> str:
+def _forward(body: Graph, network: MLP, params: Sequence[Sequence[Params]], x: str, leaf: Value) -> str:
     """Outputs of the networks of one leaf; name, shape (n_networks, rows, n_outputs).
 
     ``params`` holds the parameters by leaf and network.
@@ -235,7 +326,7 @@ def _forward(body: Graph, network: MLP, params: Sequence[Sequence[Params]], x: s
         product = body.op("MatMul", x, body.op("Gather", weights, leaf, axis=0))
         x = body.op("Add", product, body.op("Gather", biases, leaf, axis=0))
         if layer < n_layers - 1:
-            x = body.op({"relu": "Relu", "tanh": "Tanh"}[network.activation], x)
+            x = _activated(body, network.activation, x)
     if network.output == "linear":
         return x
     if network.output == "softplus":
@@ -243,3 +334,11 @@ def _forward(body: Graph, network: MLP, params: Sequence[Sequence[Params]], x: s
     else:
         positive = body.op("Exp", body.op("Clip", x, np.float32(-LOG_LIMIT), np.float32(LOG_LIMIT)))
     return body.op("Add", positive, np.float32(MIN_VARIANCE))
+
+
+def _activated(body: Graph, activation: str, x: str) -> str:
+    if activation != "algebraic":
+        return body.op({"relu": "Relu", "tanh": "Tanh"}[activation], x)
+    root = body.op("Sqrt", body.op("Add", body.op("Mul", x, x), np.float32(4)))
+    share = body.op("Add", body.op("Div", x, root), np.float32(1))
+    return body.op("Mul", body.op("Mul", x, np.float32(0.5)), share)

@@ -1,6 +1,7 @@
 """Validation of objects read from a file, before compiled code, which has no bounds checks, uses them."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -119,8 +120,10 @@ def check_encoding(encoding: Any) -> None:
 
 def check_retrieval(memory: Any) -> None:
     """Check that the arrays of a memory fit together, and that exactly the places of cells with a row are finite."""
-    names = {"metric": "f4 2", "cells": "f2 3", "centres": "f4 2", "row": "i8 1", "target": "f8 1", "log_weight": "f8 1",
-             "guide_mean": "f8 1", "guide_std": "f8 1"}  # fmt: skip
+    names = {
+        "metric": "f4 2", "cells": "f2 3", "centres": "f4 2", "row": "i8 1", "target": "f8 1", "log_weight": "f8 1",
+        "guide_mean": "f8 1", "guide_std": "f8 1",
+    }  # fmt: skip
     for name, kind in names.items():
         array = getattr(memory, name)
         if not isinstance(array, np.ndarray) or f"{array.dtype.str[1:]} {array.ndim}" != kind:
@@ -205,7 +208,7 @@ def n_inputs(model: Any) -> int:
 def _check_networks(model: Any, network: Any, params: Any, number: int) -> None:
     """Check the number of networks, and the shapes and types of their weights."""
     sizes = network.sizes
-    shapes = [[(n, m), (m,)] for n, m in zip(sizes[:-1], sizes[1:])]
+    shapes = [[(n, m), (m,)] for n, m in pairwise(sizes)]
     is_valid = (
         isinstance(network, MLP)
         and sizes[0] == _n_encoded(model.encoding, sizes[0])
