@@ -20,7 +20,8 @@ PURPOSE = {
     "cli": "commands", "demo": "the demo", "bench": "experiments", "report": "a page for managers",
     "onnx": "export", "persistence": "model files", "plotting": "figures", "metrics": "scores of forecasts",
     "baselines": "competing models", "estimators": "ours and the paper's", "calibration": "regions, support",
-    "distributions": "predictive distributions", "tree": "splits and growth", "nn": "networks in jax",
+    "distributions": "predictive distributions", "tree": "splits and growth", "memory": "similar rows",
+    "nn": "networks in jax",
     "datasets": "loaders, generators", "tables": "reading and encoding", "utils": "checks, progress",
 }  # fmt: skip
 

@@ -97,7 +97,8 @@ def test_more_leaves_than_rows(fitted):
 @pytest.mark.parametrize(
     ("parameter", "value", "sentence"),
     [
-        ("quantile_hidden", (0,), f"quantile_hidden {HIDDEN} (0,)"),
+        ("hidden", (0,), f"hidden {HIDDEN} (0,)"),
+        ("memory", 1, "memory must be True or False, got 1"),
         ("n_bins", -1, f"n_bins {WHOLE} 0 on, got -1"),
         ("calibration", "leaf", "calibration must be one of 'region', 'global' or None, got 'leaf'"),
         ("calibration_fraction", 1, "calibration_fraction must be in [0, 1), got 1"),

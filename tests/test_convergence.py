@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from usnrt import USNRTEnsemble, USNRTRegressor
 
-SMALL = {"mean_hidden": (4,), "quantile_hidden": (4,), "max_epochs": 3}
+SMALL = {"hidden": (4,), "memory": False, "max_epochs": 3}
 PAPER = {"mean_hidden": (4,), "variance_hidden": (4,), "split_hidden": (4,), "max_epochs": 3}
 MODELS = {
     "tree": lambda rate: USNRTRegressor(**SMALL, learning_rate=rate, random_state=0),

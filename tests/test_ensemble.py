@@ -13,7 +13,7 @@ from usnrt.distributions import Mixture
 from usnrt.estimators.ensemble import Pairs, capped_disagreement, draw_folds, level_factors, own_error_share
 from usnrt.nn.quantiles import POSITIONS
 
-TINY = USNRTRegressor(mean_hidden=(16,), quantile_hidden=(8,), max_epochs=15, min_samples_leaf=300)
+TINY = USNRTRegressor(hidden=(8,), memory=False, max_epochs=15, min_samples_leaf=300)
 
 
 @pytest.fixture(scope="module")

@@ -47,9 +47,9 @@ def table(n_rows: int = N_ROWS) -> tuple[np.ndarray, np.ndarray]:
 
 # -- the recipes: small models that fit in a moment -------------------------------------------------------------
 
-QUICK = {"mean_hidden": (4,), "max_epochs": 3, "min_samples_leaf": 100}
-SMALL = {**QUICK, "quantile_hidden": (4,)}
-SCRATCH = {**QUICK, "split_hidden": (4,), "variance_hidden": (4,)}
+QUICK = {"max_epochs": 3, "min_samples_leaf": 100}
+SMALL = {**QUICK, "hidden": (4,)}
+SCRATCH = {**QUICK, "mean_hidden": (4,), "split_hidden": (4,), "variance_hidden": (4,)}
 SEED = {"random_state": 0, "n_jobs": 1}
 NETWORK = {"hidden": (4,), "batch_size": 64, "max_epochs": 3, **SEED}
 OWN = {
@@ -119,7 +119,6 @@ GROWTH: dict[str, list[Change]] = {
     ],
     "min_samples_leaf": [Change(400)],
     "max_depth": [Change(0)],
-    "mean_hidden": [Change((5,))],
     "learning_rate": [Change(0.1)],
     "max_epochs": [Change(2)],
     "validation_fraction": [Change(0.4)],
@@ -129,7 +128,8 @@ GROWTH: dict[str, list[Change]] = {
 TREE: dict[str, list[Change]] = {
     **GROWTH,
     "n_bins": [Change(4), Change(0)],
-    "quantile_hidden": [Change((5,))],
+    "hidden": [Change((5,))],
+    "memory": [Change(False)],
     "calibration": [Change("global"), Change(None)],
     "calibration_fraction": [
         Change(0.3),
@@ -154,6 +154,7 @@ TREE_PAPER: dict[str, list[Change]] = {
     ],
     "step": [Change(25)],
     "split_hidden": [Change((5,))],
+    "mean_hidden": [Change((5,))],
     "variance_hidden": [Change((5,))],
     "n_alternations": [Change(1)],
     "batch_size": [Change(32)],

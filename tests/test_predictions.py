@@ -8,9 +8,7 @@ import pytest
 
 from usnrt import USNRTEnsemble, USNRTRegressor
 
-QUICK = USNRTRegressor(
-    min_samples_leaf=300, max_epochs=3, mean_hidden=(40, 24), quantile_hidden=(40, 24), random_state=0
-)
+QUICK = USNRTRegressor(min_samples_leaf=300, max_epochs=3, hidden=(40, 24), memory=False, random_state=0)
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +27,7 @@ def model(request, table):
     X, y = (part[:2000] for part in table)
     if request.param == "tree":
         return QUICK.fit(X, y)
-    member = USNRTRegressor(min_samples_leaf=300, max_epochs=3, mean_hidden=(40,), quantile_hidden=(40,))
+    member = USNRTRegressor(min_samples_leaf=300, max_epochs=3, hidden=(40,), memory=False)
     return USNRTEnsemble(member, n_members=2, random_state=0).fit(X, y)
 
 

@@ -43,7 +43,7 @@ def test_clone_has_the_parameters_and_nothing_fitted(data):
 
 def test_parameters_are_kept_as_given():
     hidden = ["4d", 7]
-    assert USNRTRegressor(mean_hidden=hidden).get_params()["mean_hidden"] is hidden
+    assert USNRTRegressor(hidden=hidden).get_params()["hidden"] is hidden
 
 
 def test_repr_shows_what_is_not_default():

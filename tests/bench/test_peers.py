@@ -1,6 +1,7 @@
 """The adapters to other libraries: the scikit-learn contract, the libraries' own answers, early stopping."""
 
 import sys
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -8,7 +9,8 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from usnrt.bench import peers
-from usnrt.bench.peers.forest import with_drawn_targets
+from usnrt.bench.peers._shared import BoostingPeer
+from usnrt.bench.peers.forest import LEVELS, with_drawn_targets
 from usnrt.datasets import make_heteroscedastic
 
 QUICK = {"random_state": 0, "n_jobs": 1}
@@ -17,8 +19,17 @@ MODELS = [
     peers.NGBoostRegressor(n_estimators=30, learning_rate=0.2, **QUICK),
     peers.LightGBMQuantileRegressor(n_estimators=30, learning_rate=0.2, levels=(0.1, 0.5, 0.9), **QUICK),
     peers.QuantileForestRegressor(n_estimators=20, **QUICK),
+    peers.QuantileExtraTreesRegressor(n_estimators=20, **QUICK),
+    peers.CatBoostQuantileRegressor(n_estimators=30, learning_rate=0.2, max_depth=4, levels=(0.1, 0.5, 0.9), **QUICK),
+    peers.LightGBMTunedRegressor(n_estimators=30, learning_rate=0.2, num_leaves=15, levels=(0.1, 0.5, 0.9), **QUICK),
 ]
-BOOSTING = MODELS[:3]
+XGBOOST = peers.XGBoostQuantileRegressor(
+    n_estimators=30, learning_rate=0.2, max_depth=4, levels=(0.1, 0.5, 0.9), **QUICK
+)
+CREPES = peers.CrepesRegressor(n_estimators=30, learning_rate=0.2, num_leaves=15, **QUICK)
+MODELS += [XGBOOST] if find_spec("xgboost") else []
+MODELS += [CREPES] if find_spec("crepes") else []
+BOOSTING = [model for model in MODELS if isinstance(model, BoostingPeer)]
 names = [type(model).__name__ for model in MODELS]
 
 
@@ -30,7 +41,7 @@ def test_scikit_learn_checks(estimator, check):
 
 @pytest.fixture(scope="module")
 def jump():
-    return make_heteroscedastic("jump", 3000, random_state=0)
+    return make_heteroscedastic("jump", 4000, random_state=0)
 
 
 def again(model, **changes):
@@ -39,13 +50,19 @@ def again(model, **changes):
 
 @pytest.mark.parametrize("model", MODELS, ids=names)
 def test_each_learns_mean_and_spread(model, jump):
-    more = {"n_estimators": 200, "learning_rate": 0.1} if model in BOOSTING else {"n_estimators": 200}
-    mean, std = again(model, **more).fit(jump.data, jump.target).predict(jump.data[:1000], return_std=True)
+    more = {"n_estimators": 40 if model is CREPES else 200}
+    if model in BOOSTING:
+        more |= {"early_stopping_rounds": 50}
+    if model in BOOSTING or model is CREPES:
+        more |= {"learning_rate": 0.1}
+    fitted = again(model, **more).fit(jump.data[1000:], jump.target[1000:])
+    mean, std = fitted.predict(jump.data[:1000], return_std=True)
     true_mean, true_std = jump.truth.mean(jump.data[:1000]), jump.truth.std(jump.data[:1000])
     assert np.sqrt(np.mean((mean - true_mean) ** 2)) < 0.5 * true_std.mean()
     noisy = true_std > np.median(true_std)
     assert std[noisy].mean() > 1.5 * std[~noisy].mean()
-    assert abs(np.log(std.mean() / true_std.mean())) < 0.25
+    # Residuals of calibration rows include the error of the mean.
+    assert abs(np.log(std.mean() / true_std.mean())) < (0.4 if model is CREPES else 0.25)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=names)
@@ -69,7 +86,7 @@ def test_a_constant_target_is_answered_with_itself(model, jump):
     assert (std < 1e-3).all()
 
 
-@pytest.mark.parametrize("model", BOOSTING, ids=names[:3])
+@pytest.mark.parametrize("model", BOOSTING, ids=[type(model).__name__ for model in BOOSTING])
 def test_early_stopping_ends_long_before_the_last_round(model, jump):
     short = again(model, n_estimators=40, learning_rate=0.5, early_stopping_rounds=5)
     long = again(short, n_estimators=4000)
@@ -112,6 +129,80 @@ def test_quantile_forest_answers_what_the_library_answers(jump):
     np.testing.assert_allclose(np.quantile(answers, levels, axis=1).T, native.predict(x[:100], levels), rtol=1e-12)
 
 
+@pytest.mark.parametrize("copies", [1, 3], ids=["single-row leaves", "leaves of several targets"])
+def test_quantile_extra_trees_answer_what_the_library_answers(copies, jump):
+    from quantile_forest import ExtraTreesQuantileRegressor
+
+    # Rows with the same features share a leaf.
+    X, y = np.repeat(jump.data[:300], copies, axis=0), jump.target[: 300 * copies]
+    model = peers.QuantileExtraTreesRegressor(n_estimators=20, **QUICK).fit(X, y)
+    rows = model._read_rows(X, y, None)
+    table = model._scaled_table(rows)
+    seed = np.random.RandomState(0).randint(2**31 - 1)
+    native = ExtraTreesQuantileRegressor(n_estimators=20, max_samples_leaf=None, random_state=seed)
+    native.fit(table.inputs, table.y)
+    expected = native.predict(table.inputs[:100], LEVELS.tolist(), weighted_leaves=True)
+    if copies == 1:
+        np.testing.assert_allclose(model._quantiles(table.inputs[:100]), expected, rtol=1e-9, atol=1e-12)
+    else:  # the library's ranks are in units of rows, ours in units of trees
+        assert np.abs(model._quantiles(table.inputs[:100]) - expected).mean() < 0.05 * table.y.std()
+    native_mean = native.predict(table.inputs[:100], "mean", weighted_leaves=True)
+    leaf = model._leaves(table.inputs[:100])
+    sums = np.add.reduceat(np.append(model.targets_ * model.weights_, 0.0), model.start_[:-1])
+    np.testing.assert_allclose(sums[leaf].mean(axis=1), native_mean, atol=1e-9)
+
+
+def test_catboost_and_lightgbm_use_the_tuned_defaults():
+    model = peers.CatBoostTunedRegressor()
+    assert (model.max_depth, model.learning_rate, model.early_stopping_rounds, model.n_estimators) == (
+        9,
+        0.09,
+        300,
+        1000,
+    )
+    model = peers.LightGBMTunedRegressor()
+    assert (model.num_leaves, model.learning_rate) == (100, 0.05)
+    assert (model.n_estimators, model.early_stopping_rounds) == (1000, None)
+    assert (model.min_child_samples, model.subsample) == (3, 0.7)
+
+
+def test_without_early_stopping_all_rows_are_training_rows(jump):
+    seen = {}
+    model = peers.CatBoostTunedRegressor(n_estimators=5, early_stopping_rounds=None, **QUICK)
+    model._boost = lambda table, train, valid, seed: seen.update(train=train, valid=valid)
+    model.fit(jump.data[:50], jump.target[:50])
+    assert len(seen["train"]) == len(seen["valid"]) == 50
+
+
+@pytest.mark.skipif(not find_spec("crepes"), reason="crepes is not installed")
+def test_crepes_answers_what_the_library_answers(jump):
+    model = again(CREPES, n_bins=4).fit(jump.data, jump.target)
+    assert len(model.thresholds_) == 3
+    raw = model._encode(jump.data[:50])
+    center, spread = model._point_and_difficulty(raw)
+    bins = model._bins(center)
+    low, high = model.system_.predict_int(center, sigmas=spread, bins=bins, confidence=0.9).T
+    np.testing.assert_allclose(model._distribution(raw).ppf([0.05, 0.95]), np.column_stack([low, high]), atol=1e-5)
+
+
+@pytest.mark.skipif(not find_spec("crepes"), reason="crepes is not installed")
+def test_tied_predictions_share_a_mondrian_bin(jump):
+    y = np.where(jump.data[:, 0] > 0.9, jump.target, 0.0)
+    model = again(CREPES).fit(jump.data, y)
+    assert np.isfinite(model.predict(jump.data)).all()
+    assert set(model._bins(np.array([-1e9, 1e9]))) <= set(model.system_.binned_alphas[0])
+
+
+@pytest.mark.parametrize("model", [peers.RealMLPRegressor(**QUICK), peers.TabMRegressor(**QUICK)])
+def test_networks_of_pytabkit(model, jump, monkeypatch):
+    if find_spec("pytabkit"):
+        model = again(model, n_epochs=2, levels=(0.1, 0.5, 0.9)).fit(jump.data[:200], jump.target[:200])
+        assert model.predict_dist(jump.data).values.shape == (len(jump.data), 3)
+    monkeypatch.setitem(sys.modules, "pytabkit", None)
+    with pytest.raises(ImportError, match=rf"^{type(model).__name__} needs pytabkit: pip install torch pytabkit$"):
+        again(model).fit(jump.data[:50], jump.target[:50])
+
+
 def test_quantiles_never_cross(jump):
     model = again(MODELS[2], levels=(0.4, 0.45, 0.5, 0.55, 0.6)).fit(jump.data[:300], jump.target[:300])
     assert (np.diff(model.predict_quantiles(jump.data, [0.1, 0.42, 0.5, 0.58, 0.9]), axis=1) > 0).all()
@@ -124,6 +215,11 @@ def test_a_missing_library_is_one_sentence(model, jump, monkeypatch):
         "NGBoostRegressor": ("ngboost", "ngboost"),
         "LightGBMQuantileRegressor": ("lightgbm", "lightgbm"),
         "QuantileForestRegressor": ("quantile_forest", "quantile-forest"),
+        "QuantileExtraTreesRegressor": ("quantile_forest", "quantile-forest"),
+        "CatBoostQuantileRegressor": ("catboost", "catboost"),
+        "LightGBMTunedRegressor": ("lightgbm", "lightgbm"),
+        "XGBoostQuantileRegressor": ("xgboost", "xgboost"),
+        "CrepesRegressor": ("crepes", "crepes"),
     }[type(model).__name__]
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError, match=rf"^{type(model).__name__} needs {package}: pip install 'usnrt\[bench\]'$"):
@@ -143,6 +239,10 @@ def test_a_missing_library_is_one_sentence(model, jump, monkeypatch):
         ),
         (MODELS[3], {"min_samples_leaf": 0}, "min_samples_leaf must be a whole number from 1 on, got "
          "0"),
+        (MODELS[5], {"max_bins": 0}, "max_bins must be a whole number from 1 to 65535, got 0"),
+        (MODELS[6], {"subsample": 1.5}, "subsample must be in (0, 1), got 1.5"),
+        (XGBOOST, {"min_child_weight": -1}, "min_child_weight must be in (0, inf), got -1"),
+        (CREPES, {"n_folds": 1}, "n_folds must be a whole number from 2 on, got 1"),
     ],
 )  # fmt: skip
 def test_bad_parameters_are_one_sentence(model, changes, message, jump):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from usnrt import USNRTRegressor
 from usnrt.bench import RECIPES, get_recipe, make_grid, preset
 from usnrt.bench.constant import ConstantNormal
 from usnrt.bench.recipes import COMPARED, STABILITY
@@ -37,7 +38,8 @@ def test_the_papers_recipe_and_the_stability_study():
 
 def test_every_compared_recipe_is_registered():
     assert set(COMPARED) <= set(RECIPES)
-    assert len(COMPARED) == len(set(COMPARED)) == 25
+    assert len(COMPARED) == len(set(COMPARED)) == 31
+    assert {"realmlp", "tabm"} <= set(RECIPES) - set(COMPARED)  # they need an environment of their own
     assert {"evidential-paper-lambda0", "evidential-paper-lambda0.005", "evidential-paper-lambda0.05"} <= set(COMPARED)
     assert RECIPES["evidential-paper-lambda0.005"].changes == {"lam": 0.005}
 
@@ -63,6 +65,11 @@ def test_unknown_parts_are_named_when_the_model_is_built():
         get_recipe("constant-normal?speed=1").build(0)
 
 
+def test_the_fast_preset():
+    model = get_recipe("usnrt-fast?max_leaves=4").build(3)
+    assert model.get_params() == USNRTRegressor.fast(max_leaves=4, random_state=3, n_jobs=1).get_params()
+
+
 def test_unknown_data_sets():
     with pytest.raises(ValueError, match=r"^name must be one of .*, got 'iris'$"):
         make_grid(["iris"], ["hnn"])
@@ -76,7 +83,7 @@ def test_presets(monkeypatch, tmp_path):
     monkeypatch.setenv("USNRT_DATA", str(tmp_path))
     monkeypatch.setenv("USNRT_CACHE", str(tmp_path))
     paper = preset("paper")
-    assert len(paper) == 25 * (5 + 5 + 1 + 1)
+    assert len(paper) == 31 * (5 + 5 + 1 + 1)
     assert [str(cell) for cell in paper[:2]] == ["electrical usnrt-paper seed 42", "power usnrt-paper seed 42"]
     assert len(preset("stability")) == 18 * 4
     quick = preset("quick")

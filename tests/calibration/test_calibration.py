@@ -14,7 +14,7 @@ from usnrt.nn.quantile_functions import conformity_scores
 from usnrt.nn.quantiles import POSITIONS
 from usnrt.utils.notices import InfiniteIntervalWarning
 
-TINY = {"mean_hidden": (8,), "quantile_hidden": (4,), "max_epochs": 4, "n_jobs": 1, "random_state": 0}
+TINY = {"hidden": (4,), "memory": False, "max_epochs": 4, "n_jobs": 1, "random_state": 0}
 
 
 @pytest.fixture(scope="module")

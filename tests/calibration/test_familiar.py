@@ -12,7 +12,7 @@ from usnrt.calibration.familiar import Familiar, feature_hashes, find_familiar
 from usnrt.nn.quantiles import POSITIONS
 from usnrt.utils.notices import ResultWarning
 
-TREE = {"mean_hidden": (128, 64), "quantile_hidden": (128, 64), "min_samples_leaf": 2000}
+TREE = {"hidden": (128, 64), "memory": False, "min_samples_leaf": 2000}
 
 
 def subjects(n, seed):

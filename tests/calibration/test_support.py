@@ -304,7 +304,7 @@ def test_too_few_validation_rows_leave_the_blank_variances_at_those_of_the_targe
 
 # -- models ----------------------------------------------------------------------------------------------------
 
-SMALL = {"mean_hidden": (16,), "quantile_hidden": (16,), "max_epochs": 15, "min_samples_leaf": 150}
+SMALL = {"hidden": (16,), "memory": False, "max_epochs": 15, "min_samples_leaf": 150}
 
 
 def houses(n, seed):

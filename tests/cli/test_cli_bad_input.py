@@ -62,6 +62,11 @@ def test_fit_on_bad_tables(tmp_path, name, content, arguments, sentence, usnrt):
         ("d.csv", CSV, ["--drop", "z"], "d.csv has no column 'z'; its columns are a, price"),
         ("d.csv", CSV, ["--drop", "price"], "'price' is the target and cannot be left out"),
         ("d.csv", CSV, ["--holdout", "1.5"], "--holdout must be in [0, 1), got 1.5"),
+        ("d.csv", CSV, ["--preset", "fast", "--paper"], "--preset fast does not apply to --paper"),
+        (
+            "d.csv", CSV, ["--preset", "ensemble", "--members", "1"],
+            "--preset ensemble needs --members of at least 2, got 1",
+        ),
         ("d.csv", CSV, ["--set", "alpha=7"], "alpha must be in (0, 1), got 7"),
         ("d.csv", CSV, ["--categorical", "z"], "categorical_features must name columns of X, but 'z' is not one"),
         ("d.csv", "a,price\n1,2\ninf,4\n", [], "X must be finite, but column 'a' holds infinity"),

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import usnrt as library
+from usnrt.cli._fit import Preset, make_model
 from usnrt.persistence import load
 
 
@@ -23,6 +24,7 @@ def test_fit_says_what_it_understood_and_found(fitted):
     assert "usnrt: missing values in area, nothing" in run.stderr
     assert "district = old town" in run.stdout
     assert "On 90 held-out rows" in run.stdout
+    assert "usnrt: The model contains training data: the targets and transformed features of 810 rows." in run.stderr
     assert run.stdout.endswith("wrote model.usnrt\n")
 
 
@@ -133,6 +135,32 @@ def test_an_ensemble_and_codes_of_categories(tmp_path, inside, houses):
     assert inside("report", "train.usnrt", "train.csv", "-q", cwd=tmp_path).stdout == "wrote report.html\n"
 
 
+@pytest.mark.parametrize(
+    ("preset", "paper", "members", "settings", "expected"),
+    [
+        ("balanced", False, None, [], library.USNRTRegressor()),
+        ("fast", False, None, [], library.USNRTRegressor.fast()),
+        ("fast", False, None, ["max_epochs=3"], library.USNRTRegressor.fast(max_epochs=3)),
+        ("ensemble", False, None, [], library.USNRTEnsemble(library.USNRTRegressor())),
+        ("balanced", False, 3, [], library.USNRTEnsemble(library.USNRTRegressor(), n_members=3)),
+        ("fast", False, 3, [], library.USNRTEnsemble(library.USNRTRegressor.fast(), n_members=3)),
+        ("ensemble", True, None, [], library.USNRTEnsemble.paper()),
+    ],
+)
+def test_presets(preset, paper, members, settings, expected):
+    model = make_model(Preset(preset), paper, members, settings, [], seed=0, verbose=0)
+    assert repr(model) == repr(expected.set_params(random_state=0))
+
+
+def test_a_fast_fit_has_no_memory(tmp_path, inside, houses):
+    pa_csv.write_csv(houses(300, 0).select(["area", "price"]), tmp_path / "train.csv")
+    run = inside("fit", "train.csv", "-t", "price", "-q", "--preset", "fast", "--set", "max_epochs=2", cwd=tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert "network alone" in run.stdout
+    assert "contains training data" not in inside("explain", "train.usnrt", cwd=tmp_path).stdout
+    assert json.loads(inside("info", "train.usnrt", "--json", cwd=tmp_path).stdout)["training rows in memory"] == 0
+
+
 def test_evaluate(fitted, usnrt, inside):
     folder, _ = fitted
     result = json.loads(usnrt("evaluate", "model.usnrt", "test.csv", "--json", cwd=folder).stdout)
@@ -155,6 +183,12 @@ def test_explain(fitted, usnrt, inside):
     shown = inside("explain", "model.usnrt", cwd=folder)
     assert "Regions, the least certain first" in shown.stdout
     assert "times that of the most certain one." in shown.stdout
+    # the experts of a region in words, and that the file contains training data
+    assert all(row["network"] + row["guided"] + row["memory"] == pytest.approx(1) for row in result["regions"])
+    assert all(row["experts"] in shown.stdout for row in result["regions"])
+    n_rows = result["training rows in memory"]
+    assert ("The model contains training data" in shown.stdout) == (n_rows > 0)
+    assert json.loads(inside("info", "model.usnrt", "--json", cwd=folder).stdout)["training rows in memory"] == n_rows
 
 
 def test_info(fitted, usnrt, inside):

@@ -132,11 +132,6 @@ def test_numbers_at_the_edges_of_bins():
     np.testing.assert_allclose(found, outputs_by_products(params, encoding, asked.astype(np.float32)), atol=1e-5)
 
 
-@pytest.mark.parametrize("n_outputs", [1, 13, 20])
-@pytest.mark.parametrize("encoded", [True, False])
-
-
-
 @pytest.mark.parametrize("shape", [(12, 48), (200, 256), (64, 11), (3, 1)])
 def test_the_bits_of_a_row_do_not_depend_on_its_position(shape):
     rng = np.random.default_rng(1)

@@ -174,6 +174,23 @@ def test_the_page_says_how_many_rows_lack_support(tmp_path):
     assert "1 row does not resemble the training rows" in page
 
 
+def test_the_page_shows_the_experts_and_the_memory(page, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(900, 2))
+    y = np.floor(8 * X[:, 0]) % 2 + np.where(X[:, 1] > 0.5, 1.0, 0.1) * rng.normal(size=900)
+    model = usnrt.USNRTRegressor(hidden=(16, 8), max_epochs=5, min_samples_leaf=200, random_state=0).fit(X, y)
+    text = write_report(model, X[:300] + 1e-3, y[:300], tmp_path / "report.html").read_text("utf-8")
+    rules = model.rules()
+    for region, words in zip(rules["region"].tolist(), rules["experts"].tolist()):
+        detail = text.split(f'id="region-{region}"')[1]
+        assert f"<dt>Predicted by</dt><dd>{words}</dd>" in detail.split("</dl>")[0]
+    assert "The model contains training data: the targets and transformed features of 900 rows." in text
+    assert "<dt>In memory</dt><dd>900 training rows</dd>" in text
+    without = page.read_text("utf-8")  # of a file of format 1
+    assert "Predicted by" not in without
+    assert "training data" not in without
+
+
 def test_a_model_no_better_than_the_average_is_called_so(facts):
     said = verdict(replace(facts, metrics={**facts.metrics, "rmse": (1.0, 1.0)}))
     assert "The RMSE is not smaller than that of always predicting the mean." in said["rest"]

@@ -13,7 +13,7 @@ from usnrt.datasets import make_heteroscedastic
 
 N, N_NEW = 600, 2000
 # Large enough to memorise 480 rows, if nothing stops it.
-TREE = {"mean_hidden": (64, 32), "quantile_hidden": (64, 32), "max_epochs": 60, "n_jobs": 1}
+TREE = {"hidden": (64, 32), "memory": False, "max_epochs": 60, "n_jobs": 1}
 WEIGHTS = {
     "once": lambda rng: np.ones(N),
     "twice": lambda rng: np.full(N, 2.0),

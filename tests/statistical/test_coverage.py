@@ -14,7 +14,7 @@ from usnrt.datasets import make_heteroscedastic
 
 KINDS = ["piecewise", "jump", "smooth", "homoscedastic", "heavy_tails", "zero_inflated"]
 TINY = {
-    "mean_hidden": (8,), "quantile_hidden": (4,), "n_bins": 4, "max_epochs": 3, "min_samples_leaf": 100,
+    "hidden": (4,), "memory": False, "n_bins": 4, "max_epochs": 3, "min_samples_leaf": 100,
     "n_jobs": 1,
 }  # fmt: skip
 

@@ -58,7 +58,7 @@ def test_noisy_categories_are_set_apart():
 
 def test_no_boundary_is_found_where_there_is_none():
     """The corrected test of our estimator holds its level at the root: it splits alpha of all homogeneous tables."""
-    quick = {"min_samples_leaf": 400, "max_epochs": 20, "mean_hidden": (32,), "quantile_hidden": (8,)}
+    quick = {"min_samples_leaf": 400, "max_epochs": 20, "hidden": (8,), "memory": False}
     n_split = 0
     for seed in range(DRAWS):
         bunch = make_heteroscedastic("homoscedastic", 4000, random_state=seed)

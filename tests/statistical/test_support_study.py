@@ -16,7 +16,7 @@ TIMES = (3, 10, 100)  # the range of the features
 
 def fit(kind, ensemble, seed, n=1000):
     data = make_heteroscedastic(kind, n_samples=n, random_state=seed)
-    model = USNRTRegressor(mean_hidden=(64, 32), quantile_hidden=(64, 32), min_samples_leaf=200, max_epochs=30)
+    model = USNRTRegressor(hidden=(64, 32), memory=False, min_samples_leaf=200, max_epochs=30)
     if ensemble:
         model = USNRTEnsemble(model, n_members=3)
     categorical = [0] if kind == "categorical" else None
@@ -108,7 +108,7 @@ def test_exact_coverage_stays_exact_where_calibration_rows_lack_support(seed):
         return X, 2.0 * X[:, 0] + rng.normal(size=n)
 
     misses, n_new = [], 200
-    base = USNRTRegressor(mean_hidden=(8,), quantile_hidden=(8,), max_epochs=5, random_state=0, n_jobs=1)
+    base = USNRTRegressor(hidden=(8,), memory=False, max_epochs=5, random_state=0, n_jobs=1)
     base.fit(*draw(500, 1.0))
     for _ in range(100):
         model = copy(base)

@@ -1,13 +1,12 @@
-"""Quantile networks: two-peaked targets, blended means, and rounds that go on only where they pay."""
+"""Quantile networks: two-peaked targets, and rounds that go on only where they pay."""
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 
 from usnrt import USNRTEnsemble, USNRTRegressor
-from usnrt.tree.model import blend_share
 
-SMALL = {"mean_hidden": (32, 16), "quantile_hidden": (32, 16), "random_state": 0}
+SMALL = {"hidden": (32, 16), "memory": False, "random_state": 0}
 
 
 def two_peaks(n, seed):
@@ -32,7 +31,7 @@ def test_two_peaks_are_seen_without_a_tree(models):
     X, y = two_peaks(4000, 1)
     nll = {spread: -np.mean(model.predict_dist(X).logpdf(y)) for spread, model in models.items()}
     crps = {spread: np.mean(model.predict_dist(X).crps(y)) for spread, model in models.items()}
-    assert nll["quantiles"] < nll["variance"] - 0.2
+    assert nll["quantiles"] < nll["variance"] - 0.15
     assert crps["quantiles"] < 0.98 * crps["variance"]
     between = models["quantiles"].predict_dist(np.array([[0.5, 0.0]]))
     assert (between.cdf(0.5) - between.cdf(-0.5))[0] < 0.2
@@ -59,12 +58,6 @@ def test_without_calibration_quantiles_are_taken_as_they_are():
     np.testing.assert_allclose(parts["aleatoric"] + parts["epistemic"], parts["total"])
 
 
-@pytest.mark.parametrize(("target", "share"), [(0.3, 0.3), (-2.0, 0.0), (5.0, 1.0)])
-def test_the_share_of_the_quantiles_in_the_mean_is_what_held_out_rows_say(target, share):
-    """The mean network predicts 0, the mean of the quantiles is 1: the target is the share, within bounds."""
-    assert blend_share(np.zeros(20), np.ones(20), np.full(20, target), np.ones(20)) == pytest.approx(share)
-
-
 def test_rounds_go_on_where_they_pay_only():
     """A function without noise can be learnt ever better; pure noise is left after the first round."""
     rng = np.random.default_rng(0)
@@ -72,5 +65,5 @@ def test_rounds_go_on_where_they_pay_only():
     quick = {**SMALL, "max_leaves": 1, "max_epochs": 12}
     smooth = USNRTRegressor(**quick).fit(X, np.sin(3 * X[:, 0]) * X[:, 1])
     noise = USNRTRegressor(**quick).fit(X, rng.normal(size=2000))
-    assert "mean 2" in smooth.history_[0]
-    assert "mean 3" not in noise.history_[0]
+    assert "network 2" in smooth.history_[0]
+    assert "network 3" not in noise.history_[0]

@@ -5,7 +5,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from usnrt.tree.rules import export_graphviz, export_text, number_text, region_text, rules_table, split_text
+from usnrt.tree.rules import (
+    experts_text,
+    export_graphviz,
+    export_text,
+    number_text,
+    region_text,
+    rules_table,
+    split_text,
+)
 from usnrt.tree.split import Split
 from usnrt.tree.structure import TreeBuilder
 
@@ -107,6 +115,58 @@ def test_the_table_has_one_row_per_region():
             "statistic": 2.0, "log10_p": -3.0, "statistics": "3.00, 2.00", "log10_ps": "-4.0, -3.0",
         },
     ]  # fmt: skip
+
+
+def test_the_table_has_the_weights_of_experts_and_their_words():
+    model = make_model([column("x")], {0: (0, 1.0, True)})
+    weights = np.array([[1.0, 0.0, 0.0], [0.1, 0.2, 0.7]])
+    table = rules_table(model.tree_, model.columns_, expert_weights=weights)
+    assert table.columns[-4:] == ["network", "guided", "memory", "experts"]
+    np.testing.assert_array_equal(np.column_stack([table[name] for name in table.columns[-4:-1]]), weights)
+    assert table["experts"].tolist() == ["network alone", "mostly memory of similar rows"]
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        ((1.0, 0.0, 0.0), "network alone"),
+        ((0.0, 1.0, 0.0), "network guided by similar rows"),
+        ((0.0, 0.0, 1.0), "memory of similar rows alone"),
+        ((0.9, 0.1, 0.0), "mostly network"),
+        ((0.2, 0.8, 0.0), "mostly network guided by similar rows"),
+        ((0.0, 0.1, 0.9), "mostly memory of similar rows"),
+        ((0.5, 0.0, 0.5), "half network, half memory"),
+        ((0.0, 0.4, 0.5), "half guided network, half memory"),
+        ((0.4, 0.5, 0.1), "half network, half guided network"),
+        ((0.6, 0.4, 0.0), "more network than guided network"),
+        ((0.3, 0.1, 0.6), "more memory than network"),
+        ((0.2, 0.3, 0.5), "memory, guided network and network"),
+        ((1 / 3, 1 / 3, 1 / 3), "network, guided network and memory"),
+    ],
+)
+def test_words_of_the_weights_of_experts(weights, words):
+    assert experts_text(weights) == words
+
+
+def test_words_are_true_of_all_weights():
+    steps = [(a, b, 20 - a - b) for a in range(21) for b in range(21 - a)]
+    for weights in np.array(steps) / 20:
+        words, name = experts_text(weights), ("network", "guided", "memory")[int(weights.argmax())]
+        first, second, third = sorted(weights, reverse=True)
+        if words.startswith("half"):
+            assert first - second <= 0.15 + 1e-9
+            assert third < 0.15
+        elif words.startswith("more"):
+            assert first > second + 0.1
+            assert words.removeprefix("more ").startswith(name)
+        elif words.startswith("mostly") or words.endswith("alone"):
+            assert first >= 0.65
+            assert name in words
+        elif words == "network guided by similar rows":
+            assert weights[1] >= 0.95
+        else:
+            assert third >= 0.15
+            assert words.startswith(name) or first - second < 1e-9
 
 
 def test_a_tree_of_one_leaf():

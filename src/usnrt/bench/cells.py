@@ -22,7 +22,10 @@ from usnrt.metrics.models import PredictsDistribution, interval_of
 from usnrt.utils.json_values import json_value
 
 QUANTILE_LEVELS = (0.05, 0.1, 0.15, 0.2, 0.8, 0.85, 0.9, 0.95)
-_PACKAGES = ("usnrt", "numpy", "scipy", "scikit-learn", "jax", "optax", "catboost", "lightgbm", "ngboost")
+_PACKAGES = (
+    *("usnrt", "numpy", "scipy", "scikit-learn", "jax", "optax", "catboost", "lightgbm", "ngboost", "quantile-forest"),
+    *("xgboost", "xgboost-cpu", "crepes", "pytabkit", "torch"),
+)
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -3,7 +3,7 @@
 import ast
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any
 
@@ -22,12 +22,15 @@ class Recipe:
         Whether to start from the class's ``.paper()``.
     changes : mapping
         Parameters that differ from there.
+    fast : bool
+        Whether to start from the class's ``.fast()``.
     """
 
     name: str
     home: str
     paper: bool = False
     changes: Mapping[str, Any] = field(default_factory=dict)
+    fast: bool = False
 
     def build(self, random_state: int, n_jobs: int = 1) -> Any:
         """An unfitted model; ``n_jobs`` is passed on only to models that have it."""
@@ -43,6 +46,8 @@ class Recipe:
         params = {**{name: value for name, value in given.items() if name in known}, **self.changes}
         if unknown := sorted(set(params) - set(known)):
             raise ValueError(f"recipe {self.name!r} must change parameters of {class_name}, got {unknown}")
+        if self.fast:
+            return model_class.fast(**params)
         return model_class.paper(**params) if self.paper else model_class(**params)
 
 
@@ -65,6 +70,18 @@ _PEERS = {
     "ngboost": "usnrt.bench.peers:NGBoostRegressor",
     "lightgbm-quantile": "usnrt.bench.peers:LightGBMQuantileRegressor",
     "quantile-forest": "usnrt.bench.peers:QuantileForestRegressor",
+    # The settings that the authors of each library, or of a benchmark of it, recommend.
+    "quantile-extra-trees": "usnrt.bench.peers:QuantileExtraTreesRegressor",
+    "catboost-multiquantile": "usnrt.bench.peers:CatBoostQuantileRegressor",
+    "lightgbm-tuned": "usnrt.bench.peers:LightGBMTunedRegressor",
+    "catboost-tuned": "usnrt.bench.peers:CatBoostTunedRegressor",
+    "xgboost-quantile": "usnrt.bench.peers:XGBoostQuantileRegressor",
+    "crepes-lightgbm": "usnrt.bench.peers:CrepesRegressor",
+}
+# Networks of the package pytabkit, in an environment of its own; not part of any preset.
+_TORCH_PEERS = {
+    "realmlp": "usnrt.bench.peers:RealMLPRegressor",
+    "tabm": "usnrt.bench.peers:TabMRegressor",
 }
 LAMBDAS = (0, 0.005, 0.05)
 
@@ -106,7 +123,8 @@ def _registry() -> dict[str, Recipe]:
         recipes.append(Recipe(f"usnrt-paper-alpha{alpha}", papers, changes={"alpha": alpha}))
     for name, changes in ABLATED.items():
         recipes.append(Recipe(f"usnrt-{name}", ours, changes=changes))
-    recipes += [Recipe(name, home) for name, home in _PEERS.items()]
+    recipes.append(Recipe("usnrt-fast", ours, fast=True))
+    recipes += [Recipe(name, home) for name, home in {**_PEERS, **_TORCH_PEERS}.items()]
     recipes.append(Recipe("constant-normal", "usnrt.bench.constant:ConstantNormal"))
     return {recipe.name: recipe for recipe in recipes}
 
@@ -174,7 +192,7 @@ def get_recipe(name: str) -> Recipe:
         if not (key and equals):
             raise ValueError(f"changes must read 'parameter=value', got {part!r} in recipe={name!r}")
         changes[key] = _value(value)
-    return Recipe(name, recipe.home, recipe.paper, changes)
+    return replace(recipe, name=name, changes=changes)
 
 
 def _value(text: str) -> Any:

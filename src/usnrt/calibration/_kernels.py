@@ -9,7 +9,7 @@ from usnrt.nn._panels import PANEL, multiply_row
 from usnrt.utils.jit import kernel
 
 
-@kernel()
+@kernel(error_model="numpy")
 def measure_rows(  # type: ignore[no-untyped-def]
     table, row_step, column_step, start, stop, categorical, never_missing, blank_variance, growth, largest_growth,
     max_delta, low, high, below, above, outside, unseen, missing, region, blank, walk, distance,
@@ -39,7 +39,7 @@ def measure_rows(  # type: ignore[no-untyped-def]
                 distance[i] += delta * delta * (growth[j] / largest_growth)
 
 
-@kernel()
+@kernel(error_model="numpy")
 def _squash(table, row_step, column_step, start, n, columns, centre, scale, largest, squashed):  # type: ignore[no-untyped-def]
     """Columns in units of their scale, log-transformed; 0 for missing values and constant columns."""
     width = len(columns)

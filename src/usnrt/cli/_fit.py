@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,6 +28,15 @@ if TYPE_CHECKING:
 
     from usnrt.estimators.calibrated import CalibratedRegressor
 
+
+class Preset(StrEnum):
+    """Presets of `usnrt fit`."""
+
+    fast = "fast"
+    balanced = "balanced"
+    ensemble = "ensemble"
+
+
 # parameters of the ensemble itself rather than of its trees
 ENSEMBLE_PARAMETERS = ("categorical_features", "random_state", "n_jobs", "verbose")
 
@@ -43,9 +53,14 @@ def fit(
         typer.Option("--categorical", help="A column of category codes; text is categorical anyway."),
     ] = None,
     holdout: Annotated[float, typer.Option(help="Fraction of the rows held out to evaluate the model on.")] = 0.0,
+    preset: Annotated[
+        Preset,
+        typer.Option(help="fast: a first look. balanced: one tree. ensemble: 5 trees, more accurate and slower."),
+    ] = Preset.balanced,
     members: Annotated[
-        int, typer.Option(help="Trees in an ensemble: more accurate, and slower by this factor. 1: one tree.", min=1)
-    ] = 1,
+        int | None,
+        typer.Option(help="Trees in an ensemble; default: 5 with --preset ensemble, otherwise one tree.", min=1),
+    ] = None,
     paper: Annotated[bool, typer.Option("--paper", help="Use the paper's recipe instead of ours.")] = False,
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="A parameter of the model as name=value; may be repeated.")
@@ -68,7 +83,7 @@ def fit(
     from usnrt.cli._predict import evaluation
 
     fitted_rows, held_out = split_rows(len(y), holdout, seed)
-    model = make_model(paper, members, set_ or [], categorical or [], seed, verbose=0 if quiet else 1)
+    model = make_model(preset, paper, members, set_ or [], categorical or [], seed, verbose=0 if quiet else 1)
     model.fit(X.take(fitted_rows), y[fitted_rows])
     model.set_params(verbose=0)  # the verbosity of this run is not part of the model
     model.target_name_ = target
@@ -94,16 +109,28 @@ def _print_summary(result: dict[str, Any], n_held_out: int, notify: Callable[[st
     print_table(region_table(result["regions"]), title="Regions, the least certain first")
     if n_held_out:
         print_metrics(result["held out"], title=f"On {n_held_out:,} held-out rows")
+    if result["memory"]:
+        notify(result["memory"])
     print(f"wrote {result['model']}")
 
 
 def make_model(
-    paper: bool, members: int, settings: Sequence[str], categorical: Sequence[str], seed: int, verbose: int
+    preset: Preset,
+    paper: bool,
+    members: int | None,
+    settings: Sequence[str],
+    categorical: Sequence[str],
+    seed: int,
+    verbose: int,
 ) -> "CalibratedRegressor":
     """An unfitted model with the parameters of the command line; ``settings`` are those of one tree."""
     from usnrt import USNRTEnsemble, USNRTRegressor
 
-    model = USNRTRegressor.paper() if paper else USNRTRegressor()
+    if members is None:
+        members = USNRTEnsemble().n_members if preset is Preset.ensemble else 1
+    _check_preset(preset, paper, members)
+    one_tree = USNRTRegressor.paper if paper else USNRTRegressor.fast if preset is Preset.fast else USNRTRegressor
+    model: CalibratedRegressor = one_tree()
     known = model.get_params(deep=False)
     changes: dict[str, Any] = {"random_state": seed, "verbose": verbose}
     if categorical:
@@ -123,6 +150,13 @@ def make_model(
     return ensemble(estimator=model, n_members=members, **of_ensemble)
 
 
+def _check_preset(preset: Preset, paper: bool, members: int) -> None:
+    if paper and preset is Preset.fast:
+        raise UserError("--preset fast does not apply to --paper")
+    if preset is Preset.ensemble and members == 1:
+        raise UserError("--preset ensemble needs --members of at least 2, got 1")
+
+
 def _parameter_value(text: str) -> Any:
     """A Python literal (number, tuple, None); anything else is text."""
     try:
@@ -140,6 +174,7 @@ def split_rows(n_rows: int, holdout: float, seed: int) -> tuple[NDArray[np.intp]
 
 def summary(model: "CalibratedRegressor", X: "pa.Table", target: str, output: Path) -> dict[str, Any]:
     """The result of a fit: file, target, rows, how the columns were read, regions."""
+    from usnrt.estimators.neighbors import memory_sentence
     from usnrt.estimators.regions import region_rows
 
     return {
@@ -148,6 +183,7 @@ def summary(model: "CalibratedRegressor", X: "pa.Table", target: str, output: Pa
         "rows": X.num_rows,
         "columns": _column_notices(model),
         "regions": region_rows(model),
+        "memory": memory_sentence(model),
     }
 
 

@@ -22,6 +22,7 @@ from usnrt.utils.whole_file import whole_file
 def explain(model: Model, as_json: Json = False) -> None:
     """Show the rules of a model's regions and the uncertainty in each."""
     from usnrt.cli._data import load_model
+    from usnrt.estimators.neighbors import memory_sentence, rows_in_memory
     from usnrt.estimators.regions import ratio_sentence, region_rows, uncertainty_ratio
 
     fitted = load_model(model)
@@ -30,11 +31,19 @@ def explain(model: Model, as_json: Json = False) -> None:
         raise UserError(f"{model} has no regions to explain: it is a {type(fitted).__name__}")
     ratio = uncertainty_ratio(fitted)
     if as_json:
-        print_json({"target": fitted.target_name_, "regions": regions, "ratio": ratio})
+        print_json(
+            {
+                "target": fitted.target_name_,
+                "regions": regions,
+                "ratio": ratio,
+                "training rows in memory": rows_in_memory(fitted),
+            }
+        )
         return
     print_table(region_table(regions), title="Regions, the least certain first")
-    if ratio_sentence(ratio):
-        print(ratio_sentence(ratio))
+    for sentence in (ratio_sentence(ratio), memory_sentence(fitted)):
+        if sentence:
+            print(sentence)
 
 
 def report(
@@ -111,6 +120,7 @@ def _shown(value: object) -> str:
 
 def _model_facts(path: Path) -> dict[str, Any]:
     from usnrt.cli._data import load_model
+    from usnrt.estimators.neighbors import rows_in_memory
     from usnrt.persistence import read_manifest
 
     model = load_model(path)
@@ -127,6 +137,7 @@ def _model_facts(path: Path) -> dict[str, Any]:
         "target": model.target_name_,
         "features": [f"{n} ({t})" for n, t in zip(encoder.source_names_, encoder.source_types_)],
         "regions": getattr(model, "n_leaves_", None),
+        "training rows in memory": rows_in_memory(model),
         "parameters that differ from the defaults": changed,
     }
 

@@ -69,8 +69,8 @@ def print_metrics(metrics: Mapping[str, Any], title: str | None = None) -> None:
 
 def region_table(regions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The main columns of `region_rows`, with shares in percent, for `print_table`."""
-    names = ("region", "rule", "rows", "share", "residual_std")
-    shown = [{name: region[name] for name in names} for region in regions]
+    names = ("region", "rule", "rows", "share", "residual_std", "experts")
+    shown = [{name: region[name] for name in names if name in region} for region in regions]
     return [{**region, "share": f"{100 * region['share']:.1f} %"} for region in shown]
 
 

@@ -114,7 +114,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         name = getattr(y, "name", None)
         self.target_name_ = name if isinstance(name, str) else None
         self.fingerprint_ = fingerprint(raw, target, weight)  # of the rows that have a weight
-        return DistinctRows(raw, target, weight)
+        return DistinctRows(raw, target, weight, rows)
 
     def _scaled_table(self, rows: DistinctRows) -> TrainingTable:
         """Fit the scaling of network inputs and target on these rows, and apply it to them."""

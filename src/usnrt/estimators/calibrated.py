@@ -43,6 +43,8 @@ class CalibratedRegressor(SupportedRegressor):
     own_mean_: bool = False
     # Set if feature rows of the training table are repeated.
     familiar_: Familiar | None = None
+    # Weights of the experts in each region, shape (n_leaves, 3); None for models without experts.
+    expert_weights_: Floats | None = None
 
     def _predicted(self, raw: Floats) -> Prediction:
         predicted = super()._predicted(raw)
@@ -137,7 +139,7 @@ class CalibratedRegressor(SupportedRegressor):
         if len(raw) != len(target):
             raise ValueError(f"X and y must have the same number of rows, got {len(raw)} and {len(target)}")
         rows, weight = merged_rows(raw, target, np.ones(len(target)))
-        self._calibrate_on(DistinctRows(raw[rows], target[rows], weight), by)
+        self._calibrate_on(DistinctRows(raw[rows], target[rows], weight, rows), by)
         return self
 
     def predict_interval(self, X: Any, coverage: float | Sequence[float] = 0.9) -> Floats:
@@ -260,10 +262,12 @@ class CalibratedRegressor(SupportedRegressor):
         Table
             One row per region: ``region`` (its id, as from `apply`), ``rule`` (in words), ``rows`` and ``share`` of
             the training rows, ``residual_std`` in the target's units, and the splits on its path (``statistic``,
-            ``log10_p`` of the last one, ``statistics``, ``log10_ps`` of all).
+            ``log10_p`` of the last one, ``statistics``, ``log10_ps`` of all). For models with experts also their
+            weights (``network``, ``guided`` and ``memory``, averaged over the members of an ensemble) and ``experts``,
+            the weights in words.
         """
         check_is_fitted(self)
-        return rules_table(self.tree_, self.columns_)
+        return rules_table(self.tree_, self.columns_, expert_weights=self.expert_weights_)
 
     def to_onnx(self, path: Any = None, *, levels: Sequence[float] = (0.05, 0.5, 0.95)) -> "ModelProto":
         """The model as one ONNX graph, from unprocessed rows to predictions, for other languages.

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from usnrt.distributions import Distribution
 from usnrt.estimators.members import ENSEMBLE_CONSTRAINTS, EnsembleOf
+from usnrt.estimators.neighbors import RememberingRegressor
 from usnrt.estimators.paper import PaperUSNRTEnsemble, PaperUSNRTRegressor
 from usnrt.estimators.regressor import USNRTRegressor
 from usnrt.nn.quantile_functions import conformity_scores, value_at
@@ -34,7 +35,7 @@ LEVELS = np.linspace(0.05, 0.95, 19)
 SMOOTHED = 5
 
 
-class USNRTEnsemble(EnsembleOf[USNRTRegressor]):
+class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
     r"""An ensemble of trees, each with its own seed and its own validation rows.
 
     Every row is a validation row of at least one member and a training row of the others, so every row has a conformity
@@ -74,10 +75,15 @@ class USNRTEnsemble(EnsembleOf[USNRTRegressor]):
     members_ : list of TreeModel
     tree_ : Tree
         The regions: those of the first member.
+    expert_weights_ : ndarray of shape (n_leaves, 3)
+        Weights of the network, of the network guided by the memory, and of the memory in each region, averaged over
+        the members and the training rows of the region.
     shared_ : ndarray of shape (n_leaves,)
         κ, the share of a member's variance that all members have in common; the same in all regions.
     own_factor_ : float
         c, the factor of the variance between members' means.
+    row_positions_ : ndarray of int or None
+        See `USNRTRegressor`.
     calibration_ : Calibration or None
 
     Examples
@@ -145,6 +151,8 @@ class USNRTEnsemble(EnsembleOf[USNRTRegressor]):
             is_validation = draw_folds(table.n_rows, self.n_members, rng)
         fitted = self._fit_members(member, table, is_validation, seeds)
         self.members_ = [tree.model for tree in fitted]
+        self._keep_positions(rows)
+        self.expert_weights_ = mean_expert_weights([tree.model for tree in fitted], table)
         self.calibration_, self.familiar_, self.own_mean_ = None, None, True
         self.shared_, self.own_factor_ = np.ones(self.tree_.n_leaves), 1.0
         self._fit_support(
@@ -231,6 +239,9 @@ class USNRTEnsemble(EnsembleOf[USNRTRegressor]):
 
     # -- predictions -------------------------------------------------------------------------------------------
 
+    def _remembers(self) -> bool:
+        return self._member()._remembers()
+
     @property
     def tree_(self) -> Tree:
         """The regions of the first member."""
@@ -283,6 +294,27 @@ class Pairs:
     def names(cls) -> list[str]:
         """Names of the attributes, in order."""
         return [field.name for field in fields(cls)]
+
+
+def mean_expert_weights(members: Sequence[ExpertTree], table: TrainingTable) -> Floats:
+    """Weights of the experts, averaged over members and over the rows of each region of the first member.
+
+    Parameters
+    ----------
+    members : sequence of ExpertTree
+    table : TrainingTable
+        The training rows.
+
+    Returns
+    -------
+    ndarray of shape (n_leaves, 3)
+        Each row sums to 1.
+    """
+    regions, n_regions = members[0].tree.leaf_of(table.raw), members[0].tree.n_leaves
+    of_row: Floats = np.mean([tree.expert_weights[tree.tree.leaf_of(table.raw)] for tree in members], axis=0)
+    total = np.bincount(regions, table.weight, n_regions)
+    sums = [np.bincount(regions, table.weight * weights, n_regions) for weights in of_row.T]
+    return np.stack(sums, axis=1) / total[:, None]
 
 
 def disagreement(member_quantiles: Floats) -> Floats:

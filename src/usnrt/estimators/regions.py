@@ -36,7 +36,8 @@ def region_rows(model: object) -> list[dict[str, Any]]:
     """
     if not hasattr(model, "tree_") or not hasattr(model, "columns_"):
         return []
-    rows = rules_table(model.tree_, model.columns_).rows()
+    weights = getattr(model, "expert_weights_", None)
+    rows = rules_table(model.tree_, model.columns_, expert_weights=weights).rows()
     return sorted(rows, key=lambda row: -np.nan_to_num(row["residual_std"]))
 
 

@@ -1,4 +1,4 @@
-"""USNRTRegressor: a tree of regions of different noise, with a mean network and a quantile network in each."""
+"""USNRTRegressor: a tree of regions of different noise, each predicted by a network and a memory of similar rows."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -8,8 +8,8 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from usnrt.estimators.calibrated import CalibratedRegressor
 from usnrt.estimators.convergence import warn_if_diverged
+from usnrt.estimators.neighbors import RememberingRegressor
 from usnrt.estimators.paper import PaperUSNRTRegressor
 from usnrt.tables.training import DistinctRows
 from usnrt.tree.fit import ColumnKinds, fit_quantile_tree
@@ -38,7 +38,7 @@ from usnrt.utils.types import Floats, Rows
 MIN_ROWS_TO_VALIDATE = 5
 
 
-class USNRTRegressor(CalibratedRegressor):
+class USNRTRegressor(RememberingRegressor):
     """Uncertainty-splitting neural regression tree.
 
     A tree splits the feature space where the residuals of a network differ most in spread, by Levene's test at every
@@ -99,6 +99,10 @@ class USNRTRegressor(CalibratedRegressor):
         The tree in flat arrays: feature, threshold, left, right, n_rows, statistic, log10_p and more.
     model_ : TreeModel
         The tree with its networks.
+    expert_weights_ : ndarray of shape (n_leaves, 3)
+        Weights of the network, of the network guided by the memory, and of the memory in each region, left to right.
+    row_positions_ : ndarray of int or None
+        Positions in the table given to `fit` of the rows that the memory numbers, see `neighbors`.
     calibration_ : Calibration or None
     n_leaves_ : int
         Number of regions.
@@ -195,6 +199,23 @@ class USNRTRegressor(CalibratedRegressor):
         self.callbacks = callbacks
 
     @staticmethod
+    def fast(**parameters: Any) -> "USNRTRegressor":
+        """An estimator for a first look: a smaller network, a few epochs and no memory.
+
+        Parameters
+        ----------
+        **parameters
+            Of `USNRTRegressor`; they replace those of the preset.
+
+        Examples
+        --------
+        >>> from usnrt import USNRTRegressor
+        >>> USNRTRegressor.fast(max_leaves=5)
+        USNRTRegressor(hidden=(128, 64), max_epochs=15, max_leaves=5, memory=False)
+        """
+        return USNRTRegressor(**{"hidden": (128, 64), "memory": False, "max_epochs": 15, **parameters})
+
+    @staticmethod
     def paper(**parameters: Any) -> PaperUSNRTRegressor:
         """The estimator of the paper; ``parameters`` are those of `PaperUSNRTRegressor`.
 
@@ -241,7 +262,8 @@ class USNRTRegressor(CalibratedRegressor):
         progress = Progress(self.verbose, self.callbacks, table.n_rows)
         fitted = fit_quantile_tree(recipe, table, columns, is_validation, seed, effective_n_jobs(self.n_jobs), progress)
         progress.finish()
-        self.model_ = fitted.model
+        self.model_, self.expert_weights_ = fitted.model, fitted.model.expert_weights
+        self._keep_positions(rows)
         self._scale_residuals()
         self.history_ = fitted.history
         self.min_samples_leaf_ = recipe.split.smallest_region(float(table.weight.sum()))
@@ -264,6 +286,9 @@ class USNRTRegressor(CalibratedRegressor):
     def _quantiles_without(self, rows: Rows, raw: Floats) -> Floats:
         """Quantile functions of modified training rows, which the memory does not find."""
         return self.model_.quantile_functions(raw, self.inputs_.transform(raw), without=rows)[2]
+
+    def _remembers(self) -> bool:
+        return bool(self.memory)
 
     @property
     def tree_(self) -> Tree:

@@ -11,7 +11,7 @@ comparing it with thousands of random rows.
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,16 +57,21 @@ class MetricTraining:
         Thresholds at which the CRPS is computed, quantiles of the target.
     """
 
-    n_dims: int = 64
+    n_dims: int = 48
     n_steps: int = 600
-    learning_rate: float = 0.02
+    learning_rate: float = 0.025
     dropout: float = 0.1
     block_size: int = 512
-    n_blocks: int = 4
+    n_blocks: int = 2
     refresh: int = 50
     check: int = 100
     patience: int = 2
     n_thresholds: int = 24
+
+    def within(self, max_epochs: int, n_rows: int) -> "MetricTraining":
+        """The training with at most as many steps as this many passes over the rows have."""
+        per_pass = -(-n_rows // (self.block_size * self.n_blocks))
+        return replace(self, n_steps=min(self.n_steps, max_epochs * per_pass))
 
 
 def learn_metric(
@@ -106,26 +111,27 @@ def learn_metric(
     """
     import jax
 
-    size = min(how.block_size, len(rows))
     thresholds, gaps = _thresholds(y[rows], how.n_thresholds)
-    program = _program(size, how.n_steps, how.dropout > 0)
+    program = _program(how.block_size, how.dropout > 0)
     target, log_weight = table.column(y), table.column(np.log(weight))
     start = (rng.standard_normal((n_encoded, how.n_dims)) / np.sqrt(how.n_dims)).astype(np.float32)
     state = _initial_state(start)
     seed = np.uint32(rng.integers(2**32))
     best, best_loss, n_worse = start, np.inf, 0
     for done in range(0, how.n_steps, how.refresh):
-        blocks = _draw_blocks(embed(np.asarray(state[0]), rows), rows, size, how.refresh * how.n_blocks, rng)
+        n_now = min(how.refresh, how.n_steps - done)
+        embedded = embed(np.asarray(state[0]), rows)
+        blocks = _draw_blocks(embedded, rows, how.block_size, how.refresh * how.n_blocks, rng)
         state = program(
             state, table.inputs, table.encoding, target, log_weight,
-            jax.device_put(blocks.reshape(how.refresh, how.n_blocks, size)), thresholds, gaps,
-            np.float32(how.learning_rate), np.float32(how.dropout), done, seed,
+            jax.device_put(blocks.reshape(how.refresh, how.n_blocks, -1)), thresholds, gaps,
+            np.float32(how.learning_rate), np.float32(how.dropout), done, n_now, how.n_steps, seed,
         )  # fmt: skip
-        if (done + how.refresh) % how.check and done + how.refresh < how.n_steps:
+        if (done + n_now) % how.check and done + n_now < how.n_steps:
             continue
         metric = np.asarray(state[0])
         loss = validation_loss(metric)
-        on_check(done + how.refresh, loss)
+        on_check(done + n_now, loss)
         if loss < best_loss:
             best, best_loss, n_worse = metric, loss, 0
         else:
@@ -167,7 +173,7 @@ def _initial_state(metric: NDArray[np.float32]) -> Any:
 
 
 @functools.cache
-def _program(size: int, n_steps: int, has_dropout: bool) -> Callable[..., Any]:
+def _program(size: int, has_dropout: bool) -> Callable[..., Any]:
     """Some steps of training, compiled once per combination of arguments."""
     import jax
     import jax.numpy as jnp
@@ -191,7 +197,7 @@ def _program(size: int, n_steps: int, has_dropout: bool) -> Callable[..., Any]:
 
     def steps(
         state: Any, inputs: Any, encoding: Any, target: Any, log_weight: Any, blocks: Any, at: Any, gaps: Any,
-        learning_rate: Any, dropout: Any, done: Any, seed: Any,
+        learning_rate: Any, dropout: Any, done: Any, n_now: Any, n_steps: Any, seed: Any,
     ) -> Any:  # fmt: skip
         def step(i: Any, state: Any) -> Any:
             metric, optimiser_state = state
@@ -207,6 +213,6 @@ def _program(size: int, n_steps: int, has_dropout: bool) -> Callable[..., Any]:
             rate = learning_rate * 0.5 * (1.0 + jnp.cos(jnp.pi * (done + i) / n_steps))
             return metric - rate * update, optimiser_state
 
-        return jax.lax.fori_loop(0, blocks.shape[0], step, state)
+        return jax.lax.fori_loop(0, n_now, step, state)
 
     return compiled(steps)

@@ -25,7 +25,7 @@ from usnrt.utils.blocks import run_in_blocks
 from usnrt.utils.types import Floats, Rows
 
 # Rows of a cell, cells that are searched, and similar rows that count.
-CELL_SIZE, N_PROBES, N_NEIGHBORS = 64, 12, 48
+CELL_SIZE, N_PROBES, N_NEIGHBORS = 64, 12, 32
 # Rows that a memory holds at most. Tables are sorted by the hash of their rows, so the first rows are a random sample.
 MAX_ROWS = 65_536
 # Validation rows on which a metric is evaluated during training.

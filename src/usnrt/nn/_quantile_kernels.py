@@ -50,7 +50,7 @@ def refine_quantiles(  # type: ignore[no-untyped-def]
             row[j] = centre + stretch * (row[j] - centre) + shift
 
 
-@kernel()
+@kernel(error_model="numpy")
 def write_values(knots, positions, z, values):  # type: ignore[no-untyped-def]
     """Values of each row's quantile function at its positions ``z``."""
     last = len(positions) - 2
@@ -75,7 +75,7 @@ def write_group_values(knots, group, segment, fraction, values):  # type: ignore
             values[i, k] = knots[i, j] + height * fraction[g, k]
 
 
-@kernel()
+@kernel(error_model="numpy")
 def write_moments(knots, steps, group, shift, mass, first, second, mean, std):  # type: ignore[no-untyped-def]
     """Mean and standard deviation of each row, given the moments of its group over each segment."""
     n_segments = len(steps)

@@ -55,6 +55,7 @@ class Region:
     error: float
     calibration: CalibrationFacts
     examples: list[Cells]
+    experts: str | None = None  # their weights in words; None for models without experts
 
 
 @dataclass
@@ -221,6 +222,7 @@ def _regions(
                 error=float(np.sqrt(np.mean(error**2))) if len(members) else np.nan,
                 calibration=calibration_facts(inside[members], infinite[members]),
                 examples=_rows(X, picks, facts, shown),
+                experts=row.get("experts"),
             )
         )
     return regions

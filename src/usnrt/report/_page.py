@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from usnrt.calibration.conformal import rows_needed
 from usnrt.estimators.base import DistributionalRegressor, read_target
+from usnrt.estimators.neighbors import memory_sentence, rows_in_memory
 from usnrt.metrics.models import training_sentence
 from usnrt.report import _charts as charts
 from usnrt.report._facts import LEVELS, N_SHOWN_FEATURES, Cells, Facts, Region, gather
@@ -113,6 +114,7 @@ def render(
         tree=Markup(draw_tree(model)) if hasattr(model, "tree_") else None,
         where=where_sentence(facts),
         support=support_sentence(facts),
+        memory=memory_sentence(model),
         regions=[_region(region, facts) for region in facts.regions],
         rows_table=lambda rows: Markup(_rows_table(rows)),
         why=why_sentence(facts),
@@ -149,6 +151,7 @@ def _region(region: Region, facts: Facts) -> dict[str, Any]:
     return {
         "region": region.region,
         "rule": region.rule,
+        "experts": region.experts,
         "share": percent(region.train_share),
         "train_rows": count_text(region.train_rows),
         "rows": f"{region.rows:,}",
@@ -213,6 +216,8 @@ def _provenance(model: DistributionalRegressor, facts: Facts, source: str | None
     ]
     if hasattr(model, "tree_"):
         lines.append(("Fitted to", f"{float(model.tree_.n_rows[0]):,.0f} rows, {model.tree_.n_leaves} regions"))
+    if rows_in_memory(model):
+        lines.append(("In memory", f"{rows_in_memory(model):,} training rows"))
     shown = {name: value for name, value in parameters.items() if name not in ("verbose", "callbacks", "n_jobs")}
     return [*lines, ("Parameters", ", ".join(f"{name}={value!r}" for name, value in shown.items()))]
 

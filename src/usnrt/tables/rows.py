@@ -28,7 +28,7 @@ def merged_rows(
     Returns
     -------
     rows : ndarray of int, shape (m,)
-        Index of one copy of each distinct row.
+        Index of the first copy of each distinct row.
     weight : ndarray of shape (m,)
         Total weight of its copies.
 
@@ -51,7 +51,9 @@ def merged_rows(
     same = np.flatnonzero(hashes[1:] == hashes[:-1]) + 1
     is_first[same] = ~_equal(raw, y, rows[same], rows[same - 1])
     starts = np.flatnonzero(is_first)
-    return rows[starts], np.add.reduceat(weight[rows], starts) if len(rows) else weight[rows]
+    if len(rows) == 0:
+        return rows, weight[rows]
+    return np.minimum.reduceat(rows, starts), np.add.reduceat(weight[rows], starts)
 
 
 def _equal(

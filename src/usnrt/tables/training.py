@@ -20,11 +20,14 @@ class DistinctRows:
         In the user's units.
     weight : ndarray of shape (n,)
         How often each row counts. Copies were merged, see `usnrt.tables.rows`.
+    position : ndarray of int of shape (n,)
+        Of the first copy of each row in the table that was given.
     """
 
     raw: Floats
     target: Floats
     weight: Floats
+    position: Rows
 
     @property
     def n_rows(self) -> int:
@@ -33,7 +36,9 @@ class DistinctRows:
 
     def take(self, rows: Rows) -> "DistinctRows":
         """Some of the rows."""
-        return DistinctRows(np.asfortranarray(self.raw[rows]), self.target[rows], self.weight[rows])
+        return DistinctRows(
+            np.asfortranarray(self.raw[rows]), self.target[rows], self.weight[rows], self.position[rows]
+        )
 
 
 @dataclass(frozen=True)

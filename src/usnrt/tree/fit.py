@@ -141,8 +141,9 @@ def _encoded_and_guided(
     if not recipe.memory or len(training_rows) < MIN_ROWS_TO_REMEMBER or len(validation_rows) == 0:
         return encoding, None, table.inputs
     report = progress.reporter("root", table.n_rows, "memory")
+    how = recipe.metric.within(recipe.max_epochs, len(training_rows))
     memory = fit_retrieval(
-        table, encoding, training_rows, validation_rows, recipe.metric, rng,
+        table, encoding, training_rows, validation_rows, how, rng,
         lambda n_steps, loss: report(n_steps, loss, loss), n_threads,
     )  # fmt: skip
     guides = memory.guides(memory.predict(table.inputs, np.arange(table.n_rows), n_threads))

@@ -96,7 +96,7 @@ class Schedule:
 
     root_steps: int = 4000
     patience: float = 0.3
-    max_rounds: int = 4
+    max_rounds: int = 3
     min_relative_gain: float = 0.03
     late: float = 0.9
     probe_steps: int = 100

@@ -6,13 +6,17 @@ from math import isfinite
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from usnrt.tree.structure import Tree
 from usnrt.utils.result_table import Table
+from usnrt.utils.types import Floats
 
 #: maximal number of categories listed in a rule; the others are counted
 MAX_LABELS = 6
+# Weights from which an expert is called the only one or the main one, and from which a third one is mentioned;
+# difference from which two weights are no longer called halves.
+ALONE, MOSTLY, MENTIONED, HALVES = 0.95, 0.65, 0.15, 0.15
 
 
 class ColumnInfo(Protocol):
@@ -35,7 +39,9 @@ class ModelWithTree(Protocol):
     columns_: Sequence[ColumnInfo]
 
 
-def rules_table(tree: Tree, columns: Sequence[ColumnInfo], *, decimals: int = 3) -> Table:
+def rules_table(
+    tree: Tree, columns: Sequence[ColumnInfo], *, expert_weights: Floats | None = None, decimals: int = 3
+) -> Table:
     """The regions of a tree, one row per region.
 
     Parameters
@@ -43,6 +49,8 @@ def rules_table(tree: Tree, columns: Sequence[ColumnInfo], *, decimals: int = 3)
     tree : Tree
     columns : sequence of objects with name, kind, categories and has_missing, one per feature
         E.g. the ``columns_`` of a fitted model.
+    expert_weights : ndarray of shape (n_leaves, 3), optional
+        Weights of the experts in each region, in the order of `usnrt.tree.experts.EXPERTS`.
     decimals : int, default=3
         Decimals of the thresholds.
 
@@ -51,7 +59,8 @@ def rules_table(tree: Tree, columns: Sequence[ColumnInfo], *, decimals: int = 3)
     Table
         ``region`` (its id, as from ``apply``), ``rule`` (as text), ``rows`` and ``share`` of the training rows,
         ``residual_std``, ``statistic`` and ``log10_p`` of the last split on the path (NaN without splits), and
-        ``statistics`` and ``log10_ps`` of all splits on the path, as text.
+        ``statistics`` and ``log10_ps`` of all splits on the path, as text. With weights also ``network``, ``guided``
+        and ``memory`` (the weights) and ``experts`` (in words, see `experts_text`).
 
     Examples
     --------
@@ -82,7 +91,50 @@ def rules_table(tree: Tree, columns: Sequence[ColumnInfo], *, decimals: int = 3)
                 "log10_ps": ", ".join(f"{tree.log10_p[node]:.1f}" for node in splits),
             }
         )
-    return Table({name: [row[name] for row in rows] for name in rows[0]})
+    table = {name: [row[name] for row in rows] for name in rows[0]}
+    if expert_weights is not None:
+        table |= dict(zip(("network", "guided", "memory"), expert_weights.T))
+        table["experts"] = [experts_text(weights) for weights in expert_weights]
+    return Table(table)
+
+
+def experts_text(weights: ArrayLike) -> str:
+    """The weights of the experts of a region in words.
+
+    Parameters
+    ----------
+    weights : array-like of shape (3,)
+        Of the network, the network guided by the memory, and the memory; they sum to 1.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from usnrt.tree.rules import experts_text
+    >>> experts_text([1, 0, 0])
+    'network alone'
+    >>> experts_text([0.1, 0.2, 0.7])
+    'mostly memory of similar rows'
+    >>> experts_text([0.5, 0, 0.5]), experts_text([0.4, 0.6, 0])
+    ('half network, half memory', 'more guided network than network')
+    >>> experts_text([0.3, 0.2, 0.5])
+    'memory, network and guided network'
+    """
+    shares = np.asarray(weights, dtype=np.float64).round(6)  # averages of equal weights may differ in their last bits
+    first, second, third = order = np.argsort(-shares, kind="stable")
+    if shares[first] >= ALONE:
+        return ("network alone", "network guided by similar rows", "memory of similar rows alone")[first]
+    if shares[first] >= MOSTLY:
+        return ("mostly network", "mostly network guided by similar rows", "mostly memory of similar rows")[first]
+    names = [("network", "guided network", "memory")[expert] for expert in order]
+    if shares[third] >= MENTIONED:
+        return f"{names[0]}, {names[1]} and {names[2]}"
+    if shares[first] - shares[second] < HALVES:
+        names = [name for _, name in sorted(zip(order[:2], names[:2]))]
+        return f"half {names[0]}, half {names[1]}"
+    return f"more {names[0]} than {names[1]}"
 
 
 def region_text(tree: Tree, node: int, columns: Sequence[ColumnInfo], *, decimals: int = 3) -> str:

@@ -73,6 +73,8 @@ class SharedNetwork:
         params, best_loss = start_at(self.network, rng, *start), np.inf
         for number in range(1, schedule.max_rounds + 1):
             label = "network" if number == 1 else f"network {number}"
+            if number > 1:  # starting again at the full step size, the loss increases before it decreases
+                how = replace(how, patience=how.max_epochs)
             params, history = self._train("root", label, rows, params, how, number > 1, rng)
             self.history[label] = history
             loss = min(history.valid_loss, default=np.inf)

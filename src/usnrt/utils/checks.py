@@ -84,7 +84,7 @@ def has_default(model: Any, name: str) -> bool:
     --------
     >>> from usnrt import USNRTRegressor
     >>> from usnrt.utils.checks import has_default
-    >>> has_default(USNRTRegressor(mean_hidden=[256, 128]), "mean_hidden")
+    >>> has_default(USNRTRegressor(hidden=[256, 128, 64]), "hidden")
     True
     """
     default = inspect.signature(type(model)).parameters[name].default

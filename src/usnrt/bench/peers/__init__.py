@@ -4,13 +4,29 @@ The boosting libraries use a fifth of the rows for early stopping and are not re
 """
 
 from usnrt.bench.peers.boosting import CatBoostRegressor, LightGBMQuantileRegressor, NGBoostRegressor
-from usnrt.bench.peers.forest import QuantileForestRegressor
+from usnrt.bench.peers.conformal import CrepesRegressor
+from usnrt.bench.peers.forest import QuantileExtraTreesRegressor, QuantileForestRegressor
+from usnrt.bench.peers.neural import RealMLPRegressor, TabMRegressor
 from usnrt.bench.peers.quantiles import InterpolatedQuantiles
+from usnrt.bench.peers.tuned import (
+    CatBoostQuantileRegressor,
+    CatBoostTunedRegressor,
+    LightGBMTunedRegressor,
+    XGBoostQuantileRegressor,
+)
 
 __all__ = [
+    "CatBoostQuantileRegressor",
     "CatBoostRegressor",
+    "CatBoostTunedRegressor",
+    "CrepesRegressor",
     "InterpolatedQuantiles",
     "LightGBMQuantileRegressor",
+    "LightGBMTunedRegressor",
     "NGBoostRegressor",
+    "QuantileExtraTreesRegressor",
     "QuantileForestRegressor",
+    "RealMLPRegressor",
+    "TabMRegressor",
+    "XGBoostQuantileRegressor",
 ]

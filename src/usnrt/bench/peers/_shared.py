@@ -22,8 +22,8 @@ _SHARED_PARAMETERS = (
     """\
 validation_fraction : float, default=0.2
         Fraction of the rows for early stopping. The model is not refitted with them.
-    early_stopping_rounds : int, default=50
-        Rounds without a better validation loss after which boosting stops."""
+    early_stopping_rounds : int or None, default={model.early_stopping_rounds}
+        Rounds without a better validation loss after which boosting stops. None: all rounds, trained on all rows."""
     + EVERY_MODEL
     + """
     verbose : int, default=0
@@ -38,7 +38,7 @@ class BoostingPeer(SharedDocs, DistributionalRegressor):
     n_estimators: int = 2000
     learning_rate: float = 0.05
     validation_fraction: float = 0.2
-    early_stopping_rounds: int = 50
+    early_stopping_rounds: int | None = 50
     categorical_features: Any = None
     random_state: Any = None
     n_jobs: int | None = -1
@@ -64,11 +64,14 @@ class BoostingPeer(SharedDocs, DistributionalRegressor):
         check_whole("n_estimators", self.n_estimators, 1)
         check_number("learning_rate", self.learning_rate, 0, np.inf)
         check_number("validation_fraction", self.validation_fraction, 0, 1)
-        check_whole("early_stopping_rounds", self.early_stopping_rounds, 1)
+        if self.early_stopping_rounds is not None:
+            check_whole("early_stopping_rounds", self.early_stopping_rounds, 1)
         check_running(self.n_jobs, self.verbose, None)
         self._check()
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        train, valid = draw_validation(np.arange(table.n_rows), self.validation_fraction, np.random.default_rng(seed))
+        train, valid = np.arange(table.n_rows), np.arange(0)
+        if self.early_stopping_rounds is not None:
+            train, valid = draw_validation(train, self.validation_fraction, np.random.default_rng(seed))
         # The libraries fail on a constant target, whose spread has no logarithm.
         self.constant_ = float(table.y[train][0]) if np.ptp(table.y[train]) == 0 else None
         if self.constant_ is None:
@@ -80,9 +83,14 @@ class BoostingPeer(SharedDocs, DistributionalRegressor):
         return self._predict_scaled(raw)
 
 
-def import_optional(module: str, package: str, model: object) -> Any:
-    """Import an optional library; the error of a missing one names the extra to install."""
+def import_optional(module: str, package: str, model: object, install: str = "'usnrt[bench]'") -> Any:
+    """Import an optional library; the error of a missing one names what to install."""
     try:
         return import_module(module)
     except ImportError as error:
-        raise ImportError(f"{type(model).__name__} needs {package}: pip install 'usnrt[bench]'") from error
+        raise ImportError(f"{type(model).__name__} needs {package}: pip install {install}") from error
+
+
+def repeated(rows: NDArray[np.intp], table: TrainingTable) -> NDArray[np.intp]:
+    """Rows repeated as often as they count, for libraries that do not use weights; fractions are rounded up."""
+    return np.repeat(rows, np.ceil(table.weight[rows]).astype(np.intp))

@@ -13,8 +13,8 @@ from sklearn.tree import DecisionTreeRegressor
 
 from usnrt.baselines._trees import FlatForest
 from usnrt.bench.peers._shared import TINY, BoostingPeer, import_optional
-from usnrt.bench.peers.quantiles import InterpolatedQuantiles, separated
-from usnrt.distributions import Normal
+from usnrt.bench.peers.quantiles import InterpolatedQuantiles, check_levels, separated
+from usnrt.distributions import Distribution, Normal
 from usnrt.tables.training import TrainingTable
 from usnrt.utils.checks import check_whole
 
@@ -53,17 +53,19 @@ class CatBoostRegressor(BoostingPeer):
     def _check(self) -> None:
         check_whole("max_depth", self.max_depth, 1, 16)
 
+    def _loss(self) -> dict[str, Any]:
+        """Settings of CatBoost for the loss."""
+        return {"loss_function": "RMSEWithUncertainty"}
+
     def _boost(self, table: TrainingTable, train: NDArray[np.intp], valid: NDArray[np.intp], seed: int) -> None:
         catboost = import_optional("catboost", "catboost", self)
         model = catboost.CatBoost(
             {
-                "loss_function": "RMSEWithUncertainty",
+                **self._loss(),
                 "iterations": self.n_estimators,
                 "learning_rate": self.learning_rate,
                 "depth": self.max_depth,
-                "od_type": "Iter",
-                "od_wait": self.early_stopping_rounds,
-                "use_best_model": True,
+                **self._stopping(),
                 "random_seed": seed,
                 "thread_count": effective_n_jobs(self.n_jobs),
                 "allow_writing_files": False,
@@ -81,6 +83,11 @@ class CatBoostRegressor(BoostingPeer):
             model.save_model(str(path))
             self.model_ = np.frombuffer(path.read_bytes(), dtype=np.uint8)
 
+    def _stopping(self) -> dict[str, Any]:
+        if self.early_stopping_rounds is None:
+            return {"use_best_model": False}
+        return {"od_type": "Iter", "od_wait": self.early_stopping_rounds, "use_best_model": True}
+
     def _features(self, raw: NDArray[np.float64]) -> Any:
         catboost = import_optional("catboost", "catboost", self)
         is_category = self.encoder_.n_categories_ > 0
@@ -91,12 +98,15 @@ class CatBoostRegressor(BoostingPeer):
             cat_feature_data=labels if is_category.any() else None,
         )
 
-    def _predict_scaled(self, raw: NDArray[np.float64]) -> Normal:
+    def _outputs(self, raw: NDArray[np.float64], kind: str) -> NDArray[np.float64]:
+        """CatBoost's prediction of a type, shape (n, n_outputs)."""
         catboost = import_optional("catboost", "catboost", self)
         model = catboost.CatBoost().load_model(blob=self.model_.tobytes())
-        mean, variance = model.predict(
-            self._features(raw), prediction_type="RMSEWithUncertainty", thread_count=effective_n_jobs(self.n_jobs)
-        ).T
+        n_threads = effective_n_jobs(self.n_jobs)
+        return np.asarray(model.predict(self._features(raw), prediction_type=kind, thread_count=n_threads))
+
+    def _predict_scaled(self, raw: NDArray[np.float64]) -> Distribution:
+        mean, variance = self._outputs(raw, "RMSEWithUncertainty").T
         variance = np.maximum(variance, TINY**2)
         return Normal(mean, np.sqrt(variance)).with_parts(variance, None)
 
@@ -149,7 +159,8 @@ class NGBoostRegressor(BoostingPeer):
             val_sample_weight=table.weight[valid],
             early_stopping_rounds=self.early_stopping_rounds,
         )
-        n_rounds = model.best_val_loss_itr + 1
+        stopped = self.early_stopping_rounds is not None
+        n_rounds = model.best_val_loss_itr + 1 if stopped else len(model.base_models)
         self.start_ = np.asarray(model.init_params, dtype=np.float64)
         factors = -self.learning_rate * np.array(model.scalings[:n_rounds], dtype=np.float64)
         rounds = model.base_models[:n_rounds]
@@ -210,9 +221,11 @@ class LightGBMQuantileRegressor(BoostingPeer):
 
     def _check(self) -> None:
         check_whole("num_leaves", self.num_leaves, 2)
-        levels = np.asarray(self.levels, dtype=np.float64)
-        if levels.ndim != 1 or levels.size < 2 or not (np.diff(np.concatenate([[0.0], levels, [1.0]])) > 0).all():
-            raise ValueError(f"levels must be at least 2, increasing, in (0, 1), got {self.levels!r}")
+        check_levels(self.levels)
+
+    def _more_settings(self) -> dict[str, Any]:
+        """Settings of LightGBM beyond the number and the leaves of the trees."""
+        return {}
 
     def _boost(self, table: TrainingTable, train: NDArray[np.intp], valid: NDArray[np.intp], seed: int) -> None:
         lightgbm = import_optional("lightgbm", "lightgbm", self)
@@ -226,6 +239,7 @@ class LightGBMQuantileRegressor(BoostingPeer):
             "deterministic": True,
             "force_row_wise": True,
             "verbosity": 1 if self.verbose else -1,
+            **self._more_settings(),
         }
         data = lightgbm.Dataset(
             table.raw[train],
@@ -237,10 +251,11 @@ class LightGBMQuantileRegressor(BoostingPeer):
         check = lightgbm.Dataset(table.raw[valid], table.y[valid], weight=table.weight[valid], reference=data)
         self.models_ = []
         for level in self.levels:
-            stop = lightgbm.early_stopping(self.early_stopping_rounds, verbose=bool(self.verbose))
-            booster = lightgbm.train(
-                {**settings, "alpha": float(level)}, data, self.n_estimators, valid_sets=[check], callbacks=[stop]
-            )
+            stopping: dict[str, Any] = {}
+            if self.early_stopping_rounds is not None:
+                stop = lightgbm.early_stopping(self.early_stopping_rounds, verbose=bool(self.verbose))
+                stopping = {"valid_sets": [check], "callbacks": [stop]}
+            booster = lightgbm.train({**settings, "alpha": float(level)}, data, self.n_estimators, **stopping)
             self.models_.append(booster.model_to_string(num_iteration=booster.best_iteration))
 
     def _predict_scaled(self, raw: NDArray[np.float64]) -> InterpolatedQuantiles:

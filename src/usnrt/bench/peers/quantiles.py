@@ -35,9 +35,8 @@ class InterpolatedQuantiles(Distribution):
     def __init__(self, levels: ArrayLike, values: ArrayLike) -> None:
         self.levels = np.asarray(levels, dtype=np.float64)
         self.values = np.asarray(values, dtype=np.float64)
+        check_levels(levels)
         steps = np.diff(np.concatenate([[0.0], self.levels, [1.0]]))
-        if self.levels.ndim != 1 or self.levels.size < 2 or not (steps > 0).all():
-            raise ValueError(f"levels must be at least 2, increasing, in (0, 1), got {levels!r}")
         if self.values.ndim != 2 or self.values.shape[1] != self.levels.size:
             raise ValueError(f"values must have shape (n, {self.levels.size}), got {self.values.shape}")
         if not np.isfinite(self.values).all() or not (np.diff(self.values, axis=1) > 0).all():
@@ -128,6 +127,13 @@ class InterpolatedQuantiles(Distribution):
         step = np.clip(index - 1, 0, self.levels.size - 2)
         left = np.take_along_axis(self.values, step, axis=1)
         return left, np.take_along_axis(self.values, step + 1, axis=1), np.diff(self.levels)[step]
+
+
+def check_levels(levels: Any) -> None:
+    """Check the levels of quantiles that a model is trained on."""
+    values = np.asarray(levels, dtype=np.float64)
+    if values.ndim != 1 or values.size < 2 or not (np.diff(np.concatenate([[0.0], values, [1.0]])) > 0).all():
+        raise ValueError(f"levels must be at least 2, increasing, in (0, 1), got {levels!r}")
 
 
 def separated(values: Floats, gap: ArrayLike) -> Floats:

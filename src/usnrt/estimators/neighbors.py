@@ -1,0 +1,158 @@
+"""Training rows in the memory of a fitted model: how many there are, and which ones are similar to given rows."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usnrt.estimators.calibrated import CalibratedRegressor
+from usnrt.memory.retrieval import N_NEIGHBORS, Neighbors, Retrieval
+from usnrt.tables.training import DistinctRows
+from usnrt.tree.model import ExpertTree, TreeModel
+from usnrt.utils.checks import check_whole
+from usnrt.utils.result_table import Table
+from usnrt.utils.types import Floats
+
+
+class RememberingRegressor(CalibratedRegressor):
+    """An estimator that may have a memory of training rows; it calls ``_keep_positions`` in fit."""
+
+    # Position in the table given to fit of each row that the memory numbers; None without a memory.
+    row_positions_: NDArray[np.int64] | None = None
+
+    def _keep_positions(self, rows: DistinctRows) -> None:
+        """Keep the positions of the rows that are in the memory."""
+        n_numbered = 1 + max((int(memory.row.max()) for memory in memories(self)), default=-1)
+        self.row_positions_ = rows.position[:n_numbered].astype(np.int64) if n_numbered else None
+
+    def _remembers(self) -> bool:
+        """The parameter ``memory``."""
+        raise NotImplementedError(f"{type(self).__name__} must define _remembers")
+
+    def neighbors(self, X: Any, n_neighbors: int = 5) -> Table:
+        """The training rows that are most similar to each row, with their targets.
+
+        The memory predicts the weighted distribution of these targets. How much it counts depends on the region: see
+        the columns ``guided`` and ``memory`` of `rules`.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+        n_neighbors : int, default=5
+            At most 48, which is the number of rows that predictions use.
+
+        Returns
+        -------
+        Table
+            Up to ``n_neighbors`` rows per row of X, the largest weight first: ``row`` (position in X), ``position``
+            (of the training row in the table given to fit; of the first of equal rows), ``weight`` (all 48 weights of a
+            row sum to 1; averaged over the members of an ensemble) and ``target``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from usnrt import USNRTRegressor
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(-1, 1, (600, 2))
+        >>> y = np.sign(X[:, 0]) + 0.1 * rng.normal(size=600)
+        >>> model = USNRTRegressor(hidden=(16, 8), max_epochs=5, random_state=0).fit(X, y)
+        >>> similar = model.neighbors([[0.5, 0.0]], n_neighbors=3)
+        >>> similar.columns, bool((X[similar["position"], 0] > 0).all())
+        (['row', 'position', 'weight', 'target'], True)
+        """
+        raw = self._encode(X)
+        check_whole("n_neighbors", n_neighbors, 1, N_NEIGHBORS)
+        held = memories(self)
+        if not held or self.row_positions_ is None:
+            why = "without a memory that any region uses" if self._remembers() else "fitted with memory=False"
+            raise ValueError(f"neighbors needs a model with memory, got one {why}")
+        found = similar_rows(held, self.inputs_.transform(raw), n_neighbors, self._n_threads(len(raw)))
+        is_row = found.row >= 0
+        return Table(
+            {
+                "row": np.nonzero(is_row)[0],
+                "position": self.row_positions_[found.row[is_row]],
+                "weight": found.weight[is_row],
+                "target": self.target_mean_ + self.target_std_ * found.target[is_row],
+            }
+        )
+
+
+def memories(model: object) -> list[Retrieval]:
+    """The memories of a tree, or of the members of an ensemble; empty for models without memory.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> from usnrt.estimators.neighbors import memories
+    >>> memories(SimpleNamespace())
+    []
+    """
+    trees: Sequence[TreeModel | None] = getattr(model, "members_", [getattr(model, "model_", None)])
+    return [tree.memory for tree in trees if isinstance(tree, ExpertTree) and tree.memory is not None]
+
+
+def rows_in_memory(model: object) -> int:
+    """Number of training rows that a fitted model contains; 0 without a memory.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> from usnrt.estimators.neighbors import rows_in_memory
+    >>> rows_in_memory(SimpleNamespace())
+    0
+    """
+    # The members of an ensemble remember the same rows.
+    return max((memory.n_rows for memory in memories(model)), default=0)
+
+
+def memory_sentence(model: object) -> str:
+    """A sentence with the number of training rows that a model contains; empty without a memory.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> from usnrt.estimators.neighbors import memory_sentence
+    >>> memory_sentence(SimpleNamespace())
+    ''
+    """
+    n_rows = rows_in_memory(model)
+    return (
+        f"The model contains training data: the targets and transformed features of {n_rows:,} rows." if n_rows else ""
+    )
+
+
+def similar_rows(
+    memories: Sequence[Retrieval], inputs: NDArray[np.float32], n_neighbors: int, n_threads: int = 1
+) -> Neighbors:
+    """The rows with the largest weights, averaged over several memories of one table.
+
+    Parameters
+    ----------
+    memories : sequence of Retrieval
+        At least one.
+    inputs : ndarray of shape (n, p), float32
+    n_neighbors : int
+        At most ``N_NEIGHBORS``.
+    n_threads : int
+
+    Returns
+    -------
+    Neighbors
+        The largest weight first.
+    """
+    found = [memory.neighbors(inputs, N_NEIGHBORS, n_threads) for memory in memories]
+    row, target = (np.concatenate([getattr(part, name) for part in found], axis=1) for name in ("row", "target"))
+    weight: Floats = np.concatenate([part.weight for part in found], axis=1) / len(memories)
+    # Sorted by row, so that the copies that several memories found are adjacent: the first one gets the sum.
+    order = np.argsort(row, axis=1, kind="stable")
+    row, weight, target = (np.take_along_axis(values, order, axis=1) for values in (row, weight, target))
+    is_first = np.ones(row.shape, dtype=bool)
+    is_first[:, 1:] = row[:, 1:] != row[:, :-1]
+    distinct = np.cumsum(is_first.ravel()) - 1
+    weight = np.where(is_first, np.bincount(distinct, weight.ravel())[distinct].reshape(row.shape), -1.0)
+    is_row = is_first & (row >= 0)
+    best = np.argsort(np.where(is_row, -weight, 1.0), axis=1, kind="stable")[:, :n_neighbors]
+    row, weight, target, is_row = (np.take_along_axis(part, best, axis=1) for part in (row, weight, target, is_row))
+    return Neighbors(np.where(is_row, row, -1), np.where(is_row, weight, 0.0), np.where(is_row, target, np.nan))
