@@ -8,7 +8,7 @@ import pytest
 
 from usnrt.memory import retrieval
 from usnrt.memory.metric import MetricTraining
-from usnrt.memory.retrieval import CELL_SIZE, N_GUIDES, Retrieval, fit_retrieval
+from usnrt.memory.retrieval import CELL_SIZE, N_GUIDES, N_NEIGHBORS, Retrieval, fit_retrieval
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.quantiles import LEVELS, MEDIAN, SHARES
 from usnrt.tables.training import TrainingTable
@@ -128,9 +128,11 @@ def test_a_constant_target():
 
 
 def test_a_table_smaller_than_a_cell_is_searched_completely():
-    table = make_table(CELL_SIZE - 20, of_one_column)
+    n = N_NEIGHBORS - 4
+    assert n < CELL_SIZE
+    table = make_table(n, of_one_column)
     memory = plain(table)
-    assert memory.cells.shape == (1, 4, CELL_SIZE - 20)
+    assert memory.cells.shape == (1, 4, n)
     new = make_table(5, of_one_column, seed=1).inputs
     embedded = table.inputs.astype(np.float16).astype(np.float64)
     weight = np.exp(-np.linalg.norm(new[:, None] - embedded, axis=2))
@@ -165,7 +167,7 @@ def test_rows_without_themselves():
 
 
 def test_leaving_out_a_row_is_not_remembering_it():
-    table = make_table(60, of_one_column)
+    table = make_table(60, of_one_column)  # in one cell
     whole = plain(table)
     for row in (0, 17, 59):
         without = plain(table, np.delete(np.arange(60), row)).predict(table.inputs[[row]])
@@ -188,10 +190,11 @@ def test_rows_that_the_memory_does_not_hold_leave_nothing_out():
 
 
 def test_a_weight_of_two_is_a_row_that_occurs_twice():
-    table = make_table(30, of_one_column)
-    weight = np.where(np.arange(30) < 12, 2.0, 1.0)
-    repeated = np.r_[np.arange(30), np.arange(12)]
-    twice = TrainingTable(table.raw[repeated], table.inputs[repeated], table.y[repeated], np.ones(42))
+    table = make_table(20, of_one_column)
+    weight = np.where(np.arange(20) < 8, 2.0, 1.0)
+    repeated = np.r_[np.arange(20), np.arange(8)]
+    assert len(repeated) < N_NEIGHBORS
+    twice = TrainingTable(table.raw[repeated], table.inputs[repeated], table.y[repeated], np.ones(28))
     new = make_table(20, of_one_column, seed=1).inputs
     by_weight, by_copies = (plain(t).predict(new) for t in (dataclasses.replace(table, weight=weight), twice))
     np.testing.assert_allclose(by_weight.mean, by_copies.mean, rtol=1e-10)

@@ -27,7 +27,8 @@ def median_cells(embedded: Floats, size: int, rng: np.random.Generator | None = 
     --------
     >>> import numpy as np
     >>> from usnrt.memory.cells import median_cells
-    >>> [sorted(cell.tolist()) for cell in median_cells(np.array([[0.0], [9.0], [1.0], [8.0]]), size=2)]
+    >>> cells = median_cells(np.array([[0.0], [9.0], [1.0], [8.0]]), size=2)
+    >>> sorted(sorted(cell.tolist()) for cell in cells)
     [[0, 2], [1, 3]]
     """
     cells: list[Rows] = [np.arange(len(embedded))]
