@@ -135,4 +135,5 @@ def _n_probes(memory: Retrieval) -> int:
 
 
 def _n_neighbors(memory: Retrieval) -> int:
-    return min(memory.n_neighbors, _n_probes(memory) * memory.cells.shape[2])
+    n_searched: int = _n_probes(memory) * memory.cells.shape[2]
+    return min(memory.n_neighbors, n_searched)
