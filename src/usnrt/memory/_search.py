@@ -16,14 +16,24 @@ QUERIES = 768
 
 
 @kernel(fastmath={"reassoc", "nnan", "nsz"})
-def _range(values):  # type: ignore[no-untyped-def]
-    """The smallest value, and the largest finite one."""
-    smallest, largest = np.float32(np.inf), np.float32(-np.inf)
+def _smallest(values):  # type: ignore[no-untyped-def]
+    smallest = values[0]
     for m in range(len(values)):
-        value = values[m]
-        smallest = min(smallest, value)
-        largest = max(largest, value if value < LARGEST else -LARGEST)
-    return smallest, largest
+        smallest = min(smallest, values[m])
+    return smallest
+
+
+@kernel()
+def _bound(values, k):  # type: ignore[no-untyped-def]
+    """The largest of the first ``k`` finite values: the k-th smallest of all is not larger."""
+    largest, n_finite = -LARGEST, 0
+    for m in range(len(values)):
+        if values[m] <= LARGEST:
+            largest = max(largest, values[m])
+            n_finite += 1
+            if n_finite == k:
+                break
+    return largest
 
 
 @kernel(fastmath={"reassoc"})
@@ -42,7 +52,7 @@ def _select(values, k, chosen):  # type: ignore[no-untyped-def]
     Infinite values are never chosen. The k-th smallest is found by bisection: counting takes no branches, so it is
     faster than sorting.
     """
-    low, high = _range(values)
+    low, high = _smallest(values), _bound(values, k)
     n_low, n_high = _count(values, low), _count(values, high)
     if n_low >= k or low == high:
         high, n_high, low, n_low = low, n_low, np.float32(-np.inf), np.float32(0.0)
@@ -107,12 +117,16 @@ def _compare(queries, n_dims, probes, cell_panels, n_panels, n_cells, values):  
         if len(pairs) == 0:
             continue
         for at in range(len(pairs)):
-            x[at * n_dims : (at + 1) * n_dims] = queries[pairs[at] // n_probes]
+            row = pairs[at] // n_probes
+            for dim in range(n_dims):
+                x[at * n_dims + dim] = queries[row, dim]
         # rounded up to whole groups of rows, which are faster than single rows
         n_rows = (len(pairs) + ROWS - 1) // ROWS * ROWS
         dense(x, n_rows, n_dims, cell_panels, cell * size, n_dims, n_panels, np.float32(-np.inf), product, step)
         for at in range(len(pairs)):
-            values[pairs[at] * step : (pairs[at] + 1) * step] = product[at * step : (at + 1) * step]
+            to = pairs[at] * step
+            for m in range(step):
+                values[to + m] = product[at * step + m]
 
 
 @kernel()
