@@ -53,11 +53,13 @@ def _select(values, k, chosen):  # type: ignore[no-untyped-def]
     faster than sorting.
     """
     low, high = _smallest(values), _bound(values, k)
+    if low > LARGEST:
+        return 0
     n_low, n_high = _count(values, low), _count(values, high)
     if n_low >= k or low == high:
         high, n_high, low, n_low = low, n_low, np.float32(-np.inf), np.float32(0.0)
     while n_high > k:
-        middle = low + (high - low) * np.float32(0.5)
+        middle = low * np.float32(0.5) + high * np.float32(0.5)
         if not low < middle < high:
             break
         count = _count(values, middle)
