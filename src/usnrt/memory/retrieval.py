@@ -251,7 +251,8 @@ class Retrieval:
         def summarise(start: int, stop: int, positions: NDArray[np.int64], distances: NDArray[np.float32]) -> None:
             size = stop - start
             order = np.argsort(distances, axis=1, kind="stable")
-            positions, distances = (np.take_along_axis(part, order, axis=1) for part in (positions, distances))
+            positions = np.take_along_axis(positions, order, axis=1)
+            distances = np.take_along_axis(distances, order, axis=1)
             at[start:stop] = positions
             weighted_summaries(
                 positions, distances, self.target, self.log_weight, LEVELS, weight[start:stop],
