@@ -137,7 +137,7 @@ def test_a_table_smaller_than_a_cell_is_searched_completely():
     embedded = table.inputs.astype(np.float16).astype(np.float64)
     weight = np.exp(-np.linalg.norm(new[:, None] - embedded, axis=2))
     found = memory.predict(new)
-    np.testing.assert_allclose(found.mean, weight @ table.y / weight.sum(axis=1), rtol=1e-5)
+    np.testing.assert_allclose(found.mean, weight @ table.y / weight.sum(axis=1), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(found.log_density, np.log(weight.sum(axis=1)), rtol=1e-5)
     nearest = memory.neighbors(new, 3)
     np.testing.assert_array_equal(nearest.row, np.argsort(-weight, axis=1)[:, :3])

@@ -1,78 +1,90 @@
-"""The kernels of the search: against brute force, and against weighted quantiles by numpy."""
+"""The search for similar rows against comparing all pairs, and the weighted summaries against numpy."""
+
+import dataclasses
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from usnrt.memory._search import nearest_rows, weighted_summaries
+from usnrt.memory._search import _select, weighted_summaries
 from usnrt.memory.cells import median_cells
+from usnrt.memory.retrieval import Retrieval
 from usnrt.nn.quantiles import LEVELS
+from usnrt.tables.training import TrainingTable
 
 
-def make_cells(points, size):
-    """Cells as a memory stores them: padded points, centres, and the point at each place."""
-    members = median_cells(points, size)
-    width = max(len(cell) for cell in members)
-    cells = np.full((len(members), points.shape[1], width), np.inf, dtype=np.float32)
-    point = np.full((len(members), width), -1)
-    for number, cell in enumerate(members):
-        cells[number, :, : len(cell)] = points[cell].T
-        point[number, : len(cell)] = cell
-    centres = np.stack([points[cell].mean(axis=0) for cell in members], axis=1)
-    return cells, centres, point.ravel()
+def memory_of(points, y=None):
+    """A memory whose metric is the identity."""
+    points = points.astype(np.float16).astype(np.float32)
+    y = np.arange(float(len(points))) if y is None else y
+    table = TrainingTable(points.astype(np.float64), points, y, np.ones(len(points)))
+    return points, Retrieval.of(None, np.eye(points.shape[1], dtype=np.float32), table, np.arange(len(points)))
 
 
-def search(queries, cells, centres, k, n_probes, skipped=None):
-    positions, distances = np.empty((len(queries), k), dtype=np.int64), np.empty((len(queries), k), dtype=np.float32)
-    skipped = np.full(len(queries), -1, dtype=np.int64) if skipped is None else skipped
-    nearest_rows(queries, skipped, centres, cells, n_probes, positions, distances)
-    return positions, distances
+def found_by(memory, queries, without=None, k=10, n_probes=1000):
+    result = {}
+
+    def use(start, stop, positions, distances):
+        result[start] = np.where(positions < 0, -1, memory.row[positions]), distances.copy()
+
+    dataclasses.replace(memory, n_probes=n_probes, n_neighbors=k)._search(queries, without, 1, use)
+    return result[0]
 
 
-@settings(deadline=None, max_examples=25)
-@given(st.integers(0, 2**32 - 1), st.integers(1, 300), st.integers(1, 60))
-def test_exact_if_all_cells_are_searched(seed, n, k):
-    rng = np.random.default_rng(seed)
-    points, queries = rng.normal(size=(n, 5)).astype(np.float32), rng.normal(size=(20, 5)).astype(np.float32)
-    cells, centres, point = make_cells(points, size=16)
-    positions, distances = search(queries, cells, centres, k, n_probes=len(cells))
-    expected = np.sqrt(((queries[:, None].astype(np.float64) - points) ** 2).sum(axis=2))
-    n_found = min(k, n)
-    np.testing.assert_allclose(distances[:, :n_found], np.sort(expected, axis=1)[:, :n_found], rtol=1e-5)
-    found = point[positions[:, :n_found]]
-    np.testing.assert_allclose(np.take_along_axis(expected, found, axis=1), distances[:, :n_found], rtol=1e-5)
-    assert all(len(set(row)) == n_found for row in found.tolist())
-    assert (positions[:, n_found:] == -1).all()
-    assert np.isinf(distances[:, n_found:]).all()
+@pytest.mark.parametrize(("n", "n_dims"), [(5, 3), (700, 7), (2000, 48)])
+@pytest.mark.parametrize("leave_out", [False, True])
+def test_nearest_rows_are_those_of_all_pairs(n, n_dims, leave_out):
+    rng = np.random.default_rng(0)
+    points, memory = memory_of(20.0 + rng.normal(size=(n, n_dims)))
+    queries, without = points[:300], np.arange(min(n, 300)) if leave_out else None
+    rows, distances = found_by(memory, queries, without)
+    squares = ((queries[:, None].astype(np.float64) - points[None]) ** 2).sum(axis=2)
+    if leave_out:
+        squares[without, without] = np.inf
+    expected = np.sort(np.sqrt(np.maximum(squares, 1e-6)), axis=1)[:, :10]
+    order = np.sort(distances, axis=1)
+    finite = np.isfinite(expected)
+    np.testing.assert_allclose(order[:, : expected.shape[1]][finite], expected[finite], rtol=2e-3)
+    assert ((rows < 0) == np.isinf(distances)).all()
+    if leave_out:
+        assert (rows != without[:, None]).all()
+    else:
+        np.testing.assert_allclose(order[:, 0], 1e-3, rtol=1e-5)  # a row is as near to itself as rows can be
 
 
 def test_a_few_cells_contain_nearly_all_of_the_nearest_rows():
     rng = np.random.default_rng(0)
-    points, queries = rng.normal(size=(4000, 3)).astype(np.float32), rng.normal(size=(100, 3)).astype(np.float32)
-    cells, centres, _ = make_cells(points, size=64)
-    few, _ = search(queries, cells, centres, 10, n_probes=12)
-    every, _ = search(queries, cells, centres, 10, n_probes=len(cells))
-    assert np.mean([len(set(a) & set(b)) / 10 for a, b in zip(few.tolist(), every.tolist())]) > 0.97
+    _, memory = memory_of(rng.normal(size=(4000, 3)))
+    queries = rng.normal(size=(100, 3)).astype(np.float32)
+    few, every = (found_by(memory, queries, n_probes=n_probes)[0].tolist() for n_probes in (12, 1000))
+    assert np.mean([len(set(a) & set(b)) / 10 for a, b in zip(few, every)]) > 0.97
 
 
-def test_the_skipped_position_is_not_found():
-    points = np.random.default_rng(0).normal(size=(100, 4)).astype(np.float32)
-    cells, centres, point = make_cells(points, size=16)
-    place = np.argsort(point)[-100:]  # empty places come first
-    positions, _ = search(points, cells, centres, 3, n_probes=99)
-    np.testing.assert_array_equal(positions[:, 0], place)
-    others, distances = search(points, cells, centres, 2, n_probes=99, skipped=place)
-    np.testing.assert_array_equal(others, positions[:, 1:])
-    assert (distances > 0.01).all()
+def test_queries_do_not_depend_on_each_other():
+    rng = np.random.default_rng(1)
+    _, memory = memory_of(rng.normal(size=(3000, 16)))
+    queries = rng.normal(size=(2000, 16)).astype(np.float32)
+    many = memory.predict(queries)
+    for row in (0, 5, 1999):
+        for part, whole in zip(memory.predict(queries[row : row + 1]), many):
+            np.testing.assert_array_equal(part[0], whole[row])
 
 
-def test_equal_distances_keep_the_first():
-    points = np.zeros((50, 2), dtype=np.float32)
-    cells, centres, _ = make_cells(points, size=16)
-    positions, distances = search(points[:1], cells, centres, 5, n_probes=99)
-    assert positions.tolist() == [[0, 1, 2, 3, 4]]
-    np.testing.assert_allclose(distances, 1e-3)  # the smallest distance that there is
+@pytest.mark.parametrize("k", [1, 3, 7, 12])
+def test_selection_of_equal_and_infinite_values(k):
+    rng = np.random.default_rng(k)
+    for values in (
+        np.full(9, 2.0), np.full(9, np.inf), np.repeat([3.0, 1.0, 2.0], 4), rng.integers(0, 4, size=40) - 2.0,
+        np.where(rng.random(30) < 0.8, np.inf, rng.normal(size=30)), np.array([1e-45, 0.0, -1e-45, 3e38, -3e38]),
+        1.0 + np.arange(20) * 1e-7,
+    ):  # fmt: skip
+        values = values.astype(np.float32)
+        chosen = np.empty(len(values) + 1, dtype=np.int64)
+        found = np.sort(chosen[: _select(values, k, chosen)])
+        n_finite = np.isfinite(values).sum()
+        expected = np.sort(np.argsort(values, kind="stable")[: min(k, n_finite)])
+        np.testing.assert_array_equal(found, expected)
 
 
 def summarise(positions, distances, target, log_weight):

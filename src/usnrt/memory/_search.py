@@ -1,75 +1,200 @@
 """Kernels of the search for similar rows. Each row is processed on its own, so its bits do not depend on the others."""
 
+import math
+
 import numpy as np
 
+from usnrt.nn._layers import CHUNK, dense
+from usnrt.nn._panels import PANEL, ROWS
 from usnrt.utils.jit import kernel
 
+LARGEST = np.float32(np.finfo(np.float32).max)
+# Squared distances below this share of the squared norm are computed again, from differences.
+NEAR = 1e-3
+# Queries that are processed together.
+QUERIES = 768
 
-@kernel(fastmath={"contract"})
-def squared_distances(query, points, distances):  # type: ignore[no-untyped-def]
-    """Squared distances of a query (n_dims,) to points in columns (n_dims, m)."""
-    distances[:] = 0.0
-    for dim in range(points.shape[0]):
-        value = query[dim]
-        line = points[dim]
-        for m in range(points.shape[1]):
-            difference = value - line[m]
-            distances[m] += difference * difference
+
+@kernel(fastmath={"reassoc", "nnan", "nsz"})
+def _smallest(values):  # type: ignore[no-untyped-def]
+    smallest = values[0]
+    for m in range(len(values)):
+        smallest = min(smallest, values[m])
+    return smallest
 
 
 @kernel()
-def keep_nearest(distances, first, skipped, kept, kept_at, n_kept):  # type: ignore[no-untyped-def]
-    """Insert distances into the sorted list ``kept``, whose positions are counted from ``first``; returns its length.
+def _bound(values, k):  # type: ignore[no-untyped-def]
+    """The largest of the first ``k`` finite values: the k-th smallest of all is not larger."""
+    largest, n_finite = -LARGEST, 0
+    for m in range(len(values)):
+        if values[m] <= LARGEST:
+            largest = max(largest, values[m])
+            n_finite += 1
+            if n_finite == k:
+                break
+    return largest
 
-    The position ``skipped`` is left out, and so are infinite distances.
+
+@kernel(fastmath={"reassoc"})
+def _count(values, limit):  # type: ignore[no-untyped-def]
+    """Number of values that are at most ``limit``; as a float32, which needs no conversions."""
+    total = np.float32(0.0)
+    for m in range(len(values)):
+        total += np.float32(1.0) if values[m] <= limit else np.float32(0.0)
+    return total
+
+
+@kernel()
+def _select(values, k, chosen):  # type: ignore[no-untyped-def]
+    """Write the indices of the ``k`` smallest values, of equal ones the first, and return how many there are.
+
+    Infinite values are never chosen. The k-th smallest is found by bisection: counting takes no branches, so it is
+    faster than sorting.
     """
-    size = len(kept)
-    for m in range(len(distances)):
-        value = distances[m]
-        if n_kept == size and value >= kept[size - 1]:
-            continue
-        if first + m == skipped or value == np.inf:
-            continue
-        at = n_kept if n_kept < size else size - 1
-        while at > 0 and kept[at - 1] > value:
-            kept[at] = kept[at - 1]
-            kept_at[at] = kept_at[at - 1]
-            at -= 1
-        kept[at] = value
-        kept_at[at] = first + m
-        if n_kept < size:
-            n_kept += 1
-    return n_kept
+    low, high = _smallest(values), _bound(values, k)
+    if low > LARGEST:
+        return 0
+    n_low, n_high = _count(values, low), _count(values, high)
+    if n_low >= k or low == high:
+        high, n_high, low, n_low = low, n_low, np.float32(-np.inf), np.float32(0.0)
+    while n_high > k:
+        middle = low * np.float32(0.5) + high * np.float32(0.5)
+        if not low < middle < high:
+            break
+        count = _count(values, middle)
+        if count >= k:
+            high, n_high = middle, count
+        else:
+            low, n_low = middle, count
+    n_chosen = 0
+    if n_high <= k:
+        for m in range(len(values)):
+            chosen[n_chosen] = m
+            n_chosen += values[m] <= high
+        return n_chosen
+    n_equal = k - int(n_low)  # all values between low and high are equal, and not all are needed
+    for m in range(len(values)):
+        if values[m] <= low:
+            chosen[n_chosen] = m
+            n_chosen += 1
+        elif values[m] <= high and n_equal > 0:
+            chosen[n_chosen] = m
+            n_chosen += 1
+            n_equal -= 1
+    return n_chosen
 
 
 @kernel()
-def nearest_rows(queries, skipped, centres, cells, n_probes, positions, distances):  # type: ignore[no-untyped-def]
-    """The nearest rows of each query, among those of the cells with the nearest centres.
+def _squared_distance(query, panels, start, n_dims):  # type: ignore[no-untyped-def]
+    """Squared distance of a query to one row of a cell, without cancellation."""
+    total = np.float32(0.0)
+    for dim in range(n_dims):
+        difference = query[dim] + panels[start + dim * PANEL]  # panels are negative
+        total += difference * difference
+    return total
 
-    ``cells`` has shape (n_cells, n_dims, cell_size), padded with infinity. Writes positions and distances, sorted, of
-    shape (n, k); -1 and infinity where fewer rows were found.
+
+@kernel()
+def _compare(queries, n_dims, probes, cell_panels, n_panels, n_cells, values):  # type: ignore[no-untyped-def]
+    """Write the values of all rows of the probed cells for each query; higher values are farther.
+
+    Cell by cell for all queries that probe it, because reading a cell takes longer than the arithmetic of one query.
     """
-    n_cells, _, cell_size = cells.shape
-    k = positions.shape[1]
-    to_centres = np.empty(n_cells, dtype=np.float32)
-    to_rows = np.empty(cell_size, dtype=np.float32)
-    n_probes = min(n_probes, n_cells)
-    probe, probe_at = np.empty(n_probes, dtype=np.float32), np.empty(n_probes, dtype=np.int64)
-    kept, kept_at = np.empty(k, dtype=np.float32), np.empty(k, dtype=np.int64)
-    for row in range(len(queries)):
-        squared_distances(queries[row], centres, to_centres)
-        n_found = keep_nearest(to_centres, 0, -1, probe, probe_at, 0)
-        n_kept = 0
-        for cell in range(n_found):
-            number = probe_at[cell]
-            squared_distances(queries[row], cells[number], to_rows)
-            n_kept = keep_nearest(to_rows, number * cell_size, skipped[row], kept, kept_at, n_kept)
-        for at in range(k):
-            positions[row, at] = kept_at[at] if at < n_kept else -1
-            distances[row, at] = np.sqrt(max(kept[at], 1e-6)) if at < n_kept else np.inf
+    n_pairs, n_probes = probes.size, probes.shape[1]
+    cell_of, step, size = probes.ravel(), n_panels * PANEL, n_panels * (n_dims + 1) * PANEL
+    ends = np.zeros(n_cells + 1, dtype=np.int64)
+    for pair in range(n_pairs):
+        ends[cell_of[pair] + 1] += 1
+    most = ends.max() + ROWS
+    for cell in range(n_cells):
+        ends[cell + 1] += ends[cell]
+    order, next_at = np.empty(n_pairs, dtype=np.int64), ends[:-1].copy()
+    for pair in range(n_pairs):
+        order[next_at[cell_of[pair]]] = pair
+        next_at[cell_of[pair]] += 1
+    x, product = np.zeros(most * n_dims, dtype=np.float32), np.empty(most * step, dtype=np.float32)
+    for cell in range(n_cells):
+        pairs = order[ends[cell] : ends[cell + 1]]
+        if len(pairs) == 0:
+            continue
+        for at in range(len(pairs)):
+            row = pairs[at] // n_probes
+            for dim in range(n_dims):
+                x[at * n_dims + dim] = queries[row, dim]
+        # rounded up to whole groups of rows, which are faster than single rows
+        n_rows = (len(pairs) + ROWS - 1) // ROWS * ROWS
+        dense(x, n_rows, n_dims, cell_panels, cell * size, n_dims, n_panels, np.float32(-np.inf), product, step)
+        for at in range(len(pairs)):
+            to = pairs[at] * step
+            for m in range(step):
+                values[to + m] = product[at * step + m]
 
 
 @kernel()
+def _choose(query, skipped, cells, cell_panels, n_panels, cell_size, values, chosen, positions, distances):  # type: ignore[no-untyped-def]
+    """Write the nearest rows of one query."""
+    n_dims, step = len(query), n_panels * PANEL
+    for c in range(len(cells)):
+        own = skipped - cells[c] * cell_size
+        if 0 <= own < cell_size:
+            values[c * step + own] = np.inf
+    squares = np.float32(0.0)
+    for dim in range(n_dims):
+        squares += query[dim] * query[dim]
+    n_chosen = _select(values, len(positions), chosen)
+    for at in range(len(positions)):
+        positions[at], distances[at] = -1, np.inf
+        if at < n_chosen:
+            c, place = chosen[at] // step, chosen[at] % step
+            square = squares + np.float32(2.0) * values[chosen[at]]
+            if square < np.float32(NEAR) * squares:
+                panel = cells[c] * n_panels + place // PANEL
+                start = panel * (n_dims + 1) * PANEL + PANEL + place % PANEL
+                square = _squared_distance(query, cell_panels, start, n_dims)
+            positions[at] = cells[c] * cell_size + place
+            distances[at] = math.sqrt(max(square, np.float32(1e-6)))
+
+
+@kernel()
+def nearest_rows(  # type: ignore[no-untyped-def]
+    queries, skipped, centre_panels, n_cells, cell_panels, n_panels, cell_size, n_probes, positions, distances
+):  # fmt: skip
+    """The nearest rows of each query, among those of the cells with the nearest centres, in no particular order.
+
+    ``centre_panels`` and ``cell_panels`` are those of `usnrt.memory.retrieval.Retrieval`. Writes positions and
+    distances of shape (n, k); -1 and infinity where fewer rows were found.
+    """
+    n, n_dims = queries.shape
+    flat, n_probes, step = queries.ravel(), min(n_probes, n_cells), n_panels * PANEL
+    n_centre_panels = (n_cells + PANEL - 1) // PANEL
+    width = n_centre_panels * PANEL
+    to_centres = np.empty(CHUNK * width, dtype=np.float32)
+    values = np.empty(min(n, QUERIES) * n_probes * step, dtype=np.float32)
+    chosen = np.empty(max(n_probes * step, width) + 1, dtype=np.int64)
+    probes = np.empty((min(n, QUERIES), n_probes), dtype=np.int64)
+    for start in range(0, n, QUERIES):
+        stop = min(start + QUERIES, n)
+        for first in range(start, stop, CHUNK):
+            m = min(CHUNK, stop - first)
+            dense(
+                flat[first * n_dims :], m, n_dims, centre_panels, 0, n_dims, n_centre_panels, np.float32(-np.inf),
+                to_centres, width,
+            )  # fmt: skip
+            for i in range(m):
+                _select(to_centres[i * width : (i + 1) * width], n_probes, chosen)
+                probes[first - start + i] = chosen[:n_probes]
+        some = probes[: stop - start]
+        _compare(queries[start:stop], n_dims, some, cell_panels, n_panels, n_cells, values)
+        for i in range(stop - start):
+            _choose(
+                queries[start + i], skipped[start + i], some[i], cell_panels, n_panels, cell_size,
+                values[i * n_probes * step : (i + 1) * n_probes * step], chosen,
+                positions[start + i], distances[start + i],
+            )  # fmt: skip
+
+
+@kernel(error_model="numpy")
 def weighted_summaries(positions, distances, target, log_weight, levels, weights, mean, quantiles, density):  # type: ignore[no-untyped-def]
     """Mean, quantiles and log density of the targets of the nearest rows, weighted by softmax(log_weight - distance).
 

@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 from usnrt.memory._search import nearest_rows, weighted_summaries
 from usnrt.memory.cells import median_cells
 from usnrt.memory.metric import MetricTraining, learn_metric
+from usnrt.nn._panels import PANEL
 from usnrt.nn.device import DeviceTable
 from usnrt.nn.encoding import PiecewiseLinear
-from usnrt.nn.forward import predict
+from usnrt.nn.forward import GroupedNetworks
 from usnrt.nn.mlp import MLP
+from usnrt.nn.packed import pack_layer
 from usnrt.nn.quantiles import LEVELS, SHARES
 from usnrt.tables.training import TrainingTable
 from usnrt.utils.blocks import run_in_blocks
@@ -167,9 +169,34 @@ class Retrieval:
         """Number of inputs before the encoding."""
         return len(self.metric) if self.encoding is None else self.encoding.n_inputs
 
+    # Not fields, so that they are not stored in files.
+
     @cached_property
-    def _wide_cells(self) -> NDArray[np.float32]:
-        return self.cells.astype(np.float32)
+    def _embedding(self) -> GroupedNetworks:
+        return _embedding(self.metric, self.encoding)
+
+    @cached_property
+    def _centre_panels(self) -> NDArray[np.float32]:
+        """The negative centres for `usnrt.nn._layers.dense`: half of the squared norm, less the product with a row."""
+        missing = -self.centres.shape[1] % PANEL
+        centres = np.pad(self.centres, ((0, 0), (0, missing)))
+        half = np.pad(0.5 * np.sum(self.centres**2, axis=0), (0, missing), constant_values=np.inf)
+        return pack_layer(-centres, half)
+
+    @cached_property
+    def _cell_panels(self) -> NDArray[np.float32]:
+        """The same for the rows of each cell, one cell after the other; infinity where there is no row."""
+        n_cells, n_dims, size = self.cells.shape
+        wide = np.zeros((n_cells, n_dims + 1, self._n_panels * PANEL), dtype=np.float32)
+        wide[:, 1:, :size] = np.where(np.isfinite(self.cells), -self.cells, 0.0)
+        half = 0.5 * (wide[:, 1:, :size] ** 2).sum(axis=1)
+        wide[:, 0] = np.inf
+        wide[:, 0, :size] = np.where(self.row.reshape(n_cells, size) < 0, np.inf, half)
+        return wide.reshape(n_cells, n_dims + 1, self._n_panels, PANEL).transpose(0, 2, 1, 3).ravel()
+
+    @property
+    def _n_panels(self) -> int:
+        return -(-self.cells.shape[2] // PANEL)
 
     @cached_property
     def _places(self) -> Rows:
@@ -228,6 +255,9 @@ class Retrieval:
 
         def summarise(start: int, stop: int, positions: NDArray[np.int64], distances: NDArray[np.float32]) -> None:
             size = stop - start
+            order = np.argsort(distances, axis=1, kind="stable")
+            positions = np.take_along_axis(positions, order, axis=1)
+            distances = np.take_along_axis(distances, order, axis=1)
             at[start:stop] = positions
             weighted_summaries(
                 positions, distances, self.target, self.log_weight, LEVELS, weight[start:stop],
@@ -246,14 +276,17 @@ class Retrieval:
         use: Callable[[int, int, NDArray[np.int64], NDArray[np.float32]], None],
     ) -> None:
         """Call ``use(start, stop, positions, distances)`` with the nearest rows of each block of rows."""
-        queries = embed(self.metric, self.encoding, inputs, None, n_threads)
+        queries = _embedded(self._embedding, inputs, None, n_threads)
+        n_cells, _, cell_size = self.cells.shape
         skipped = np.full(len(inputs), -1, dtype=np.int64) if without is None else self._places_of(without)
-        cells, k = self._wide_cells, self.n_neighbors
+        centres, cells, n_panels, k = self._centre_panels, self._cell_panels, self._n_panels, self.n_neighbors
 
         def search_block(start: int, stop: int) -> None:
             positions, distances = np.empty((stop - start, k), np.int64), np.empty((stop - start, k), np.float32)
-            own = queries[start:stop], skipped[start:stop]
-            nearest_rows(*own, self.centres, cells, self.n_probes, positions, distances)
+            nearest_rows(
+                queries[start:stop], skipped[start:stop], centres, n_cells, cells, n_panels, cell_size, self.n_probes,
+                positions, distances,
+            )  # fmt: skip
             use(start, stop, positions, distances)
 
         run_in_blocks(search_block, len(inputs), n_threads)
@@ -339,10 +372,22 @@ def embed(
     n_threads: int = 1,
 ) -> NDArray[np.float32]:
     """Embedded rows of a table, shape (n, n_dims)."""
+    return _embedded(_embedding(metric, encoding), inputs, rows, n_threads)
+
+
+def _embedding(metric: NDArray[np.float32], encoding: PiecewiseLinear | None) -> GroupedNetworks:
+    """The metric as a network of one layer."""
     layer = ((metric, np.zeros(metric.shape[1], dtype=np.float32)),)
-    embedded = predict(MLP(metric.shape), layer, inputs, rows, n_threads, encoding)
-    embedded = embedded.reshape(-1, metric.shape[1])
-    return np.clip(embedded, -EMBEDDING_LIMIT, EMBEDDING_LIMIT).astype(np.float32)
+    return GroupedNetworks(MLP(metric.shape), [layer], encoding)
+
+
+def _embedded(
+    embedding: GroupedNetworks, inputs: NDArray[np.float32], rows: Rows | None, n_threads: int
+) -> NDArray[np.float32]:
+    group = np.zeros(len(inputs), dtype=np.intp)
+    embedded = embedding.predict(inputs, group, rows, n_threads).astype(np.float32)
+    np.clip(embedded, -EMBEDDING_LIMIT, EMBEDDING_LIMIT, out=embedded)
+    return embedded.reshape(-1, embedding.network.sizes[-1])
 
 
 def _raw_guides(retrieved: Retrieved) -> Floats:

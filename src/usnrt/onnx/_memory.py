@@ -2,8 +2,8 @@
 
 The operators follow `usnrt.memory.Retrieval.predict`. A loop processes a few rows at a time, because each row is
 compared with hundreds of embedded rows. Distances are sums of squared differences rather than matrix products: near
-rows have most of the weight, and products lose the digits of small distances. Ties are broken as in the library, by the
-order of cells and rows, because TopK keeps the first of equal values.
+rows have most of the weight, and products lose the digits of small distances. Ties are broken as in the library: cells
+and rows are in the order of the memory, and TopK keeps the first of equal values.
 """
 
 from typing import NamedTuple
@@ -85,16 +85,24 @@ def _nearest(body: Graph, memory: Retrieval, query: str) -> tuple[str, str]:
     n_probes, size = _n_probes(memory), memory.cells.shape[2]
     to_centres = body.op("Sub", body.op("Unsqueeze", query, ints(1)), memory.centres.T)
     squares = body.op("ReduceSumSquare", to_centres, axes=[2], keepdims=0)
-    _, cells = body.ops("TopK", 2, squares, ints(n_probes), largest=0, axis=1)
+    _, nearest_cells = body.ops("TopK", 2, squares, ints(n_probes), largest=0, axis=1)
+    cells, _ = body.ops("TopK", 2, nearest_cells, ints(n_probes), largest=0, axis=1)
     # float16 as in the model file, with the dimensions last, so that sums are over adjacent numbers
     rows = body.cast(body.op("Gather", memory.cells.transpose(0, 2, 1), cells, axis=0), np.float32)
     to_rows = body.op("Sub", body.op("Unsqueeze", query, ints(1, 2)), rows)
     squares = body.op("ReduceSumSquare", to_rows, axes=[3], keepdims=0)
     squares = body.op("Reshape", squares, ints(-1, n_probes * size))
-    nearest, at = body.ops("TopK", 2, squares, ints(_n_neighbors(memory)), largest=0, axis=1)
+    nearest, at = _in_order(body, *body.ops("TopK", 2, squares, ints(_n_neighbors(memory)), largest=0, axis=1), memory)
     cell = body.op("GatherElements", cells, body.op("Div", at, np.int64(size)), axis=1)
     places = body.op("Add", body.op("Mul", cell, np.int64(size)), body.op("Mod", at, np.int64(size)))
     return places, body.op("Sqrt", body.op("Max", nearest, MIN_SQUARE))
+
+
+def _in_order(body: Graph, nearest: str, at: str, memory: Retrieval) -> tuple[str, str]:
+    """The nearest rows in the order of cells and places, with empty places at the end."""
+    key = body.op("Where", body.op("IsInf", nearest), np.int64(np.iinfo(np.int64).max), at)
+    _, order = body.ops("TopK", 2, key, ints(_n_neighbors(memory)), largest=0, axis=1)
+    return body.op("GatherElements", nearest, order, axis=1), body.op("GatherElements", at, order, axis=1)
 
 
 def _summaries(body: Graph, memory: Retrieval, places: str, distances: str) -> Summaries:
