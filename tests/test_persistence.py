@@ -443,7 +443,7 @@ def fuzz(data, tmp_path, count, seed):
     assert kilobytes < 600_000
 
 
-SAMPLE = Path(__file__).parent / "data" / "model-v1.usnrt"
+SAMPLE = Path(__file__).parent / "data" / "model-v3.usnrt"
 
 
 def test_fuzz(data, tmp_path):

@@ -1,5 +1,8 @@
 """Every model of the library survives its file with the same bits, and hostile copies of it do not load."""
 
+import contextlib
+import copy
+import dataclasses
 import importlib
 import json
 import sys
@@ -16,6 +19,7 @@ from usnrt.estimators.base import DistributionalRegressor
 from usnrt.persistence import ModelFileError, load, read_manifest, save
 from usnrt.persistence._classes import CLASSES, name_of
 from usnrt.persistence._migration import migrated
+from usnrt.tree.refine import Refinement
 
 SAMPLES = Path(__file__).parent / "data"
 QUICK = {"random_state": 0, "n_jobs": 1}
@@ -172,3 +176,134 @@ def test_a_forest_that_would_read_outside_its_arrays(change, message, tmp_path):
     save(model, tmp_path / "m.usnrt")
     with pytest.raises(ModelFileError, match=message):
         load(tmp_path / "m.usnrt")
+
+
+@pytest.fixture(scope="module")
+def remembering():
+    """A model with a memory; tests change copies of its parts."""
+    model = load(SAMPLES / "model-v3.usnrt")
+    assert model.model_.memory is not None
+    assert model.model_.expert_weights[:, 1:].any()
+    return model
+
+
+def with_memory(model, **changes):
+    memory = dataclasses.replace(model.model_.memory, **changes)
+    model.model_ = dataclasses.replace(model.model_, memory=memory)
+
+
+def with_model(model, **changes):
+    model.model_ = dataclasses.replace(model.model_, **changes)
+
+
+def with_entry(array, at, value):
+    changed = array.copy()
+    changed[at] = value
+    return changed
+
+
+HOSTILE_MEMORIES = [
+    lambda m, old: with_memory(m, metric=old.metric[1:]),
+    lambda m, old: with_memory(m, metric=with_entry(old.metric, (0, 0), np.nan)),
+    lambda m, old: with_memory(m, metric=old.metric.astype(np.float64)),
+    lambda m, old: with_memory(m, metric=None),
+    lambda m, old: with_memory(m, cells=old.cells[:, 1:]),
+    lambda m, old: with_memory(m, cells=old.cells[0]),
+    lambda m, old: with_memory(m, cells=with_entry(old.cells, (0, 0, 0), np.nan)),
+    lambda m, old: with_memory(m, cells=with_entry(old.cells, (0, 0, 0), np.inf)),
+    lambda m, old: with_memory(m, cells=old.cells.astype(np.float32)),
+    lambda m, old: with_memory(m, centres=old.centres[:, 1:]),
+    lambda m, old: with_memory(m, centres=old.centres.T.copy()),
+    lambda m, old: with_memory(m, row=old.row[1:]),
+    lambda m, old: with_memory(m, row=with_entry(old.row, 0, -5)),
+    lambda m, old: with_memory(m, row=np.full_like(old.row, -1)),
+    lambda m, old: with_memory(m, row=old.row.astype(np.int32)),
+    lambda m, old: with_memory(m, target=old.target[1:]),
+    lambda m, old: with_memory(m, target=with_entry(old.target, 0, np.nan)),
+    lambda m, old: with_memory(m, target=old.target.astype(object)),
+    lambda m, old: with_memory(m, log_weight=with_entry(old.log_weight, 0, -np.inf)),
+    lambda m, old: with_memory(m, guide_mean=old.guide_mean[:2]),
+    lambda m, old: with_memory(m, guide_std=np.zeros(3)),
+    lambda m, old: with_memory(m, n_neighbors=10**9),
+    lambda m, old: with_memory(m, n_probes=0),
+    lambda m, old: with_memory(m, n_probes=2.0),
+]
+
+
+@pytest.mark.parametrize("change", HOSTILE_MEMORIES, ids=range(len(HOSTILE_MEMORIES)))
+def test_a_memory_that_would_read_outside_its_arrays(change, remembering, tmp_path):
+    model = copy.copy(remembering)
+    change(model, model.model_.memory)
+    with contextlib.suppress(TypeError):  # what cannot be saved cannot be loaded
+        save(model, tmp_path / "m.usnrt")
+        with pytest.raises(ModelFileError, match="is not a model file that can be loaded: the memory"):
+            load(tmp_path / "m.usnrt")
+
+
+def other_encoding(old, **changes):
+    encoding = copy.copy(old.encoding)
+    vars(encoding).update(changes)
+    return encoding
+
+
+def of_more_columns(tree):
+    changed = copy.copy(tree)
+    changed.n_features = 99
+    return changed
+
+
+EXPERTS, NETWORKS = "the experts of the tree are invalid", "the networks of the tree are invalid"
+ENCODING = "the encoding of the network inputs is invalid"
+HOSTILE_TREES = [
+    (lambda m, old: with_model(m, network_of=old.network_of + 100), EXPERTS),
+    (lambda m, old: with_model(m, network_of=old.network_of - 100), EXPERTS),
+    (lambda m, old: with_model(m, network_of=old.network_of[1:]), EXPERTS),
+    (lambda m, old: with_model(m, network_of=old.network_of.astype(float)), EXPERTS),
+    (lambda m, old: with_model(m, expert_weights=old.expert_weights[:, :2]), EXPERTS),
+    (lambda m, old: with_model(m, expert_weights=2 * old.expert_weights), EXPERTS),
+    (lambda m, old: with_model(m, expert_weights=np.nan * old.expert_weights), EXPERTS),
+    (lambda m, old: with_model(m, expert_weights=np.tile([2.0, -1.0, 0.0], (len(old.network_of), 1))), EXPERTS),
+    (lambda m, old: with_model(m, memory=None), EXPERTS),
+    (lambda m, old: with_model(m, memory=5), EXPERTS),
+    (lambda m, old: with_model(m, params=[]), NETWORKS),
+    (lambda m, old: with_model(m, params=[one[1:] for one in old.params]), NETWORKS),
+    (lambda m, old: with_model(m, params=[old.params[0][::-1]]), NETWORKS),
+    (lambda m, old: with_model(m, network=dataclasses.replace(old.network, activation="os.system")), NETWORKS),
+    (lambda m, old: with_model(m, network=dataclasses.replace(old.network, sizes=(5, 16, 8, 12))), NETWORKS),
+    (lambda m, old: with_model(m, encoding=None), EXPERTS),
+    (lambda m, old: with_memory(m, encoding=None), EXPERTS),
+    (lambda m, old: with_model(m, encoding=other_encoding(old, columns=old.encoding.columns + 99)), ENCODING),
+    (lambda m, old: with_model(m, encoding=other_encoding(old, slope=old.encoding.slope[1:])), ENCODING),
+    (lambda m, old: with_model(m, encoding=other_encoding(old, n_inputs=1e9)), ENCODING),
+    (lambda m, old: with_model(m, refinement=Refinement(*np.zeros((3, 1)))), "the refinement of the tree"),
+    (lambda m, old: with_model(m, tree=of_more_columns(old.tree)), "the trees do not fit"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), HOSTILE_TREES, ids=range(len(HOSTILE_TREES)))
+def test_experts_that_would_read_outside_their_arrays(change, message, remembering, tmp_path):
+    model = copy.copy(remembering)
+    change(model, model.model_)
+    save(model, tmp_path / "m.usnrt")
+    with pytest.raises(ModelFileError, match=f"is not a model file that can be loaded: {message}"):
+        load(tmp_path / "m.usnrt")
+
+
+def test_networks_of_old_trees_are_checked(tmp_path):
+    for version, name in ((1, "mean_params"), (2, "mean_params"), (2, "quantile_params")):
+        model = load(SAMPLES / f"model-v{version}.usnrt")
+        with_model(model, **{name: getattr(model.model_, name)[1:]})
+        save(model, tmp_path / "m.usnrt")
+        with pytest.raises(ModelFileError, match=NETWORKS):
+            load(tmp_path / "m.usnrt")
+
+
+def test_caches_of_predictions_are_not_stored(remembering, tmp_path):
+    save(remembering, tmp_path / "before.usnrt")
+    rows = np.zeros((3, remembering.inputs_.n_outputs_), dtype=np.float32)
+    raw = np.zeros((3, remembering.tree_.n_features))
+    remembering.model_.quantile_functions(raw, rows, without=np.arange(3))
+    assert "_prepared" in vars(remembering.model_)
+    assert {"_wide_cells", "_places"} <= set(vars(remembering.model_.memory))
+    save(remembering, tmp_path / "after.usnrt")
+    assert (tmp_path / "after.usnrt").read_bytes() == (tmp_path / "before.usnrt").read_bytes()

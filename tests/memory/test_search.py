@@ -1,9 +1,10 @@
 """The search for similar rows against comparing all pairs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from usnrt.memory import retrieval
 from usnrt.memory._search import _select
 from usnrt.memory.retrieval import Retrieval
 from usnrt.tables.training import TrainingTable
@@ -23,16 +24,16 @@ def found_by(memory, queries, without=None, k=10):
     def use(start, stop, positions, distances):
         result[start] = np.where(positions < 0, -1, memory.row[positions]), distances.copy()
 
-    memory._search(queries, without, k, 1, use)
+    replace(memory, n_neighbors=k)._search(queries, without, 1, use)
     return result[0]
 
 
 @pytest.mark.parametrize(("n", "n_dims"), [(5, 3), (700, 7), (2000, 48)])
 @pytest.mark.parametrize("leave_out", [False, True])
-def test_nearest_rows_are_those_of_all_pairs(monkeypatch, n, n_dims, leave_out):
-    monkeypatch.setattr(retrieval, "N_PROBES", 1000)
+def test_nearest_rows_are_those_of_all_pairs(n, n_dims, leave_out):
     rng = np.random.default_rng(0)
     points, memory = memory_of(20.0 + rng.normal(size=(n, n_dims)))
+    memory = replace(memory, n_probes=1000)
     queries, without = points[:300], np.arange(min(n, 300)) if leave_out else None
     rows, distances = found_by(memory, queries, without)
     squares = ((queries[:, None].astype(np.float64) - points[None]) ** 2).sum(axis=2)

@@ -1,13 +1,16 @@
 """Partitions of embedded rows into cells of similar rows, by median splits."""
 
-import numpy as np
+from typing import Any
 
-from usnrt.utils.types import Floats, Rows
+import numpy as np
+from numpy.typing import NDArray
+
+from usnrt.utils.types import Rows
 
 POWER_ITERATIONS = 3
 
 
-def median_cells(embedded: Floats, size: int, rng: np.random.Generator | None = None) -> list[Rows]:
+def median_cells(embedded: NDArray[Any], size: int, rng: np.random.Generator | None = None) -> list[Rows]:
     """Split rows at medians along one direction after the other until cells have at most ``size`` rows.
 
     Parameters
@@ -27,7 +30,8 @@ def median_cells(embedded: Floats, size: int, rng: np.random.Generator | None = 
     --------
     >>> import numpy as np
     >>> from usnrt.memory.cells import median_cells
-    >>> [sorted(cell.tolist()) for cell in median_cells(np.array([[0.0], [9.0], [1.0], [8.0]]), size=2)]
+    >>> cells = median_cells(np.array([[0.0], [9.0], [1.0], [8.0]]), size=2)
+    >>> sorted(sorted(cell.tolist()) for cell in cells)
     [[0, 2], [1, 3]]
     """
     cells: list[Rows] = [np.arange(len(embedded))]
@@ -43,13 +47,13 @@ def median_cells(embedded: Floats, size: int, rng: np.random.Generator | None = 
     return cells
 
 
-def _direction(points: Floats, rng: np.random.Generator | None) -> Floats:
+def _direction(points: NDArray[Any], rng: np.random.Generator | None) -> NDArray[Any]:
     if rng is not None:
         first, second = rng.integers(len(points), size=2)
-        difference: Floats = points[first] - points[second]
+        difference: NDArray[Any] = points[first] - points[second]
         return difference
     centred = points - points.mean(axis=0)
-    direction: Floats = centred[np.argmax((centred**2).sum(axis=1))]
+    direction: NDArray[Any] = centred[np.argmax((centred**2).sum(axis=1))]
     # A few power iterations are enough: any direction in which the rows differ much will do.
     for _ in range(POWER_ITERATIONS):
         length = np.sqrt(direction @ direction)

@@ -76,7 +76,7 @@ class MetricTraining:
 
 def learn_metric(
     table: DeviceTable,
-    embed: Callable[[NDArray[np.float32], Rows], Floats],
+    embed: Callable[[NDArray[np.float32], Rows], NDArray[np.float32]],
     y: Floats,
     weight: Floats,
     rows: Rows,
@@ -117,7 +117,8 @@ def learn_metric(
     start = (rng.standard_normal((n_encoded, how.n_dims)) / np.sqrt(how.n_dims)).astype(np.float32)
     state = _initial_state(start)
     seed = np.uint32(rng.integers(2**32))
-    best, best_loss, n_worse = start, np.inf, 0
+    best: NDArray[np.float32] = start
+    best_loss, n_worse = np.inf, 0
     for done in range(0, how.n_steps, how.refresh):
         n_now = min(how.refresh, how.n_steps - done)
         embedded = embed(np.asarray(state[0]), rows)
@@ -152,7 +153,9 @@ def _thresholds(y: Floats, number: int) -> tuple[NDArray[np.float32], NDArray[np
     )
 
 
-def _draw_blocks(embedded: Floats, rows: Rows, size: int, number: int, rng: np.random.Generator) -> NDArray[np.int32]:
+def _draw_blocks(
+    embedded: NDArray[np.float32], rows: Rows, size: int, number: int, rng: np.random.Generator
+) -> NDArray[np.int32]:
     """Blocks of similar rows in random order, shape (number, size); -1 fills up short ones."""
     blocks: list[NDArray[np.int32]] = []
     while len(blocks) < number:

@@ -98,6 +98,9 @@ class Retrieval:
     target, log_weight : ndarray of shape (n_cells * cell_size,)
     guide_mean, guide_std : ndarray of shape (3,)
         Moments of the guides of training rows, see `guides`.
+    n_probes, n_neighbors : int
+        Cells that are searched, and similar rows that count. Stored, so that a model file predicts the same with
+        versions of the library that have other defaults.
     """
 
     encoding: PiecewiseLinear | None
@@ -109,6 +112,8 @@ class Retrieval:
     log_weight: Floats
     guide_mean: Floats
     guide_std: Floats
+    n_probes: int = N_PROBES
+    n_neighbors: int = N_NEIGHBORS
 
     @classmethod
     def of(
@@ -228,7 +233,7 @@ class Retrieval:
                 mean[start:stop], quantiles[start:stop], density[start:stop],
             )  # fmt: skip
 
-        self._search(inputs, without, N_NEIGHBORS, n_threads, summarise)
+        self._search(inputs, without, n_threads, summarise)
         return Retrieved(mean, quantiles, density)
 
     def neighbors(self, inputs: NDArray[np.float32], n_neighbors: int = 5, n_threads: int = 1) -> Neighbors:
@@ -238,14 +243,14 @@ class Retrieval:
         ----------
         inputs : ndarray of shape (n, p), float32
         n_neighbors : int, default=5
-            At most ``N_NEIGHBORS``.
+            At most the number of similar rows that count.
         n_threads : int
 
         Returns
         -------
         Neighbors
         """
-        n, k = len(inputs), N_NEIGHBORS
+        n, k = len(inputs), self.n_neighbors
         at, weight = np.empty((n, k), dtype=np.int64), np.empty((n, k))
 
         def summarise(start: int, stop: int, positions: NDArray[np.int64], distances: NDArray[np.float32]) -> None:
@@ -259,7 +264,7 @@ class Retrieval:
                 np.empty(size), np.empty((size, len(LEVELS))), np.empty(size),
             )  # fmt: skip
 
-        self._search(inputs, None, k, n_threads, summarise)
+        self._search(inputs, None, n_threads, summarise)
         at, weight = at[:, :n_neighbors], weight[:, :n_neighbors]
         return Neighbors(np.where(at < 0, -1, self.row[at]), weight, np.where(at < 0, np.nan, self.target[at]))
 
@@ -267,7 +272,6 @@ class Retrieval:
         self,
         inputs: NDArray[np.float32],
         without: Rows | None,
-        n_neighbors: int,
         n_threads: int,
         use: Callable[[int, int, NDArray[np.int64], NDArray[np.float32]], None],
     ) -> None:
@@ -275,13 +279,12 @@ class Retrieval:
         queries = _embedded(self._embedding, inputs, None, n_threads)
         n_cells, _, cell_size = self.cells.shape
         skipped = np.full(len(inputs), -1, dtype=np.int64) if without is None else self._places_of(without)
-        centres, cells, n_panels = self._centre_panels, self._cell_panels, self._n_panels
+        centres, cells, n_panels, k = self._centre_panels, self._cell_panels, self._n_panels, self.n_neighbors
 
         def search_block(start: int, stop: int) -> None:
-            positions = np.empty((stop - start, n_neighbors), dtype=np.int64)
-            distances = np.empty((stop - start, n_neighbors), dtype=np.float32)
+            positions, distances = np.empty((stop - start, k), np.int64), np.empty((stop - start, k), np.float32)
             nearest_rows(
-                queries[start:stop], skipped[start:stop], centres, n_cells, cells, n_panels, cell_size, N_PROBES,
+                queries[start:stop], skipped[start:stop], centres, n_cells, cells, n_panels, cell_size, self.n_probes,
                 positions, distances,
             )  # fmt: skip
             use(start, stop, positions, distances)

@@ -160,7 +160,7 @@ def _distribution(
         if found and model.support_:
             mean, quantiles = widened_quantiles(graph, model.support_, found, mean, quantiles)
         return quantile_outputs(graph, model, mean, quantiles, row_leaf, levels)
-    means, outputs = network_outputs(graph, members, inputs, leaves)
+    means, outputs = network_outputs(graph, variance_trees, inputs, leaves)
     variance = variances(graph, variance_trees, outputs)
     if single:
         mean, scale = _squeezed(graph, means, graph.op("Sqrt", variance))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from usnrt.memory.retrieval import EMBEDDING_LIMIT, MIN_SPREAD, N_NEIGHBORS, N_PROBES, SPREAD_POSITIONS, Retrieval
+from usnrt.memory.retrieval import EMBEDDING_LIMIT, MIN_SPREAD, SPREAD_POSITIONS, Retrieval
 from usnrt.nn.quantiles import LEVELS
 from usnrt.onnx._graph import Graph, ints
 from usnrt.onnx._networks import piecewise_linear
@@ -131,8 +131,9 @@ def _quantiles(body: Graph, n_values: int, value: str, weight: str, total: str) 
 
 
 def _n_probes(memory: Retrieval) -> int:
-    return min(N_PROBES, len(memory.cells))
+    return min(memory.n_probes, len(memory.cells))
 
 
 def _n_neighbors(memory: Retrieval) -> int:
-    return min(N_NEIGHBORS, _n_probes(memory) * memory.cells.shape[2])
+    n_searched: int = _n_probes(memory) * memory.cells.shape[2]
+    return min(memory.n_neighbors, n_searched)

@@ -59,13 +59,15 @@ def _one_hot(level: NDArray[np.int64], indicator: bool) -> NDArray[np.float32]:
     return table
 
 
-def network_outputs(graph: Graph, members: Sequence[TreeModel], inputs: str, leaves: str) -> tuple[str, str]:
+def network_outputs(
+    graph: Graph, members: Sequence[QuantileTree] | Sequence[VarianceTree], inputs: str, leaves: str
+) -> tuple[str, str]:
     """Outputs of the networks of each member, in units of the scaled target.
 
     Parameters
     ----------
     graph : Graph
-    members : sequence of TreeModel
+    members : sequence of QuantileTree or VarianceTree
         All of one architecture.
     inputs : str
         Name of the network inputs, shape (n, p), float32.

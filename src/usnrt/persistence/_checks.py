@@ -135,6 +135,7 @@ def check_retrieval(memory: Any) -> None:
         and memory.guide_mean.shape == memory.guide_std.shape == (N_GUIDES,)
         and memory.centres.shape == (n_dims, n_cells)
         and memory.metric.shape == (_n_encoded(memory.encoding, len(memory.metric)), n_dims)
+        and all(type(number) is int and 0 < number <= 1000 for number in (memory.n_probes, memory.n_neighbors))
         and is_held.any()
         and (memory.row >= -1).all()
         and (np.isfinite(memory.cells) == is_held.reshape(n_cells, 1, size)).all()
