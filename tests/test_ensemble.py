@@ -1,6 +1,7 @@
 """The ensemble: folds, calibration as a whole, parts of the variance, bits."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,14 @@ from threadpoolctl import threadpool_limits
 from usnrt import USNRTEnsemble, USNRTRegressor
 from usnrt.datasets import make_heteroscedastic
 from usnrt.distributions import Mixture
-from usnrt.estimators.ensemble import Pairs, capped_disagreement, draw_folds, level_factors, own_error_share
+from usnrt.estimators.ensemble import (
+    Pairs,
+    capped_disagreement,
+    draw_folds,
+    level_factors,
+    mean_expert_weights,
+    own_error_share,
+)
 from usnrt.nn.quantiles import POSITIONS
 
 TINY = USNRTRegressor(hidden=(8,), memory=False, max_epochs=15, min_samples_leaf=300)
@@ -199,3 +207,19 @@ def test_other_estimators_are_refused(data):
     with pytest.raises(TypeError) as caught:
         USNRTEnsemble(LinearRegression()).fit(data.data, data.target)
     assert str(caught.value) == "estimator must be a USNRTRegressor or None, got LinearRegression()"
+
+
+def test_weights_of_experts_are_averaged_over_members_and_rows():
+    """Regions are those of the first member; another member has other regions there."""
+
+    def member(leaf, weights):
+        tree = SimpleNamespace(n_leaves=len(weights), leaf_of=lambda raw: np.array(leaf))
+        return SimpleNamespace(tree=tree, expert_weights=np.array(weights))
+
+    members = [
+        member([0, 0, 1, 1], [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]),
+        member([0, 1, 1, 1], [[0.0, 1.0, 0.0], [0.5, 0.5, 0.0]]),
+    ]
+    table = SimpleNamespace(raw=np.zeros((4, 1)), weight=np.array([3.0, 1.0, 1.0, 1.0]))
+    expected = [[0.5 + 0.5 * 0.25 * 0.5, 0.5 * (0.75 + 0.25 * 0.5), 0.0], [0.25, 0.25, 0.5]]
+    np.testing.assert_allclose(mean_expert_weights(members, table), expected)

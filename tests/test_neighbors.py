@@ -1,11 +1,14 @@
 """Neighbors: the most similar training rows, by their positions in the user's table."""
 
+from copy import copy
+
 import numpy as np
 import pytest
 
 from usnrt import PaperUSNRTRegressor, USNRTEnsemble, USNRTRegressor, load
 from usnrt.estimators.neighbors import memories, rows_in_memory, similar_rows
-from usnrt.memory.retrieval import Neighbors
+from usnrt.memory.retrieval import N_NEIGHBORS, Neighbors
+from usnrt.persistence import ModelFileError
 
 SMALL = {"hidden": (16, 8), "max_epochs": 5}
 
@@ -44,7 +47,7 @@ def test_positions_are_those_of_the_users_table(fitted):
 
 def test_all_weights_of_a_tree_sum_to_1_and_fewer_neighbors_are_the_first_ones(fitted):
     model, X, _ = fitted
-    every, first = model.neighbors(X[:3], n_neighbors=48), model.neighbors(X[:3], n_neighbors=2)
+    every, first = model.neighbors(X[:3], n_neighbors=N_NEIGHBORS), model.neighbors(X[:3], n_neighbors=2)
     totals = np.bincount(every["row"], every["weight"])
     assert (totals <= 1 + 1e-12).all()
     if isinstance(model, USNRTRegressor):
@@ -68,12 +71,29 @@ def test_files_keep_neighbors(fitted, tmp_path):
     np.testing.assert_array_equal(again.expert_weights_, model.expert_weights_)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"row_positions_": np.arange(10)},
+        {"row_positions_": np.arange(600.0)},
+        {"expert_weights_": np.ones((1, 2))},
+        {"expert_weights_": "network"},
+    ],
+)
+def test_invalid_files_are_refused(fitted, change, tmp_path):
+    model = copy(fitted[0])
+    vars(model).update(change)
+    model.save(tmp_path / "model.usnrt")
+    with pytest.raises(ModelFileError, match="the experts or the rows of the memory do not fit to the trees$"):
+        load(tmp_path / "model.usnrt")
+
+
 def test_calibration_rows_and_rows_without_weight_do_not_shift_positions():
     X, y = make_table()
     weight = np.ones(len(y))
     weight[:50] = 0
     model = USNRTRegressor(**SMALL, calibration_fraction=0.2, random_state=0).fit(X, y, weight)
-    table = model.neighbors(X[:40], n_neighbors=48)
+    table = model.neighbors(X[:40], n_neighbors=N_NEIGHBORS)
     np.testing.assert_allclose(table["target"], y[table["position"]], rtol=1e-12)
     assert table["position"].min() >= 50
     assert rows_in_memory(model) == len(model.row_positions_) == 480
@@ -96,10 +116,10 @@ def test_models_without_memory_raise_one_sentence():
     assert not hasattr(PaperUSNRTRegressor, "neighbors")
 
 
-@pytest.mark.parametrize("n_neighbors", [0, 49, 2.5, True])
+@pytest.mark.parametrize("n_neighbors", [0, N_NEIGHBORS + 1, 2.5, True])
 def test_n_neighbors_is_checked(fitted, n_neighbors):
     model, X, _ = fitted
-    with pytest.raises(ValueError, match=f"^n_neighbors must be a whole number from 1 to 48, got {n_neighbors}$"):
+    with pytest.raises(ValueError, match=f"^n_neighbors must be a .* from 1 to {N_NEIGHBORS}, got {n_neighbors}$"):
         model.neighbors(X, n_neighbors=n_neighbors)
 
 

@@ -27,7 +27,7 @@ MODELS = {
     "default": USNRTRegressor(min_samples_leaf=40, hidden=(16, 8), max_epochs=3, **QUICK),
     "no memory": USNRTRegressor(min_samples_leaf=40, hidden=(16, 8), memory=False, max_epochs=3, **QUICK),
     "paper": USNRTRegressor.paper(min_samples_leaf=40, max_epochs=3, **QUICK),
-    "ensemble": USNRTEnsemble(USNRTRegressor(min_samples_leaf=60, hidden=(16, 8), max_epochs=2), n_members=2, **QUICK),
+    "ensemble": USNRTEnsemble(USNRTRegressor(min_samples_leaf=60, hidden=(16, 8), max_epochs=2), n_members=3, **QUICK),
     "paper ensemble": USNRTEnsemble.paper(
         estimator=USNRTRegressor.paper(min_samples_leaf=60, max_epochs=2), n_members=2, **QUICK
     ),
@@ -41,7 +41,7 @@ MODELS = {
 }
 
 
-def table(n=300):
+def table(n=500):
     rng = np.random.default_rng(0)
     X = pd.DataFrame(
         {
@@ -109,10 +109,11 @@ def test_a_file_of_every_format_version_keeps_loading(version):
     said = json.loads((SAMPLES / f"model-v{version}.json").read_text())
     X, _ = houses(20, 1)
     mean, std = model.predict(X, return_std=True)
-    # to 5 digits: matrix products of another processor round otherwise
-    np.testing.assert_allclose(mean, said["mean"], rtol=1e-5)
-    np.testing.assert_allclose(std, said["std"], rtol=1e-5)
-    np.testing.assert_allclose(model.predict_interval(X, 0.8), said["interval"], rtol=1e-5, atol=1e-3)
+    # to 5 digits: matrix products of another processor round otherwise; memories add errors of distances
+    digits = 1e-4 if version >= 3 else 1e-5
+    np.testing.assert_allclose(mean, said["mean"], rtol=digits)
+    np.testing.assert_allclose(std, said["std"], rtol=digits)
+    np.testing.assert_allclose(model.predict_interval(X, 0.8), said["interval"], rtol=digits, atol=100 * digits)
     assert model.apply(X).tolist() == said["leaf"]
     assert model.target_name_ == "price"
     assert (model.calibration, model.hidden) == ("region", (16, 8))

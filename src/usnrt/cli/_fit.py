@@ -104,13 +104,15 @@ def _check_holdout(holdout: float) -> None:
 
 
 def _print_summary(result: dict[str, Any], n_held_out: int, notify: Callable[[str], None]) -> None:
+    from usnrt.estimators.neighbors import memory_sentence
+
     for line in result["columns"]:
         notify(line)
     print_table(region_table(result["regions"]), title="Regions, the least certain first")
     if n_held_out:
         print_metrics(result["held out"], title=f"On {n_held_out:,} held-out rows")
-    if result["memory"]:
-        notify(result["memory"])
+    if result["training rows in memory"]:
+        notify(memory_sentence(result["training rows in memory"]))
     print(f"wrote {result['model']}")
 
 
@@ -174,7 +176,7 @@ def split_rows(n_rows: int, holdout: float, seed: int) -> tuple[NDArray[np.intp]
 
 def summary(model: "CalibratedRegressor", X: "pa.Table", target: str, output: Path) -> dict[str, Any]:
     """The result of a fit: file, target, rows, how the columns were read, regions."""
-    from usnrt.estimators.neighbors import memory_sentence
+    from usnrt.estimators.neighbors import rows_in_memory
     from usnrt.estimators.regions import region_rows
 
     return {
@@ -183,7 +185,7 @@ def summary(model: "CalibratedRegressor", X: "pa.Table", target: str, output: Pa
         "rows": X.num_rows,
         "columns": _column_notices(model),
         "regions": region_rows(model),
-        "memory": memory_sentence(model),
+        "training rows in memory": rows_in_memory(model),
     }
 
 

@@ -29,19 +29,19 @@ def explain(model: Model, as_json: Json = False) -> None:
     regions = region_rows(fitted)
     if not regions:
         raise UserError(f"{model} has no regions to explain: it is a {type(fitted).__name__}")
-    ratio = uncertainty_ratio(fitted)
+    ratio, n_remembered = uncertainty_ratio(fitted), rows_in_memory(fitted)
     if as_json:
         print_json(
             {
                 "target": fitted.target_name_,
                 "regions": regions,
                 "ratio": ratio,
-                "training rows in memory": rows_in_memory(fitted),
+                "training rows in memory": n_remembered,
             }
         )
         return
     print_table(region_table(regions), title="Regions, the least certain first")
-    for sentence in (ratio_sentence(ratio), memory_sentence(fitted)):
+    for sentence in (ratio_sentence(ratio), memory_sentence(n_remembered)):
         if sentence:
             print(sentence)
 

@@ -40,14 +40,14 @@ class RememberingRegressor(CalibratedRegressor):
         ----------
         X : array-like or data frame of shape (n_samples, n_features)
         n_neighbors : int, default=5
-            At most 48, which is the number of rows that predictions use.
+            At most the number that predictions use, `usnrt.memory.retrieval.N_NEIGHBORS`.
 
         Returns
         -------
         Table
             Up to ``n_neighbors`` rows per row of X, the largest weight first: ``row`` (position in X), ``position``
-            (of the training row in the table given to fit; of the first of equal rows), ``weight`` (all 48 weights of a
-            row sum to 1; averaged over the members of an ensemble) and ``target``.
+            (of the training row in the table given to fit; of the first of equal rows), ``weight`` (in the prediction
+            of the memory, averaged over the members of an ensemble) and ``target``.
 
         Examples
         --------
@@ -107,20 +107,18 @@ def rows_in_memory(model: object) -> int:
     return max((memory.n_rows for memory in memories(model)), default=0)
 
 
-def memory_sentence(model: object) -> str:
-    """A sentence with the number of training rows that a model contains; empty without a memory.
+def memory_sentence(n_rows: int) -> str:
+    """A sentence with the number of training rows that a model contains; empty for 0.
 
     Examples
     --------
-    >>> from types import SimpleNamespace
     >>> from usnrt.estimators.neighbors import memory_sentence
-    >>> memory_sentence(SimpleNamespace())
-    ''
+    >>> memory_sentence(3000)
+    'The model contains training data: the targets and transformed features of 3,000 rows.'
     """
-    n_rows = rows_in_memory(model)
-    return (
-        f"The model contains training data: the targets and transformed features of {n_rows:,} rows." if n_rows else ""
-    )
+    if n_rows == 0:
+        return ""
+    return f"The model contains training data: the targets and transformed features of {n_rows:,} rows."
 
 
 def similar_rows(

@@ -196,7 +196,7 @@ class Retrieval:
 
     @property
     def _n_panels(self) -> int:
-        return -(-self.cells.shape[2] // PANEL)
+        return int(-(-self.cells.shape[2] // PANEL))
 
     @cached_property
     def _places(self) -> Rows:

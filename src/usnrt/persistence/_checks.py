@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from usnrt.estimators.neighbors import memories
 from usnrt.memory.retrieval import N_GUIDES, Retrieval
 from usnrt.nn.mlp import MLP
 from usnrt.nn.quantiles import N_OUTPUTS
@@ -197,6 +198,13 @@ def check_regressor(regressor: Any) -> None:
             or member.tree.n_features != len(attributes["encoder_"].columns_)
         ):
             raise ModelFileError("the trees do not fit to the columns of the table")
+    weights, positions = attributes.get("expert_weights_"), attributes.get("row_positions_")
+    n_numbered = 1 + max((memory.row.max() for memory in memories(regressor)), default=-1)
+    is_valid = (
+        weights is None or (_is_array(weights, "f", 2) and weights.shape == (regressor.tree_.n_leaves, len(EXPERTS)))
+    ) and (positions is None or (_is_array(positions, "i", 1) and len(positions) >= n_numbered))
+    if not is_valid:
+        raise ModelFileError("the experts or the rows of the memory do not fit to the trees")
 
 
 def n_inputs(model: Any) -> int:

@@ -114,7 +114,7 @@ def render(
         tree=Markup(draw_tree(model)) if hasattr(model, "tree_") else None,
         where=where_sentence(facts),
         support=support_sentence(facts),
-        memory=memory_sentence(model),
+        memory=memory_sentence(rows_in_memory(model)),
         regions=[_region(region, facts) for region in facts.regions],
         rows_table=lambda rows: Markup(_rows_table(rows)),
         why=why_sentence(facts),

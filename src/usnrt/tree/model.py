@@ -218,7 +218,7 @@ class ExpertTree(TreeModel):
         """What the memory predicts, in regions that use it; NaN elsewhere."""
         if self.memory is None:
             return None
-        uses_memory = self.expert_weights[:, GUIDED:].any(axis=1)
+        uses_memory: NDArray[np.bool_] = np.any(self.expert_weights[:, GUIDED:] > 0, axis=1)
         if uses_memory.all():
             return self.memory.predict(inputs, without, n_threads)
         rows = np.flatnonzero(uses_memory[leaf])

@@ -76,6 +76,10 @@ class Schedule:
         Steps of a training at the root.
     patience : float
         Training at the root stops after this share of its epochs without a smaller validation loss.
+    more_steps : int
+        Steps of each further training at the root, if the first one has not converged.
+    more_decay : float
+        Weight decay of further trainings, as a share of the first one's.
     max_rounds : int
         The largest number of consecutive trainings of a network at the root.
     min_relative_gain : float
@@ -96,6 +100,8 @@ class Schedule:
 
     root_steps: int = 4000
     patience: float = 0.3
+    more_steps: int = 8000
+    more_decay: float = 0.1
     max_rounds: int = 3
     min_relative_gain: float = 0.03
     late: float = 0.9

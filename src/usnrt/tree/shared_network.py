@@ -62,7 +62,7 @@ class SharedNetwork:
     def train_root(self, rng: np.random.Generator) -> None:
         """Train the network on all training rows.
 
-        Training is repeated from its last weights as long as the validation loss decreases considerably: with little
+        Training is repeated from its last weights as long as the validation loss decreases until the end: with little
         noise, longer training keeps improving the fit, while with much noise it should stop early.
         """
         schedule, y = self.recipe.schedule, self.table.y
@@ -73,8 +73,8 @@ class SharedNetwork:
         params, best_loss = start_at(self.network, rng, *start), np.inf
         for number in range(1, schedule.max_rounds + 1):
             label = "network" if number == 1 else f"network {number}"
-            if number > 1:  # starting again at the full step size, the loss increases before it decreases
-                how = replace(how, patience=how.max_epochs)
+            if number == 2:
+                how = self._unhurried(how, len(training_rows))
             params, history = self._train("root", label, rows, params, how, number > 1, rng)
             self.history[label] = history
             loss = min(history.valid_loss, default=np.inf)
@@ -83,6 +83,15 @@ class SharedNetwork:
                 break
             best_loss = loss
         self.params = params
+
+    def _unhurried(self, how: Training, n_rows: int) -> Training:
+        """Training of a network that has not converged: longer, and with less weight decay, since nothing overfits.
+
+        It does not stop early: starting again at the full step size, the loss increases before it decreases.
+        """
+        schedule = self.recipe.schedule
+        longer = self.recipe.epochs(how, schedule.more_steps, n_rows)
+        return replace(longer, weight_decay=schedule.more_decay * how.weight_decay)
 
     def compute_residuals(self, node: Node, rng: np.random.Generator) -> None:
         """The residuals of validation rows are tested; all rows take their place if the node has none."""
