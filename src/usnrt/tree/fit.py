@@ -1,5 +1,6 @@
 """Fitting a tree, given a recipe and a table."""
 
+import functools
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
@@ -12,7 +13,7 @@ from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.guided import GuidedMLP
 from usnrt.nn.mlp import MLP, Params, hidden_sizes
 from usnrt.nn.quantile_functions import conformity_scores
-from usnrt.nn.quantiles import N_OUTPUTS
+from usnrt.nn.quantiles import N_OUTPUTS, quantile_function_mean
 from usnrt.nn.train import History
 from usnrt.tables.training import TrainingTable
 from usnrt.tree.experts import EXPERTS, NETWORK
@@ -112,12 +113,13 @@ def fit_quantile_tree(
     rows = np.flatnonzero(is_validation) if is_validation.any() else np.arange(table.n_rows)
     root = _root_model(network, strategy.params, encoding, memory, table)
     root.refine(table.raw[rows], table.inputs[rows], table.y[rows], table.weight[rows], rows)
-    _, mean, _ = root.quantile_functions(table.raw, table.inputs, n_threads, np.arange(table.n_rows))
-    strategy.residuals = table.y - mean
+    strategy.mean_of = functools.partial(_means, root, table)
     grown = grow(table, columns.n_categories, recipe.split, strategy, seed, n_threads, progress)
     model = _with_regions(root, grown)
     refined = model.refine(table.raw[rows], table.inputs[rows], table.y[rows], table.weight[rows], rows)
     scores = conformity_scores(refined, table.y[rows])
+    leaf = grown.tree.leaf_of(table.raw[rows])
+    grown.tree.set_leaf_residuals(leaf, table.y[rows] - quantile_function_mean(refined), table.weight[rows])
     return FittedTree(model.without_unused(), [node.history for node in grown.nodes], rows, scores)
 
 
@@ -163,14 +165,17 @@ def _root_model(
     return ExpertTree(builder.build()[0], encoding, network, [params], np.zeros(1, dtype=np.int64), memory, weights)
 
 
+def _means(root: ExpertTree, table: TrainingTable, params: Params, rows: Rows) -> Floats:
+    """Predicted means of rows of the table by the experts of the root, with another network."""
+    model = replace(root, params=[params])
+    return model.quantile_functions(table.raw[rows], table.inputs[rows], without=rows)[1]
+
+
 def _with_regions(root: ExpertTree, grown: GrownTree) -> ExpertTree:
     """The model with the regions of a grown tree and the networks that were fine-tuned in them."""
-    params, network_of = [root.params[0]], []
-    for leaf in grown.leaves:
-        own = leaf.networks["network"]
-        if own is not params[0]:
-            params.append(own)
-        network_of.append(len(params) - 1 if own is not params[0] else 0)
+    params = list({id(leaf.networks["network"]): leaf.networks["network"] for leaf in grown.leaves}.values())
+    numbers = {id(own): number for number, own in enumerate(params)}
+    network_of = [numbers[id(leaf.networks["network"])] for leaf in grown.leaves]
     weights = np.tile(root.expert_weights, (len(network_of), 1))
     return replace(
         root, tree=grown.tree, params=params, network_of=np.array(network_of), expert_weights=weights, refinement=None

@@ -1,10 +1,11 @@
-"""Strategy of the default tree: one network for all regions, fine-tuned in a region where that helps.
+"""Strategy of the default tree: one network for all nodes, fine-tuned in a node where that helps.
 
 A network large enough to predict well memorises its training rows, so only validation rows show how large errors are.
 They stop training early, their residuals are tested for splits, they choose the weights of the experts, and their
 conformity scores are used for calibration.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from usnrt.nn.mlp import MLP, Params
 from usnrt.nn.quantiles import pinball, start_at
 from usnrt.nn.train import History, Training, train
 from usnrt.tables.training import TrainingTable
-from usnrt.tree.grow import Node, Residuals
+from usnrt.tree.grow import Node, Path, Residuals
 from usnrt.tree.recipe import QuantileTreeRecipe
 from usnrt.utils.progress import Progress
 from usnrt.utils.types import Floats, Rows
@@ -23,7 +24,7 @@ from usnrt.utils.types import Floats, Rows
 
 @dataclass
 class SharedNetwork:
-    """A quantile network that is trained on all training rows, and residuals that are computed once for all nodes.
+    """A quantile network that is trained on all training rows, and fine-tuned from node to node where that helps.
 
     Parameters
     ----------
@@ -42,8 +43,9 @@ class SharedNetwork:
         Set by `train_root`.
     history : dict of str to History
         Of the trainings of the root.
-    residuals : ndarray of shape (n,)
-        Set by the caller before the tree grows.
+    mean_of : callable
+        ``mean_of(params, rows)`` returns the predicted means of rows of the table, by the experts with this network. Set
+        by the caller before the tree grows.
     """
 
     recipe: QuantileTreeRecipe
@@ -54,7 +56,8 @@ class SharedNetwork:
     progress: Progress
     params: Params = field(init=False)
     history: dict[str, History] = field(init=False, default_factory=dict)
-    residuals: Floats = field(init=False)
+    mean_of: Callable[[Params, Rows], Floats] = field(init=False)
+    _networks: dict[Path, Params] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self._training = self.recipe.root_training(float(self.table.weight[~self.is_validation].sum()))
@@ -94,33 +97,44 @@ class SharedNetwork:
         return replace(longer, weight_decay=schedule.more_decay * how.weight_decay)
 
     def compute_residuals(self, node: Node, rng: np.random.Generator) -> None:
-        """The residuals of validation rows are tested; all rows take their place if the node has none."""
-        rows = self._parts(node.rows)[1]
-        node.residuals = rows, self.residuals[rows]
-        if not node.path:
+        """Fine-tune the network of the parent; the residuals of validation rows are tested.
+
+        All rows take their place if the node has none.
+        """
+        if node.path:
+            self._fine_tune(node, rng)
+        else:
+            node.networks["network"] = self.params
             node.history |= self.history
+        self._networks[node.path] = node.networks["network"]
+        rows = self._parts(node.rows)[1]
+        node.residuals = rows, self._residuals(node, rows)
 
     def untested_residuals(self, node: Node) -> Residuals:
         """Residuals of the node's training rows; empty if these are tested because the node has no validation rows."""
         is_validation = self.is_validation[node.rows]
         rows = node.rows[~is_validation] if is_validation.any() else node.rows[:0]
-        return rows, self.residuals[rows]
+        return rows, self._residuals(node, rows)
 
     def finish_leaf(self, node: Node, rng: np.random.Generator) -> None:
-        """Fine-tune the network on the rows of a region, and keep the result if its validation loss is smaller.
-
-        A short probe decides whether the region is fine-tuned at all.
-        """
+        """Nothing is left to do but in nodes that were too small to be split."""
         if node.residuals is None:
             self.compute_residuals(node, rng)
-        node.networks["network"] = self.params
-        schedule = self.recipe.schedule
-        if not node.path or schedule.child_steps == 0:
+
+    def _residuals(self, node: Node, rows: Rows) -> Floats:
+        return self.table.y[rows] - self.mean_of(node.networks["network"], rows)
+
+    def _fine_tune(self, node: Node, rng: np.random.Generator) -> None:
+        """Fine-tune the parent's network on the rows of a node, and keep the result if its validation loss is smaller.
+
+        A short probe decides whether it is worth more steps.
+        """
+        schedule, params = self.recipe.schedule, self._networks[node.path[:-1]]
+        node.networks["network"] = params
+        if schedule.child_steps == 0:
             return
         n_rows = len(self._parts(node.rows)[0])
-        rate = schedule.child_rate * self.recipe.learning_rate
-        how = replace(self._training, learning_rate=rate)
-        params = self.params
+        how = replace(self._training, learning_rate=schedule.child_rate * self.recipe.learning_rate)
         for label, n_steps in (("probe", schedule.probe_steps), ("fine-tuning", schedule.child_steps)):
             steps = self.recipe.epochs(how, n_steps, n_rows, min_epochs=1)
             params, history = self._train(node.name, label, node.rows, params, steps, True, rng)

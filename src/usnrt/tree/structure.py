@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from usnrt.tree.split import Split
+from usnrt.utils.types import Floats
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -161,6 +162,22 @@ class Tree:
         """
         index: NDArray[np.int64] = self.leaf_index[self.apply(X)]
         return index
+
+    def set_leaf_residuals(self, leaf: NDArray[np.int64], residuals: Floats, weight: Floats) -> None:
+        """Set the residual moments of leaves, as from `leaf_of`; leaves without residuals keep theirs.
+
+        Parameters
+        ----------
+        leaf : ndarray of int of shape (n,)
+        residuals, weight : ndarray of shape (n,)
+        """
+        total = np.bincount(leaf, weights=weight, minlength=self.n_leaves)
+        known = total > 0
+        total = np.where(known, total, 1.0)
+        mean = np.bincount(leaf, weights=weight * residuals, minlength=self.n_leaves) / total
+        squares = np.bincount(leaf, weights=weight * (residuals - mean[leaf]) ** 2, minlength=self.n_leaves)
+        nodes = np.asarray(self.leaves)[known]
+        self.residual_mean[nodes], self.residual_std[nodes] = mean[known], np.sqrt(squares / total)[known]
 
     def decision_path(self, X: ArrayLike) -> "csr_matrix":
         """The nodes on the path of each row.
