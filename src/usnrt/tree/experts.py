@@ -21,6 +21,9 @@ STEPS = 10
 MAX_MEMORY = 0.9
 # The loss over the whole table counts as much as this many rows of a region.
 PRIOR_ROWS = 300.0
+# The memory is used only if the best combination for the whole table is better than the network by this many standard
+# errors: it is the best of many, and with heavy-tailed targets a few validation rows decide.
+MIN_STANDARD_ERRORS = 3.0
 
 
 def candidate_weights() -> Floats:
@@ -28,9 +31,10 @@ def candidate_weights() -> Floats:
 
     Examples
     --------
+    >>> import numpy as np
     >>> from usnrt.tree.experts import candidate_weights
     >>> weights = candidate_weights()
-    >>> weights.shape, weights[0], bool((weights.sum(axis=1) == 1).all())
+    >>> weights.shape, weights[0], bool(np.allclose(weights.sum(axis=1), 1.0))
     ((65, 3), array([0., 1., 0.]), True)
     """
     shares = itertools.product(range(STEPS + 1), repeat=2)
@@ -41,6 +45,8 @@ def candidate_weights() -> Floats:
 
 def fit_weights(quantiles: Floats, leaf: NDArray[np.int64], y: Floats, weight: Floats, n_leaves: int) -> Floats:
     """Weights of the experts in each region, by the pinball loss of validation rows.
+
+    The network has all the weight if no combination is significantly better for the whole table.
 
     Parameters
     ----------
@@ -67,7 +73,20 @@ def fit_weights(quantiles: Floats, leaf: NDArray[np.int64], y: Floats, weight: F
     """
     candidates = candidate_weights()
     losses = np.array([pinball_losses(combined(quantiles, shares[None]), y) for shares in candidates])
+    alone = np.eye(len(EXPERTS))[NETWORK]
+    best = np.argmin(losses @ weight)
+    if not _is_better(losses[best], pinball_losses(quantiles[NETWORK], y), weight):
+        return np.tile(alone, (n_leaves, 1))
     return candidates[best_candidates(losses, leaf, weight, n_leaves, PRIOR_ROWS)]
+
+
+def _is_better(losses: Floats, others: Floats, weight: Floats) -> bool:
+    """Whether losses are significantly smaller than others of the same rows."""
+    difference = losses - others
+    mean = float(np.average(difference, weights=weight))
+    # the variance of a weighted mean
+    variance = float((weight**2) @ (difference - mean) ** 2) / float(weight.sum()) ** 2
+    return mean < -MIN_STANDARD_ERRORS * np.sqrt(variance)
 
 
 def combined(quantiles: Floats, weights: Floats) -> Floats:
