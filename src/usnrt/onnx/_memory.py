@@ -92,13 +92,14 @@ def _nearest(body: Graph, memory: Retrieval, query: str) -> tuple[str, str]:
     to_rows = body.op("Sub", body.op("Unsqueeze", query, ints(1, 2)), rows)
     squares = body.op("ReduceSumSquare", to_rows, axes=[3], keepdims=0)
     squares = body.op("Reshape", squares, ints(-1, n_probes * size))
-    nearest, at = _in_order(body, *body.ops("TopK", 2, squares, ints(_n_neighbors(memory)), largest=0, axis=1), memory)
+    nearest, at = body.ops("TopK", 2, squares, ints(_n_neighbors(memory)), largest=0, axis=1)
+    nearest, at = _in_order(body, memory, nearest, at)
     cell = body.op("GatherElements", cells, body.op("Div", at, np.int64(size)), axis=1)
     places = body.op("Add", body.op("Mul", cell, np.int64(size)), body.op("Mod", at, np.int64(size)))
     return places, body.op("Sqrt", body.op("Max", nearest, MIN_SQUARE))
 
 
-def _in_order(body: Graph, nearest: str, at: str, memory: Retrieval) -> tuple[str, str]:
+def _in_order(body: Graph, memory: Retrieval, nearest: str, at: str) -> tuple[str, str]:
     """The nearest rows in the order of cells and places, with empty places at the end."""
     key = body.op("Where", body.op("IsInf", nearest), np.int64(np.iinfo(np.int64).max), at)
     _, order = body.ops("TopK", 2, key, ints(_n_neighbors(memory)), largest=0, axis=1)
