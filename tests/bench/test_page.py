@@ -7,7 +7,7 @@ from usnrt.bench import Cell, Store
 from usnrt.bench.aggregate import Means
 from usnrt.bench.figures import FIGURES, caption_of
 from usnrt.bench.findings import agreement, findings, improvements
-from usnrt.bench.goals import default_findings, goals_table
+from usnrt.bench.goals import PEERS, default_findings, goals_table, peers_table
 from usnrt.bench.page import cells_csv, page_text, write_page
 from usnrt.bench.recipes import STABILITY
 from usnrt.bench.status import status_text
@@ -265,14 +265,30 @@ def test_peers_and_parts_are_compared():
         record("power", "usnrt-global", worst_leaf_gap=5.0),
     ]
     assert default_findings(Means(records)) == [
-        "**CRPS.** The default ensemble has a lower CRPS than all peers (CatBoost, NGBoost, LightGBM quantiles, "
-        "Quantile forest) on 1 of 2 data sets: Power (1 of 4 peers were run). Not on: Traffic (Quantile forest 53.50, "
+        f"**CRPS.** The default ensemble has a lower CRPS than all peers ({', '.join(PEERS)}) on 1 of 2 data sets: Power "
+        f"(1 of {len(PEERS)} peers were run). Not on: Traffic (4 of {len(PEERS)} peers were run) (Quantile forest 53.50, "
         "the ensemble 54.00).",
         "**The tree, CRPS.** With the tree, CRPS is lower than with one region on 1 of 1 data sets.",
         "**The tree, NLL.** With the tree, NLL is lower than with one region on 0 of 1 data sets (not on Power).",
         "**Calibration by region.** The largest deviation of a region's coverage from 90 % is smaller than with global "
         "calibration on 1 of 1 data sets.",
     ]
+
+
+def test_presets_stand_beside_the_best_peer():
+    records = [
+        record("power", "usnrt", crps=31.0, nll=60.0, rmse=70.0),
+        record("power", "usnrt-ensemble", crps=36.0, nll=50.0, rmse=70.0),
+        record("power", "catboost", crps=35.0, nll=65.0, rmse=71.0),
+        record("power", "ngboost", crps=37.0, nll=55.0, rmse=72.0),
+        record("traffic", "catboost", crps=55.0),  # a set without our models is left out
+    ]
+    lines = peers_table(Means(records)).render("markdown").splitlines()
+    assert lines[4:5] == [
+        "| Power | 2 |  | **31.00** | 36.00 | 35.00 | CatBoost |  | 60.00 | **50.00** | 55.00 | NGBoost |  | **70.00** | "
+        "**70.00** | 71.00 | CatBoost |"
+    ]
+    assert not any("Traffic" in line for line in lines)
 
 
 def test_parts_and_peers_are_compared_on_the_same_splits():
@@ -295,4 +311,4 @@ def test_every_table_is_a_section_that_the_page_links_to():
     assert (
         "(#largest-deviation-of-a-regions-coverage-from-90--in-percentage-points-one-region-without-a-tree)\n" in text
     )
-    assert text.count("](#") == text.count("\n### ") - 1 == len(TABLES)  # the goals stand in the text above
+    assert text.count("](#") == text.count("\n### ") - 2 == len(TABLES)  # both tables of goals stand in the text above

@@ -38,7 +38,7 @@ def test_the_papers_recipe_and_the_stability_study():
 
 def test_every_compared_recipe_is_registered():
     assert set(COMPARED) <= set(RECIPES)
-    assert len(COMPARED) == len(set(COMPARED)) == 31
+    assert len(COMPARED) == len(set(COMPARED)) == 32
     assert {"realmlp", "tabm"} <= set(RECIPES) - set(COMPARED)  # they need an environment of their own
     assert {"evidential-paper-lambda0", "evidential-paper-lambda0.005", "evidential-paper-lambda0.05"} <= set(COMPARED)
     assert RECIPES["evidential-paper-lambda0.005"].changes == {"lam": 0.005}
@@ -83,7 +83,7 @@ def test_presets(monkeypatch, tmp_path):
     monkeypatch.setenv("USNRT_DATA", str(tmp_path))
     monkeypatch.setenv("USNRT_CACHE", str(tmp_path))
     paper = preset("paper")
-    assert len(paper) == 31 * (5 + 5 + 1 + 1)
+    assert len(paper) == 32 * (5 + 5 + 1 + 1)
     assert [str(cell) for cell in paper[:2]] == ["electrical usnrt-paper seed 42", "power usnrt-paper seed 42"]
     assert len(preset("stability")) == 18 * 4
     quick = preset("quick")

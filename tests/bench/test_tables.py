@@ -107,14 +107,13 @@ def test_infinite_numbers_and_peers():
         record("electrical", "catboost", 42, crps=2.0, nll=float("inf")),
         record("electrical", "usnrt", 42, crps=1.0, nll=-50.0),
     ]
-    assert make_table("peers_nll", records).render("text").splitlines()[4:5] == [
-        "Electrical  -50.00**†                                                    inf*†"
-    ]
-    assert make_table("peers_crps", records).render("csv") == (
-        "Dataset,USNRT,USNRT Ensemble,HNN,Deep Ensemble,Evidential,CatBoost,NGBoost,LightGBM quantiles,"
-        "Quantile forest\n"
-        "Electrical,1,,,,,2,,,\n"
-    )
+    line = make_table("peers_nll", records).render("text").splitlines()[4]
+    assert line.split() == ["Electrical", "-50.00**†", "inf*†"]
+    header, line = make_table("peers_crps", records).render("csv").splitlines()
+    values = dict(zip(header.split(","), line.split(",")))
+    assert {name: value for name, value in values.items() if value} == {
+        "Dataset": "Electrical", "USNRT": "1", "CatBoost": "2",
+    }  # fmt: skip
 
 
 def test_heterogeneity_and_its_correlation():
@@ -177,8 +176,8 @@ def test_bold_marks_compare_equal_splits():
         "splits that they have in common; each value shown is the mean over all splits of its model.",
         "Facebook1: on the one split in common USNRT 8.17, USNRT Ensemble 7.89, CatBoost 9.00.",
     ]
-    assert "\nFacebook1,7.54,7.89,,,,9,,,\n" in layout.render("csv")
-    assert "Facebook1 $\\ddagger$ & $^*$7.54 & \\textbf{7.89}$^+$" in layout.render("latex")
+    assert "\nFacebook1,,7.54,7.89,,,,9,,," in layout.render("csv")
+    assert "Facebook1 $\\ddagger$ &  & $^*$7.54 & \\textbf{7.89}$^+$" in layout.render("latex")
 
 
 def test_a_cell_without_a_split_in_common_is_not_compared():

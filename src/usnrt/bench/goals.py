@@ -7,7 +7,21 @@ from usnrt.datasets import get_spec, list_datasets
 
 # Close to what sampling noise alone gives on a few thousand test rows.
 MAX_ECE, MAX_TCE = 1.0, 1.5
-PEERS = ("CatBoost", "NGBoost", "LightGBM quantiles", "Quantile forest")
+# The peers, whatever their settings, that the default recipes are to beat.
+PEERS = (
+    "CatBoost",
+    "NGBoost",
+    "LightGBM quantiles",
+    "Quantile forest",
+    "Quantile extra-trees",
+    "CatBoost MultiQuantile",
+    "CatBoost, tuned",
+    "LightGBM quantiles, tuned",
+    "XGBoost quantiles",
+    "crepes on LightGBM",
+    "RealMLP",
+    "TabM",
+)
 
 
 def paper_best(metric: str, dataset: str) -> float:
@@ -49,6 +63,45 @@ def goals_table(means: Means) -> Layout:
             rows.append(row)
     goal = f"goal reached (ECE at most {MAX_ECE}, TCE at most {MAX_TCE}, RMSE and NLL at most the best in the paper)"
     return Layout("Goals of the default recipes", header, rows, best_means=goal)
+
+
+def peers_table(means: Means) -> Layout:
+    """The fast preset, the tree and the ensemble against the best peer on the same splits; lower values are bold.
+
+    Parameters
+    ----------
+    means : Means
+
+    Returns
+    -------
+    Layout
+    """
+    header, rows = ["Dataset", "Peers run"], []
+    for metric in ("CRPS", "NLL", "RMSE"):
+        header += [f"Fast {metric}", f"Tree {metric}", f"Ensemble {metric}", "best peer", ""]
+    for name in list_datasets():
+        entries: list[Entry] = []
+        n_peers = 0
+        for metric in ("crps", "nll", "rmse"):
+            table = COMPARISONS[f"peers_{metric}"]
+            own = [_on_equal_splits(table, means, name, ours) for ours in ("USNRT fast", "USNRT", "USNRT Ensemble")]
+            known = next((peers for _, peers in reversed(own) if peers), {})
+            n_peers = max(n_peers, len(known))
+            for value, peers in own:
+                is_best = value is not None and bool(peers) and value < min(peers.values())
+                entries.append(number(value, BEST if is_best else ""))
+            best = min(known, key=lambda peer: known[peer]) if known else None
+            entries += [number(known[best]), words(best)] if best else [Entry(""), Entry("")]
+        if n_peers and any(entry.text for entry in entries[:3]):
+            rows.append([words(get_spec(name).title), number(n_peers, pattern="{:.0f}"), *entries])
+    return Layout("Presets against the best peer", header, rows, best_means="better than every peer that was run")
+
+
+def _on_equal_splits(table: Comparison, means: Means, dataset: str, ours: str) -> tuple[float | None, dict[str, float]]:
+    """The value of one of our models, and of the peers, over the splits that they have in common."""
+    known = table.fair_values(means, dataset, "default", among=(ours, *PEERS))
+    own = known.pop(ours, None)
+    return own, known if own is not None else {}
 
 
 def _against(means: Means, dataset: str, recipe: str, metric: str, goal: float) -> Entry:

@@ -8,7 +8,7 @@ from pathlib import Path
 from usnrt.bench.aggregate import Means
 from usnrt.bench.figures import FIGURES, caption_of, draw
 from usnrt.bench.findings import agreement, findings, improvements
-from usnrt.bench.goals import default_findings, goals_table
+from usnrt.bench.goals import default_findings, goals_table, peers_table
 from usnrt.bench.grid import ONE_SEED, n_rows_of
 from usnrt.bench.progress import duration_text
 from usnrt.bench.scores import METRICS
@@ -71,6 +71,7 @@ def page_text(records: list[Record], figures: dict[str, Path]) -> str:
         *(improvements(means) or ["No results to compare."]),
         *default_findings(means),
         goals.section(),
+        peers_table(means).section(),
         "## Tables",
         "\n".join(f"- [{table.title}]({table.anchor})" for table in tables),
         *(table.section() for table in tables),

@@ -99,6 +99,7 @@ ALPHAS = (0.001, 0.002, 0.005, 0.01, 0.02)
 # Ablation of the default recipe: one part removed at a time.
 ABLATED: dict[str, dict[str, Any]] = {
     "no-tree": {"max_leaves": 1},
+    "no-memory": {"memory": False},
     "global": {"calibration": "global"},
     "uncalibrated": {"calibration": None},
     "plain-inputs": {"n_bins": 0},
@@ -134,6 +135,7 @@ RECIPES = _registry()
 # In the order in which they are run.
 COMPARED = [
     "usnrt-paper",
+    "usnrt-fast",
     "usnrt",
     "hnn-paper",
     "hnn",

@@ -59,6 +59,7 @@ LAMBDAS = (
     _model("USNRT Ensemble", "usnrt-ensemble"),
 )
 PEERS = (
+    Model("USNRT fast", "", "usnrt-fast"),
     Model("USNRT", "", "usnrt"),
     Model("USNRT Ensemble", "", "usnrt-ensemble"),
     Model("HNN", "", "hnn"),
@@ -68,10 +69,19 @@ PEERS = (
     Model("NGBoost", "", "ngboost"),
     Model("LightGBM quantiles", "", "lightgbm-quantile"),
     Model("Quantile forest", "", "quantile-forest"),
+    Model("Quantile extra-trees", "", "quantile-extra-trees"),
+    Model("CatBoost MultiQuantile", "", "catboost-multiquantile"),
+    Model("CatBoost, tuned", "", "catboost-tuned"),
+    Model("LightGBM quantiles, tuned", "", "lightgbm-tuned"),
+    Model("XGBoost quantiles", "", "xgboost-quantile"),
+    Model("crepes on LightGBM", "", "crepes-lightgbm"),
+    Model("RealMLP", "", "realmlp"),
+    Model("TabM", "", "tabm"),
 )
 PARTS = (
     Model("Default", "", "usnrt"),
     Model("No tree", "", "usnrt-no-tree"),
+    Model("No memory", "", "usnrt-no-memory"),
     Model("Global calibration", "", "usnrt-global"),
     Model("Not calibrated", "", "usnrt-uncalibrated"),
     Model("No piecewise encoding", "", "usnrt-plain-inputs"),

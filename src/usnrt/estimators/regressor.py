@@ -54,10 +54,11 @@ class USNRTRegressor(RememberingRegressor):
     alpha : float, default=0.01
         A node is split if the p-value of its best split, multiplied by the number of splits tested, is at most this.
     max_leaves : int, default=10
-        The largest number of regions: the smallest region has ``max(n / max_leaves, 1000)`` rows.
+        The largest number of regions: the smallest region has ``n / max_leaves`` of the n rows, and at least 1000 rows
+        or a fifth of the table, whichever is less, but never fewer than 100. So tables of fewer than 200 rows are not
+        split.
     min_samples_leaf : int, default=None
-        The smallest weighted number of rows in a region; overrides ``max_leaves``, so that small tables can be split
-        too. Both sides of a split also need 2.5 sqrt(n) of the n rows that are tested; otherwise heavy-tailed residuals
+        The smallest weighted number of rows in a region; overrides ``max_leaves``. Both sides of a split also need 2.5 sqrt(n) of the n rows that are tested; otherwise heavy-tailed residuals
         would be split more often than ``alpha`` allows.
     max_depth : int, default=None
         The largest depth of the tree; None for no limit.
@@ -237,7 +238,7 @@ class USNRTRegressor(RememberingRegressor):
     def _recipe(self) -> QuantileTreeRecipe:
         """The parameters that determine the fitted model."""
         return QuantileTreeRecipe(
-            split=SplitRule(self.alpha, self.max_leaves, self.min_samples_leaf, self.max_depth),
+            split=SplitRule(self.alpha, self.max_leaves, self.min_samples_leaf, self.max_depth, follows_table=True),
             n_bins=self.n_bins,
             hidden=self.hidden,
             memory=self.memory,

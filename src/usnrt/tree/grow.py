@@ -141,6 +141,8 @@ def grow(
         if node.split is None:
             strategy.finish_leaf(node, rng)
         outcome = "region" if node.split is None else f"split, T = {node.split.statistic:.1f}"
+        if not node.path and n_rows < 2 * smallest:
+            outcome = f"one region: a table needs {2 * smallest:,.0f} rows to be split"
         progress.node_done(node.name, len(node.rows), outcome, node.split is None)
         return node
 

@@ -19,6 +19,8 @@ VARIANCE_STOP_MARGIN = 1e-4
 
 # The smallest region that `max_leaves` allows, whatever the number of rows.
 MIN_ROWS = 1000.0
+# Where the smallest region follows the table, it may be this share of small tables, but never have fewer rows.
+SMALL_SHARE, FEWEST_ROWS = 0.2, 100.0
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class SplitRule:
     alpha : float
         A node is split if the p-value of its best split is at most this.
     max_leaves : int
-        Sets the smallest region to ``max(n / max_leaves, 1000)`` rows.
+        Sets the smallest region to ``n / max_leaves`` rows, and at least 1000.
     min_samples_leaf : int or None
         The smallest number of rows of a region; overrides ``max_leaves``.
     max_depth : int or None
@@ -40,6 +42,8 @@ class SplitRule:
         A key of `usnrt.tree.criteria.CRITERIA`.
     step : int
         Every ``step``-th threshold of a numeric feature is tested.
+    follows_table : bool
+        Whether a fifth of a table takes the place of 1000 rows if that is less; at least 100 rows.
     """
 
     alpha: float
@@ -49,6 +53,7 @@ class SplitRule:
     bonferroni: bool = True
     criterion: str = "levene"
     step: int = 1
+    follows_table: bool = False
 
     def smallest_region(self, n_rows: float) -> float:
         """The smallest weighted number of rows of a region, for a table with a weighted number ``n_rows`` of rows.
@@ -63,7 +68,8 @@ class SplitRule:
             return float(self.min_samples_leaf)
         if self.max_leaves > max(n_rows, 10):  # the default, 10, is valid for any table
             raise ValueError(f"max_leaves must be at most the number of rows, {n_rows:g}, got {self.max_leaves}")
-        return max(n_rows / self.max_leaves, MIN_ROWS)
+        least = min(MIN_ROWS, max(SMALL_SHARE * n_rows, FEWEST_ROWS)) if self.follows_table else MIN_ROWS
+        return max(n_rows / self.max_leaves, least)
 
 
 @dataclass(frozen=True)
