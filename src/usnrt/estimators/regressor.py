@@ -58,8 +58,9 @@ class USNRTRegressor(RememberingRegressor):
         or a fifth of the table, whichever is less, but never fewer than 100. So tables of fewer than 200 rows are not
         split.
     min_samples_leaf : int, default=None
-        The smallest weighted number of rows in a region; overrides ``max_leaves``. Both sides of a split also need 2.5 sqrt(n) of the n rows that are tested; otherwise heavy-tailed residuals
-        would be split more often than ``alpha`` allows.
+        The smallest weighted number of rows in a region; overrides ``max_leaves``. Both sides of a split also need
+        2.5 sqrt(n) of the n rows that are tested; otherwise heavy-tailed residuals would be split more often than
+        ``alpha`` allows.
     max_depth : int, default=None
         The largest depth of the tree; None for no limit.
     n_bins : int, default=16

@@ -44,8 +44,8 @@ class SharedNetwork:
     history : dict of str to History
         Of the trainings of the root.
     mean_of : callable
-        ``mean_of(params, rows)`` returns the predicted means of rows of the table, by the experts with this network. Set
-        by the caller before the tree grows.
+        ``mean_of(params, rows)`` returns the predicted means of rows of the table, by the experts with this network.
+        Set by the caller before the tree grows.
     """
 
     recipe: QuantileTreeRecipe
