@@ -86,7 +86,7 @@ def _is_better(losses: Floats, others: Floats, weight: Floats) -> bool:
     mean = float(np.average(difference, weights=weight))
     # the variance of a weighted mean
     variance = float((weight**2) @ (difference - mean) ** 2) / float(weight.sum()) ** 2
-    return mean < -MIN_STANDARD_ERRORS * np.sqrt(variance)
+    return bool(mean < -MIN_STANDARD_ERRORS * np.sqrt(variance))
 
 
 def combined(quantiles: Floats, weights: Floats) -> Floats:
