@@ -139,7 +139,8 @@ class SharedNetwork:
             steps = self.recipe.epochs(how, n_steps, n_rows, min_epochs=1)
             params, history = self._train(node.name, label, node.rows, params, steps, True, rng)
             node.history[label] = history
-            if history.initial_loss - min(history.valid_loss) < schedule.min_probe_gain * history.initial_loss:
+            gain = history.initial_loss - min(history.valid_loss, default=np.inf)
+            if not gain >= schedule.min_probe_gain * history.initial_loss:  # also if the training diverged
                 break
             node.networks["network"] = params
 
