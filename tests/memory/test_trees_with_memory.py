@@ -1,4 +1,4 @@
-"""Trees with memory: used where rows repeat places, dropped where nothing is to be remembered, calibrated as a whole."""
+"""Trees with memory: used where rows repeat places, dropped if nothing is to be remembered, calibrated as a whole."""
 
 import numpy as np
 import pytest
