@@ -11,7 +11,6 @@ same run. The last lines are geometric means over the data sets.
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 
@@ -46,8 +45,9 @@ def fit(dataset: str, recipe: str) -> tuple[float, float]:
 
 
 def main(datasets: list[str]) -> None:
-    if not Path(os.environ.get("USNRT_DATA", "")).is_dir() or "USNRT_DATA" not in os.environ:
-        sys.exit("benchmarks/recipes.py needs USNRT_DATA, the folder of the data sets")
+    if "USNRT_DATA" not in os.environ:
+        print("skipped: benchmarks/recipes.py needs USNRT_DATA, the folder of the data sets")
+        return
     seconds = {}
     for dataset in datasets:
         for recipe in RECIPES:
