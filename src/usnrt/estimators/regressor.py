@@ -202,7 +202,7 @@ class USNRTRegressor(RememberingRegressor):
 
     @staticmethod
     def fast(**parameters: Any) -> "USNRTRegressor":
-        """An estimator for a first look: a smaller network, a few epochs and no memory.
+        """An estimator for a first look: a smaller network and a few epochs.
 
         Parameters
         ----------
@@ -213,9 +213,9 @@ class USNRTRegressor(RememberingRegressor):
         --------
         >>> from usnrt import USNRTRegressor
         >>> USNRTRegressor.fast(max_leaves=5)
-        USNRTRegressor(hidden=(128, 64), max_epochs=15, max_leaves=5, memory=False)
+        USNRTRegressor(hidden=(128, 64), max_epochs=15, max_leaves=5)
         """
-        return USNRTRegressor(**{"hidden": (128, 64), "memory": False, "max_epochs": 15, **parameters})
+        return USNRTRegressor(**{"hidden": (128, 64), "max_epochs": 15, **parameters})
 
     @staticmethod
     def paper(**parameters: Any) -> PaperUSNRTRegressor:
