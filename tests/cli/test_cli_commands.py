@@ -160,9 +160,22 @@ def test_presets(preset, paper, members, settings, expected):
     assert repr(model) == repr(expected.set_params(random_state=0))
 
 
-def test_a_fast_fit_has_no_memory(tmp_path, inside, houses):
+def test_a_fit_without_memory(tmp_path, inside, houses):
     pa_csv.write_csv(houses(300, 0).select(["area", "price"]), tmp_path / "train.csv")
-    run = inside("fit", "train.csv", "-t", "price", "-q", "--preset", "fast", "--set", "max_epochs=2", cwd=tmp_path)
+    run = inside(
+        "fit",
+        "train.csv",
+        "-t",
+        "price",
+        "-q",
+        "--preset",
+        "fast",
+        "--set",
+        "max_epochs=2",
+        "--set",
+        "memory=False",
+        cwd=tmp_path,
+    )
     assert run.returncode == 0, run.stderr
     assert "network alone" in run.stdout
     assert "contains training data" not in inside("explain", "train.usnrt", cwd=tmp_path).stdout
