@@ -39,8 +39,9 @@ class CrepesRegressor(SharedDocs, DistributionalRegressor):
     defaults of ``DifficultyEstimator`` (``beta=0.01``) and ``MondrianCategorizer`` (Boström, *Conformal prediction in
     Python with crepes*, 2024); bins by the predicted target as in Boström, Johansson and Löfström, *Mondrian conformal
     predictive distributions* (2021). LightGBM as ``LGBM_TD_REG`` in pytabkit: 1,000 rounds at a learning rate of 0.05,
-    100 leaves of at least 3 rows, a subsample of 0.7; the difficulty, which is noisier, has 200 rounds and LightGBM's
-    default leaves. Calibration rows are repeated as often as they count, because crepes does not use weights.
+    100 leaves of at least 3 rows, a subsample of 0.7; the difficulty has 200 rounds and LightGBM's default leaves, our
+    own choice, which was not tuned. Calibration rows are repeated as often as they count, because crepes does not use
+    weights.
 
     Parameters
     ----------
