@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from usnrt._version import __version__
 
 if TYPE_CHECKING:  # what users' type checkers see
+    from usnrt.comparison.run import compare
     from usnrt.estimators.ensemble import USNRTEnsemble
     from usnrt.estimators.paper import PaperUSNRTEnsemble, PaperUSNRTRegressor
     from usnrt.estimators.regressor import USNRTRegressor
@@ -30,6 +31,7 @@ _HOME = {
     "export_text": "usnrt.tree.rules",
     "export_graphviz": "usnrt.tree.rules",
     "plot_tree": "usnrt.plotting",
+    "compare": "usnrt.comparison.run",
     "evaluate": "usnrt.metrics.evaluate",
 }
 
@@ -39,6 +41,7 @@ __all__ = [
     "USNRTEnsemble",
     "USNRTRegressor",
     "__version__",
+    "compare",
     "evaluate",
     "export_graphviz",
     "export_text",
