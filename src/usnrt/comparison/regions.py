@@ -103,7 +103,7 @@ def _cross_fitted_residuals(encoder: TableEncoder, raw: Floats, y: Floats, seed:
     categorical = (n_categories > 0) & (n_categories <= MAX_CATEGORIES)
     residuals = np.empty(len(y))
     for fitted, left in KFold(3, shuffle=True, random_state=seed).split(raw):
-        booster = HistGradientBoostingRegressor(categorical_features=categorical, random_state=seed)
+        booster = HistGradientBoostingRegressor(max_iter=50, categorical_features=categorical, random_state=seed)
         with boosting_threads(n_jobs, len(y)):
             residuals[left] = y[left] - booster.fit(raw[fitted], y[fitted]).predict(raw[left])
     return residuals

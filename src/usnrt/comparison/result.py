@@ -99,7 +99,7 @@ class Comparison:
         seed: int = 0,
         target: str | None = None,
     ) -> None:
-        done = sorted((e for e in entries if e.metrics is not None), key=lambda e: float(e.metrics.crps.mean()))
+        done = sorted((e for e in entries if e.metrics is not None), key=_mean_crps)
         self.entries = [*done, *(e for e in entries if e.metrics is None)]
         self.n_done = len(done)
         self.splits, self.rules, self.coverage = splits, regions.rules, coverage
@@ -288,6 +288,10 @@ class Comparison:
         table = Table({name: [row[name] for row in rows] for name in rows[0]})
         sentences = "".join(f"<p>{escape(text)}</p>" for text in (self.verdict, *notes(self)))
         return table._repr_html_() + sentences
+
+
+def _mean_crps(entry: Entry) -> float:
+    return np.inf if entry.metrics is None else float(entry.metrics.crps.mean())
 
 
 def _loss(metrics: RowMetrics, metric: str) -> Floats:
