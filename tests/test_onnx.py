@@ -117,7 +117,7 @@ def fitted(table):
     models["tree without memory"] = USNRTRegressor(**SMALL, memory=False, random_state=0)
     for name, make in (("", USNRTEnsemble), ("paper ", USNRTEnsemble.paper)):
         member = clone(trees[name]).set_params(random_state=None, n_jobs=-1)
-        models[f"{name}ensemble"] = make(estimator=member, n_members=3, random_state=0, n_jobs=1)
+        models[f"{name}ensemble"] = make(estimator=member, n_estimators=3, random_state=0, n_jobs=1)
     y = make_target(table, 1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("usnrt.tree.model.fit_weights", lambda *arguments: given_weights(arguments[-1]))
@@ -293,7 +293,7 @@ def test_ensembles_of_old_files():
     second = copy.copy(first.model_)
     bins = first.model_.encoding
     second.encoding = PiecewiseLinear(bins.n_inputs, bins.columns, 0.7 * bins.slope, 0.1 + bins.offset)
-    model = USNRTEnsemble(n_members=2)
+    model = USNRTEnsemble(n_estimators=2)
     vars(model).update({name: value for name, value in vars(first).items() if name.endswith("_") and name != "model_"})
     model.members_, model.shared_, model.own_factor_ = [first.model_, second], np.full(first.n_leaves_, 0.7), 0.9
     assert_same_predictions(model, old_rows(first))

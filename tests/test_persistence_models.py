@@ -27,9 +27,11 @@ MODELS = {
     "default": USNRTRegressor(min_samples_leaf=40, hidden=(16, 8), max_epochs=3, **QUICK),
     "no memory": USNRTRegressor(min_samples_leaf=40, hidden=(16, 8), memory=False, max_epochs=3, **QUICK),
     "paper": USNRTRegressor.paper(min_samples_leaf=40, max_epochs=3, **QUICK),
-    "ensemble": USNRTEnsemble(USNRTRegressor(min_samples_leaf=60, hidden=(16, 8), max_epochs=2), n_members=3, **QUICK),
+    "ensemble": USNRTEnsemble(
+        USNRTRegressor(min_samples_leaf=60, hidden=(16, 8), max_epochs=2), n_estimators=3, **QUICK
+    ),
     "paper ensemble": USNRTEnsemble.paper(
-        estimator=USNRTRegressor.paper(min_samples_leaf=60, max_epochs=2), n_members=2, **QUICK
+        estimator=USNRTRegressor.paper(min_samples_leaf=60, max_epochs=2), n_estimators=2, **QUICK
     ),
     "hnn": baselines.HNNRegressor(max_epochs=2, **QUICK),
     "deep ensemble": baselines.DeepEnsembleRegressor(max_epochs=2, **QUICK),
@@ -143,6 +145,12 @@ def test_a_model_with_two_networks_in_a_file_of_the_second_format():
     new = migrated(old, 2)
     assert new["state"]["estimator"]["state"] == {"alpha": 0.1, "hidden": 2, "memory": False}
     assert migrated(new, 3) is new
+
+
+@pytest.mark.parametrize("name", ["USNRTEnsemble", "PaperUSNRTEnsemble"])
+def test_the_former_name_of_the_number_of_members_in_a_file(name):
+    new = migrated({"$object": name, "state": {"n_members": 3, "verbose": 0}}, 3)
+    assert new["state"] == {"n_estimators": 3, "n_members": "deprecated", "verbose": 0}
 
 
 def test_parameters_that_matter_to_fit_only_have_their_defaults_after_loading(tmp_path):

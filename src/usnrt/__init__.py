@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # what users' type checkers see
     from usnrt.comparison.run import compare
     from usnrt.estimators.ensemble import USNRTEnsemble
     from usnrt.estimators.paper import PaperUSNRTEnsemble, PaperUSNRTRegressor
+    from usnrt.estimators.pipeline import in_pipeline
     from usnrt.estimators.regressor import USNRTRegressor
     from usnrt.metrics.evaluate import evaluate
     from usnrt.persistence import load
@@ -33,6 +34,7 @@ _HOME = {
     "plot_tree": "usnrt.plotting",
     "compare": "usnrt.comparison.run",
     "evaluate": "usnrt.metrics.evaluate",
+    "in_pipeline": "usnrt.estimators.pipeline",
 }
 
 __all__ = [
@@ -45,6 +47,7 @@ __all__ = [
     "evaluate",
     "export_graphviz",
     "export_text",
+    "in_pipeline",
     "load",
     "plot_tree",
 ]

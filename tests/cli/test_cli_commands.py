@@ -139,7 +139,7 @@ def test_an_ensemble_and_codes_of_categories(tmp_path, inside, houses):
     assert json.loads(run.stdout)["columns"][0] == "categories: code (3)"
     model = load(tmp_path / "train.usnrt")
     assert type(model).__name__ == "USNRTEnsemble"
-    assert (model.n_members, model.estimator.max_depth, model.random_state) == (2, 0, 0)
+    assert (model.n_estimators, model.estimator.max_depth, model.random_state) == (2, 0, 0)
     assert inside("report", "train.usnrt", "train.csv", "-q", cwd=tmp_path).stdout == "wrote report.html\n"
 
 
@@ -150,8 +150,8 @@ def test_an_ensemble_and_codes_of_categories(tmp_path, inside, houses):
         ("fast", False, None, [], library.USNRTRegressor.fast()),
         ("fast", False, None, ["max_epochs=3"], library.USNRTRegressor.fast(max_epochs=3)),
         ("ensemble", False, None, [], library.USNRTEnsemble(library.USNRTRegressor())),
-        ("balanced", False, 3, [], library.USNRTEnsemble(library.USNRTRegressor(), n_members=3)),
-        ("fast", False, 3, [], library.USNRTEnsemble(library.USNRTRegressor.fast(), n_members=3)),
+        ("balanced", False, 3, [], library.USNRTEnsemble(library.USNRTRegressor(), n_estimators=3)),
+        ("fast", False, 3, [], library.USNRTEnsemble(library.USNRTRegressor.fast(), n_estimators=3)),
         ("ensemble", True, None, [], library.USNRTEnsemble.paper()),
     ],
 )

@@ -129,7 +129,7 @@ def make_model(
     from usnrt import USNRTEnsemble, USNRTRegressor
 
     if members is None:
-        members = USNRTEnsemble().n_members if preset is Preset.ensemble else 1
+        members = USNRTEnsemble().n_estimators if preset is Preset.ensemble else 1
     _check_preset(preset, paper, members)
     one_tree = USNRTRegressor.paper if paper else USNRTRegressor.fast if preset is Preset.fast else USNRTRegressor
     model: CalibratedRegressor = one_tree()
@@ -149,7 +149,7 @@ def make_model(
     of_ensemble = {name: changes.pop(name) for name in ENSEMBLE_PARAMETERS if name in changes}
     model.set_params(**changes)
     ensemble = USNRTEnsemble.paper if paper else USNRTEnsemble
-    return ensemble(estimator=model, n_members=members, **of_ensemble)
+    return ensemble(estimator=model, n_estimators=members, **of_ensemble)
 
 
 def _check_preset(preset: Preset, paper: bool, members: int) -> None:

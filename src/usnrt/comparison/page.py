@@ -47,7 +47,7 @@ def render(comparison: "Comparison", source: str | None, command: str | None) ->
     return template.render(
         title=f"Models compared{f' on predicting {comparison.target}' if comparison.target else ''}",
         subject=_subject(comparison, source),
-        verdict=comparison.verdict,
+        verdict=comparison.verdict.replace(" ± ", "\u00a0±\u00a0"),
         head=list(rows[0]),
         rows=[list(zip(kinds_of(kind, row), row.values())) for kind, row in zip(kinds, rows)],
         differences=_differences(comparison),

@@ -69,7 +69,7 @@ def _draw_crps(ax: "Axes", comparison: "Comparison") -> None:
         ax.errorbar(crps[row], row, xerr=1.96 * error[row], fmt="o", color=colour, capsize=3, lw=1.4, ms=5)
     ax.axvline(crps[0], color=BLUE, lw=0.8, ls=":")
     ax.set_xlabel("CRPS (smaller is better)")
-    ax.set_title("95 % of the difference to the best; blue: best or tied", fontsize=9, loc="left")
+    ax.set_title("bars: 95 % interval of the difference to the best; blue: best or tied", fontsize=9, loc="left")
 
 
 def _draw_coverage(ax: "Axes", comparison: "Comparison") -> None:
@@ -90,8 +90,8 @@ def _draw_coverage(ax: "Axes", comparison: "Comparison") -> None:
 def _draw_seconds(ax: "Axes", comparison: "Comparison") -> None:
     rows = np.arange(comparison.n_done)
     seconds = np.maximum(comparison.table["fit_seconds"][: comparison.n_done], 1e-3)
-    ax.hlines(rows, 1e-3, seconds, color="0.85", lw=5)
+    ax.hlines(rows, 5e-4, seconds, color="0.85", lw=5)
     ax.plot(seconds, rows, "o", color=GREY, ms=5)
     ax.set_xscale("log")
-    ax.set_xlim(1e-3, max(seconds.max() * 2, 1e-1))
+    ax.set_xlim(5e-4, max(seconds.max() * 2, 1e-1))
     ax.set_xlabel("seconds to fit" + (", per fold" if len(comparison.splits.folds) > 1 else ""))

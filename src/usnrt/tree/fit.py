@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.memory.retrieval import N_GUIDES, Retrieval, fit_retrieval
-from usnrt.nn.device import DeviceTable
+from usnrt.nn.device import DeviceTable, compilation_notice
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.guided import GuidedMLP
 from usnrt.nn.mlp import MLP, Params, hidden_sizes
@@ -98,6 +98,7 @@ def fit_quantile_tree(
     -------
     FittedTree
     """
+    announce_compilation(recipe, table, progress)
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1, 0, 7)))
     encoding, memory, inputs = _encoded_and_guided(recipe, table, columns, is_validation, rng, n_threads, progress)
     n_inputs = inputs.shape[1] if encoding is None else encoding.n_outputs
@@ -121,6 +122,13 @@ def fit_quantile_tree(
     leaf = grown.tree.leaf_of(table.raw[rows])
     grown.tree.set_leaf_residuals(leaf, table.y[rows] - quantile_function_mean(refined), table.weight[rows])
     return FittedTree(model.without_unused(), [node.history for node in grown.nodes], rows, scores)
+
+
+def announce_compilation(recipe: QuantileTreeRecipe, table: TrainingTable, progress: Progress) -> None:
+    """Report, if the fit is verbose, that the first fit of a table of this shape takes longer."""
+    if progress.verbose:
+        shape = table.n_rows, table.inputs.shape[1]
+        progress.announce(compilation_notice(*shape, tuple(recipe.hidden), recipe.n_bins, recipe.memory))
 
 
 def _encoded_and_guided(

@@ -98,6 +98,12 @@ class Progress:
             FitEvent(node, n_rows, network, epoch, train_loss, valid_loss)
         )
 
+    def announce(self, sentence: str) -> None:
+        """Write a line if the fit is verbose and there is something to say."""
+        if self.verbose and sentence:
+            with self._lock:
+                self._line(sentence)
+
     def node_done(self, node: str, n_rows: int, outcome: str, is_leaf: bool) -> None:
         """Report that a node was split or became a region (a leaf of the tree)."""
         with self._lock:
