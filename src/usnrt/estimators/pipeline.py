@@ -1,13 +1,15 @@
 """Pipelines that keep the predictions of their last step: intervals, distributions, quantiles, tables."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 
 from usnrt.estimators.prediction_table import like_frame
 from usnrt.utils.result_table import Table
+
+MethodT = TypeVar("MethodT", bound=Callable[..., Any])
 
 
 def in_pipeline(pipeline: Pipeline) -> "DistributionalPipeline":
@@ -46,12 +48,15 @@ def in_pipeline(pipeline: Pipeline) -> "DistributionalPipeline":
     return DistributionalPipeline(pipeline.steps, **parameters)
 
 
-def _has(name: str) -> Callable[[Any], bool]:
+def _if_last_has(name: str) -> Callable[[MethodT], MethodT]:
+    """Decorator: the pipeline has the method only if its last step has one of this name."""
+
     def check(pipeline: Any) -> bool:
         getattr(pipeline.steps[-1][1], name)
         return True
 
-    return check
+    decorator: Callable[[MethodT], MethodT] = available_if(check)
+    return decorator
 
 
 def _delegated(name: str, summary: str) -> Any:
@@ -62,7 +67,7 @@ def _delegated(name: str, summary: str) -> Any:
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"{summary}: that of the last step, on transformed rows; arguments as there."
-    return available_if(_has(name))(method)
+    return _if_last_has(name)(method)
 
 
 class DistributionalPipeline(Pipeline):  # scikit-learn is untyped
@@ -92,7 +97,7 @@ class DistributionalPipeline(Pipeline):  # scikit-learn is untyped
     apply = _delegated("apply", "Region ids")
     explain = _delegated("explain", "Explanations")
 
-    @available_if(_has("predict_table"))
+    @_if_last_has("predict_table")
     def predict_table(self, X: Any, coverage: float = 0.9) -> Any:
         """Mean, standard deviation, interval, region and support as a table of the library that X came from."""
         predicted = self.steps[-1][1].predict_table(self._transformed(X), coverage)
@@ -100,13 +105,13 @@ class DistributionalPipeline(Pipeline):  # scikit-learn is untyped
             return like_frame(dict(predicted), X)
         return predicted
 
-    @available_if(_has("calibrate"))
+    @_if_last_has("calibrate")
     def calibrate(self, X: Any, y: Any, *args: Any, **kwargs: Any) -> "DistributionalPipeline":
         """Calibrate the last step on new rows; arguments as there."""
         self.steps[-1][1].calibrate(self._transformed(X), y, *args, **kwargs)
         return self
 
-    @available_if(_has("rules"))
+    @_if_last_has("rules")
     def rules(self, *args: Any, **kwargs: Any) -> Any:
         """The regions of the last step, in terms of transformed features; arguments as there."""
         return self.steps[-1][1].rules(*args, **kwargs)

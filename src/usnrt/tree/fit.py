@@ -128,7 +128,7 @@ def announce_compilation(recipe: QuantileTreeRecipe, table: TrainingTable, progr
     """Report, if the fit is verbose, that the first fit of a table of this shape takes longer."""
     if progress.verbose:
         shape = table.n_rows, table.inputs.shape[1]
-        progress.announce(compilation_notice(*shape, tuple(recipe.hidden), recipe.n_bins, recipe.memory))
+        progress.announce(compilation_notice(*shape, recipe.hidden, recipe.n_bins, recipe.memory))
 
 
 def _encoded_and_guided(
