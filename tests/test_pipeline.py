@@ -60,7 +60,7 @@ def test_tables_come_back_in_the_library_of_the_user(model):
     assert list(table.columns)[:4] == ["mean", "std", "lower", "upper"]
     polars_model = usnrt.in_pipeline(make_pipeline("passthrough", usnrt.USNRTRegressor(**QUICK)))
     numbers = pl.DataFrame({"x": np.arange(60.0)})
-    assert isinstance(polars_model.fit(numbers, np.arange(60.0)).predict_table(numbers), pl.DataFrame)
+    assert isinstance(polars_model.fit(numbers, np.arange(60.0)).predict_table(numbers, 0.5), pl.DataFrame)
 
 
 def test_it_is_a_scikit_learn_estimator(model):
@@ -74,7 +74,7 @@ def test_it_is_a_scikit_learn_estimator(model):
     name = "usnrtregressor__max_epochs"
     assert clone(model).set_params(**{name: 1}).get_params()[name] == 1
     search = GridSearchCV(clone(model), {name: [1, 2]}, cv=2).fit(*frame(60))
-    assert search.best_estimator_.predict_interval(frame(3)[0]).shape == (3, 2)
+    assert search.best_estimator_.predict_interval(frame(3)[0], 0.5).shape == (3, 2)
     assert np.isfinite(cross_val_score(clone(model), *frame(60), cv=2)).all()
 
 
@@ -131,7 +131,7 @@ def test_several_targets():
     assert both.predict(X).shape == (80, 2)
     one = usnrt.USNRTRegressor(**QUICK).fit(X, Y[:, 1])
     np.testing.assert_array_equal(both.predict(X)[:, 1], one.predict(X))
-    np.testing.assert_array_equal(both.estimators_[1].predict_interval(X), one.predict_interval(X))
+    np.testing.assert_array_equal(both.estimators_[1].predict_interval(X, 0.5), one.predict_interval(X, 0.5))
 
 
 @pytest.mark.parametrize("kind", [np.asarray, pd.DataFrame], ids=["array", "frame"])

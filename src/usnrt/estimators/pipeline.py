@@ -52,8 +52,7 @@ def _if_last_has(name: str) -> Callable[[MethodT], MethodT]:
     """Decorator: the pipeline has the method only if its last step has one of this name."""
 
     def check(pipeline: Any) -> bool:
-        getattr(pipeline.steps[-1][1], name)
-        return True
+        return callable(getattr(pipeline.steps[-1][1], name, None))  # baselines have a parameter "calibrate"
 
     decorator: Callable[[MethodT], MethodT] = available_if(check)
     return decorator
