@@ -23,7 +23,7 @@ MODELS = [
     peers.CatBoostQuantileRegressor(n_estimators=30, learning_rate=0.2, max_depth=4, levels=(0.1, 0.5, 0.9), **QUICK),
     peers.LightGBMTunedRegressor(n_estimators=30, learning_rate=0.2, num_leaves=15, levels=(0.1, 0.5, 0.9), **QUICK),
 ]
-CONFORMAL = peers.ConformalBoosterRegressor(n_estimators=10, learning_rate=0.3, levels=(0.1, 0.5, 0.9), **QUICK)
+CONFORMAL = peers.ConformalBoosterRegressor(n_estimators=20, learning_rate=0.3, levels=(0.1, 0.5, 0.9), **QUICK)
 MODELS += [CONFORMAL]
 XGBOOST = peers.XGBoostQuantileRegressor(
     n_estimators=30, learning_rate=0.2, max_depth=4, levels=(0.1, 0.5, 0.9), **QUICK
@@ -210,7 +210,10 @@ def test_quantiles_never_cross(jump):
     assert (np.diff(model.predict_quantiles(jump.data, [0.1, 0.42, 0.5, 0.58, 0.9]), axis=1) > 0).all()
 
 
-@pytest.mark.parametrize("model", MODELS, ids=names)
+NEEDY = [model for model in MODELS if model is not CONFORMAL]
+
+
+@pytest.mark.parametrize("model", NEEDY, ids=[type(model).__name__ for model in NEEDY])
 def test_a_missing_library_is_one_sentence(model, jump, monkeypatch):
     module, package = {
         "CatBoostRegressor": ("catboost", "catboost"),
@@ -254,12 +257,12 @@ def test_bad_parameters_are_one_sentence(model, changes, message, jump):
 
 
 def test_intervals_of_the_conformal_booster_have_their_coverage():
-    """On average over 20 tables; 200 calibration rows and 1,000 test rows of each make the standard error 0.5 %."""
+    """On average over 8 tables; 200 calibration rows of each make the standard error 0.8 %."""
     shares = []
-    for seed in range(20):
+    for seed in range(8):
         data = make_heteroscedastic("jump", 2000, random_state=seed)
         model = again(CONFORMAL, n_estimators=5, levels=(0.05, 0.95), random_state=seed)
         model.fit(data.data[:1000], data.target[:1000])
         low, high = model.predict_interval(data.data[1000:], 0.9).T
         shares.append(np.mean((low <= data.target[1000:]) & (data.target[1000:] <= high)))
-    assert 0.885 < np.mean(shares) < 0.925
+    assert 0.88 < np.mean(shares) < 0.93

@@ -146,7 +146,7 @@ def test_all_kinds_of_models():
     coverage = dict(zip(found.table["model"], found.table["coverage"]))
     # 150 test rows and 90 calibration rows: standard errors of 2.4 and 3.2 points
     assert all(0.78 < coverage[name] < 1 for name in ("points", "std", "quantiles", "search"))
-    assert any(line.startswith("points: predicts points") for line in notes(found))
+    assert any("points" in line and "point forecasts, with split conformal intervals" in line for line in notes(found))
 
 
 def test_the_same_seed_gives_the_same_comparison():

@@ -130,7 +130,7 @@ def _of_user(name: str, model: Any, seed: int) -> Contender:
     if isinstance(model, type) or not hasattr(model, "fit"):
         raise TypeError(f"models[{name!r}] must be an estimator with fit, got {model!r}")
     if kind_of(model) == "point":
-        note = "predicts points; split conformal intervals around them, calibrated on a fifth of the training rows"
+        note = "point forecasts, with split conformal intervals calibrated on a fifth of the training rows"
         return Contender(name, lambda: SplitConformal(seeded(model, seed), random_state=seed), note)
     return Contender(name, lambda: seeded(model, seed))
 

@@ -83,7 +83,11 @@ def _scale(comparison: "Comparison") -> float:
     ends = table["difference"][:n] + 1.96 * table["std_error"][:n]
     ends = np.sort(ends[np.isfinite(ends)])
     typical = ends[len(ends) // 2] if len(ends) else 1.0
-    return float(max(min(ends[-1], 4.0 * typical), np.finfo(float).tiny)) if len(ends) and ends[-1] > 0 else 1.0
+    if not len(ends) or ends[-1] <= 0:
+        return 1.0
+    largest = float(min(ends[-1], 4.0 * typical)) if typical > 0 else float(ends[-1])
+    unit = 10.0 ** (np.floor(np.log10(largest)) - 1)
+    return float(np.ceil(largest / unit) * unit)  # a number of two digits
 
 
 def _differences(comparison: "Comparison") -> list[dict[str, Any]]:

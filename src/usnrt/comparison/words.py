@@ -92,8 +92,10 @@ def notes(comparison: "Comparison") -> list[str]:
         f"Worst region: largest deviation of the coverage from {percent(comparison.coverage)} in {where}; "
         f"{number(100 * comparison.gap_by_chance, 2)} points are expected by chance."
     )
-    lines += [f"{entry.name}: {entry.note}." for entry in comparison.entries if entry.note and entry.metrics]
-    lines += [f"{name} failed: {error}." for name, error in comparison.errors.items()]
+    for note in dict.fromkeys(entry.note for entry in comparison.entries if entry.note and entry.metrics):
+        names = [entry.name for entry in comparison.entries if entry.note == note and entry.metrics]
+        lines.append(f"{_listed(names)}: {note}.")
+    lines += [f"{name} failed: {error.rstrip('.')}." for name, error in comparison.errors.items()]
     return [line.replace("\u00a0", " ") for line in lines]
 
 
