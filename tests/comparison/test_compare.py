@@ -259,12 +259,12 @@ def test_our_model_beside_the_conformal_booster_on_a_planted_table():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("folds", "limit"), [(1, 0.2), (5, 0.1)])
+@pytest.mark.parametrize(("folds", "limit"), [(1, 0.13), (5, 0.08)])
 def test_one_model_with_two_seeds_is_seldom_called_different(folds, limit):
-    """Differences between seeds average 0 over repetitions; the error over folds covers the variation of the fits.
+    """Differences between seeds are 0 on average over repetitions. 100 trials: 7 % with one split, none with folds.
 
-    That over test rows alone takes the fitted models as given, so that a single split may call them different more
-    often than 5 %.
+    The error over test rows takes the fitted models as given, so that a single split may err more often than in 5 %;
+    the corrected error over folds is cautious.
     """
     from sklearn.ensemble import ExtraTreesRegressor
 

@@ -52,7 +52,7 @@ def test_survival_function(family):
     at = dist.ppf(LEVELS)
     np.testing.assert_allclose(dist.sf(at) + dist.cdf(at), 1.0, atol=1e-14)
     assert dist.sf(at[:, 0]).shape == (7,)
-    # Far in the tail 1 - cdf is rounded, but the decrease of the survival function is still the integral of the density.
+    # Far in the tail 1 - cdf is rounded, but sf still decreases by the integral of the density.
     far = dist.ppf(np.nextafter(1.0, 0.0))
     upper = far + 1e-3 * dist.std()
     decrease = dist.sf(far) - dist.sf(upper)
