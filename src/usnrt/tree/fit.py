@@ -22,6 +22,7 @@ from usnrt.tree.grow import GrownTree, grow
 from usnrt.tree.model import ExpertTree, TreeModel, VarianceTree
 from usnrt.tree.recipe import Hidden, PaperTreeRecipe, QuantileTreeRecipe
 from usnrt.tree.shared_network import SharedNetwork
+from usnrt.tree.streamed import StreamedRows, train_root_on_store
 from usnrt.tree.structure import TreeBuilder
 from usnrt.utils.progress import Progress
 from usnrt.utils.types import Floats, Rows
@@ -80,6 +81,7 @@ def fit_quantile_tree(
     seed: int,
     n_threads: int,
     progress: Progress,
+    streamed: StreamedRows | None = None,
 ) -> FittedTree[ExpertTree]:
     """Learn a memory, train the network, and grow a tree by its residuals.
 
@@ -93,6 +95,9 @@ def fit_quantile_tree(
     seed : int
     n_threads : int
     progress : Progress
+    streamed : StreamedRows, optional
+        All rows, if ``table`` is a sample of them. The network is trained on all training rows; everything else, the
+        memory, the splits, their fine-tuning and the weights of the experts, uses the sample.
 
     Returns
     -------
@@ -107,7 +112,10 @@ def fit_quantile_tree(
         first = table.inputs.shape[1]
         guided = GuidedMLP(network.sizes, network.activation, network.output, first, N_GUIDES, recipe.guide_dropout)
     strategy = SharedNetwork(recipe, table, DeviceTable(inputs, encoding), guided, is_validation, progress)
-    strategy.train_root(rng)
+    if streamed is None:
+        strategy.train_root(rng)
+    else:
+        train_root_on_store(strategy, streamed, memory, encoding, seed, rng, n_threads)
     # From now on the memory holds the validation rows too; they are predicted like new rows, without themselves.
     memory = memory and memory.with_rows(table, n_threads)
     rows = np.flatnonzero(is_validation) if is_validation.any() else np.arange(table.n_rows)

@@ -119,6 +119,45 @@ class Schedule:
 
 
 @dataclass(frozen=True)
+class Streaming:
+    """How the network of the root is trained on rows that are read from a store, pass by pass.
+
+    Attributes
+    ----------
+    n_shards : int
+        See `usnrt.nn.rounds`.
+    piece_rows, pieces_per_round : int
+        See `usnrt.nn.rounds.RoundPlan`.
+    validation_rows : int
+        Validation rows on which the weights are evaluated after each round.
+    batch_size : int
+    rows_seen, min_passes, max_passes : int
+        As many passes as present this number of rows to the network, within bounds.
+    """
+
+    n_shards: int = 4
+    piece_rows: int = 8192
+    pieces_per_round: int = 8
+    validation_rows: int = 32_768
+    batch_size: int = 256
+    rows_seen: int = 16_000_000
+    min_passes: int = 1
+    max_passes: int = 10
+
+    def n_passes(self, n_rows: int) -> int:
+        """Number of passes over ``n_rows`` training rows.
+
+        Examples
+        --------
+        >>> from usnrt.tree.recipe import Streaming
+        >>> how = Streaming(rows_seen=16_000_000, min_passes=1, max_passes=10)
+        >>> [how.n_passes(n) for n in (800_000, 8_000_000, 80_000_000)]
+        [10, 2, 1]
+        """
+        return int(np.clip(round(self.rows_seen / max(n_rows, 1)), self.min_passes, self.max_passes))
+
+
+@dataclass(frozen=True)
 class QuantileTreeRecipe:
     """Recipe of `usnrt.USNRTRegressor`: a network for all regions, a memory, one validation part for the tree.
 
@@ -141,6 +180,7 @@ class QuantileTreeRecipe:
         See `usnrt.nn.guided.GuidedMLP`.
     metric : MetricTraining
     schedule : Schedule
+    streaming : Streaming
     """
 
     split: SplitRule
@@ -157,6 +197,14 @@ class QuantileTreeRecipe:
     guide_dropout: float = 0.3
     metric: MetricTraining = field(default_factory=MetricTraining)
     schedule: Schedule = field(default_factory=Schedule)
+    streaming: Streaming = field(default_factory=Streaming)
+
+    def for_sample(self, share: float) -> "QuantileTreeRecipe":
+        """The recipe for a sample of the rows: regions are as large a share of it as of the whole table."""
+        smallest = self.split.min_samples_leaf
+        if smallest is None:
+            return self
+        return replace(self, split=replace(self.split, min_samples_leaf=max(1, round(smallest * share))))
 
     def root_training(self, n_rows: float) -> Training:
         """Training at the root; ``n_rows`` is the weighted number of training rows.

@@ -70,7 +70,7 @@ class SharedNetwork:
         """
         schedule, y = self.recipe.schedule, self.table.y
         rows = np.arange(self.table.n_rows)
-        training_rows = self._parts(rows)[0]
+        training_rows = self.parts(rows)[0]
         how = self.recipe.epochs(self._training, schedule.root_steps, len(training_rows), schedule.patience)
         start = float(y[training_rows].mean()), float(y[training_rows].std())
         params, best_loss = start_at(self.network, rng, *start), np.inf
@@ -107,7 +107,7 @@ class SharedNetwork:
             node.networks["network"] = self.params
             node.history |= self.history
         self._networks[node.path] = node.networks["network"]
-        rows = self._parts(node.rows)[1]
+        rows = self.parts(node.rows)[1]
         node.residuals = rows, self._residuals(node, rows)
 
     def untested_residuals(self, node: Node) -> Residuals:
@@ -133,7 +133,7 @@ class SharedNetwork:
         node.networks["network"] = params
         if schedule.child_steps == 0:
             return
-        n_rows = len(self._parts(node.rows)[0])
+        n_rows = len(self.parts(node.rows)[0])
         how = replace(self._training, learning_rate=schedule.child_rate * self.recipe.learning_rate)
         for label, n_steps in (("probe", schedule.probe_steps), ("fine-tuning", schedule.child_steps)):
             steps = self.recipe.epochs(how, n_steps, n_rows, min_epochs=1)
@@ -155,11 +155,11 @@ class SharedNetwork:
         rng: np.random.Generator,
     ) -> tuple[Params, History]:
         return train(
-            self.network, pinball, params, self.device_table, self.table.y, self.table.weight, *self._parts(rows), how,
+            self.network, pinball, params, self.device_table, self.table.y, self.table.weight, *self.parts(rows), how,
             rng, self.progress.reporter(node_name, len(rows), label), keep_initial=keep_initial,
         )  # fmt: skip
 
-    def _parts(self, rows: Rows) -> tuple[Rows, Rows]:
+    def parts(self, rows: Rows) -> tuple[Rows, Rows]:
         """Training rows and validation rows; all rows take the place of either if it would be empty."""
         is_validation = self.is_validation[rows]
         training, validation = rows[~is_validation], rows[is_validation]

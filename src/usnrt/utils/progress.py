@@ -78,8 +78,7 @@ class Progress:
 
     def epoch(self, event: FitEvent) -> None:
         """Report an epoch; raises `FitStopped` if the fit is to end."""
-        if self.stop.is_set():
-            raise FitStopped
+        self.check()
         with self._lock:
             for callback in self.callbacks:
                 callback(event)
@@ -91,6 +90,11 @@ class Progress:
                 )
             elif self.verbose > 1 and not self._live and event.epoch % 10 == 0:
                 self._line(f"{event.node} {event.network}: epoch {event.epoch + 1}, loss {event.valid_loss:.4g}")
+
+    def check(self) -> None:
+        """Raise `FitStopped` if the fit is to end."""
+        if self.stop.is_set():
+            raise FitStopped
 
     def reporter(self, node: str, n_rows: int, network: str) -> Callable[[int, float, float], None]:
         """A function of epoch, training loss and validation loss that reports the epochs of one training."""
