@@ -17,6 +17,7 @@ from usnrt.estimators.prediction_table import EncodedPredictions, prediction_tab
 from usnrt.tables import Column, NetworkInputs, TableEncoder, read_table
 from usnrt.tables.fingerprint import fingerprint
 from usnrt.tables.rows import counted_weight, merged_rows
+from usnrt.tables.store import RowStore
 from usnrt.tables.training import DistinctRows, TrainingTable
 from usnrt.utils.blas import ONE_BLAS_THREAD
 from usnrt.utils.constraints import Constraint, check_parameters
@@ -78,6 +79,13 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
 
     def _fit(self, rows: DistinctRows) -> None:
         raise NotImplementedError(f"{type(self).__name__} must define _fit")
+
+    def _fit_store(self, store: RowStore) -> None:
+        """Fit to a table larger than memory; ``encoder_``, ``fingerprint_`` and the feature names are set already."""
+        raise NotImplementedError(
+            f"{type(self).__name__} cannot fit tables larger than memory, only USNRTRegressor can; "
+            "fit a sample of the rows"
+        )
 
     def _distribution(self, raw: NDArray[np.float64]) -> "Distribution":
         raise NotImplementedError(f"{type(self).__name__} must define _distribution")
