@@ -169,7 +169,11 @@ def _index(graph: Graph, values: str, column: Column, missing: str) -> str:
     unlisted = n - 1 if column.rest else n
     if not column.codes:
         index_of = {**{label: code for code, label in enumerate(column.categories)}, missing: n + 1}
-        attributes = {"keys_strings": list(index_of), "values_int64s": list(index_of.values()), "default_int64": unlisted}
+        attributes = {
+            "keys_strings": list(index_of),
+            "values_int64s": list(index_of.values()),
+            "default_int64": unlisted,
+        }
         return graph.op("LabelEncoder", values, domain=ML_DOMAIN, **attributes)
     equal = graph.op("Equal", graph.op("Unsqueeze", values, ints(1)), np.array(column.codes))
     # The minimum over all codes: the index of the equal one, the largest number if there is none.

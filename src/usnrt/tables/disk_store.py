@@ -1,4 +1,4 @@
-"""A store of rows on disk, and how it is written: rows are scattered to files by their hashes, then each file is sorted.
+"""A store of rows on disk: rows are scattered to files by their hashes, then each file is sorted.
 
 A file holds the rows whose hashes begin with the same bits. So the sorted files, one after the other, are the whole
 table sorted by hash, and only one of them is in memory at a time. Numbers that float32 holds exactly are written so.

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.tables.columns import Column
-from usnrt.tables.reading import FeatureColumn, FeatureTable, as_table
+from usnrt.tables.reading import FeatureColumn, as_table
 
 _WORDS = {"number": "numbers", "text": "text", "date": "dates"}
 CALENDAR_PARTS = ("year", "month", "day", "weekday", "hour", "minute")
