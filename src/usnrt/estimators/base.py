@@ -1,5 +1,6 @@
 """Base of all estimators: reading tables and targets, and all predictions derived from one distribution."""
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -15,12 +16,17 @@ from sklearn.utils.validation import (
 
 from usnrt.estimators.prediction_table import EncodedPredictions, prediction_table
 from usnrt.tables import Column, NetworkInputs, TableEncoder, read_table
+from usnrt.tables.find_source import as_source, read_whole, training_source
 from usnrt.tables.fingerprint import fingerprint
 from usnrt.tables.rows import counted_weight, merged_rows
+from usnrt.tables.store import RowStore
+from usnrt.tables.streaming import TrainingSource, build_store
 from usnrt.tables.training import DistinctRows, TrainingTable
 from usnrt.utils.blas import ONE_BLAS_THREAD
 from usnrt.utils.constraints import Constraint, check_parameters
+from usnrt.utils.progress import Progress
 from usnrt.utils.result_table import Table
+from usnrt.utils.scratch import scratch_folder
 from usnrt.utils.types import Floats
 
 if TYPE_CHECKING:
@@ -43,19 +49,33 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
     # Constraints of all parameters, by name.
     _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {}
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | str,
+        sample_weight: ArrayLike | str | None = None,
+        *,
+        scratch: str | os.PathLike[str] | None = None,
+    ) -> Self:
         """Fit the model to a table.
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_samples, n_features)
-            numpy, pandas, polars or pyarrow. Text and categories are categorical; missing values are allowed.
-        y : array-like of shape (n_samples,)
-            The target.
-        sample_weight : array-like of shape (n_samples,), default=None
+        X : array-like or data frame of shape (n_samples, n_features), or source of rows
+            numpy, pandas, polars or pyarrow. Text and categories are categorical; missing values are allowed. Or a
+            table outside memory: the path of a Parquet or CSV file, of a folder of them, or a pattern such as
+            ``"sales/*.parquet"``; a ``pyarrow.dataset.Dataset``; an iterator of record batches, tables or data frames;
+            a ``numpy.memmap``. It is read as a whole if it has at most 1,048,576 rows and 512 MB of numbers, and the
+            model is then that of the same table in memory. A larger one is read block by block.
+        y : array-like of shape (n_samples,), or str
+            The target; the name of its column if X is a source of rows other than a ``numpy.memmap``.
+        sample_weight : array-like of shape (n_samples,), or str, default=None
             Weights of the rows. Whole numbers are repetitions: a weight of 2 is equivalent to repeating the row. Other
             weights are scaled to average 1. All copies of a row are training rows, validation rows or calibration rows
-            together.
+            together. The name of a column if ``y`` is one.
+        scratch : path-like, default=None
+            Where to write temporary files if the table is too large for memory; None for the system's folder. They are
+            about as large as the table and are removed when the fit has ended.
 
         Returns
         -------
@@ -65,7 +85,11 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         before = dict(self.__dict__)
         try:
             with ONE_BLAS_THREAD:
-                self._fit(self._read_rows(X, y, sample_weight))
+                source = as_source(X)
+                if source is None:
+                    self._fit(self._read_rows(X, y, sample_weight))
+                else:
+                    self._fit_source(training_source(source, y, sample_weight), scratch)
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
@@ -78,6 +102,33 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
 
     def _fit(self, rows: DistinctRows) -> None:
         raise NotImplementedError(f"{type(self).__name__} must define _fit")
+
+    def _fit_store(self, store: RowStore) -> None:
+        """Fit to a table larger than memory; ``encoder_``, ``fingerprint_`` and the feature names are set already."""
+        raise NotImplementedError(f"{type(self).__name__} must define _fit_store")
+
+    def _check_fits_store(self) -> None:
+        """Refuse tables larger than memory, before they are read, unless ``_fit_store`` is defined."""
+        if type(self)._fit_store is DistributionalRegressor._fit_store:
+            raise ValueError(
+                f"{type(self).__name__} needs a table in memory, of at most 1,048,576 rows; "
+                "fit USNRTRegressor, or a sample of the rows"
+            )
+
+    def _fit_source(self, rows: TrainingSource, scratch: str | os.PathLike[str] | None) -> None:
+        """Fit to a table outside memory, in memory if it is small enough."""
+        whole = read_whole(rows)
+        if whole is not None:
+            self._fit(self._read_rows(whole.X, whole.target, whole.weight))
+        else:
+            self._check_fits_store()
+            notify = Progress(getattr(self, "verbose", 0)).note
+            with scratch_folder(scratch) as folder:
+                stored = build_store(rows, folder, self._categorical_features(), notify)
+                read_table(self, stored.example, reset=True)
+                self.encoder_, self.fingerprint_ = stored.encoder, stored.store.fingerprint
+                self._fit_store(stored.store)
+        self.target_name_ = rows.target if isinstance(rows.target, str) else None
 
     def _distribution(self, raw: NDArray[np.float64]) -> "Distribution":
         raise NotImplementedError(f"{type(self).__name__} must define _distribution")

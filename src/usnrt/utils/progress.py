@@ -111,6 +111,12 @@ class Progress:
             if self.verbose:
                 self._line(f"{node} ({n_rows:,} rows): {outcome}")
 
+    def note(self, text: str) -> None:
+        """Write a line about something that is not an epoch or a node, such as where files are."""
+        if self.verbose:
+            with self._lock:
+                self._line(text)
+
     def finish(self) -> None:
         """Replace the bar with a line about the whole fit."""
         if self.verbose:
