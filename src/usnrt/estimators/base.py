@@ -21,7 +21,7 @@ from usnrt.tables.fingerprint import fingerprint
 from usnrt.tables.rows import counted_weight, merged_rows
 from usnrt.tables.store import RowStore
 from usnrt.tables.streaming import TrainingSource, build_store
-from usnrt.tables.training import DistinctRows, TrainingTable
+from usnrt.tables.training import DistinctRows, TrainingTable, take_rows
 from usnrt.utils.blas import ONE_BLAS_THREAD
 from usnrt.utils.constraints import Constraint, check_parameters
 from usnrt.utils.progress import Progress
@@ -160,7 +160,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         if np.count_nonzero(weight) < 2 and weight.sum() < 2:
             raise ValueError(f"{type(self).__name__} needs at least 2 rows with a positive weight, got 1")
         rows, weight = merged_rows(raw, target, counted_weight(weight))
-        raw, target = np.asfortranarray(raw[rows]), target[rows]
+        raw, target = take_rows(raw, rows), target[rows]
         self.encoder_ = encoder
         name = getattr(y, "name", None)
         self.target_name_ = name if isinstance(name, str) else None

@@ -14,6 +14,7 @@ from usnrt.estimators.paper import PaperUSNRTRegressor
 from usnrt.tables.roles import CALIBRATION, VALIDATION, RowRoles
 from usnrt.tables.store import RowStore
 from usnrt.tables.training import DistinctRows
+from usnrt.tree.census import take_census
 from usnrt.tree.fit import ColumnKinds, fit_quantile_tree
 from usnrt.tree.model import TreeModel
 from usnrt.tree.recipe import QuantileTreeRecipe, SplitRule
@@ -304,6 +305,8 @@ class USNRTRegressor(RememberingRegressor):
         self.history_ = fitted.history
         self.min_samples_leaf_ = recipe.split.smallest_region(float(table.weight.sum()))
         self._fit_support(table, fitted.validation_rows, self._quantiles_without)
+        if whole is not None:
+            self._count_all(take_census(*whole, self.tree_))
         self.calibration_, self.familiar_, self.own_mean_ = None, None, True
         if recipe.calibration is not None and calibration_rows is not None:
             self._calibrate_on(calibration_rows, recipe.calibration)

@@ -278,9 +278,7 @@ def _read_window(plan: RoundPlan, shard: ShardRows, chosen: NDArray[np.int64]) -
     return EncodedRows(*(np.concatenate(columns) for columns in zip(*parts)))
 
 
-def _run_program(
-    plan: RoundPlan, task: ShardTask, window: EncodedRows, order: Rows, seed: int
-) -> tuple[Any, Any]:
+def _run_program(plan: RoundPlan, task: ShardTask, window: EncodedRows, order: Rows, seed: int) -> tuple[Any, Any]:
     import jax
 
     use_disk_cache()

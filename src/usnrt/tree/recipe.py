@@ -100,8 +100,12 @@ class Schedule:
         Steps of fine-tuning the network in a region; 0 for no fine-tuning.
     child_rate : float
         Learning rate of fine-tuning, as a share of the root's.
+    child_rows : int
+        Training rows that the probe and the fine-tuning of a region use at most: its first ones, a random sample.
     min_epochs : int
         Lower bound on the number of epochs, unless ``max_epochs`` is lower.
+    enough_rows : int
+        Large tables need fewer epochs than that: as many as present this number of rows to the network.
     """
 
     root_steps: int = 4000
@@ -115,7 +119,20 @@ class Schedule:
     min_probe_gain: float = 0.005
     child_steps: int = 400
     child_rate: float = 0.5
+    child_rows: int = 65_536
     min_epochs: int = 10
+    enough_rows: int = 4_000_000
+
+    def least_epochs(self, n_rows: int) -> int:
+        """Lower bound on the number of epochs of a training at the root on ``n_rows`` rows.
+
+        Examples
+        --------
+        >>> from usnrt.tree.recipe import Schedule
+        >>> [Schedule().least_epochs(n) for n in (1000, 400_000, 800_000, 10_000_000)]
+        [10, 10, 5, 1]
+        """
+        return int(np.clip(-(-self.enough_rows // max(n_rows, 1)), 1, self.min_epochs))
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ The rows are scaled, the memory adds its guides, and the result is written to on
 trained on these files pass by pass, see `usnrt.nn.rounds`.
 """
 
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,10 +22,11 @@ from usnrt.tables.roles import CALIBRATION, TRAINING, RowRoles, shard_of
 from usnrt.tables.store import RowStore
 from usnrt.tree.shared_network import SharedNetwork
 from usnrt.utils.progress import Progress
+from usnrt.utils.scratch import check_space, scratch_folder
 from usnrt.utils.threads import run_in_threads
 
 # Rows of the sample on which everything but the network of the root is fitted, and bytes of its split features.
-SAMPLE_ROWS, SAMPLE_BYTES = 1_000_000, 512 * 2**20
+SAMPLE_ROWS, SAMPLE_BYTES = 1_048_576, 512 * 2**20
 
 
 def sample_size(store: RowStore) -> int:
@@ -47,8 +47,6 @@ class StreamedRows:
         Learnt from the sample.
     target_mean, target_std : float
         Scaling of the target.
-    folder : path-like or None
-        Where the files of the shards are written; they are removed at the end. None for the folder of temporary files.
     runner : callable or None
         Runs the shards of a round, see `usnrt.nn.rounds.Runner`; None for threads of this process.
     """
@@ -58,17 +56,22 @@ class StreamedRows:
     inputs: NetworkInputs
     target_mean: float
     target_std: float
-    folder: str | Path | None = None
     runner: Runner | None = None
 
     def write(
-        self, folder: str, n_shards: int, memory: Retrieval | None, mean_weight: float, n_threads: int, progress: Progress
+        self,
+        folder: Path,
+        n_shards: int,
+        memory: Retrieval | None,
+        mean_weight: float,
+        n_threads: int,
+        progress: Progress,
     ) -> Sequence[ShardFile]:
         """Write the training rows, scaled and with the guides of the memory, to one file per shard.
 
         Parameters
         ----------
-        folder : str
+        folder : Path
         n_shards : int
         memory : Retrieval or None
             It numbers rows as the sample does: the rows of the store without calibration rows.
@@ -82,6 +85,7 @@ class StreamedRows:
         sequence of ShardFile
         """
         n_inputs = self.inputs.n_outputs_ + (0 if memory is None else memory.guide_mean.shape[0])
+        check_space(folder, 4 * (n_inputs + 2) * self.store.n_rows)
         n_before = 0
         with ShardWriter(folder, n_shards, n_inputs) as writer:
             for bucket in range(self.store.n_buckets):
@@ -92,7 +96,7 @@ class StreamedRows:
                 chosen = np.flatnonzero(roles == TRAINING)
                 inputs = self.inputs.transform(rows.raw[chosen])
                 if memory is not None:
-                    guides = memory.guides(memory.predict(inputs, number[chosen], n_threads))
+                    guides = memory.guides_of(inputs, number[chosen], n_threads)
                     inputs = np.concatenate([inputs, guides], axis=1)
                 y = (rows.target[chosen] - self.target_mean) / self.target_std
                 weight, shard = rows.weight[chosen] / mean_weight, shard_of(hashes[chosen], n_shards)
@@ -136,7 +140,7 @@ def train_root_on_store(
     fine_tuning = recipe.root_training(float(table.weight[training].sum()))
     loss_of = validator(strategy.network, pinball, strategy.device_table, table.y, table.weight, rows, fine_tuning)
     progress = strategy.progress
-    with tempfile.TemporaryDirectory(prefix="usnrt-", dir=streamed.folder) as folder:
+    with scratch_folder(streamed.store.folder) as folder:
         shards = streamed.write(folder, how.n_shards, memory, mean_weight, n_threads, progress)
         n_rows = [shard.n_rows for shard in shards]
         plan = RoundPlan(
