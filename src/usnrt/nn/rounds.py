@@ -1,9 +1,9 @@
 """Training on more rows than fit into memory: fixed logical shards, whose weights are averaged after every round.
 
-The training rows are divided into a few logical shards by their content. A pass is divided into rounds. In a round every
-shard trains from the common weights on its next pieces, in random order; then weights, averaged weights and moments of
-Adam are averaged over the shards, in the order of the shards. How many threads or machines train the shards, and which of
-them trains which, does not matter: the result has the same bits.
+The training rows are divided into a few logical shards by their content. A pass is divided into rounds. In a round
+every shard trains from the common weights on its next pieces, in random order; then weights, averaged weights and
+moments of Adam are averaged over the shards, in the order of the shards. How many threads or machines train the shards,
+and which of them trains which, does not matter: the result has the same bits.
 
 `train_shard` is a pure function of picklable arguments. A map-like function (`Runner`) calls it for all shards.
 """
@@ -23,8 +23,6 @@ from usnrt.nn.mlp import Params, to_numpy
 from usnrt.nn.train import History, Training, adam_update, start_state
 from usnrt.utils.types import Rows
 
-# Number of logical shards. It is a constant of the method, not of the machine: another number is another model.
-N_SHARDS = 4
 _PROGRAM_LOCK = threading.Lock()
 
 
@@ -179,7 +177,8 @@ def train_rounds(
     validation_loss : callable
         Loss of weights on rows that no shard contains.
     runner : callable
-        Runs the shards of a round: in threads, or on the machines of a cluster. Items are pairs of `ShardTask` and shard.
+        Runs the shards of a round, in threads or on the machines of a cluster; the items are pairs of `ShardTask` and
+        shard.
     on_round : callable, default=None
         Called with the number of rounds done, training loss and validation loss; may raise to stop.
     resumed : RoundState, default=None

@@ -141,25 +141,37 @@ class Streaming:
 
     Attributes
     ----------
-    n_shards : int
-        See `usnrt.nn.rounds`.
+    max_shards, shard_rows : int
+        As many logical shards as have this number of training rows each, within bounds and a power of two. See
+        `usnrt.nn.rounds`: averaging shards saves time, not steps, so each of them needs many rows.
     piece_rows, pieces_per_round : int
         See `usnrt.nn.rounds.RoundPlan`.
     validation_rows : int
         Validation rows on which the weights are evaluated after each round.
     batch_size : int
-    rows_seen, min_passes, max_passes : int
-        As many passes as present this number of rows to the network, within bounds.
+    n_steps, max_passes : int
+        As many passes as take each shard through this number of steps, within bounds.
     """
 
-    n_shards: int = 4
+    max_shards: int = 4
+    shard_rows: int = 1_048_576
     piece_rows: int = 8192
     pieces_per_round: int = 8
     validation_rows: int = 32_768
     batch_size: int = 256
-    rows_seen: int = 16_000_000
-    min_passes: int = 1
+    n_steps: int = 20_000
     max_passes: int = 10
+
+    def n_shards(self, n_rows: int) -> int:
+        """Number of logical shards of about ``n_rows`` training rows.
+
+        Examples
+        --------
+        >>> from usnrt.tree.recipe import Streaming
+        >>> [Streaming().n_shards(n) for n in (800_000, 2_400_000, 8_000_000, 80_000_000)]
+        [1, 2, 4, 4]
+        """
+        return int(2 ** (int(np.clip(n_rows // self.shard_rows, 1, self.max_shards)).bit_length() - 1))
 
     def n_passes(self, n_rows: int) -> int:
         """Number of passes over ``n_rows`` training rows.
@@ -167,11 +179,11 @@ class Streaming:
         Examples
         --------
         >>> from usnrt.tree.recipe import Streaming
-        >>> how = Streaming(rows_seen=16_000_000, min_passes=1, max_passes=10)
-        >>> [how.n_passes(n) for n in (800_000, 8_000_000, 80_000_000)]
-        [10, 2, 1]
+        >>> [Streaming().n_passes(n) for n in (800_000, 2_400_000, 8_000_000, 80_000_000)]
+        [7, 5, 3, 1]
         """
-        return int(np.clip(round(self.rows_seen / max(n_rows, 1)), self.min_passes, self.max_passes))
+        rows_seen = self.n_steps * self.batch_size * self.n_shards(n_rows)
+        return int(np.clip(-(-rows_seen // max(n_rows, 1)), 1, self.max_passes))
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,8 @@ def train_root_on_store(
     loss_of = validator(strategy.network, pinball, strategy.device_table, table.y, table.weight, rows, fine_tuning)
     progress = strategy.progress
     with scratch_folder(streamed.store.folder) as folder:
-        shards = streamed.write(folder, how.n_shards, memory, mean_weight, n_threads, progress)
+        n_shards = how.n_shards(round(streamed.store.n_rows * len(training) / table.n_rows))
+        shards = streamed.write(folder, n_shards, memory, mean_weight, n_threads, progress)
         n_rows = [shard.n_rows for shard in shards]
         plan = RoundPlan(
             strategy.network, pinball, encoding, replace(fine_tuning, batch_size=how.batch_size),
