@@ -8,6 +8,7 @@ import itertools
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 from usnrt.tree.refine import best_candidates, pinball_losses
 from usnrt.utils.types import Floats
@@ -18,12 +19,14 @@ EXPERTS = ("network", "guided network", "memory")
 # Weights are multiples of 1 / STEPS.
 STEPS = 10
 # Similar rows may all have the same target, so the memory alone may predict a distribution without width.
-MAX_MEMORY = 0.9
+NEARLY_ALL_MEMORY = (0.0, 0.02, 0.98)
 # The loss over the whole table counts as much as this many rows of a region.
 PRIOR_ROWS = 300.0
 # The memory is used only if the best combination for the whole table is better than the network by this many standard
-# errors: it is the best of many, and with heavy-tailed targets a few validation rows decide.
-MIN_STANDARD_ERRORS = 3.0
+# errors of the mean: it is the best of many, and with heavy-tailed targets a few validation rows decide. Where nearly
+# all rows have a twin, nearly all losses fall to 0, but the few that remain have a standard error as large as the gain:
+# there signed ranks decide, if the gain is this share of the loss.
+MIN_STANDARD_ERRORS, MIN_GAIN_BY_RANKS = 3.0, 0.1
 
 
 def candidate_weights() -> Floats:
@@ -35,11 +38,11 @@ def candidate_weights() -> Floats:
     >>> from usnrt.tree.experts import candidate_weights
     >>> weights = candidate_weights()
     >>> weights.shape, weights[0], bool(np.allclose(weights.sum(axis=1), 1.0))
-    ((65, 3), array([0., 1., 0.]), True)
+    ((66, 3), array([0., 1., 0.]), True)
     """
     shares = itertools.product(range(STEPS + 1), repeat=2)
     weights = np.array([[a, b, STEPS - a - b] for a, b in shares if a + b <= STEPS]) / STEPS
-    weights = weights[weights[:, MEMORY] <= MAX_MEMORY]
+    weights = np.vstack([weights[weights[:, MEMORY] < 1.0], NEARLY_ALL_MEMORY])
     return weights[np.argsort(-weights[:, GUIDED], kind="stable")]
 
 
@@ -86,7 +89,12 @@ def _is_better(losses: Floats, others: Floats, weight: Floats) -> bool:
     mean = float(np.average(difference, weights=weight))
     # the variance of a weighted mean
     variance = float((weight**2) @ (difference - mean) ** 2) / float(weight.sum()) ** 2
-    return bool(mean < -MIN_STANDARD_ERRORS * np.sqrt(variance))
+    if mean < -MIN_STANDARD_ERRORS * np.sqrt(variance):
+        return True
+    # Wilcoxon's signed-rank statistic, standard normal if the differences are symmetric around 0
+    signed = np.sign(difference) * rankdata(np.abs(difference))
+    is_large = mean < -MIN_GAIN_BY_RANKS * float(np.average(others, weights=weight))
+    return bool(is_large and signed.sum() < -MIN_STANDARD_ERRORS * np.sqrt((signed**2).sum()))
 
 
 def combined(quantiles: Floats, weights: Floats) -> Floats:
