@@ -19,8 +19,8 @@ EXPERTS = ("network", "guided network", "memory")
 # Weights are multiples of 1 / STEPS.
 STEPS = 10
 # Similar rows may all have the same target, so the memory alone may predict a distribution without width.
-# (With at most 0.98 instead of 0.9, Real-time has a CRPS of 0.061 instead of 0.066, but an RMSE of 18 instead of 4.6: the
-# mean depends on the tails, which are many widths away.)
+# (With at most 0.98 instead of 0.9, Real-time has a CRPS of 0.061 instead of 0.066, but an RMSE of 18 instead of 4.6:
+# the mean depends on the tails, which are many widths away.)
 MAX_MEMORY = 0.9
 # The loss over the whole table counts as much as this many rows of a region.
 PRIOR_ROWS = 300.0
