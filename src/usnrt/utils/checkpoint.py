@@ -25,6 +25,7 @@ from usnrt.utils.checkpoint_files import (
     FORMAT_VERSION,
     LOCK,
     MANIFEST,
+    SEPARATOR,
     SUFFIX,
     CheckpointError,
     Saved,
@@ -132,7 +133,7 @@ class FolderCheckpoint(Checkpoint):
 
     def within(self, name: str) -> "FolderCheckpoint":
         """The same checkpoint with keys of its own."""
-        return FolderCheckpoint(self.folder, f"{self.prefix}{file_part(name)}.", self._shared)
+        return FolderCheckpoint(self.folder, f"{self.prefix}{file_part(name)}{SEPARATOR}", self._shared)
 
     def load(self, key: str) -> Saved | None:
         """The entry, or None if there is none; a damaged one is a `CheckpointError`."""

@@ -13,6 +13,8 @@ from usnrt.utils.whole_file import whole_file
 
 FORMAT, FORMAT_VERSION = "usnrt-checkpoint", 1
 MANIFEST, LOCK, SUFFIX = "checkpoint.json", "checkpoint.lock", ".entry.safetensors"
+# Between the parts of the name of an entry; no part contains it, and names end with `SUFFIX`, which does not start so.
+SEPARATOR = "_"
 ADVICE = "use another folder or delete this one"
 # Longer parts of a file name are shortened by a hash: names of nodes grow with every step down the tree.
 MAX_PART = 80

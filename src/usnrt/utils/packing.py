@@ -15,8 +15,8 @@ def pack(value: Any) -> tuple[Arrays, Any]:
     Parameters
     ----------
     value : object
-        Of None, booleans, numbers, text, arrays, lists, tuples, dictionaries with keys of text, and objects with a
-        dictionary of attributes.
+        Of None, booleans, numbers, text, arrays (those of jax become numpy's), lists, tuples, dictionaries with keys of
+        text, and objects with a dictionary of attributes.
 
     Returns
     -------
@@ -38,7 +38,7 @@ def pack(value: Any) -> tuple[Arrays, Any]:
     arrays: Arrays = {}
 
     def write(item: Any) -> Any:
-        if isinstance(item, np.ndarray | np.generic):
+        if isinstance(item, np.ndarray | np.generic) or hasattr(item, "__array__"):  # arrays of jax have that
             name = str(len(arrays))
             array = np.asarray(item)
             # the order of the elements in memory is kept: sums over them depend on it
@@ -90,7 +90,7 @@ def unpack(arrays: Arrays, description: Any, classes: Iterable[type] = ()) -> An
             return tuple(read(element) for element in content)
         if kind == "dict":
             return {key: read(element) for key, element in content.items()}
-        made = object.__new__(known[content])
+        made: Any = object.__new__(known[content])
         made.__dict__.update(read(item["state"]))
         return made
 
