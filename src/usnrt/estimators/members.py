@@ -25,7 +25,7 @@ from usnrt.utils.constraints import (
     Verbosity,
     Whole,
 )
-from usnrt.utils.progress import Progress
+from usnrt.utils.progress import FitStopped, Progress
 
 MemberT = TypeVar("MemberT", bound=CalibratedRegressor)
 ModelT = TypeVar("ModelT", bound=TreeModel)
@@ -116,8 +116,10 @@ class EnsembleOf(CalibratedRegressor, Generic[MemberT]):
                 delayed(_fit_member)(fit, given, of_member, self._checkpoint.within(f"member {number}"))
                 for number, (given, of_member) in enumerate(own, 1)
             )
-        except BaseException:
-            progress.wait()  # joblib does not: threads would go on in the background
+        except BaseException as error:
+            first = progress.wait()  # joblib does not wait: threads would go on in the background
+            if isinstance(error, FitStopped) and first is not None:
+                raise first from None
             raise
         progress.finish()
         return fitted

@@ -112,20 +112,24 @@ def fit_quantile_tree(
     """
     return _remembered(
         checkpoint,
+        columns,
         lambda within: _fit_quantile_tree(recipe, table, columns, is_validation, seed, n_threads, progress, within),
     )
 
 
-def _remembered(checkpoint: Checkpoint, fit: Callable[[Checkpoint], FittedTree[ModelT]]) -> FittedTree[ModelT]:
+def _remembered(
+    checkpoint: Checkpoint, columns: ColumnKinds, fit: Callable[[Checkpoint], FittedTree[ModelT]]
+) -> FittedTree[ModelT]:
     """The fitted tree in a checkpoint; if there is none, it is fitted and stored in place of its parts."""
+    shared = {"numeric": columns.numeric}
     saved = checkpoint.load("tree")
     if saved is not None:
-        stored: FittedTree[ModelT] = unpack(saved.arrays, saved.meta["tree"], STORED)
+        stored: FittedTree[ModelT] = unpack(saved.arrays, saved.meta["tree"], STORED, shared)
         return stored
     within = checkpoint.within("tree")
     fitted = fit(within)
     if checkpoint.is_active:
-        arrays, meta = pack(fitted)
+        arrays, meta = pack(fitted, shared)
         if checkpoint.save("tree", arrays, {"tree": meta}):
             within.clear()
     return fitted
@@ -247,7 +251,7 @@ def fit_paper_tree(
     FittedTree
     """
     return _remembered(
-        checkpoint, lambda within: _fit_paper_tree(recipe, table, columns, seed, n_threads, progress, within)
+        checkpoint, columns, lambda within: _fit_paper_tree(recipe, table, columns, seed, n_threads, progress, within)
     )
 
 

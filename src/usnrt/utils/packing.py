@@ -1,6 +1,7 @@
 """Values of Python as arrays and JSON, and back: for files that cannot run code."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 Arrays = dict[str, NDArray[Any]]
 
 
-def pack(value: Any) -> tuple[Arrays, Any]:
+def pack(value: Any, shared: Mapping[str, NDArray[Any]] = MappingProxyType({})) -> tuple[Arrays, Any]:
     """Split a value into its arrays and a description that JSON can hold.
 
     Parameters
@@ -17,6 +18,8 @@ def pack(value: Any) -> tuple[Arrays, Any]:
     value : object
         Of None, booleans, numbers, text, arrays (those of jax become numpy's), lists, tuples, dictionaries with keys of
         text, and objects with a dictionary of attributes.
+    shared : mapping of str to ndarray
+        Arrays that other objects refer to as well: their names are written in place of them.
 
     Returns
     -------
@@ -36,16 +39,13 @@ def pack(value: Any) -> tuple[Arrays, Any]:
     {'losses': [0.5, 0.25], 'weights': (array([1., 1.]), None)}
     """
     arrays: Arrays = {}
+    written = {id(array): (array, {"shared": name}) for name, array in shared.items()}
 
     def write(item: Any) -> Any:
         if isinstance(item, np.ndarray | np.generic) or hasattr(item, "__array__"):  # arrays of jax have that
-            name = str(len(arrays))
-            array = np.asarray(item)
-            # the order of the elements in memory is kept: sums over them depend on it
-            is_transposed = array.flags.f_contiguous and not array.flags.c_contiguous
-            arrays[name] = np.asarray(array.T if is_transposed else array, order="C")
-            kind = "scalar" if isinstance(item, np.generic) else "transposed" if is_transposed else "array"
-            return {kind: name}
+            if id(item) not in written:
+                written[id(item)] = item, write_array(item)
+            return written[id(item)][1]
         if item is None or isinstance(item, bool | int | float | str):
             return item
         if isinstance(item, list | tuple):
@@ -54,10 +54,22 @@ def pack(value: Any) -> tuple[Arrays, Any]:
             return {"dict": {key: write(element) for key, element in item.items()}}
         return {"object": type(item).__name__, "state": write(item.__getstate__())}
 
+    def write_array(item: Any) -> Any:
+        name, array = str(len(arrays)), np.asarray(item)
+        # the order of the elements in memory is kept: sums over them depend on it
+        is_transposed = array.flags.f_contiguous and not array.flags.c_contiguous
+        arrays[name] = np.asarray(array.T if is_transposed else array, order="C")
+        return {"scalar" if isinstance(item, np.generic) else "transposed" if is_transposed else "array": name}
+
     return arrays, write(value)
 
 
-def unpack(arrays: Arrays, description: Any, classes: Iterable[type] = ()) -> Any:
+def unpack(
+    arrays: Arrays,
+    description: Any,
+    classes: Iterable[type] = (),
+    shared: Mapping[str, NDArray[Any]] = MappingProxyType({}),
+) -> Any:
     """The value that `pack` has split.
 
     Parameters
@@ -66,22 +78,27 @@ def unpack(arrays: Arrays, description: Any, classes: Iterable[type] = ()) -> An
     description : JSON value
     classes : iterable of type
         Classes of objects that may occur. They are made without calling them: their attributes are set.
+    shared : mapping of str to ndarray
+        The arrays that `pack` was given.
 
     Returns
     -------
     object
-        Its arrays are writable copies.
+        Its arrays are writable copies. What was one array is one array again.
     """
+    copies = {name: array.copy() for name, array in arrays.items()}
     known = {cls.__name__: cls for cls in classes}
 
     def read(item: Any) -> Any:
         if not isinstance(item, dict):
             return item
         kind, content = next(iter(item.items()))
+        if kind == "shared":
+            return shared[content]
         if kind == "array":
-            return arrays[content].copy()
+            return copies[content]
         if kind == "transposed":
-            return arrays[content].copy().T
+            return copies[content].T
         if kind == "scalar":
             return arrays[content][()]
         if kind == "list":

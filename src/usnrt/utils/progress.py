@@ -102,16 +102,22 @@ class Progress:
             self._display.n_running += 1
         try:
             yield
+        except FitStopped:
+            raise
+        except BaseException as error:
+            self._display.errors.append(error)
+            raise
         finally:
             with self._display.is_idle:
                 self._display.n_running -= 1
                 self._display.is_idle.notify_all()
 
-    def wait(self) -> None:
-        """Stop all tasks that are `running`, and wait until they have ended."""
+    def wait(self) -> BaseException | None:
+        """Stop all tasks that are `running`, wait until they have ended, and return the first error of one."""
         self.stop.set()
         with self._display.is_idle:
             self._display.is_idle.wait_for(lambda: self._display.n_running == 0)
+        return next(iter(self._display.errors), None)
 
     def check(self) -> None:
         """Raise `FitStopped` if the fit is to end."""
@@ -239,6 +245,7 @@ class _Display:
         self.stream, self.works = stream, works
         self.lock = threading.Lock()
         self.is_idle, self.n_running = threading.Condition(), 0
+        self.errors: list[BaseException] = []
         self._start = time.monotonic()
         self._width = 0
         self._last_shown = self._last_logged = self._start
