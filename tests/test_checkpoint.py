@@ -164,7 +164,7 @@ def test_the_order_of_the_rows_does_not_matter(data, tmp_path):
     order = np.random.default_rng(1).permutation(len(data[1]))
     events = []
     model = tree([events.append]).fit(data[0][order], data[1][order], checkpoint=tmp_path / "fit")
-    assert events[0].network == "network"  # the memory was there
+    assert "memory" not in {event.network for event in events}  # it was there
     np.testing.assert_array_equal(model.predict(data[0]), expected)
 
 
@@ -295,7 +295,7 @@ def test_processes_killed_at_random_moments_go_on_to_the_same_bits(data, tmp_pat
     assert kill_and_resume(make, data, tmp_path, random.Random(seed), 10) >= 8
 
 
-@pytest.mark.parametrize("make", [tree, ensemble])
+@pytest.mark.parametrize("make", [pytest.param(tree, marks=pytest.mark.slow), ensemble])
 def test_ctrl_c_leaves_a_checkpoint_and_no_other_files(data, tmp_path, make):
     expected = saved(make().fit(*data), tmp_path / "expected")
     folder = tmp_path / "fit"
