@@ -24,6 +24,7 @@ from usnrt.nn.packed import pack_layer
 from usnrt.nn.quantiles import LEVELS, SHARES
 from usnrt.tables.training import TrainingTable
 from usnrt.utils.blocks import run_in_blocks
+from usnrt.utils.checkpoint import NO_CHECKPOINT, Checkpoint
 from usnrt.utils.types import Floats, Rows
 
 # Rows of a cell, cells that are searched, and similar rows that count.
@@ -324,6 +325,7 @@ def fit_retrieval(
     rng: np.random.Generator,
     on_check: Callable[[int, float], None],
     n_threads: int = 1,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> Retrieval:
     """Learn a metric, and build the memory of the training rows.
 
@@ -337,6 +339,7 @@ def fit_retrieval(
     on_check : callable
         Called with the number of steps done and the validation loss.
     n_threads : int
+    checkpoint : Checkpoint, default=NO_CHECKPOINT
 
     Returns
     -------
@@ -358,7 +361,7 @@ def fit_retrieval(
     metric = learn_metric(
         DeviceTable(table.inputs, encoding),
         lambda metric, rows: embed(metric, encoding, table.inputs, rows, n_threads),
-        table.y, table.weight, drawn, validation_loss, n_encoded, how, rng, on_check,
+        table.y, table.weight, drawn, validation_loss, n_encoded, how, rng, on_check, checkpoint,
     )  # fmt: skip
     memory = Retrieval.of(encoding, metric, table, training_rows, n_threads)
     return memory.with_scale(memory.predict(table.inputs[drawn], drawn, n_threads))
