@@ -1,6 +1,5 @@
 """Training on shards: every row once per pass, and the same bits whoever runs the shards, in whatever order."""
 
-import copy
 import pickle
 
 import numpy as np
@@ -21,6 +20,7 @@ from usnrt.nn.rounds import (
 )
 from usnrt.nn.shard_files import ShardWriter
 from usnrt.nn.train import Training, start_state
+from usnrt.utils.checkpoint import FolderCheckpoint
 
 NETWORK = MLP((2, 8, N_OUTPUTS), "algebraic")
 HOW = Training(learning_rate=0.01, batch_size=32, max_epochs=1, schedule="cosine", average=0.9)
@@ -108,13 +108,24 @@ def test_a_shard_of_a_round_is_a_pure_function_of_what_can_be_pickled():
     assert not equal(first.state[0], state[0])
 
 
-def test_a_resumed_training_ends_with_the_same_bits():
-    kept = []
-    params, history = trained(keep=lambda state: kept.append(copy.deepcopy(state)))
-    assert len(kept) == len(history.valid_loss) == 8
-    resumed, resumed_history = trained(resumed=kept[3])
+@pytest.mark.parametrize("stopped_after", [0, 3, 7])
+def test_a_resumed_training_ends_with_the_same_bits(tmp_path, stopped_after):
+    params, history = trained()
+    assert len(history.valid_loss) == 8
+
+    def stop(position, *losses):
+        if position == stopped_after:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        trained(on_round=stop, checkpoint=FolderCheckpoint(tmp_path))
+    shards, seen = [Rows(0), Rows(1, 640), Rows(2, 30)], []
+    resumed, resumed_history = trained(
+        shards=shards, on_round=lambda position, *losses: seen.append(position), checkpoint=FolderCheckpoint(tmp_path)
+    )
+    assert seen == list(range(stopped_after + 1, 8))
     assert equal(params, resumed)
-    assert resumed_history.valid_loss == history.valid_loss
+    assert resumed_history == history
 
 
 def test_states_are_averaged_by_rows_and_counters_are_kept():
