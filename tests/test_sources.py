@@ -137,7 +137,7 @@ def test_memory_maps(tmp_path, small_blocks):
 
 
 def test_a_real_model_from_files_has_the_bits_of_memory(table, folder):
-    options = {"max_epochs": 2, "hidden": (8,), "random_state": 0, "n_jobs": 1}
+    options = {"max_epochs": 2, "hidden": (8,), "memory": False, "random_state": 0, "n_jobs": 1}
     one = usnrt.USNRTRegressor(**options).fit(table.drop_columns(["price"]), table["price"].to_numpy())
     other = usnrt.USNRTRegressor(**options).fit(folder / "*.parquet", y="price")
     np.testing.assert_array_equal(one.predict(table.drop_columns(["price"])), other.predict_table(folder)["mean"])
@@ -222,8 +222,8 @@ def test_the_place_and_size_of_scratch_files_are_stated(folder, scratch, small_b
     Stored(verbose=1).fit(folder / "*.parquet", y="price", scratch=scratch)
     lines = capsys.readouterr().err.splitlines()
     place = re.escape(str(scratch))
-    assert re.fullmatch(rf"read 600 rows; they take up to 31 kB in {place}/usnrt-\w+ until the fit has ended", lines[0])
-    assert re.fullmatch(rf"599 distinct rows, 31 kB in {place}/usnrt-\w+", lines[1])
+    assert re.fullmatch(rf"read 600 rows; they take up to 24 kB in {place}/usnrt-\w+ until the fit has ended", lines[0])
+    assert re.fullmatch(rf"599 distinct rows, 24 kB in {place}/usnrt-\w+", lines[1])
 
 
 @pytest.fixture

@@ -261,7 +261,7 @@ def unreadable(place: str, error: Exception) -> ValueError:
     Examples
     --------
     >>> from usnrt.tables.sources import unreadable
-    >>> unreadable("a.parquet", OSError("Couldn't deserialize\nthrift"))
+    >>> unreadable("a.parquet", OSError("Couldn't deserialize   thrift"))
     ValueError("a.parquet cannot be read: Couldn't deserialize thrift")
     """
     reason = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
