@@ -8,7 +8,7 @@ written to the scratch folder as they are read.
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -200,6 +200,32 @@ class BatchSource(TableSource):
             return self._kept[number]
         with open(self._folder / f"table-{number:06d}", "rb") as file:
             return pa.ipc.open_file(pa.BufferReader(file.read())).read_all()
+
+
+class SelectedColumns(TableSource):
+    """Another source without some of its columns.
+
+    Attributes
+    ----------
+    n_rows_read : int
+        Rows of the last pass.
+    """
+
+    def __init__(self, source: TableSource, dropped: Collection[str]) -> None:
+        self._source, self._dropped = source, dropped
+        self.name = source.name
+        self.n_rows_read = 0
+
+    def known_rows(self) -> int | None:
+        """Number of rows, if it is known without reading them."""
+        return self._source.known_rows()
+
+    def pieces(self, block_rows: int) -> Iterator[tuple[Any, str]]:
+        """Tables without the columns."""
+        self.n_rows_read = 0
+        for table, place in self._source.pieces(block_rows):
+            self.n_rows_read += table.num_rows
+            yield table.drop_columns(list(self._dropped)), place
 
 
 def as_arrow(batch: Any, number: int = 1) -> "pa.Table":
