@@ -146,7 +146,8 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
         seeds = self._seeds(member)
         rng = np.random.default_rng(seeds.spawn(1)[0])
         rows, calibration_rows = self._draw_calibration_rows(rows, recipe.calibration_fraction, rng)
-        table = self._scaled_table(rows)
+        by_validation = recipe.calibration is not None and calibration_rows is None
+        table = self._marked_if_recalled(self._scaled_table(rows), by_validation)
         is_validation = np.zeros((self.n_members, table.n_rows), dtype=bool)
         if table.n_rows >= 4 * self.n_members:
             is_validation = draw_folds(table.n_rows, self.n_members, rng)
@@ -232,7 +233,7 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
             )
             single = np.stack([conformity_scores(quantiles, y) for quantiles in both])
             joint = conformity_scores(both.mean(axis=0), y)
-            parts.append(Pairs(rows, table.weight[rows], capped_disagreement(both), single, joint))
+            parts.append(Pairs(rows, table.validation_weight[rows], capped_disagreement(both), single, joint))
         return Pairs(*(np.concatenate([getattr(part, name) for part in parts], axis=-1) for name in Pairs.names()))
 
     # -- predictions -------------------------------------------------------------------------------------------

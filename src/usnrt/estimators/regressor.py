@@ -257,7 +257,8 @@ class USNRTRegressor(RememberingRegressor):
         seed = int(self._checkpoint.fixed("seed", drawn))
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 0, 7)))
         rows, calibration_rows = self._draw_calibration_rows(rows, recipe.calibration_fraction, rng)
-        table = self._scaled_table(rows)
+        by_validation = recipe.calibration is not None and calibration_rows is None
+        table = self._marked_if_recalled(self._scaled_table(rows), by_validation)
         is_validation = np.zeros(table.n_rows, dtype=bool)
         if table.n_rows >= MIN_ROWS_TO_VALIDATE:
             n_validation = round(recipe.validation_fraction * table.n_rows)

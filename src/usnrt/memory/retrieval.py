@@ -355,7 +355,7 @@ def fit_retrieval(
         quantiles = memory.predict(table.inputs[validation_rows], validation_rows, n_threads).quantiles
         distance = table.y[validation_rows, None] - quantiles
         losses = (SHARES * np.maximum(LEVELS * distance, (LEVELS - 1.0) * distance)).sum(axis=1)
-        return float(np.average(losses, weights=table.weight[validation_rows]))
+        return float(np.average(losses, weights=table.validation_weight[validation_rows]))
 
     n_encoded = table.inputs.shape[1] if encoding is None else encoding.n_outputs
     metric = learn_metric(

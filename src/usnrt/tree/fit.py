@@ -163,15 +163,16 @@ def _fit_quantile_tree(
     # From now on the memory holds the validation rows too; they are predicted like new rows, without themselves.
     memory = memory and memory.with_rows(table, n_threads)
     rows = np.flatnonzero(is_validation) if is_validation.any() else np.arange(table.n_rows)
+    weight = table.validation_weight[rows]
     root = _root_model(network, strategy.params, encoding, memory, table)
-    root.refine(table.raw[rows], table.inputs[rows], table.y[rows], table.weight[rows], rows)
+    root.refine(table.raw[rows], table.inputs[rows], table.y[rows], weight, rows)
     strategy.mean_of = functools.partial(_means, root, table)
     grown = grow(table, columns.n_categories, recipe.split, strategy, seed, n_threads, progress, checkpoint)
     model = _with_regions(root, grown)
-    refined = model.refine(table.raw[rows], table.inputs[rows], table.y[rows], table.weight[rows], rows)
+    refined = model.refine(table.raw[rows], table.inputs[rows], table.y[rows], weight, rows)
     scores = conformity_scores(refined, table.y[rows])
     leaf = grown.tree.leaf_of(table.raw[rows])
-    grown.tree.set_leaf_residuals(leaf, table.y[rows] - quantile_function_mean(refined), table.weight[rows])
+    grown.tree.set_leaf_residuals(leaf, table.y[rows] - quantile_function_mean(refined), weight)
     return FittedTree(model.without_unused(), [node.history for node in grown.nodes], rows, scores)
 
 
