@@ -78,7 +78,7 @@ def test_one_bootstrap_draw_is_the_metric_of_the_drawn_rows():
     rows = np.random.default_rng(1).integers(0, N, N)
     weights = np.bincount(rows, minlength=N).astype(float)
     drawn = metrics.evaluate(DIST[rows], None, Y[rows])
-    weighted = [metric(weights) for _, metric in _metrics(Y, as_forecast(DIST), 0.9)]
+    weighted = [metric(weights) for _, metric in _metrics(Y, as_forecast(DIST), {0.9: "interval_score"}, {})]
     np.testing.assert_allclose(weighted, drawn["value"], atol=1e-10)
 
 
