@@ -78,7 +78,11 @@ def _sample(source: Source, encoding: str) -> tuple[str, bool]:
     with source.open() as stream:
         data: bytes = stream.read(SAMPLE)
     is_whole = len(data) < SAMPLE
-    text = codecs.getincrementaldecoder(encoding)(errors="replace").decode(data, final=is_whole).lstrip("\ufeff")
+    try:
+        text = codecs.getincrementaldecoder(encoding)(errors="replace").decode(data, final=is_whole)
+    except UnicodeError:  # UTF-16 without its byte order mark
+        raise _wrong_encoding(source, encoding) from None
+    text = text.lstrip("\ufeff")
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return (text if is_whole or "\n" not in text else text[: text.rindex("\n") + 1]), is_whole
 
@@ -101,7 +105,11 @@ def _read(source: Source, delimiter: str, encoding: str, skip_rows: int) -> pa.T
             _refuse_ragged(source, delimiter, encoding, skip_rows)
         raise
     except UnicodeError:
-        raise UserError(f"{source.name} cannot be read as {encoding}; --encoding names another") from None
+        raise _wrong_encoding(source, encoding) from None
+
+
+def _wrong_encoding(source: Source, encoding: str) -> UserError:
+    return UserError(f"{source.name} cannot be read as {encoding}; --encoding names another encoding")
 
 
 def check_unique(names: list[str], where: str) -> None:

@@ -49,8 +49,8 @@ class TrainingData:
         model.encoder_.date_formats_ = {n: f for n, f in formats.items() if n in self.features.column_names}
 
 
-def load_model(path: Path) -> "DistributionalRegressor":
-    """Load a model from a file or from standard input; raises `UserError`."""
+def load_model(path: Path, name: str = "") -> "DistributionalRegressor":
+    """Load a model from a file or from standard input; raises `UserError`, with another name of the file if given."""
     from usnrt.persistence import ModelFileError, load
 
     with model_file(path) as file:
@@ -59,7 +59,7 @@ def load_model(path: Path) -> "DistributionalRegressor":
         try:
             model: DistributionalRegressor = load(file)
         except ModelFileError as error:
-            raise UserError(str(error).replace(str(file), shown(path))) from None
+            raise UserError(str(error).replace(str(file), name or shown(path))) from None
     return model
 
 
@@ -205,9 +205,7 @@ def with_target(
     column = table[target]
     if pa.types.is_temporal(column.type):
         example = column.drop_null()[0].as_py() if column.null_count < len(column) else None
-        raise UserError(
-            f"the target {target!r} must hold numbers, got dates or times such as {example} in {shown(path)}"
-        )
+        raise UserError(f"the target {target!r} must hold numbers, got dates such as {example} in {shown(path)}")
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.int8())
     try:

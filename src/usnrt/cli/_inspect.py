@@ -134,7 +134,7 @@ def info(
         facts = _installation()
     else:
         with model_file(model) as file:
-            facts = {**_model_facts(file), "file": shown(model)}
+            facts = _model_facts(file, shown(model))
     if as_json:
         print_json(facts)
     else:
@@ -147,18 +147,18 @@ def _shown(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _model_facts(path: Path) -> dict[str, Any]:
+def _model_facts(path: Path, name: str) -> dict[str, Any]:
     from usnrt.cli._data import load_model
     from usnrt.estimators.neighbors import rows_in_memory
     from usnrt.persistence import read_manifest
 
-    model = load_model(path)
+    model = load_model(path, name)
     manifest = read_manifest(path)
     defaults = type(model)().get_params(deep=False)
     changed = {k: v for k, v in model.get_params(deep=False).items() if v != defaults[k] and k != "verbose"}
     encoder = model.encoder_
     return {
-        "file": str(path),
+        "file": name,
         "class": manifest["class"],
         "written by": f"usnrt {manifest['library']}",
         "format version": manifest["version"],

@@ -56,38 +56,33 @@ def reads_tables(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of `ReadOptions`; it gets them as its keyword argument ``reading``."""
 
     @functools.wraps(command)
-    def with_options(
-        *arguments: Any,
-        sep: Sep = None,
-        decimal: Decimal = None,
-        thousands: Thousands = None,
-        encoding: Encoding = None,
-        dates: Dates = None,
-        types: Types = None,
-        **others: Any,
-    ) -> None:
-        command(
-            *arguments, reading=_read_options(sep, decimal, thousands, encoding, dates or "", types or []), **others
-        )
+    def with_options(**arguments: Any) -> None:
+        chosen = {name: arguments.pop(name) for name in added}
+        command(**arguments, reading=_read_options(**chosen))
 
-    added = [p for p in inspect.signature(with_options, follow_wrapped=False).parameters.values() if p.kind == 3]
-    own = [
-        p.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for p in inspect.signature(command).parameters.values()
-        if p.name != "reading"
-    ]
-    hints = {**get_type_hints(command, include_extras=True), **get_type_hints(with_options, include_extras=True)}
-    hints.pop("reading", None)
-    with_options.__signature__ = inspect.Signature([*own, *added])  # type: ignore[attr-defined]
+    added = inspect.signature(_read_options).parameters
+    own = inspect.signature(command).parameters
+    parameters = [*(p for p in own.values() if p.name != "reading"), *added.values()]
+    hints = {**get_type_hints(command, include_extras=True), **get_type_hints(_read_options, include_extras=True)}
+    hints = {name: hint for name, hint in hints.items() if name not in ("reading", "return")}
+    with_options.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [p.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[p.name]) for p in parameters]
+    )
     with_options.__annotations__ = hints
     del with_options.__wrapped__  # or typer would look at the command's own hints
     return with_options
 
 
 def _read_options(
-    sep: str | None, decimal: str | None, thousands: str | None, encoding: str | None, dates: str, types: list[str]
+    sep: Sep = None,
+    decimal: Decimal = None,
+    thousands: Thousands = None,
+    encoding: Encoding = None,
+    dates: Dates = None,
+    types: Types = None,
 ) -> ReadOptions:
     """Check the options."""
+    dates = dates or ""
     sep = _NAMED_SEPARATORS.get(sep or "", sep)
     if sep is not None and len(sep) != 1:
         raise UserError(f"--sep must be one character, got {sep!r}")
@@ -110,7 +105,7 @@ def _read_options(
             raise UserError(f"--dates: {error}") from None
     elif dates and dates not in ORDERS:
         raise UserError(f"--dates must be dmy, mdy, ymd or a format such as %d.%m.%Y, got {dates!r}")
-    return ReadOptions(sep, decimal, thousands, encoding, dates, dict(map(_column_type, types)))
+    return ReadOptions(sep, decimal, thousands, encoding, dates, dict(map(_column_type, types or [])))
 
 
 def _column_type(text: str) -> tuple[str, str]:

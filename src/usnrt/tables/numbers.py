@@ -108,10 +108,7 @@ def parse_number(text: str, marks: Marks = PLAIN) -> float | None:
         if marks.thousands:
             text = text.replace(marks.thousands, "")
         return float(text.replace(marks.decimal, "."))
-    try:
-        return float(text) if "_" not in text else None  # inf, nan
-    except ValueError:
-        return None
+    return float(text) if text.lower().lstrip("+-") in ("inf", "infinity", "nan") else None
 
 
 def parse_numbers(texts: Sequence[str | None] | NDArray[Any], marks: Marks = PLAIN) -> NDArray[np.float64] | None:

@@ -299,10 +299,17 @@ def _as_matrix(frame: nw.DataFrame[Any]) -> NDArray[np.float64] | None:
     return matrix if matrix.flags.writeable else matrix.copy(order="K")
 
 
+def _as_floats(series: nw.Series[Any]) -> NDArray[np.float64]:
+    try:
+        return series.cast(nw.Float64).to_numpy().astype(np.float64, copy=False)
+    except ValueError:  # pyarrow refuses integers that would be rounded
+        return np.array([np.nan if value is None else float(value) for value in series.to_list()])
+
+
 def _from_series(series: nw.Series[Any], name: str) -> FeatureColumn:
     dtype = series.dtype
     if dtype.is_numeric() or dtype == nw.Boolean:
-        values = series.cast(nw.Float64).to_numpy().astype(np.float64, copy=False)
+        values = _as_floats(series)
         _refuse_infinity(values, [name])
         return _number_column(values, boolean=dtype == nw.Boolean)
     if dtype in (nw.String, nw.Categorical, nw.Enum):

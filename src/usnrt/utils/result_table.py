@@ -45,7 +45,7 @@ class Table(dict[str, NDArray[Any]]):
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows and of columns."""
-        return self._n_rows, len(self._columns)
+        return self._n_rows, len(self)
 
     @property
     def columns(self) -> list[str]:
