@@ -103,7 +103,9 @@ def distribution_and_interval(model: Any, X: Any, coverages: Sequence[float]) ->
 
     estimator, rows = resolve(model, X)
     if not isinstance(estimator, DistributionalRegressor):
-        return distribution_of(estimator, rows), interval_of(estimator, rows, list(coverages))
+        # one by one: other libraries need not take several coverages
+        bounds = [interval_of(estimator, rows, coverage) for coverage in coverages]
+        return distribution_of(estimator, rows), np.stack(bounds, axis=2)
     found = estimator._predict_encoded(estimator._encode(rows), list(coverages))
     return found.distribution, found.bounds
 

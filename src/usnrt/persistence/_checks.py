@@ -68,10 +68,8 @@ def check_inputs(inputs: Any) -> None:
 
 def check_encoder(encoder: Any) -> None:
     """Check the date formats and the format of the file, which regular expressions are made of."""
-    for texts in (encoder.date_formats_, encoder.reading_):
-        if texts is not None and not (
-            type(texts) is dict and all(type(item) is str for pair in texts.items() for item in pair)
-        ):
+    for texts in (encoder.date_formats_, {} if encoder.reading_ is None else encoder.reading_):
+        if type(texts) is not dict or not all(type(item) is str for pair in texts.items() for item in pair):
             raise ModelFileError("the formats of the columns are invalid")
     try:
         for format in encoder.date_formats_.values():

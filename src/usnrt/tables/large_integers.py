@@ -27,8 +27,11 @@ def warn_of_large_integers(X: Any, frame: Any = None) -> None:
     """
     columns: Any = ()
     if frame is not None:
-        columns = ((str(name), frame[name]) for name in frame.columns if frame[name].dtype.is_integer())
-        columns = ((name, [series.min(), series.max()], series) for name, series in columns if len(series))
+        columns = (
+            (str(name), [series.min(), series.max()], series)
+            for name, series in zip(frame.columns, frame.iter_columns())
+            if series.dtype.is_integer() and len(series)
+        )
     elif isinstance(X, np.ndarray) and X.ndim == 2 and X.size and X.dtype.kind in "iu" and X.dtype.itemsize == 8:
         columns = ((f"x{j}", [X[:, j].min(), X[:, j].max()], X[:, j]) for j in range(X.shape[1]))
     elif isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind == "O":
