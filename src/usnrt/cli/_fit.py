@@ -74,6 +74,12 @@ def fit(
         list[str] | None, typer.Option("--set", help="A parameter of the model as name=value; may be repeated.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Random seed; the same seed gives the same model.")] = 0,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            "--checkpoint", help="A folder for the state of a long fit; after an interruption the same command goes on."
+        ),
+    ] = None,
     force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -96,7 +102,7 @@ def fit(
     fitted_rows, held_out = split_rows(len(y), holdout, seed)
     model = make_model(preset, paper, members, set_ or [], categorical, seed, verbose=0 if quiet else 1)
     with warnings_as_notices(notify):
-        model.fit(X.take(fitted_rows), y[fitted_rows])
+        model.fit(X.take(fitted_rows), y[fitted_rows], checkpoint=checkpoint)
     model.set_params(verbose=0)  # the verbosity of this run is not part of the model
     model.target_name_ = target
     found.remember(model)

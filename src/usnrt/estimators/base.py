@@ -1,6 +1,7 @@
 """Base of all estimators: reading tables and targets, and all predictions derived from one distribution."""
 
 import datetime
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
@@ -14,12 +15,14 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
+from usnrt.estimators.fit_identity import check_resumable, identity_of
 from usnrt.estimators.prediction_table import EncodedPredictions, prediction_table
 from usnrt.tables import Column, NetworkInputs, TableEncoder, read_table
 from usnrt.tables.fingerprint import fingerprint
 from usnrt.tables.rows import counted_weight, merged_rows
 from usnrt.tables.training import DistinctRows, TrainingTable
 from usnrt.utils.blas import ONE_BLAS_THREAD
+from usnrt.utils.checkpoint import NO_CHECKPOINT, Checkpoint, opened
 from usnrt.utils.constraints import Constraint, check_parameters
 from usnrt.utils.result_table import Table
 from usnrt.utils.types import Floats
@@ -43,8 +46,18 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
     target_name_: str | None = None
     # Constraints of all parameters, by name.
     _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {}
+    # Whether a fit stores its state in `_checkpoint`, which `fit` sets for the time of the fit.
+    _RESUMABLE: ClassVar[bool] = False
+    _checkpoint: Checkpoint = NO_CHECKPOINT
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> Self:
         """Fit the model to a table.
 
         Parameters
@@ -57,16 +70,27 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
             Weights of the rows. Whole numbers are repetitions: a weight of 2 is equivalent to repeating the row. Other
             weights are scaled to average 1. All copies of a row are training rows, validation rows or calibration rows
             together.
+        checkpoint : path-like, default=None
+            A folder for the state of a long fit: finished parts, and every few minutes the networks in training. If the
+            fit is interrupted or its process killed, the same call goes on from there, and the model is the same, bit
+            for bit. The folder must be new, empty, or that of a fit with the same data and parameters (``n_jobs``,
+            ``verbose`` and ``callbacks`` may differ). It is removed when the fit is complete. For trees and their
+            ensembles only.
 
         Returns
         -------
         self
         """
         self._check_parameters()
+        check_resumable(self, checkpoint)
         before = dict(self.__dict__)
         try:
-            with ONE_BLAS_THREAD:
-                self._fit(self._read_rows(X, y, sample_weight))
+            with ONE_BLAS_THREAD, opened(checkpoint) as folder:
+                rows = self._read_rows(X, y, sample_weight)
+                if folder is not None:
+                    self._checkpoint = folder.resume(identity_of(self, rows, self.encoder_.n_categories_))
+                self._fit(rows)
+                self.__dict__.pop("_checkpoint", None)
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)

@@ -141,6 +141,7 @@ class USNRTRegressor(RememberingRegressor):
 
     model_: TreeModel
 
+    _RESUMABLE = True
     _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {
         "alpha": Number(0, 1),
         "max_leaves": Whole(1),
@@ -252,17 +253,21 @@ class USNRTRegressor(RememberingRegressor):
 
     def _fit(self, rows: DistinctRows) -> None:
         recipe = self._recipe()
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        drawn = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = int(self._checkpoint.fixed("seed", drawn))
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 0, 7)))
         rows, calibration_rows = self._draw_calibration_rows(rows, recipe.calibration_fraction, rng)
-        table = self._scaled_table(rows)
+        by_validation = recipe.calibration is not None and calibration_rows is None
+        table = self._marked_if_recalled(self._scaled_table(rows), by_validation)
         is_validation = np.zeros(table.n_rows, dtype=bool)
         if table.n_rows >= MIN_ROWS_TO_VALIDATE:
             n_validation = round(recipe.validation_fraction * table.n_rows)
             is_validation[rng.permutation(table.n_rows)[:n_validation]] = True
         columns = ColumnKinds(self.inputs_.numeric_, self.encoder_.n_categories_)
         progress = Progress(self.verbose, self.callbacks, table.n_rows)
-        fitted = fit_quantile_tree(recipe, table, columns, is_validation, seed, effective_n_jobs(self.n_jobs), progress)
+        fitted = fit_quantile_tree(
+            recipe, table, columns, is_validation, seed, effective_n_jobs(self.n_jobs), progress, self._checkpoint
+        )
         progress.finish()
         self.model_, self.expert_weights_ = fitted.model, fitted.model.expert_weights
         self._keep_positions(rows)
