@@ -5,13 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from usnrt.tables.files import TableFiles, check_file, format_of
+from usnrt.tables.numbers import NULL_TEXTS
 from usnrt.tables.sources import check_columns, unreadable
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Missing values as spreadsheets and statistics programs write them. "None" may be a category.
-NULL_TEXTS = ["", "NA", "N/A", "n/a", "NaN", "nan", "NAN", "null", "NULL", "Null", "#N/A", "#NA", "?"]
 READ_BYTES = 1 << 23
 
 
@@ -83,7 +82,7 @@ class CsvFiles(TableFiles):
             names = pa_csv.open_csv(stream, read, parse).schema.names
         check_columns(names, names, str(file), str(file))
         texts = {name: pa.string() for name in names}
-        convert = pa_csv.ConvertOptions(column_types=texts, strings_can_be_null=True, null_values=NULL_TEXTS)
+        convert = pa_csv.ConvertOptions(column_types=texts, strings_can_be_null=True, null_values=list(NULL_TEXTS))
         with pa.input_stream(str(file), compression=compression) as stream:
             reader = pa_csv.open_csv(stream, read, parse, convert)
             yield reader.schema.empty_table()
