@@ -7,11 +7,14 @@ import typer
 
 from usnrt.cli._errors import UserError
 from usnrt.cli._options import Coverage, Data, Force, Json, Quiet, check_coverage
-from usnrt.cli._output import check_writable, notice, print_json, print_table, silent
+from usnrt.cli._output import check_writable, notice, print_json, print_table, silent, warnings_as_notices
+from usnrt.cli._reading_options import ReadOptions, reads_tables
+from usnrt.cli._streams import messages_beside, output_file, shown
 
 STOPPED = 130
 
 
+@reads_tables
 def compare(
     data: Data,
     target: Annotated[str, typer.Option("--target", "-t", help="The column to predict.")],
@@ -27,6 +30,10 @@ def compare(
         str | None, typer.Option("--time-column", help="A column of times: the latest rows are the test rows.")
     ] = None,
     drop: Annotated[list[str] | None, typer.Option("--drop", help="A column to leave out; may be repeated.")] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option("--keep", help="A column to keep though it looks like an id or free text; may be repeated."),
+    ] = None,
     categorical: Annotated[
         list[str] | None,
         typer.Option("--categorical", help="A column of category codes; text is categorical anyway."),
@@ -37,8 +44,12 @@ def compare(
     force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
+    *,
+    reading: ReadOptions,
 ) -> None:
     """Compare our models with others on a table: accuracy, coverage, time, and who is ahead by how much."""
+    from usnrt.cli._data import training_data
+
     check_coverage(coverage)
     if not 0 < test_size < 1:
         raise UserError(f"--test-size must be in (0, 1), got {test_size:g}")
@@ -47,7 +58,13 @@ def compare(
             check_writable(path, force)
             _need_package(package)
     notify = silent if quiet else notice
-    X, y, time = _table(data, target, drop or [], time_column, notify)
+    drop, categorical = drop or [], categorical or []
+    declared = [*categorical, *([time_column] if time_column else [])]
+    # A time column that is dropped still orders the rows.
+    kept = [name for name in drop if name != time_column]
+    found = training_data(data, target, kept, notify, keep or [], reading, declared)
+    categorical += found.file.typed.categories
+    X, time = _without_time(found.features, time_column, drop)
 
     from usnrt.comparison import compare as run
     from usnrt.comparison.models import missing_packages
@@ -55,35 +72,32 @@ def compare(
     absent = missing_packages()
     if absent and not models:
         notify(f"not installed, hence not compared: {', '.join(absent)} (pip install 'usnrt[bench]')")
-    result = run(
-        X, y, models or None, folds=folds, test_size=test_size, time=time, coverage=coverage,
-        categorical_features=categorical or None, random_state=seed, n_jobs=jobs, verbose=0 if quiet else 1,
-    )  # fmt: skip
+    with warnings_as_notices(notify):
+        result = run(
+            X, found.target, models or None, folds=folds, test_size=test_size, time=time, coverage=coverage,
+            categorical_features=categorical or None, random_state=seed, n_jobs=jobs, verbose=0 if quiet else 1,
+        )  # fmt: skip
     result.target = target
-    _write(result, output, picture, str(data), _command(data, target, output, folds, time_column, seed), notify)
-    if as_json:
-        print_json(result.to_dict())
-    else:
-        _print(result, notify)
+    _write(result, output, picture, shown(data), _command(data, target, output, folds, time_column, seed), notify)
+    with messages_beside(output):
+        if as_json:
+            print_json(result.to_dict())
+        else:
+            _print(result, notify)
     if result.n_done == 0:
         raise typer.Exit(1)
     if result.interrupted:
         raise typer.Exit(STOPPED)
 
 
-def _table(data: Path, target: str, drop: list[str], time_column: str | None, notify: Any) -> tuple[Any, Any, Any]:
-    """Features, target and times; a time column that is dropped still orders the rows."""
-    from usnrt.cli._data import training_data
+def _without_time(X: Any, time_column: str | None, drop: list[str]) -> tuple[Any, Any]:
+    """Features and times; the time column is a feature unless it is dropped."""
     from usnrt.comparison.splits import read_time
 
-    kept = [name for name in drop if name != time_column]
-    X, y = training_data(data, target, kept, notify)
     if time_column is None:
-        return X, y, None
+        return X, None
     time = read_time(time_column, X)
-    if time_column in drop:
-        X = X.drop_columns([time_column])
-    return X, y, time
+    return X.drop_columns([time_column]) if time_column in drop else X, time
 
 
 def _need_package(package: str) -> None:
@@ -101,7 +115,11 @@ def _write(result: Any, output: Path | None, picture: Path | None, source: str, 
         result.plot().savefig(picture, dpi=130)
         notify(f"wrote {picture}")
     if output is not None:
-        result.to_html(output, source=source, command=command)
+        from usnrt.comparison.page import render
+
+        page = render(result, source, command)
+        with output_file(output) as file:
+            file.write(page.encode())
         notify(f"wrote {output}")
 
 

@@ -52,8 +52,9 @@ def forecasts_of(model: Any, X: Any, coverage: float) -> Forecasts:
     """
     kind = kind_of(model)
     if kind == "dist":
-        dist, interval = distribution_and_interval(model, X, coverage)
-        return Forecasts(dist, interval, model.predict(X) if isinstance(model, SplitConformal) else dist.mean())
+        dist, bounds = distribution_and_interval(model, X, [coverage])
+        point = model.predict(X) if isinstance(model, SplitConformal) else dist.mean()
+        return Forecasts(dist, bounds[:, :, 0], point)
     if kind == "std":
         mean, std = model.predict(X, return_std=True)
         normal = Normal(np.asarray(mean, dtype=np.float64), np.asarray(std, dtype=np.float64))

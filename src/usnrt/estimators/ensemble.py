@@ -6,7 +6,7 @@ from itertools import combinations
 from typing import Any, ClassVar
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from usnrt.distributions import Distribution
@@ -69,7 +69,7 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
         Number of members that are fitted in parallel, by threads, or by the workers of a cluster inside
         ``joblib.parallel_config("dask")``; -1 for all cores.
     verbose : int, default=0
-        1 reports finished members.
+        1 shows a progress bar and reports the nodes of all members.
     n_members : int or "deprecated", default="deprecated"
         Former name of ``n_estimators``, which will be removed in the next release.
 
@@ -104,6 +104,7 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
 
     members_: Sequence[TreeModel]
 
+    _RESUMABLE = True
     _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = ENSEMBLE_CONSTRAINTS
     _MEMBER = USNRTRegressor
     _SET_BY_ENSEMBLE: ClassVar[Mapping[str, str]] = {
@@ -150,10 +151,12 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
         seeds = self._seeds(member)
         rng = np.random.default_rng(seeds.spawn(1)[0])
         rows, calibration_rows = self._draw_calibration_rows(rows, recipe.calibration_fraction, rng)
-        table = self._scaled_table(rows)
-        is_validation = np.zeros((self._n_estimators(), table.n_rows), dtype=bool)
-        if table.n_rows >= 4 * self._n_estimators():
-            is_validation = draw_folds(table.n_rows, self._n_estimators(), rng)
+        by_validation = recipe.calibration is not None and calibration_rows is None
+        table = self._marked_if_recalled(self._scaled_table(rows), by_validation)
+        n_members = self._n_estimators()
+        is_validation = np.zeros((n_members, table.n_rows), dtype=bool)
+        if table.n_rows >= 4 * n_members:
+            is_validation = draw_folds(table.n_rows, n_members, rng)
         fitted = self._fit_members(member, table, is_validation, seeds)
         self.members_ = [tree.model for tree in fitted]
         self._keep_positions(rows)
@@ -182,17 +185,15 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
     ) -> list[FittedTree[ExpertTree]]:
         """Fit members in parallel; the remaining threads are shared between them."""
         columns = ColumnKinds(self.inputs_.numeric_, self.encoder_.n_categories_)
-        announce_compilation(member._recipe(), table, Progress(self.verbose))
-        n_jobs = effective_n_jobs(self.n_jobs)
-        n_threads = max(1, n_jobs // self._n_estimators())
-        fitted: list[FittedTree[ExpertTree]] = Parallel(n_jobs=n_jobs, prefer="threads", verbose=10 * self.verbose)(
-            delayed(fit_quantile_tree)(
-                member._recipe(), table, columns, own, int(seed.generate_state(1)[0]), n_threads,
-                Progress(0, member.callbacks, table.n_rows),
-            )
-            for own, seed in zip(is_validation, seeds.spawn(self._n_estimators()))
-        )  # fmt: skip
-        return fitted
+        n_members = self._n_estimators()
+        n_threads = max(1, effective_n_jobs(self.n_jobs) // n_members)
+        arguments = [
+            (member._recipe(), table, columns, own, int(seed.generate_state(1)[0]), n_threads)
+            for own, seed in zip(is_validation, seeds.spawn(n_members))
+        ]
+        progress = Progress(self.verbose, member.callbacks, table.n_rows)
+        announce_compilation(member._recipe(), table, progress)  # once, not by each member
+        return self._fit_in_parallel(fit_quantile_tree, arguments, progress)
 
     def _quantiles_by_validation(self, is_validation: NDArray[np.bool_]) -> Callable[[Rows, Floats], Floats]:
         """Quantile functions of modified rows, each by the first member that was not trained on the row."""
@@ -240,7 +241,7 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
             )
             single = np.stack([conformity_scores(quantiles, y) for quantiles in both])
             joint = conformity_scores(both.mean(axis=0), y)
-            parts.append(Pairs(rows, table.weight[rows], capped_disagreement(both), single, joint))
+            parts.append(Pairs(rows, table.validation_weight[rows], capped_disagreement(both), single, joint))
         return Pairs(*(np.concatenate([getattr(part, name) for part in parts], axis=-1) for name in Pairs.names()))
 
     # -- predictions -------------------------------------------------------------------------------------------
