@@ -90,7 +90,12 @@ def fit(
 
     fitted_rows, held_out = split_rows(len(y), holdout, seed)
     model = make_model(preset, paper, members, set_ or [], categorical or [], seed, verbose=0 if quiet else 1)
-    model.fit(X.take(fitted_rows), y[fitted_rows], checkpoint=checkpoint)
+    try:
+        model.fit(X.take(fitted_rows), y[fitted_rows], checkpoint=checkpoint)
+    except KeyboardInterrupt:
+        if checkpoint is not None and checkpoint.exists():
+            notice(f"the same command goes on from the checkpoint in {checkpoint}")
+        raise
     model.set_params(verbose=0)  # the verbosity of this run is not part of the model
     model.target_name_ = target
     model.save(output)

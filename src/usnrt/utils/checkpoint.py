@@ -240,7 +240,8 @@ class Folder:
             self.is_new = bool(found["is_new_folder"])
         else:
             write_manifest(self.path, {"identity": wanted, "fixed": {}, "is_new_folder": self.is_new})
-        return FolderCheckpoint(self.path, "", self._shared)
+        # absolute: the fit may change the working folder, and workers of a cluster have another one
+        return FolderCheckpoint(self.path.absolute(), "", self._shared)
 
     def close(self, is_complete: bool) -> None:
         """Remove all files of a complete fit; of another one, those that are of no further use."""
