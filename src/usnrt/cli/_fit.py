@@ -2,7 +2,8 @@
 
 import ast
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -103,7 +104,7 @@ def fit(
     from usnrt.cli._predict import evaluation
 
     model = make_model(preset, paper, members, set_ or [], categorical, seed, verbose=0 if quiet else 1)
-    with warnings_as_notices(notify):
+    with warnings_as_notices(notify), _telling_of(checkpoint):
         if source is None:
             model.fit(found.features.take(fitted_rows), found.target[fitted_rows], checkpoint=checkpoint)
             found.remember(model)
@@ -122,6 +123,17 @@ def fit(
             print_json(result)
         else:
             _print_summary(result, len(held_out), notify)
+
+
+@contextmanager
+def _telling_of(checkpoint: Path | None) -> Iterator[None]:
+    """Say after Ctrl-C how to go on, if there is a checkpoint."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if checkpoint is not None and checkpoint.exists():
+            notice(f"the same command goes on from the checkpoint in {checkpoint}")
+        raise
 
 
 def _default_output(data: Path) -> Path:
