@@ -81,14 +81,14 @@ def typed_columns(
         if kinds[name] in ("text", "date") and pa.types.is_integer(result.columns[name].type)
     }
     numeric = {
-        name: trimmed(column)
+        name: column
         for name, column in texts.items()
         if kinds.get(name, "number" if from_csv else "") in ("number", "category")
     }
     left = _read_numbers(numeric, result, options, delimiter, known, kinds)
     for name, kind in options.types.items():
         if kind == "number" and name in left:
-            _refuse_text(name, numeric[name], allowed_marks(options), where)
+            _refuse_text(name, trimmed(numeric[name]), allowed_marks(options), where)
     others = {name: column for name, column in texts.items() if name in left or name not in numeric}
     if from_csv:
         others |= _compact_dates(result.columns, kinds)
@@ -114,10 +114,10 @@ def _read_numbers(
             result.columns[name] = pa.chunked_array([pa.nulls(len(column))])
         elif (number := _cast(column, (pa.int64(),))) is not None:
             result.columns[name] = number
-        elif _beyond_int64(column) and kinds.get(name) != "number":
-            result.too_large.append(name)
         elif (number := _points(column, options)) is not None:
             result.columns[name], has_points = number, True
+        elif _beyond_int64(column := trimmed(column)) and kinds.get(name) != "number":
+            result.too_large.append(name)
         else:
             left[name] = column
     for name, marks in find_marks(left, options, delimiter, known, has_points).items():
