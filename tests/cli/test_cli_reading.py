@@ -238,6 +238,36 @@ def test_the_same_rows_have_the_same_predictions_in_every_format(models, tmp_pat
     assert predictions(inside, models, write(tmp_path, variant)) == expected
 
 
+@pytest.mark.parametrize("variant", ["plain", "german", "utf-16", "BOM", "gz", "month first", "month names", "compact"])
+def test_evaluate_and_report_in_every_format(models, tmp_path, variant, inside):
+    path, expected = write(tmp_path, variant), inside("evaluate", "german.usnrt", "german.csv", "-q", cwd=models).stdout
+    run = inside("evaluate", "german.usnrt", path, "-q", cwd=models)
+    assert (run.returncode, run.stdout) == (0, expected)
+    run = inside("report", "german.usnrt", path, "-o", tmp_path / "r.html", "-q", cwd=models)
+    assert (run.returncode, run.stdout) == (0, f"wrote {tmp_path / 'r.html'}\n")
+    assert "Uncertainty of predicting preis" in (tmp_path / "r.html").read_text()
+
+
+@pytest.mark.parametrize("variant", ["plain", "utf-16", "day first", "gz"])
+def test_fit_in_every_format(models, tmp_path, variant, inside):
+    """The same table gives the same model, whatever the format of its file."""
+    path = write(tmp_path, variant)
+    run = inside("fit", path, "-t", "preis", "-o", "m.usnrt", "-q", *FAST, cwd=tmp_path)
+    assert (run.returncode, run.stderr) == (0, "")
+    run = inside("predict", "m.usnrt", path, "-q", cwd=tmp_path)
+    assert run.stdout == predictions(inside, models, "german.csv")
+
+
+def test_a_model_of_one_column(tmp_path, inside):
+    rows = "".join(f"{i % 9},5;{i}\n" for i in range(60))
+    (tmp_path / "d.csv").write_text("x;y\n" + rows)
+    assert inside("fit", "d.csv", "-t", "y", "-q", *FAST, cwd=tmp_path).returncode == 0
+    (tmp_path / "one.csv").write_text("x\n0,5\n3,5\n")
+    run, expected = (inside("predict", "d.usnrt", name, "-q", cwd=tmp_path) for name in ("one.csv", "d.csv"))
+    lines = expected.stdout.splitlines()
+    assert run.stdout.splitlines() == [lines[0], lines[1], lines[4]]
+
+
 def test_a_model_of_the_command_line_takes_the_file_read_by_pandas(models, inside):
     expected = np.genfromtxt(io.StringIO(predictions(inside, models, "german.csv")), delimiter=",", names=True)["mean"]
     model, options = load(models / "german.usnrt"), {"sep": ";", "encoding": "latin-1"}
