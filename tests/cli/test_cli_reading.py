@@ -133,6 +133,9 @@ def reads(tmp_path, text, options=None, known=None, name="d.csv"):
         ("a;b\n1.234.567;x\n1;x\n", [1234567, 1]),
         ("a;b\n0,123;x\n0,456;x\n", [0.123, 0.456]),
         ("a;b\n+1,5;x\n-,5;x\n", [1.5, -0.5]),
+        ('a,b\n" 60",x\n 7 ,x\n', [60, 7]),
+        ("a,b\n 6.5,x\n7 ,x\n", [6.5, 7]),
+        ("a;b\n 6,5;x\n7 ;x\n", [6.5, 7]),
         ("a;b\n1,5;x\n2.5;x\n", ["1,5", "2.5"]),  # mixed marks are no numbers
         ("a;b\n1,5;x\nrot;x\n", ["1,5", "rot"]),
         ("a;b\n12,34,56;x\n1;x\n", ["12,34,56", "1"]),

@@ -112,11 +112,14 @@ def _read_numbers(
     for name, column in columns.items():
         if column.null_count == len(column):
             result.columns[name] = pa.chunked_array([pa.nulls(len(column))])
-        elif (number := _cast(column, (pa.int64(),))) is not None:
+            continue
+        number = _plain(column, options)
+        if number is None:
+            number = _plain(column := trimmed(column), options)
+        if number is not None:
             result.columns[name] = number
-        elif (number := _points(column, options)) is not None:
-            result.columns[name], has_points = number, True
-        elif _beyond_int64(column := trimmed(column)) and kinds.get(name) != "number":
+            has_points |= pa.types.is_floating(number.type)
+        elif _beyond_int64(column) and kinds.get(name) != "number":
             result.too_large.append(name)
         else:
             left[name] = column
@@ -132,10 +135,11 @@ def _read_numbers(
     return {*left, *result.too_large}
 
 
-def _points(column: pa.ChunkedArray, options: ReadOptions) -> pa.ChunkedArray | None:
-    """Numbers with decimal points that cannot be thousands marks; None for other columns."""
-    if PLAIN not in allowed_marks(options):
-        return None
+def _plain(column: pa.ChunkedArray, options: ReadOptions) -> pa.ChunkedArray | None:
+    """Integers, or numbers with decimal points that cannot be thousands marks; None for other columns."""
+    numbers = _cast(column, (pa.int64(),))
+    if numbers is not None or PLAIN not in allowed_marks(options):
+        return numbers
     numbers = _cast(column, (pa.float64(),))
     return None if numbers is None or all_match(column, grouped_pattern(".")) else numbers
 
