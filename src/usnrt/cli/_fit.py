@@ -27,8 +27,6 @@ from usnrt.cli._reading_options import ReadOptions, reads_tables
 from usnrt.cli._streams import is_standard, messages_beside, output_file
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from usnrt.estimators.calibrated import CalibratedRegressor
 
 
@@ -88,29 +86,37 @@ def fit(
 ) -> None:
     """Fit a model to a table and write it to a file."""
     from usnrt.cli._data import training_data
+    from usnrt.cli._large import fit_large, large_source
 
     output = output or _default_output(data)
     check_writable(output, force)
     _check_holdout(holdout)
     notify = silent if quiet else notice
-    found = training_data(data, target, drop or [], notify, keep or [], reading, categorical or [])
-    X, y, categorical = found.features, found.target, [*(categorical or []), *found.file.typed.categories]
+    source = None if is_standard(data) else large_source(data)
+    categorical, held_out, left_out = categorical or [], np.zeros(0, dtype=np.intp), {}
+    if source is None:
+        found = training_data(data, target, drop or [], notify, keep or [], reading, categorical)
+        categorical, left_out = [*categorical, *found.file.typed.categories], found.left_out
+        fitted_rows, held_out = split_rows(len(found.target), holdout, seed)
 
     # The libraries for training take seconds to import: not before the table is known to be valid.
     from usnrt.cli._predict import evaluation
 
-    fitted_rows, held_out = split_rows(len(y), holdout, seed)
     model = make_model(preset, paper, members, set_ or [], categorical, seed, verbose=0 if quiet else 1)
     with warnings_as_notices(notify):
-        model.fit(X.take(fitted_rows), y[fitted_rows], checkpoint=checkpoint)
+        if source is None:
+            model.fit(found.features.take(fitted_rows), found.target[fitted_rows], checkpoint=checkpoint)
+            found.remember(model)
+            n_rows = len(fitted_rows)
+        else:
+            n_rows = fit_large(model, source, target, drop or [], holdout, checkpoint)
     model.set_params(verbose=0)  # the verbosity of this run is not part of the model
     model.target_name_ = target
-    found.remember(model)
     save_model(model, output)
-    result = {**summary(model, X.take(fitted_rows), target, output), "left out": found.left_out}
+    result = {**summary(model, n_rows, target, output), "left out": left_out}
     if len(held_out):
         with warnings_as_notices(notify):
-            result["held out"] = evaluation(model, X.take(held_out), y[held_out])
+            result["held out"] = evaluation(model, found.features.take(held_out), found.target[held_out])
     with messages_beside(output):
         if as_json:
             print_json(result)
@@ -119,9 +125,11 @@ def fit(
 
 
 def _default_output(data: Path) -> Path:
+    from usnrt.cli._large import default_output
+
     if is_standard(data):
         raise UserError("the model of standard input needs a file to write: --output")
-    return data.with_name(f"{data.name.split('.')[0]}.usnrt")
+    return default_output(data)
 
 
 def save_model(model: "CalibratedRegressor", output: Path) -> None:
@@ -210,7 +218,7 @@ def split_rows(n_rows: int, holdout: float, seed: int) -> tuple[NDArray[np.intp]
     return np.sort(order[n_held_out:]), np.sort(order[:n_held_out])
 
 
-def summary(model: "CalibratedRegressor", X: "pa.Table", target: str, output: Path) -> dict[str, Any]:
+def summary(model: "CalibratedRegressor", n_rows: int, target: str, output: Path) -> dict[str, Any]:
     """The result of a fit: file, target, rows, how the columns were read, regions."""
     from usnrt.estimators.neighbors import rows_in_memory
     from usnrt.estimators.regions import region_rows
@@ -218,7 +226,7 @@ def summary(model: "CalibratedRegressor", X: "pa.Table", target: str, output: Pa
     return {
         "model": str(output),
         "target": target,
-        "rows": X.num_rows,
+        "rows": n_rows,
         "columns": _column_notices(model),
         "regions": region_rows(model),
         "training rows in memory": rows_in_memory(model),

@@ -40,8 +40,9 @@ def predict(
     import pyarrow as pa
 
     from usnrt.cli._data import load_model, table_and_features
-    from usnrt.cli._streams import format_of
+    from usnrt.cli._large import large_source, predict_large
     from usnrt.cli._tables import write_file
+    from usnrt.tables.files import format_of
 
     check_coverage(coverage)
     check_one_input(model, data)
@@ -50,6 +51,12 @@ def predict(
         check_writable(output, force)
     notify = silent if quiet else notice
     fitted = load_model(model)
+    if large_source(data) is not None:
+        if as_json:
+            raise UserError("--json applies to tables that fit in memory; --output writes the predictions to a file")
+        with warnings_as_notices(notify):
+            predict_large(fitted, data, output, coverage, keep or [], notify)
+        return
     table, X = table_and_features(fitted, data, notify, reading)
     absent = [name for name in keep or [] if name not in table.column_names]
     if absent:

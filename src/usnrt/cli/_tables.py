@@ -11,9 +11,11 @@ import pyarrow.csv as pa_csv
 from usnrt.cli._columns import TypedColumns, describe, typed_columns
 from usnrt.cli._csv import check_unique, delimiter_name, read_texts
 from usnrt.cli._errors import UserError
+from usnrt.cli._large import is_many, read_many
 from usnrt.cli._reading_options import ReadOptions
-from usnrt.cli._streams import Source, format_of, is_standard, output_file, source_of
+from usnrt.cli._streams import Source, is_standard, output_file, source_of
 from usnrt.tables.csv_format import CsvFormat
+from usnrt.tables.files import format_of
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,9 @@ def read_file(
     FileTable
     """
     options, known = options or ReadOptions(), known or Known()
+    if is_many(path):
+        texts = [name for name, kind in {**known.types, **options.types}.items() if kind != "number"]
+        return _typed(read_many(path, texts), CsvFormat(), Source(path, "parquet"), notice, options, known)
     source = source_of(path)
     try:
         if source.kind == "parquet":

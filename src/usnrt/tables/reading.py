@@ -135,6 +135,19 @@ def as_table(X: Any) -> FeatureTable:
     return _read_array(X, None)[0] if frame is None else _read_frame(frame, None)
 
 
+def read_column(X: Any, name: str) -> FeatureColumn:
+    """One column of a data frame.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from usnrt.tables.reading import read_column
+    >>> read_column(pa.table({"a": [1, None]}), "a").values
+    array([ 1., nan])
+    """
+    return _from_series(nw.from_native(X, eager_only=True)[name], name)
+
+
 def _as_frame(X: Any) -> Any:
     """X as a narwhals frame, or None if it is not a data frame."""
     if isinstance(X, np.ndarray | list):
