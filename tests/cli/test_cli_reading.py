@@ -112,6 +112,17 @@ def test_parquet_with_dates_as_text(tmp_path):
     assert len(said) == 1
 
 
+def test_a_folder_of_files(tmp_path):
+    for name, only in (("1.csv", slice(50)), ("2.csv", slice(50, None))):
+        (tmp_path / name).write_bytes(text_of(**GERMAN, only=only).encode("latin-1"))
+    said = []
+    assert_right(read_file(tmp_path, said.append).table)
+    assert said[0].startswith(f"{tmp_path} was read with separator ';', decimal mark ',', thousands mark '.', encoding")
+    (tmp_path / "2.csv").write_text("a;b\n1;2\n3\n")
+    with pytest.raises(UserError, match=r"2.csv cannot be read: line 3 has 1 value"):
+        read_file(tmp_path, said.append)
+
+
 def reads(tmp_path, text, options=None, known=None, name="d.csv"):
     """A text as a table in Python, and what was said."""
     (tmp_path / name).write_text(text)
