@@ -43,7 +43,15 @@ def large_source(path: Path) -> TableSource | None:
     if not is_many(path) and not (path.is_file() and _may_be_large(path)):
         return None
     source = as_source(path)
-    return None if source is None or fits_memory(source) else source
+    return None if source is None or is_small(source) else source
+
+
+def is_small(source: TableSource) -> bool:
+    """Whether a source fits in memory, or cannot be read: then the reader of small tables says why."""
+    try:
+        return fits_memory(source)
+    except ValueError:
+        return True
 
 
 def _may_be_large(path: Path) -> bool:

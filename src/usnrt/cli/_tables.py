@@ -11,7 +11,7 @@ import pyarrow.csv as pa_csv
 from usnrt.cli._columns import TypedColumns, describe, typed_columns
 from usnrt.cli._csv import check_unique, delimiter_name, read_texts
 from usnrt.cli._errors import UserError
-from usnrt.cli._large import is_many, read_many
+from usnrt.cli._large import is_many, is_small, read_many
 from usnrt.cli._reading_options import ReadOptions
 from usnrt.cli._streams import Source, is_standard, output_file, source_of
 from usnrt.tables.csv_format import CsvFormat
@@ -82,22 +82,55 @@ def read_file(
     """
     options, known = options or ReadOptions(), known or Known()
     if is_many(path):
+        if (several := _read_csv_files(path, options, known)) is not None:
+            return _typed(*several, Source(path, "csv"), notice, options, known)
         texts = [name for name, kind in {**known.types, **options.types}.items() if kind != "number"]
         return _typed(read_many(path, texts), CsvFormat(), Source(path, "parquet"), notice, options, known)
     source = source_of(path)
-    try:
-        if source.kind == "parquet":
-            table, format = _read_parquet(source), CsvFormat()
-        else:
-            table, format = read_texts(source, options, known.format, known.types)
-    except pa.ArrowException as error:
-        raise UserError(f"{source.name} cannot be read: {' '.join(str(error).split())[:300]}") from None
-    except EOFError:
-        raise UserError(f"{source.name} cannot be read: the file is truncated") from None
+    table, format = _texts(source, options, known.format, known.types)
     if table.num_rows == 0:
         raise UserError(f"{source.name} has no rows")
     check_unique(table.column_names, source.name)
     return _typed(table, format, source, notice, options, known)
+
+
+def _read_csv_files(path: Path, options: ReadOptions, known: Known) -> tuple[pa.Table, CsvFormat] | None:
+    """All columns of several CSV files as text, and the format of the first; None for other files, or too many rows."""
+    from usnrt.tables.files import files_of
+    from usnrt.tables.find_source import as_source
+    from usnrt.tables.sources import check_columns
+
+    files = files_of(str(path))
+    source = as_source(path)
+    if source is None or any(format_of(file)[0] == "parquet" for file in files) or not is_small(source):
+        return None
+    tables: list[pa.Table] = []
+    formats: list[CsvFormat] = []
+    for file in files:
+        like = known.format or (formats[0] if formats else None)
+        table, format = _texts(source_of(file), options, like, known.types)
+        expected = tables[0].column_names if tables else table.column_names
+        check_columns(table.column_names, expected, str(file), str(files[0]))
+        tables.append(table.select(expected))
+        formats.append(format)
+    table = pa.concat_tables(tables)
+    if table.num_rows == 0:
+        raise UserError(f"{path} has no rows")
+    return table, formats[0]
+
+
+def _texts(
+    source: Source, options: ReadOptions, like: CsvFormat | None, expected: Mapping[str, str]
+) -> tuple[pa.Table, CsvFormat]:
+    """`read_texts`, or a table with typed columns of a Parquet file; errors in one sentence."""
+    try:
+        if source.kind == "parquet":
+            return _read_parquet(source), CsvFormat()
+        return read_texts(source, options, like, expected)
+    except pa.ArrowException as error:
+        raise UserError(f"{source.name} cannot be read: {' '.join(str(error).split())[:300]}") from None
+    except EOFError:
+        raise UserError(f"{source.name} cannot be read: the file is truncated") from None
 
 
 def _typed(

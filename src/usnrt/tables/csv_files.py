@@ -2,8 +2,9 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from usnrt.tables.csv_format import decoded_start, find_delimiter, find_encoding
 from usnrt.tables.files import TableFiles, check_file, format_of
 from usnrt.tables.numbers import NULL_TEXTS
 from usnrt.tables.sources import check_columns, unreadable
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 READ_BYTES = 1 << 23
+SAMPLE_BYTES = 1 << 18
 
 
 class CsvFiles(TableFiles):
@@ -73,8 +75,7 @@ class CsvFiles(TableFiles):
 
         _, compression = format_of(file)
         if file not in self._dialects:
-            encoding = "utf8" if _is_utf8(file, compression) else "latin1"
-            self._dialects[file] = (encoding, _delimiter(file, compression))
+            self._dialects[file] = _dialect(file)
         encoding, delimiter = self._dialects[file]
         read = pa_csv.ReadOptions(encoding=encoding, block_size=READ_BYTES)
         parse = pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
@@ -131,27 +132,17 @@ def _typed(table: "pa.Table", types: "Mapping[str, pa.DataType]", file: Path) ->
     return pa.table(columns, names=table.column_names)
 
 
-def _delimiter(file: Path, compression: str | None) -> str:
+def _dialect(file: Path) -> tuple[str, str]:
+    """Encoding and separator of a file."""
     import pyarrow as pa
 
-    with pa.input_stream(str(file), compression=compression) as stream:
-        header: bytes = stream.read(65536).split(b"\n", 1)[0]
-    if format_of(file)[0] == "tsv" or (b"\t" in header and b"," not in header):
-        return "\t"
-    return ";" if b"," not in header and b";" in header else ","
+    kind, compression = format_of(file)
 
+    def blocks() -> Iterator[bytes]:
+        with pa.input_stream(str(file), compression=compression) as stream:
+            while block := stream.read(READ_BYTES):
+                yield block
 
-def _is_utf8(file: Path, compression: str | None) -> bool:
-    import codecs
-
-    import pyarrow as pa
-
-    decoder: Any = codecs.getincrementaldecoder("utf8")()
-    with pa.input_stream(str(file), compression=compression) as stream:
-        try:
-            while chunk := stream.read(READ_BYTES):
-                decoder.decode(chunk)
-            decoder.decode(b"", final=True)
-        except UnicodeDecodeError:
-            return False
-    return True
+    encoding = find_encoding(blocks())
+    sample = decoded_start(next(blocks(), b"")[:SAMPLE_BYTES], encoding)
+    return encoding, find_delimiter(sample, preferred="\t" if kind == "tsv" else ",")
