@@ -14,16 +14,18 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
+from usnrt.estimators.fit_identity import check_resumable, identity_of
 from usnrt.estimators.prediction_blocks import joined_predictions, predict_source, source_for
 from usnrt.estimators.prediction_table import EncodedPredictions, check_coverage, prediction_table
 from usnrt.tables import Column, NetworkInputs, TableEncoder, read_table
 from usnrt.tables.find_source import as_source, read_whole, training_source
 from usnrt.tables.fingerprint import fingerprint
 from usnrt.tables.rows import counted_weight, merged_rows
-from usnrt.tables.store import RowStore
+from usnrt.tables.store import MemoryStore, RowStore
 from usnrt.tables.streaming import BLOCK_ROWS, TrainingSource, build_store
-from usnrt.tables.training import DistinctRows, TrainingTable
+from usnrt.tables.training import DistinctRows, TrainingTable, take_rows
 from usnrt.utils.blas import ONE_BLAS_THREAD
+from usnrt.utils.checkpoint import NO_CHECKPOINT, Checkpoint, Folder, opened
 from usnrt.utils.constraints import Constraint, check_parameters
 from usnrt.utils.progress import Progress
 from usnrt.utils.result_table import Table
@@ -49,6 +51,9 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
     target_name_: str | None = None
     # Constraints of all parameters, by name.
     _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {}
+    # Whether a fit stores its state in `_checkpoint`, which `fit` sets for the time of the fit.
+    _RESUMABLE: ClassVar[bool] = False
+    _checkpoint: Checkpoint = NO_CHECKPOINT
 
     def fit(
         self,
@@ -56,6 +61,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         y: ArrayLike | str,
         sample_weight: ArrayLike | str | None = None,
         *,
+        checkpoint: str | os.PathLike[str] | None = None,
         scratch: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Fit the model to a table.
@@ -74,6 +80,12 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
             Weights of the rows. Whole numbers are repetitions: a weight of 2 is equivalent to repeating the row. Other
             weights are scaled to average 1. All copies of a row are training rows, validation rows or calibration rows
             together. The name of a column if ``y`` is one.
+        checkpoint : path-like, default=None
+            A folder for the state of a long fit: finished parts, and every few minutes the networks in training. If the
+            fit is interrupted or its process killed, the same call goes on from there, and the model is the same, bit
+            for bit. The folder must be new, empty, or that of a fit with the same data and parameters (``n_jobs``,
+            ``verbose`` and ``callbacks`` may differ). It is removed when the fit is complete. For trees and their
+            ensembles only.
         scratch : path-like, default=None
             Where to write temporary files if the table is too large for memory; None for the system's folder. They are
             about as large as the table and are removed when the fit has ended.
@@ -83,14 +95,19 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         self
         """
         self._check_parameters()
+        check_resumable(self, checkpoint)
         before = dict(self.__dict__)
         try:
-            with ONE_BLAS_THREAD:
+            with ONE_BLAS_THREAD, opened(checkpoint) as folder:
                 source = as_source(X)
                 if source is None:
-                    self._fit(self._read_rows(X, y, sample_weight))
+                    rows = self._read_rows(X, y, sample_weight)
+                    if folder is not None:
+                        self._resume(folder, MemoryStore(rows))
+                    self._fit(rows)
                 else:
-                    self._fit_source(training_source(source, y, sample_weight), scratch)
+                    self._fit_source(training_source(source, y, sample_weight), scratch, folder)
+                self.__dict__.pop("_checkpoint", None)
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
@@ -116,11 +133,20 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
                 "fit USNRTRegressor, or a sample of the rows"
             )
 
-    def _fit_source(self, rows: TrainingSource, scratch: str | os.PathLike[str] | None) -> None:
+    def _resume(self, checkpoint: Folder, store: RowStore) -> None:
+        """Go on from the checkpoint of a fit to these rows, or begin one."""
+        self._checkpoint = checkpoint.resume(identity_of(self, store, self.encoder_.n_categories_))
+
+    def _fit_source(
+        self, rows: TrainingSource, scratch: str | os.PathLike[str] | None, checkpoint: Folder | None
+    ) -> None:
         """Fit to a table outside memory, in memory if it is small enough."""
         whole = read_whole(rows)
         if whole is not None:
-            self._fit(self._read_rows(whole.X, whole.target, whole.weight))
+            distinct = self._read_rows(whole.X, whole.target, whole.weight)
+            if checkpoint is not None:
+                self._resume(checkpoint, MemoryStore(distinct))
+            self._fit(distinct)
         else:
             self._check_fits_store()
             notify = Progress(getattr(self, "verbose", 0)).note
@@ -128,6 +154,8 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
                 stored = build_store(rows, folder, self._categorical_features(), notify)
                 read_table(self, stored.example, reset=True)
                 self.encoder_, self.fingerprint_ = stored.encoder, stored.store.fingerprint
+                if checkpoint is not None:
+                    self._resume(checkpoint, stored.store)
                 self._fit_store(stored.store)
         self.target_name_ = rows.target if isinstance(rows.target, str) else None
 
@@ -161,7 +189,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         if np.count_nonzero(weight) < 2 and weight.sum() < 2:
             raise ValueError(f"{type(self).__name__} needs at least 2 rows with a positive weight, got 1")
         rows, weight = merged_rows(raw, target, counted_weight(weight))
-        raw, target = np.asfortranarray(raw[rows]), target[rows]
+        raw, target = take_rows(raw, rows), target[rows]
         self.encoder_ = encoder
         name = getattr(y, "name", None)
         self.target_name_ = name if isinstance(name, str) else None

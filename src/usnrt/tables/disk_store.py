@@ -85,6 +85,7 @@ class DiskStore(RowStore):
         super().__init__(starts, len(layout.narrow), weight_sum)
         self._files, self._file_starts, self._layout = files, file_starts, layout
         self.fingerprint = fingerprint
+        self.folder = files[0].parent
         self.n_bytes = self.n_rows * layout.dtype.itemsize
 
     def rows(self, start: int, stop: int) -> DistinctRows:

@@ -7,6 +7,7 @@ bits: bucket 3 of 8 those that begin with 011.
 """
 
 from abc import ABC, abstractmethod
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +47,9 @@ class RowStore(ABC):
     >>> store.sample(10).position
     array([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
     """
+
+    # Where the files of the store are, and where further temporary files may be written; None without files.
+    folder: Path | None = None
 
     def __init__(self, starts: Rows, n_features: int, weight_sum: float) -> None:
         self.starts = starts
