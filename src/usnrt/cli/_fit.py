@@ -1,6 +1,7 @@
 """``usnrt fit``: from a table to a model file."""
 
 import ast
+import tempfile
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -22,6 +23,8 @@ from usnrt.cli._output import (
     silent,
     warnings_as_notices,
 )
+from usnrt.cli._reading_options import ReadOptions, reads_tables
+from usnrt.cli._streams import is_standard, messages_beside, output_file
 
 if TYPE_CHECKING:
     from usnrt.estimators.calibrated import CalibratedRegressor
@@ -39,6 +42,7 @@ class Preset(StrEnum):
 ENSEMBLE_PARAMETERS = ("categorical_features", "random_state", "n_jobs", "verbose")
 
 
+@reads_tables
 def fit(
     data: Data,
     target: Annotated[str, typer.Option("--target", "-t", help="The column to predict.")],
@@ -46,6 +50,10 @@ def fit(
         Path | None, typer.Option("--output", "-o", help="The model file to write; default: the data's name.usnrt")
     ] = None,
     drop: Annotated[list[str] | None, typer.Option("--drop", help="A column to leave out; may be repeated.")] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option("--keep", help="A column to keep though it looks like an id or free text; may be repeated."),
+    ] = None,
     categorical: Annotated[
         list[str] | None,
         typer.Option("--categorical", help="A column of category codes; text is categorical anyway."),
@@ -73,6 +81,8 @@ def fit(
     force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
+    *,
+    reading: ReadOptions,
 ) -> None:
     """Fit a model to a table and write it to a file."""
     from usnrt.cli._data import training_data
@@ -84,29 +94,44 @@ def fit(
     notify = silent if quiet else notice
     source = large_source(data)
     if source is None:
-        X, y = training_data(data, target, drop or [], notify)
+        found = training_data(data, target, drop or [], notify, keep or [], reading, categorical or [])
+        X, y, categorical = found.features, found.target, [*(categorical or []), *found.file.typed.categories]
         fitted_rows, held_out = split_rows(len(y), holdout, seed)
 
     # The libraries for training take seconds to import: not before the table is known to be valid.
     from usnrt.cli._predict import evaluation
 
     model = make_model(preset, paper, members, set_ or [], categorical or [], seed, verbose=0 if quiet else 1)
-    if source is None:
-        model.fit(X.take(fitted_rows), y[fitted_rows], checkpoint=checkpoint)
-        n_rows, n_held_out = len(fitted_rows), len(held_out)
-    else:
-        n_rows, n_held_out = fit_large(model, source, target, drop or [], holdout, checkpoint), 0
+    with warnings_as_notices(notify):
+        if source is None:
+            model.fit(X.take(fitted_rows), y[fitted_rows], checkpoint=checkpoint)
+            found.remember(model)
+            n_rows, n_held_out, left_out = len(fitted_rows), len(held_out), found.left_out
+        else:
+            n_rows = fit_large(model, source, target, drop or [], holdout, checkpoint, reading)
+            n_held_out, left_out = 0, {}
     model.set_params(verbose=0)  # the verbosity of this run is not part of the model
     model.target_name_ = target
-    model.save(output)
-    result = summary(model, n_rows, target, output)
+    save_model(model, output)
+    result = {**summary(model, n_rows, target, output), "left out": left_out}
     if n_held_out:
         with warnings_as_notices(notify):
             result["held out"] = evaluation(model, X.take(held_out), y[held_out])
-    if as_json:
-        print_json(result)
-    else:
-        _print_summary(result, n_held_out, notify)
+    with messages_beside(output):
+        if as_json:
+            print_json(result)
+        else:
+            _print_summary(result, n_held_out, notify)
+
+
+def save_model(model: "CalibratedRegressor", output: Path) -> None:
+    """Write a model to a file or to standard output."""
+    if not is_standard(output):
+        model.save(output)
+        return
+    with tempfile.TemporaryDirectory() as folder, output_file(output) as file:
+        model.save(Path(folder) / "model.usnrt")
+        file.write((Path(folder) / "model.usnrt").read_bytes())
 
 
 def _check_holdout(holdout: float) -> None:

@@ -1,8 +1,9 @@
 """Base of all estimators: reading tables and targets, and all predictions derived from one distribution."""
 
+import datetime
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -402,10 +403,14 @@ def read_target(y: ArrayLike) -> NDArray[np.float64]:
     values = column_or_1d(y, warn=True)
     if np.iscomplexobj(values):
         raise ValueError("Complex data not supported: y must hold real numbers")
+    if values.dtype.kind in "mM":
+        _refuse_times(values.dtype.kind, getattr(y, "name", None))
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         bad_row = next(row for row, value in enumerate(values) if not _is_number(value))
+        if isinstance(values[bad_row], datetime.date | datetime.timedelta):
+            _refuse_times("m" if isinstance(values[bad_row], datetime.timedelta) else "M", getattr(y, "name", None))
         raise ValueError(
             f"y must hold numbers, got y[{bad_row}]={values[bad_row : bad_row + 1].tolist()[0]!r}"
         ) from None
@@ -416,6 +421,19 @@ def read_target(y: ArrayLike) -> NDArray[np.float64]:
             "(Input y contains NaN, infinity or a value too large for dtype('float64').)"
         )
     return numbers
+
+
+def _refuse_times(kind: str, name: object) -> NoReturn:
+    """Raise the error for a target of dates ("M") or durations ("m")."""
+    column = f" in {name!r}" if isinstance(name, str) else ""
+    if kind == "M":
+        raise ValueError(
+            f"y must hold numbers, got dates{column}; convert them, for example to days since the first: "
+            "(y - y.min()) / numpy.timedelta64(1, 'D')"
+        )
+    raise ValueError(
+        f"y must hold numbers, got durations{column}; convert them, for example to days: y / numpy.timedelta64(1, 'D')"
+    )
 
 
 def _is_number(value: Any) -> bool:

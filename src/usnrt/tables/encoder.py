@@ -1,6 +1,6 @@
 """Encoding of typed columns as one numeric matrix, the split features."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.tables.columns import Column
+from usnrt.tables.conversion import converted, understood
 from usnrt.tables.reading import FeatureColumn, as_table
 
-_WORDS = {"number": "numbers", "text": "text", "date": "dates"}
 CALENDAR_PARTS = ("year", "month", "day", "weekday", "hour", "minute")
 
 
@@ -20,7 +20,9 @@ class TableEncoder:
     Numbers are unchanged, booleans become 1 and 0, missing values are NaN. Text and categories become codes
     ``0 .. K-1`` (in alphabetical order, or in the order of the categorical dtype); a category unseen in training
     becomes -1, or the rest if the column has one. A date becomes those of its calendar parts that vary among the
-    training rows.
+    training rows. Text that is all dates of one format is read as dates; text that differs in every row is ignored,
+    with a warning. Both stay text in a column of a categorical dtype, and in columns that ``categorical_features``
+    names.
 
     Attributes
     ----------
@@ -31,7 +33,12 @@ class TableEncoder:
     source_names_ : list of str
         Names of the input columns.
     source_types_ : list of str
-        Type of each input column: "number", "text", "date" or "empty" (all values missing).
+        Type of each input column: "number", "text", "date" or "empty" (all values missing, or ignored).
+    date_formats_ : mapping of str to str
+        Formats of the dates that were text, by input column.
+    reading_ : mapping or None
+        How the file was read that the table came from, if the command line has read it: "decimal", "thousands" and
+        others. Then text is converted to numbers, and numbers to text, where the training table had them.
 
     Examples
     --------
@@ -51,6 +58,8 @@ class TableEncoder:
     n_categories_: NDArray[np.int64]
     source_names_: list[str]
     source_types_: list[str]
+    date_formats_: Mapping[str, str] = {}
+    reading_: Mapping[str, Any] | None = None
 
     def fit(self, X: Any, categorical_features: Any = None) -> "TableEncoder":
         """Learn columns, categories and calendar parts.
@@ -70,21 +79,29 @@ class TableEncoder:
         named = categorical_positions(categorical_features, table.names)
         columns: list[Column] = []
         types: list[str] = []
+        formats: dict[str, str] = {}
         for index, name in enumerate(table.names):
             column = table.column(index)
             if index in named:
                 refuse_dates(column.type, name)
+            else:
+                column, format = understood(column, name)
+                formats.update({name: format} if format else {})
             columns += _describe(column, name, index, index in named)
             types.append(column.type)
-        return self._set(columns, list(table.names), types)
+        return self._set(columns, list(table.names), types, formats)
 
     @classmethod
-    def from_columns(cls, columns: list[Column], names: list[str], types: list[str]) -> "TableEncoder":
+    def from_columns(
+        cls, columns: list[Column], names: list[str], types: list[str], formats: dict[str, str]
+    ) -> "TableEncoder":
         """An encoder whose columns were learnt elsewhere; the arguments are its attributes."""
-        return cls()._set(columns, names, types)
+        return cls()._set(columns, names, types, formats)
 
-    def _set(self, columns: list[Column], names: list[str], types: list[str]) -> "TableEncoder":
-        self.columns_, self.source_names_, self.source_types_ = columns, names, types
+    def _set(
+        self, columns: list[Column], names: list[str], types: list[str], formats: dict[str, str]
+    ) -> "TableEncoder":
+        self.columns_, self.source_names_, self.source_types_, self.date_formats_ = columns, names, types, formats
         self.n_categories_ = np.array([column.n_categories for column in columns], dtype=np.int64)
         return self
 
@@ -126,11 +143,9 @@ class TableEncoder:
         expected, name = self.source_types_[index], self.source_names_[index]
         if expected == "empty":
             return FeatureColumn("empty", np.full(len(column.values), np.nan))
-        if column.type not in (expected, "empty"):
-            raise ValueError(
-                f"column {name!r} must hold {_WORDS[expected]} as in fit, but it holds {_WORDS[column.type]}"
-            )
-        return column
+        if column.type == "empty":
+            return column
+        return converted(column, expected, name, self.date_formats_.get(name, ""), self.reading_)
 
     def source_of(self, name: str) -> list[int]:
         """Positions of the encoded columns of an input column."""
