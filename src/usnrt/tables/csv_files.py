@@ -82,7 +82,10 @@ class CsvFiles(TableFiles):
     def _format_of(self, file: Path) -> tuple[CsvFormat, int]:
         """Format of a file, and how many lines come before its header."""
         if file not in self._formats:
-            encoding = self._encoding or find_encoding(_bytes(file))
+            try:
+                encoding = self._encoding or find_encoding(_bytes(file))
+            except ValueError as error:  # binary
+                raise unreadable(str(file), error) from None
             sample = _first_lines(file, encoding)
             declared = declared_delimiter(sample.split("\n", 1)[0])
             if declared:
