@@ -93,35 +93,35 @@ def fit(
     _check_holdout(holdout)
     notify = silent if quiet else notice
     source = large_source(data)
+    categorical, held_out, left_out = categorical or [], np.zeros(0, dtype=np.intp), {}
     if source is None:
-        found = training_data(data, target, drop or [], notify, keep or [], reading, categorical or [])
-        X, y, categorical = found.features, found.target, [*(categorical or []), *found.file.typed.categories]
-        fitted_rows, held_out = split_rows(len(y), holdout, seed)
+        found = training_data(data, target, drop or [], notify, keep or [], reading, categorical)
+        categorical, left_out = [*categorical, *found.file.typed.categories], found.left_out
+        fitted_rows, held_out = split_rows(len(found.target), holdout, seed)
 
     # The libraries for training take seconds to import: not before the table is known to be valid.
     from usnrt.cli._predict import evaluation
 
-    model = make_model(preset, paper, members, set_ or [], categorical or [], seed, verbose=0 if quiet else 1)
+    model = make_model(preset, paper, members, set_ or [], categorical, seed, verbose=0 if quiet else 1)
     with warnings_as_notices(notify):
         if source is None:
-            model.fit(X.take(fitted_rows), y[fitted_rows], checkpoint=checkpoint)
+            model.fit(found.features.take(fitted_rows), found.target[fitted_rows], checkpoint=checkpoint)
             found.remember(model)
-            n_rows, n_held_out, left_out = len(fitted_rows), len(held_out), found.left_out
+            n_rows = len(fitted_rows)
         else:
             n_rows = fit_large(model, source, target, drop or [], holdout, checkpoint, reading)
-            n_held_out, left_out = 0, {}
     model.set_params(verbose=0)  # the verbosity of this run is not part of the model
     model.target_name_ = target
     save_model(model, output)
     result = {**summary(model, n_rows, target, output), "left out": left_out}
-    if n_held_out:
+    if len(held_out):
         with warnings_as_notices(notify):
-            result["held out"] = evaluation(model, X.take(held_out), y[held_out])
+            result["held out"] = evaluation(model, found.features.take(held_out), found.target[held_out])
     with messages_beside(output):
         if as_json:
             print_json(result)
         else:
-            _print_summary(result, n_held_out, notify)
+            _print_summary(result, len(held_out), notify)
 
 
 def save_model(model: "CalibratedRegressor", output: Path) -> None:

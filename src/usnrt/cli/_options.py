@@ -11,7 +11,7 @@ from usnrt.cli._errors import UserError
 Data = Annotated[
     Path,
     typer.Argument(
-        help="A .csv, .tsv or .parquet file, also with .gz, .bz2 or .zst; a folder of them or a pattern in quotes; "
+        help="A .csv, .tsv or .parquet file, also with .gz, .bz2 or .zst; a folder or a pattern in quotes; "
         "- is standard input.",
         readable=False,
     ),

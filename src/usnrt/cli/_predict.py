@@ -41,8 +41,8 @@ def predict(
 
     from usnrt.cli._data import load_model, table_and_features
     from usnrt.cli._large import large_source, predict_large
-    from usnrt.cli._streams import format_of
     from usnrt.cli._tables import write_file
+    from usnrt.tables.files import format_of
 
     check_coverage(coverage)
     check_one_input(model, data)

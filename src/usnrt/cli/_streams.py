@@ -11,10 +11,9 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from usnrt.cli._errors import UserError
+from usnrt.tables.files import format_of
 from usnrt.utils.whole_file import whole_file
 
-COMPRESSION = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
-FORMATS = {".csv": "csv", ".tsv": "tsv", ".txt": "csv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet"}
 _MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
 BLOCK = 1 << 20
 
@@ -27,20 +26,6 @@ def is_standard(path: Path | None) -> bool:
 def shown(path: Path) -> str:
     """The name of an input in messages."""
     return "standard input" if is_standard(path) else str(path)
-
-
-def format_of(path: Path) -> tuple[str, str | None]:
-    """Format and compression of a file, from its name."""
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    compression = COMPRESSION.get(suffixes[-1]) if suffixes else None
-    if compression:
-        suffixes.pop()
-    if not suffixes or suffixes[-1] not in FORMATS:
-        raise UserError(
-            f"{path} must be a .csv, .tsv or .parquet file (also with .gz, .bz2 or .zst), "
-            f"got the ending {path.suffix!r}"
-        )
-    return FORMATS[suffixes[-1]], compression
 
 
 @dataclass(frozen=True)
