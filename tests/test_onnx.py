@@ -371,6 +371,25 @@ def test_integer_codes_that_are_categories_and_a_column_without_values():
     np.testing.assert_allclose(mean[0], mean[1], rtol=1e-12)  # runtimes round rows of one batch differently
 
 
+def test_categories_that_are_not_listed_belong_to_the_rest(tmp_path):
+    """Tables larger than memory keep the most frequent categories; here, one of a small table is declared the rest."""
+    rng = np.random.default_rng(0)
+    X = np.array([rng.choice(["a", "b", "~"], 300), rng.choice([1.0, 2.0, 9.0], 300)], dtype=object).T
+    y = np.where(X[:, 0] == "~", 5.0, 0.2) * rng.normal(size=300)
+    model = USNRTRegressor(**SMALL, categorical_features=[1], random_state=0).fit(X, y)
+    text, codes = model.encoder_.columns_
+    model.encoder_.columns_ = [
+        dataclasses.replace(text, rest=True),
+        dataclasses.replace(codes, rest=True, codes=codes.codes[:-1]),
+    ]
+    new = np.array([["z", 2.0], ["b", 77.0], [None, None], ["z", 9.0]], dtype=object)
+    listed = np.array([["~", 2.0], ["b", 9.0], [None, None], ["~", 9.0]], dtype=object)
+    np.testing.assert_array_equal(model.predict(new), model.predict(listed))
+    assert_same_predictions(model, new)
+    model.save(tmp_path / "model.usnrt")
+    np.testing.assert_array_equal(usnrt.load(tmp_path / "model.usnrt").predict(new), model.predict(new))
+
+
 def test_nothing_but_text_and_no_split():
     X = np.array([["a", ""], ["b", "x"], ["a", "(missing)"]] * 20, dtype=object)
     model = USNRTRegressor(**SMALL, random_state=0).fit(X, np.random.default_rng(0).normal(size=60))

@@ -173,6 +173,11 @@ def test_an_unfitted_model_is_not_saved(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def with_column(model, **changes):
+    """Change the metadata of the first column, which is numeric."""
+    model.encoder_.columns_[0] = dataclasses.replace(model.encoder_.columns_[0], **changes)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -182,6 +187,8 @@ def test_an_unfitted_model_is_not_saved(tmp_path):
         (lambda m: m.forest_.feature.__setitem__(0, 10**6), "the forest splits on columns that do not exist"),
         (lambda m: object.__setattr__(m.forest_, "mean", np.zeros(2)), "the forest's array 'mean' has the wrong shape"),
         (lambda m: setattr(m.inputs_, "n_outputs_", 10**12), "the network inputs are inconsistent"),
+        (lambda m: with_column(m, rest=True), "the categories of a column are inconsistent"),
+        (lambda m: with_column(m, categories=("a",), codes=(1.0, 2.0)), "the categories of a column are inconsistent"),
     ],
 )
 def test_a_forest_that_would_read_outside_its_arrays(change, message, tmp_path):

@@ -87,13 +87,13 @@ def fit(
 ) -> None:
     """Fit a model to a table and write it to a file."""
     from usnrt.cli._data import training_data
-    from usnrt.cli._large import fit_large, large_source
+    from usnrt.cli._large import default_output, fit_large, large_source
 
-    output = output or _default_output(data)
+    output = output or default_output(data)
     check_writable(output, force)
     _check_holdout(holdout)
     notify = silent if quiet else notice
-    source = None if is_standard(data) else large_source(data)
+    source = large_source(data)
     categorical, held_out, left_out = categorical or [], np.zeros(0, dtype=np.intp), {}
     if source is None:
         found = training_data(data, target, drop or [], notify, keep or [], reading, categorical)
@@ -110,7 +110,7 @@ def fit(
             found.remember(model)
             n_rows = len(fitted_rows)
         else:
-            n_rows = fit_large(model, source, target, drop or [], holdout, checkpoint)
+            n_rows = fit_large(model, source, target, drop or [], holdout, checkpoint, reading)
     model.set_params(verbose=0)  # the verbosity of this run is not part of the model
     model.target_name_ = target
     save_model(model, output)
@@ -134,14 +134,6 @@ def _telling_of(checkpoint: Path | None) -> Iterator[None]:
         if checkpoint is not None and checkpoint.exists():
             notice(f"the same command goes on from the checkpoint in {checkpoint}")
         raise
-
-
-def _default_output(data: Path) -> Path:
-    from usnrt.cli._large import default_output
-
-    if is_standard(data):
-        raise UserError("the model of standard input needs a file to write: --output")
-    return default_output(data)
 
 
 def save_model(model: "CalibratedRegressor", output: Path) -> None:

@@ -82,41 +82,14 @@ def read_file(
     """
     options, known = options or ReadOptions(), known or Known()
     if is_many(path):
-        if (several := _read_csv_files(path, options, known)) is not None:
-            return _typed(*several, Source(path, "csv"), notice, options, known)
-        texts = [name for name, kind in {**known.types, **options.types}.items() if kind != "number"]
-        return _typed(read_many(path, texts), CsvFormat(), Source(path, "parquet"), notice, options, known)
+        table, format, source = read_many(path, options)
+        return _typed(table, format, source, notice, options, known)
     source = source_of(path)
     table, format = _texts(source, options, known.format, known.types)
     if table.num_rows == 0:
         raise UserError(f"{source.name} has no rows")
     check_unique(table.column_names, source.name)
     return _typed(table, format, source, notice, options, known)
-
-
-def _read_csv_files(path: Path, options: ReadOptions, known: Known) -> tuple[pa.Table, CsvFormat] | None:
-    """All columns of several CSV files as text, and the format of the first; None for other files, or too many rows."""
-    from usnrt.tables.files import files_of
-    from usnrt.tables.find_source import as_source
-    from usnrt.tables.sources import check_columns
-
-    files = files_of(str(path))
-    source = as_source(path)
-    if source is None or any(format_of(file)[0] == "parquet" for file in files) or not is_small(source):
-        return None
-    tables: list[pa.Table] = []
-    formats: list[CsvFormat] = []
-    for file in files:
-        like = known.format or (formats[0] if formats else None)
-        table, format = _texts(source_of(file), options, like, known.types)
-        expected = tables[0].column_names if tables else table.column_names
-        check_columns(table.column_names, expected, str(file), str(files[0]))
-        tables.append(table.select(expected))
-        formats.append(format)
-    table = pa.concat_tables(tables)
-    if table.num_rows == 0:
-        raise UserError(f"{path} has no rows")
-    return table, formats[0]
 
 
 def _texts(
