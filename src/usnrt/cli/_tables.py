@@ -11,7 +11,7 @@ import pyarrow.csv as pa_csv
 from usnrt.cli._columns import TypedColumns, describe, typed_columns
 from usnrt.cli._csv import check_unique, delimiter_name, read_texts
 from usnrt.cli._errors import UserError
-from usnrt.cli._large import is_many, is_small, read_many
+from usnrt.cli._large import is_many, read_many
 from usnrt.cli._reading_options import ReadOptions
 from usnrt.cli._streams import Source, is_standard, output_file, source_of
 from usnrt.tables.csv_format import CsvFormat
