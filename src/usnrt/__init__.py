@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # what users' type checkers see
     from usnrt.estimators.ensemble import USNRTEnsemble
     from usnrt.estimators.paper import PaperUSNRTEnsemble, PaperUSNRTRegressor
     from usnrt.estimators.regressor import USNRTRegressor
+    from usnrt.explain.importance import uncertainty_importance
     from usnrt.metrics.evaluate import evaluate
     from usnrt.persistence import load
     from usnrt.plotting import plot_tree
@@ -31,6 +32,7 @@ _HOME = {
     "export_graphviz": "usnrt.tree.rules",
     "plot_tree": "usnrt.plotting",
     "evaluate": "usnrt.metrics.evaluate",
+    "uncertainty_importance": "usnrt.explain.importance",
 }
 
 __all__ = [
@@ -44,6 +46,7 @@ __all__ = [
     "export_text",
     "load",
     "plot_tree",
+    "uncertainty_importance",
 ]
 
 

@@ -265,3 +265,35 @@ def test_the_script_is_installed():
     if script is None:
         pytest.skip("the package is not installed with its script")
     assert subprocess.run([script, "--version"], capture_output=True, text=True, check=True).stdout.startswith("usnrt ")
+
+
+def test_explain_rows_of_a_table(inside, fitted):
+    folder, _ = fitted
+    run = inside("explain", "model.usnrt", "test.csv", "--rows", "2", "--id", "id", cwd=folder)
+    assert run.returncode == 0, run.stderr
+    assert "the first 2 of 300 rows are explained" in run.stderr
+    assert run.stdout.startswith("Rows are counted from 1, the first one below the header.\n\nid h0, row 1: ")
+    for words in ("standard deviation: average of the region", "district = ", "what would narrow the interval:"):
+        assert words in run.stdout
+    run = inside("explain", "model.usnrt", "test.csv", "--row", "7", "--row", "3", "--json", "--table", cwd=folder)
+    result = json.loads(run.stdout)
+    assert [row["row"] for row in result["rows"]] == [7, 3]
+    predicted = json.loads(inside("predict", "model.usnrt", "test.csv", "--json", cwd=folder).stdout)
+    for row in result["rows"]:
+        assert row["std"] == predicted[row["row"] - 1]["std"]
+        total = row["base_std"] + sum(row["std_contributions"].values()) + row["std_adjustment"]
+        assert total == pytest.approx(row["std"], rel=1e-9)
+        assert set(row["std_contributions"]) == {"area", "district", "garden", "sold", "nothing"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--row", "301"), "--row must be at most 300, the number of rows of test.csv, got 301"),
+        (("--id", "nr"), "test.csv has no column 'nr' to name the rows"),
+        (("--coverage", "2"), "--coverage must be in (0, 1), got 2"),
+    ],
+)
+def test_explain_refuses(inside, fitted, arguments, sentence):
+    run = inside("explain", "model.usnrt", "test.csv", *arguments, cwd=fitted[0])
+    assert (run.returncode, run.stderr) == (1, f"usnrt: {sentence}\n")

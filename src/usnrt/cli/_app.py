@@ -4,9 +4,10 @@ from typing import Annotated
 
 import typer
 
+from usnrt.cli._explain import explain
 from usnrt.cli._extras import bench, demo
 from usnrt.cli._fit import fit
-from usnrt.cli._inspect import explain, export, info, report
+from usnrt.cli._inspect import export, info, report
 from usnrt.cli._predict import evaluate, predict
 
 HELP = "Regression on tables with calibrated uncertainty, region by region."

@@ -1,4 +1,4 @@
-"""``usnrt explain``, ``report``, ``export`` and ``info``: the contents of a model file in several formats."""
+"""``usnrt report``, ``export`` and ``info``: the contents of a model file in several formats."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,38 +12,10 @@ from usnrt.cli._output import (
     notice,
     print_json,
     print_table,
-    region_table,
     silent,
     warnings_as_notices,
 )
 from usnrt.utils.whole_file import whole_file
-
-
-def explain(model: Model, as_json: Json = False) -> None:
-    """Show the rules of a model's regions and the uncertainty in each."""
-    from usnrt.cli._data import load_model
-    from usnrt.estimators.neighbors import memory_sentence, rows_in_memory
-    from usnrt.estimators.regions import ratio_sentence, region_rows, uncertainty_ratio
-
-    fitted = load_model(model)
-    regions = region_rows(fitted)
-    if not regions:
-        raise UserError(f"{model} has no regions to explain: it is a {type(fitted).__name__}")
-    ratio, n_remembered = uncertainty_ratio(fitted), rows_in_memory(fitted)
-    if as_json:
-        print_json(
-            {
-                "target": fitted.target_name_,
-                "regions": regions,
-                "ratio": ratio,
-                "training rows in memory": n_remembered,
-            }
-        )
-        return
-    print_table(region_table(regions), title="Regions, the least certain first")
-    for sentence in (ratio_sentence(ratio), memory_sentence(n_remembered)):
-        if sentence:
-            print(sentence)
 
 
 def report(
@@ -120,7 +92,7 @@ def _shown(value: object) -> str:
 
 def _model_facts(path: Path) -> dict[str, Any]:
     from usnrt.cli._data import load_model
-    from usnrt.estimators.neighbors import rows_in_memory
+    from usnrt.estimators.neighbors import has_examples, rows_in_memory
     from usnrt.persistence import read_manifest
 
     model = load_model(path)
@@ -138,8 +110,20 @@ def _model_facts(path: Path) -> dict[str, Any]:
         "features": [f"{n} ({t})" for n, t in zip(encoder.source_names_, encoder.source_types_)],
         "regions": getattr(model, "n_leaves_", None),
         "training rows in memory": rows_in_memory(model),
+        "training rows in clear": has_examples(model),
+        "background of explanations": _background(model),
         "parameters that differ from the defaults": changed,
     }
+
+
+def _background(model: Any) -> str | None:
+    """What explanations compare rows with."""
+    background = getattr(model, "background_", None)
+    if background is None:
+        return None
+    if not model._remembers():
+        return "quantiles of each column per region"
+    return f"{background.shape[1]} training rows per region, without targets"
 
 
 def _installation() -> dict[str, Any]:
