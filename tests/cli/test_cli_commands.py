@@ -1,5 +1,6 @@
 """What each command does when all is well, in a process of its own as users run it."""
 
+import base64
 import json
 import os
 import re
@@ -297,3 +298,40 @@ def test_explain_rows_of_a_table(inside, fitted):
 def test_explain_refuses(inside, fitted, arguments, sentence):
     run = inside("explain", "model.usnrt", "test.csv", *arguments, cwd=fitted[0])
     assert (run.returncode, run.stderr) == (1, f"usnrt: {sentence}\n")
+
+
+def test_report_with_ids_time_and_training_rows(inside, fitted):
+    folder, _ = fitted
+    lines = (folder / "test.csv").read_text().splitlines()
+    lines[1] = lines[1].rsplit(",", 1)[0] + ","  # the first row has no target
+    (folder / "gaps.csv").write_text("\n".join(lines) + "\n")
+    options = ("--id", "id", "--time", "sold", "--train", "train.csv", "--force")
+    run = inside("report", "model.usnrt", "gaps.csv", "-o", "grown.html", *options, cwd=folder)
+    assert run.returncode == 0, run.stderr
+    text = (folder / "grown.html").read_text()
+    assert '<th scope="col">id</th>' in text
+    assert "Does it change with time?" in text
+    assert "The booster was trained on 900 training rows" in text
+    assert "gaps.csv -o grown.html --id id --time sold --train train.csv" in text
+    run = inside("report", "model.usnrt", "gaps.csv", "-o", "grown.html", "--force", "--no-booster", cwd=folder)
+    text = (folder / "grown.html").read_text()
+    ids = re.findall(r'data:text/csv;base64,([^"]*)"', text)
+    rows = base64.b64decode(ids[0]).decode().splitlines()
+    assert rows[0].startswith("row (from 1),price,mean")
+    assert rows[1].startswith("2,")  # the number in the file
+    assert rows[-1].startswith("300,")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--id", "nr"), "test.csv has no column 'nr' to name the rows"),
+        (("--time", "day"), "test.csv has no column 'day' to order the rows"),
+        (("--target", "cost"), "test.csv has no column 'cost'; "),
+    ],
+)
+def test_report_refuses(inside, fitted, arguments, sentence):
+    run = inside("report", "model.usnrt", "test.csv", "-o", "refused.html", *arguments, cwd=fitted[0])
+    assert run.returncode == 1
+    assert run.stderr.startswith(f"usnrt: {sentence}")
+    assert not (fitted[0] / "refused.html").exists()

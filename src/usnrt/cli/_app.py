@@ -7,8 +7,9 @@ import typer
 from usnrt.cli._explain import explain
 from usnrt.cli._extras import bench, demo
 from usnrt.cli._fit import fit
-from usnrt.cli._inspect import export, info, report
+from usnrt.cli._inspect import export, info
 from usnrt.cli._predict import evaluate, predict
+from usnrt.cli._report import report
 
 HELP = "Regression on tables with calibrated uncertainty, region by region."
 

@@ -1,4 +1,4 @@
-"""``usnrt report``, ``export`` and ``info``: the contents of a model file in several formats."""
+"""``usnrt export`` and ``info``: the contents of a model file in several formats."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -6,40 +6,13 @@ from typing import Annotated, Any
 import typer
 
 from usnrt.cli._errors import UserError
-from usnrt.cli._options import Coverage, Data, Force, Json, Model, Quiet, Target, check_coverage
+from usnrt.cli._options import Force, Json, Model
 from usnrt.cli._output import (
     check_writable,
-    notice,
     print_json,
     print_table,
-    silent,
-    warnings_as_notices,
 )
 from usnrt.utils.whole_file import whole_file
-
-
-def report(
-    model: Model,
-    data: Data,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
-    target: Target = None,
-    coverage: Coverage = 0.9,
-    force: Force = False,
-    quiet: Quiet = False,
-) -> None:
-    """Write an HTML report on a model: accuracy, calibration, and where it is uncertain and why."""
-    from usnrt.cli._data import features_and_target, load_model
-    from usnrt.report import write_report
-
-    check_coverage(coverage)
-    check_writable(output, force)
-    fitted = load_model(model)
-    notify = silent if quiet else notice
-    X, y = features_and_target(fitted, data, target, notify)
-    command = f"usnrt report {model} {data} -o {output}"
-    with warnings_as_notices(notify):
-        write_report(fitted, X, y, output, coverage=coverage, source=str(data), command=command)
-    print(f"wrote {output}")
 
 
 def export(

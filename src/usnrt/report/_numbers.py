@@ -1,16 +1,22 @@
 """Numbers as text."""
 
 import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def number(value: float, digits: int = 3) -> str:
-    """A number with some significant digits, grouped by thousands; an exponent only for very large or small ones.
+    """A number with some significant digits; an exponent only for very large or small ones.
+
+    Digits are grouped by thousands from 10,000 on, so that a year is a year.
 
     Examples
     --------
     >>> from usnrt.report._numbers import number
-    >>> number(1234567.8), number(0.012345), number(3.0), number(-1e-9), number(float("nan"))
-    ('1,234,568', '0.0123', '3', '-1e-09', '–')
+    >>> number(1234567.8), number(1950), number(0.012345), number(3.0), number(-1e-9), number(float("nan"))
+    ('1,234,568', '1950', '0.0123', '3', '-1e-09', '–')
     """
     value = float(value)
     if not math.isfinite(value):
@@ -21,6 +27,8 @@ def number(value: float, digits: int = 3) -> str:
     if size < -4 or size >= 15:
         return f"{value:.{digits - 1}e}".replace(".00e", "e").replace(".0e", "e")
     text = f"{value:,.{max(digits - 1 - size, 0)}f}"
+    if abs(value) < 9999.5:
+        text = text.replace(",", "")
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
@@ -55,3 +63,30 @@ def wilson(hits: int, n: int, z: float = 1.96) -> tuple[float, float]:
     middle = (share + factor / 2) / (1 + factor)
     half = z * math.sqrt(share * (1 - share) / n + factor / (4 * n)) / (1 + factor)
     return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def axis_labels(ticks: Sequence[float]) -> tuple[list[str], str]:
+    """Labels of the ticks of an axis, and the power of ten to be added to the name of the axis, or "".
+
+    Examples
+    --------
+    >>> from usnrt.report._numbers import axis_labels
+    >>> axis_labels([0.0, 2e9, 4e9])
+    (['0', '2', '4'], '10⁹')
+    >>> axis_labels([-0.5e-9, 0.0, 0.5e-9])
+    (['-500', '0', '500'], '10⁻¹²')
+    >>> axis_labels([1940.0, 1960.0]), axis_labels([0.0, 50000.0])
+    ((['1940', '1960'], ''), (['0', '50,000'], ''))
+    """
+    largest = max((abs(tick) for tick in ticks), default=0.0)
+    step = min((b - a for a, b in pairwise(ticks)), default=largest)
+    power = 3 * math.floor(math.log10(largest) / 3) if largest > 0 else 0
+    # Not for ticks that differ in their last digits only: all digits would follow the point.
+    if -3 <= power <= 3 or step < 1e-4 * largest:
+        power = 0
+    scale = 10.0**power
+    decimals = max(0, -math.floor(math.log10(step / scale) + 1e-9)) if step > 0 else 0
+    labels = [f"{tick / scale:,.{min(decimals, 15)}f}" for tick in ticks]
+    labels = [text.replace(",", "") if abs(tick / scale) < 9999.5 else text for tick, text in zip(ticks, labels)]
+    labels = ["0" if tick == 0 else text for tick, text in zip(ticks, labels)]
+    return labels, f"10{str(power).translate(SUPERSCRIPTS)}" if power else ""
