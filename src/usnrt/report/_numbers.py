@@ -4,28 +4,34 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
+MAX_DIGITS = 8  # before the point, without a power of ten
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def number(value: float, digits: int = 3) -> str:
-    """A number with some significant digits; an exponent only for very large or small ones.
+    """A number with some significant digits; a power of ten only for very large or small ones.
 
-    Digits are grouped by thousands from 10,000 on, so that a year is a year.
+    Digits are grouped by thousands from 10,000 on, so that a year is a year. There is no space to break a line at.
 
     Examples
     --------
     >>> from usnrt.report._numbers import number
-    >>> number(1234567.8), number(1950), number(0.012345), number(3.0), number(-1e-9), number(float("nan"))
-    ('1,234,568', '1950', '0.0123', '3', '-1e-09', '–')
+    >>> number(1234567.8), number(1950), number(0.012345), number(3.0), number(float("nan"))
+    ('1,234,568', '1950', '0.0123', '3', '–')
+    >>> number(58960336421.0), number(-1.25e-9)
+    ('59\xa0×\xa010⁹', '-1.25\xa0×\xa010⁻⁹')
     """
     value = float(value)
     if not math.isfinite(value):
         return "–" if math.isnan(value) else ("∞" if value > 0 else "-∞")
     if value == 0:
         return "0"
-    size = math.floor(math.log10(abs(value)))
-    if size < -4 or size >= 15:
-        return f"{value:.{digits - 1}e}".replace(".00e", "e").replace(".0e", "e")
+    size = math.floor(math.log10(abs(float(f"{value:.{digits - 1}e}"))))
+    if size < -4 or size >= MAX_DIGITS:
+        power = 3 * (size // 3)
+        text = f"{value / 10.0**power:.{max(digits - 1 - size + power, 0)}f}"
+        text = text.rstrip("0").rstrip(".") if "." in text else text
+        return f"{text}\u00a0×\u00a010{str(power).translate(SUPERSCRIPTS)}"
     text = f"{value:,.{max(digits - 1 - size, 0)}f}"
     if abs(value) < 9999.5:
         text = text.replace(",", "")

@@ -17,11 +17,13 @@ from usnrt.estimators.calibrated import CalibratedRegressor
 from usnrt.estimators.neighbors import has_examples, memory_sentence, rows_in_memory
 from usnrt.metrics.models import training_sentence
 from usnrt.report import _charts as charts
+from usnrt.report._bidi import escape, isolated
 from usnrt.report._booster import BoosterFacts, booster_sentence, compare_with_booster
 from usnrt.report._download import csv_link
 from usnrt.report._drift import MIN_WINDOW, Drift, drift_sentence, time_windows
 from usnrt.report._facts import LEVELS, N_SHOWN_FEATURES, Cells, Facts, Region, RowLabels, facts_of_encoded
 from usnrt.report._numbers import number, percent
+from usnrt.report._svg import shortened
 from usnrt.report._tree import draw_tree
 from usnrt.report._words import (
     level_sentence,
@@ -39,6 +41,7 @@ from usnrt.utils.notices import TrainingRowsWarning
 from usnrt.utils.whole_file import whole_file
 
 N_DRIVERS = 12
+MAX_NAME = 40  # characters of a column's name in the head of a table
 
 
 def write_report(
@@ -151,13 +154,15 @@ def render(
     try:
         from jinja2 import Environment
         from markupsafe import Markup
+        from markupsafe import escape as plain
     except ImportError as error:
         raise ImportError("the report needs jinja2: pip install 'usnrt[report]'") from error
 
     from usnrt._version import __version__
 
     folder = files("usnrt.report")
-    template = Environment(autoescape=True).from_string((folder / "page.html").read_text("utf-8"))
+    environment = Environment(autoescape=True, finalize=lambda value: isolated(value) if type(value) is str else value)
+    template = environment.from_string((folder / "page.html").read_text("utf-8"))
     target = model.target_name_ or "the target"
     epoch = int(os.environ.get("SOURCE_DATE_EPOCH", time.time()))
     return template.render(
@@ -191,7 +196,7 @@ def render(
         most_uncertain=facts.most_uncertain,
         shown_note=_shown_note(facts),
         provenance=_provenance(model, facts, source),
-        command=command or _python(facts),
+        command=Markup(plain(command or _python(facts))),  # to be copied: without isolating characters
         mean_std=number(float(np.mean(facts.std))),
         written=time.strftime(" on %Y-%m-%d at %H:%M UTC", time.gmtime(epoch)),
     )
@@ -234,11 +239,13 @@ def _region(region: Region, facts: Facts) -> dict[str, Any]:
 
 
 def _rows_table(rows: list[Cells]) -> str:
-    from markupsafe import escape
-
     if not rows:
         return ""
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name, _ in rows[0])
+    head = "".join(
+        f'<th scope="col"{f" title={chr(34)}{escape(name)}{chr(34)}" if len(name) > MAX_NAME else ""}>'
+        f"{escape(shortened(name, MAX_NAME, 1.0))}</th>"
+        for name, _ in rows[0]
+    )
     body = "".join(
         "<tr>"
         + "".join(

@@ -2,9 +2,10 @@
 
 import unicodedata
 from collections.abc import Iterable, Sequence
-from html import escape
 
 import numpy as np
+
+from usnrt.report._bidi import escape
 
 # Widths of characters in the font sizes of the style sheet, generous: of a digit of a tick, of a letter of a label, and
 # of a letter of a script whose characters are wide.
