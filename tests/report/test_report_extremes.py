@@ -62,7 +62,8 @@ return [...document.querySelectorAll("svg text")].filter((t) => t.checkVisibilit
 BROKEN = """
 const number = /^[±+-]?[\\s\\u00a0]*[\\d,.]+([\\s\\u00a0]×[\\s\\u00a0]10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)?$/;
 return [...document.querySelectorAll("b, dd, td, span")]
-  .filter((e) => e.checkVisibility() && number.test(e.textContent)).filter((e) => { const range = document.createRange(); range.selectNodeContents(e);
+  .filter((e) => e.checkVisibility() && number.test(e.textContent))
+  .filter((e) => { const range = document.createRange(); range.selectNodeContents(e);
     return new Set([...range.getClientRects()].map((b) => Math.round(b.top))).size > 1; })
   .map((e) => e.textContent);
 """

@@ -65,6 +65,18 @@ def test_years_are_years():
     assert [number(value) for value in (1950, 9999.4, 12345, -1950)] == ["1950", "9999", "12,345", "-1950"]
 
 
+def test_large_targets_have_few_digits_and_close_ones_enough(model, houses):
+    X, y = houses(60, 3)
+    large, of = with_target(model, 1e9)
+    facts = gather(large, X, of(y), 0.9)
+    assert all(len(dict(row)["predicted"]) < 30 for row in facts.most_uncertain)
+    near, of = with_target(model, 1.0, 1e9)
+    facts = gather(near, X, of(y), 0.9)
+    row = dict(facts.most_uncertain[0])
+    shown = float(row["predicted"].split(" ±")[0].replace(",", ""))
+    assert shown == pytest.approx(facts.mean[int(row["row"])], abs=facts.std.max() / 20)
+
+
 def test_rows_state_how_they_are_counted(model, houses, tmp_path):
     X, y = houses(100, 3)
     text = write_report(model, X, y, tmp_path / "r.html").read_text()

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from usnrt.report._drift import Window
 from usnrt.report._facts import LEVELS, CalibrationFacts, Facts
-from usnrt.report._numbers import axis_labels, number, percent, wilson
+from usnrt.report._numbers import axis_labels, percent, wilson
 from usnrt.report._svg import Chart, nice_ticks
 from usnrt.utils.types import Floats
 
@@ -101,10 +101,10 @@ def _intervals(facts: Facts, target: str, most: int, width: int, height: int) ->
     chart.ticks(y=zip(ticks, labels))
     for position, i in enumerate(order):
         inside = facts.lower[i] <= facts.y[i] <= facts.upper[i]
+        mean, lower, upper, y = facts.texts(i)
         tip = (
-            f"{facts.labels.name} {facts.labels.texts[i]}: predicted {number(facts.mean[i])}, "
-            f"{number(facts.lower[i])} to {number(facts.upper[i])}, "
-            f"target {number(facts.y[i])}{'' if inside else ', outside'}"
+            f"{facts.labels.name} {facts.labels.texts[i]}: predicted {mean}, {lower} to {upper}, "
+            f"target {y}{'' if inside else ', outside'}"
         )
         bounds = np.clip([facts.lower[i], facts.upper[i]], low, high)
         chart.stroke(position, bounds[0], bounds[1], "interval", tip)

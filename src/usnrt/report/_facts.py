@@ -17,7 +17,7 @@ from usnrt.explain.rows import row_values
 from usnrt.explain.words import support_reasons
 from usnrt.metrics.evaluate import evaluate
 from usnrt.metrics.models import encoded_training_share, is_infinite
-from usnrt.report._numbers import number, wilson
+from usnrt.report._numbers import digits_for, number, wilson
 from usnrt.utils.types import Floats
 
 LEVELS = np.array([*np.arange(5, 100, 5), 99]) / 100
@@ -122,6 +122,11 @@ class Facts:
     supported: NDArray[np.bool_] | None = None  # whether rows resemble the training rows; None without support
     flags: dict[str, int] = field(default_factory=dict)  # number of rows by reason why they do not
     unsupported: list[Cells] = field(default_factory=list)  # some of these rows
+
+    def texts(self, i: int) -> list[str]:
+        """Mean, interval and target of a row, with enough digits to see its standard deviation."""
+        values = [float(part[i]) for part in (self.mean, self.lower, self.upper, self.y)]
+        return [number(value, digits_for(value, float(self.std[i]))) for value in values]
 
 
 def gather(
@@ -276,11 +281,12 @@ def _rows(X: Any, numbers: NDArray[Any], facts: Facts, shown: list[str]) -> list
     result = []
     for i, values in zip(map(int, numbers), row_values(X, facts.names, numbers)):
         outside = not facts.lower[i] <= facts.y[i] <= facts.upper[i]
+        mean, lower, upper, y = facts.texts(i)
         cells = [
             (facts.labels.name, facts.labels.texts[i]),
-            ("predicted", f"{number(facts.mean[i], 4)} ± {number(facts.std[i], 2)}"),
-            ("interval", f"{number(facts.lower[i], 4)} to {number(facts.upper[i], 4)}"),
-            ("target", number(facts.y[i], 4) + (" (outside)" if outside else "")),
+            ("predicted", f"{mean} ± {number(facts.std[i], 2)}"),
+            ("interval", f"{lower} to {upper}"),
+            ("target", y + (" (outside)" if outside else "")),
         ]
         if facts.region is not None:
             cells.append(("region", str(facts.region[i])))

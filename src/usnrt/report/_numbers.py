@@ -27,7 +27,7 @@ def number(value: float, digits: int = 3) -> str:
     if value == 0:
         return "0"
     size = math.floor(math.log10(abs(float(f"{value:.{digits - 1}e}"))))
-    if size < -4 or size >= MAX_DIGITS:
+    if size < -4 or (size >= MAX_DIGITS and digits <= size):
         power = 3 * (size // 3)
         text = f"{value / 10.0**power:.{max(digits - 1 - size + power, 0)}f}"
         text = text.rstrip("0").rstrip(".") if "." in text else text
@@ -36,6 +36,22 @@ def number(value: float, digits: int = 3) -> str:
     if abs(value) < 9999.5:
         text = text.replace(",", "")
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def digits_for(value: float, resolution: float, least: int = 4) -> int:
+    """Significant digits that a value needs so that differences of this size are visible.
+
+    Examples
+    --------
+    >>> from usnrt.report._numbers import digits_for, number
+    >>> digits_for(317.3, 47.0), digits_for(1e9 + 317.3, 47.0)
+    (4, 10)
+    >>> number(1e9 + 317.3, digits_for(1e9 + 317.3, 47.0))
+    '1,000,000,317'
+    """
+    if not (math.isfinite(value) and math.isfinite(resolution) and value and resolution > 0):
+        return least
+    return min(max(math.floor(math.log10(abs(value))) - math.floor(math.log10(resolution)) + 2, least), 15)
 
 
 def percent(share: float, digits: int = 1) -> str:
