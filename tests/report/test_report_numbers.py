@@ -58,6 +58,10 @@ def test_the_axis_has_the_name_of_the_target(model, houses, tmp_path):
     text = write_report(long, *houses(100, 3), tmp_path / "r.html").read_text()
     label = re.search(r'rotate\(-90\)" text-anchor="middle">(n+…)</text>', text)
     assert len(label[1]) < 60
+    large, of = with_target(long, 1e9)
+    X, y = houses(100, 3)
+    text = write_report(large, X, of(y), tmp_path / "r.html").read_text()
+    assert re.search(r'rotate\(-90\)" text-anchor="middle">n+… \(× 10⁹\)</text>', text)
 
 
 def test_years_are_years():

@@ -8,7 +8,7 @@ import numpy as np
 from usnrt.calibration.landmarks import evenly
 from usnrt.distributions import Distribution
 from usnrt.estimators.base import DistributionalRegressor
-from usnrt.report._numbers import number
+from usnrt.report._numbers import number, plus_minus
 from usnrt.utils.types import Floats
 
 LEVELS = np.array([0.1, 0.3, 0.5, 0.7, 0.9])
@@ -125,7 +125,7 @@ def booster_sentence(facts: BoosterFacts, fitted_to: float | None) -> str:
     compared = (
         f"A quick booster (scikit-learn's HistGradientBoostingRegressor, five quantiles) has a CRPS of "
         f"{number(facts.theirs, 4)} on {facts.rows:,} rows, this model {number(facts.ours, 4)}: a difference of "
-        f"{number(facts.difference, 2)} ± {number(facts.error, 2)}"
+        f"{plus_minus(facts.difference, facts.error)}"
     )
     if abs(facts.difference) <= 2 * facts.error:
         verdict = "which is within two standard errors: neither is better beyond sampling error"

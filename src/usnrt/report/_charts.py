@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from usnrt.report._drift import Window
 from usnrt.report._facts import LEVELS, CalibrationFacts, Facts
 from usnrt.report._numbers import axis_labels, percent, wilson
-from usnrt.report._svg import Chart, nice_ticks
+from usnrt.report._svg import Chart, nice_ticks, shortened
 from usnrt.utils.types import Floats
 
 PERCENT_TICKS = [(level, f"{100 * level:.0f}") for level in (0, 0.2, 0.4, 0.6, 0.8, 1.0)]
@@ -92,7 +92,7 @@ def _intervals(facts: Facts, target: str, most: int, width: int, height: int) ->
         (-1, len(order)),
         (low, high),
         f"{len(order)} rows, by predicted mean",
-        f"{target}, {power}" if power else target,
+        shortened(target, height - 130) + (f" (× {power})" if power else ""),
         f"{percent(facts.coverage)} intervals of {len(order)} rows with the targets",
         width,
         height,

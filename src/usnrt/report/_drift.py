@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from usnrt.report._numbers import number, percent, wilson
+from usnrt.report._numbers import number, percent, plus_minus, wilson
 from usnrt.utils.types import Floats
 
 MIN_WINDOW, MAX_WINDOWS = 60, 8
@@ -199,7 +199,7 @@ def _change(windows: Sequence[Window], name: str, value: str) -> str:
     error = getattr(windows[worst], f"{value}_error")
     return (
         f"The {name} changes by more than sampling error; it differs most from {windows[worst].label}: "
-        f"{number(values[worst])} ± {number(error, 2)}, otherwise {number(usual)} on average."
+        f"{plus_minus(values[worst], error)}, otherwise {number(usual)} on average."
     )
 
 

@@ -17,7 +17,7 @@ from usnrt.explain.rows import row_values
 from usnrt.explain.words import support_reasons
 from usnrt.metrics.evaluate import evaluate
 from usnrt.metrics.models import encoded_training_share, is_infinite
-from usnrt.report._numbers import digits_for, number, wilson
+from usnrt.report._numbers import digits_for, number, plus_minus, wilson
 from usnrt.utils.types import Floats
 
 LEVELS = np.array([*np.arange(5, 100, 5), 99]) / 100
@@ -281,10 +281,10 @@ def _rows(X: Any, numbers: NDArray[Any], facts: Facts, shown: list[str]) -> list
     result = []
     for i, values in zip(map(int, numbers), row_values(X, facts.names, numbers)):
         outside = not facts.lower[i] <= facts.y[i] <= facts.upper[i]
-        mean, lower, upper, y = facts.texts(i)
+        _, lower, upper, y = facts.texts(i)
         cells = [
             (facts.labels.name, facts.labels.texts[i]),
-            ("predicted", f"{mean} ± {number(facts.std[i], 2)}"),
+            ("predicted", plus_minus(facts.mean[i], facts.std[i], digits_for(facts.mean[i], facts.std[i]))),
             ("interval", f"{lower} to {upper}"),
             ("target", y + (" (outside)" if outside else "")),
         ]

@@ -27,7 +27,7 @@ def number(value: float, digits: int = 3) -> str:
     if value == 0:
         return "0"
     size = math.floor(math.log10(abs(float(f"{value:.{digits - 1}e}"))))
-    if size < -4 or (size >= MAX_DIGITS and digits <= size):
+    if size < -4 or (size >= MAX_DIGITS and digits < size - 2):
         power = 3 * (size // 3)
         text = f"{value / 10.0**power:.{max(digits - 1 - size + power, 0)}f}"
         text = text.rstrip("0").rstrip(".") if "." in text else text
@@ -36,6 +36,23 @@ def number(value: float, digits: int = 3) -> str:
     if abs(value) < 9999.5:
         text = text.replace(",", "")
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def plus_minus(value: float, error: float, digits: int = 3, error_digits: int = 2) -> str:
+    """A number and its error or standard deviation, with a common power of ten.
+
+    Examples
+    --------
+    >>> from usnrt.report._numbers import plus_minus
+    >>> plus_minus(317.3, 47.11), plus_minus(4.19e9, 3.42e8)
+    ('317 ± 47', '(4.19 ± 0.34)\xa0×\xa010⁹')
+    """
+    text = number(value, digits)
+    head, times, power = text.partition("\u00a0×\u00a0")
+    if not times or not math.isfinite(error):
+        return f"{text} ± {number(error, error_digits)}"
+    exponent = int(power[2:].translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")))
+    return f"({head} ± {number(error / 10.0**exponent, error_digits)}){times}{power}"
 
 
 def digits_for(value: float, resolution: float, least: int = 4) -> int:
@@ -107,8 +124,10 @@ def axis_labels(ticks: Sequence[float]) -> tuple[list[str], str]:
     if -3 <= power <= 3 or step < 1e-4 * largest:
         power = 0
     scale = 10.0**power
-    decimals = max(0, -math.floor(math.log10(step / scale) + 1e-9)) if step > 0 else 0
-    labels = [f"{tick / scale:,.{min(decimals, 15)}f}" for tick in ticks]
+    decimals = 0
+    while decimals < 15 and abs(round(step / scale, decimals) * scale - step) > 1e-6 * step:
+        decimals += 1
+    labels = [f"{tick / scale:,.{decimals}f}" for tick in ticks]
     labels = [text.replace(",", "") if abs(tick / scale) < 9999.5 else text for tick, text in zip(ticks, labels)]
     labels = ["0" if tick == 0 else text for tick, text in zip(ticks, labels)]
     return labels, f"10{str(power).translate(SUPERSCRIPTS)}" if power else ""

@@ -22,7 +22,7 @@ from usnrt.report._booster import BoosterFacts, booster_sentence, compare_with_b
 from usnrt.report._download import csv_link
 from usnrt.report._drift import MIN_WINDOW, Drift, drift_sentence, time_windows
 from usnrt.report._facts import LEVELS, N_SHOWN_FEATURES, Cells, Facts, Region, RowLabels, facts_of_encoded
-from usnrt.report._numbers import number, percent
+from usnrt.report._numbers import number, percent, plus_minus
 from usnrt.report._svg import shortened
 from usnrt.report._tree import draw_tree
 from usnrt.report._words import (
@@ -267,8 +267,8 @@ def _drivers(facts: Facts) -> list[dict[str, Any]]:
     return [
         {
             "name": driver.name,
-            "std": f"{number(driver.std)} ± {number(driver.std_error, 2)}",
-            "mean": f"{number(driver.mean)} ± {number(driver.mean_error, 2)}",
+            "std": plus_minus(driver.std, driver.std_error),
+            "mean": plus_minus(driver.mean, driver.mean_error),
             "width": f"{100 * driver.std / largest:.1f}",
         }
         for driver in shown
@@ -294,8 +294,8 @@ def _drift(drift: Drift, facts: Facts) -> dict[str, Any]:
             "label": window.label,
             "n": f"{window.n:,}",
             "coverage": f"{percent(window.coverage)} ({percent(window.low)} to {percent(window.high)})",
-            "rmse": f"{number(window.rmse)} ± {number(window.rmse_error, 2)}",
-            "bias": f"{number(window.bias)} ± {number(window.bias_error, 2)}",
+            "rmse": plus_minus(window.rmse, window.rmse_error),
+            "bias": plus_minus(window.bias, window.bias_error),
         }
         for place, window in enumerate(windows, 1)
     ]

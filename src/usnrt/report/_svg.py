@@ -156,7 +156,7 @@ def nice_ticks(low: float, high: float, count: int = 5) -> list[float]:
         return [low]
     raw = span / count
     size = 10.0 ** np.floor(np.log10(raw))
-    step = size * next(factor for factor in (1, 2, 5, 10) if factor * size >= raw)
+    step = size * next(factor for factor in (1, 2, 2.5, 5, 10) if factor * size >= raw)
     first = int(np.ceil(low / step - 1e-9))
     last = int(np.floor(high / step + 1e-9))
     return [float(k * step) for k in range(first, last + 1)]
