@@ -8,13 +8,18 @@ import typer
 from usnrt.cli._errors import UserError
 from usnrt.cli._options import Coverage, Json, Model, Quiet, check_coverage
 from usnrt.cli._output import notice, print_json, print_table, region_table, silent
+from usnrt.cli._reading_options import ReadOptions, reads_tables
+from usnrt.cli._streams import check_one_input, shown
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from usnrt.estimators.base import DistributionalRegressor
 
 N_ROWS = 10
 
 
+@reads_tables
 def explain(
     model: Model,
     data: Annotated[
@@ -32,16 +37,22 @@ def explain(
     coverage: Coverage = 0.9,
     quiet: Quiet = False,
     as_json: Json = False,
+    *,
+    reading: ReadOptions,
 ) -> None:
     """Show the rules of a model's regions, or for a table why its rows are as uncertain as they are."""
-    from usnrt.cli._data import load_model
+    from usnrt.cli._data import load_model, table_and_features
 
+    if data is not None:
+        check_one_input(model, data)
     fitted = load_model(model)
     if data is None:
         _explain_model(fitted, model, as_json)
         return
     check_coverage(coverage)
-    _explain_table(fitted, data, row, rows, id_column, table, coverage, as_json, silent if quiet else notice)
+    notify = silent if quiet else notice
+    all_columns, X = table_and_features(fitted, data, notify, reading)
+    _explain_table(fitted, data, all_columns, X, row, rows, id_column, table, coverage, as_json, notify)
 
 
 def _explain_model(fitted: "DistributionalRegressor", path: Path, as_json: bool) -> None:
@@ -72,6 +83,8 @@ def _explain_model(fitted: "DistributionalRegressor", path: Path, as_json: bool)
 def _explain_table(
     fitted: "DistributionalRegressor",
     data: Path,
+    table: "pa.Table",
+    X: "pa.Table",
     chosen: list[int] | None,
     most: int,
     id_column: str | None,
@@ -80,16 +93,15 @@ def _explain_table(
     as_json: bool,
     notify: Any,
 ) -> None:
-    from usnrt.cli._data import table_and_features
-
     if not hasattr(fitted, "explain"):
         raise UserError(f"a {type(fitted).__name__} has no regions, so its rows cannot be explained")
-    table, X = table_and_features(fitted, data, notify)
     if id_column is not None and id_column not in table.column_names:
-        raise UserError(f"{data} has no column {id_column!r} to name the rows")
+        raise UserError(f"{shown(data)} has no column {id_column!r} to name the rows")
     beyond = [number for number in chosen or [] if number > table.num_rows]
     if beyond:
-        raise UserError(f"--row must be at most {table.num_rows:,}, the number of rows of {data}, got {beyond[0]}")
+        raise UserError(
+            f"--row must be at most {table.num_rows:,}, the number of rows of {shown(data)}, got {beyond[0]}"
+        )
     numbers = chosen or list(range(1, min(most, table.num_rows) + 1))
     if not chosen and table.num_rows > len(numbers):
         notify(f"the first {len(numbers):,} of {table.num_rows:,} rows are explained; --rows or --row changes that")
@@ -98,7 +110,7 @@ def _explain_table(
     # A model that kept no background is explained by the rows of the table.
     background = X if getattr(fitted, "background_", None) is None else None
     if background is not None:
-        notify(f"the model kept no background rows: rows are compared with those of {data}")
+        notify(f"the model kept no background rows: rows are compared with those of {shown(data)}")
     explained = fitted.explain(X.take(positions), coverage=coverage, baseline=baseline, background=background)
     ids = None if id_column is None else table[id_column].take(positions).to_pylist()
     if as_json:

@@ -1,6 +1,7 @@
 """``usnrt export`` and ``info``: the contents of a model file in several formats."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
@@ -12,7 +13,7 @@ from usnrt.cli._output import (
     print_json,
     print_table,
 )
-from usnrt.utils.whole_file import whole_file
+from usnrt.cli._streams import is_standard, messages_beside, output_file, shown
 
 
 def export(
@@ -29,20 +30,25 @@ def export(
     outputs = [path for path in (onnx, dot, text) if path is not None]
     if not outputs:
         raise UserError("export needs --onnx, --dot or --text with a file to write")
+    if sum(is_standard(path) for path in outputs) > 1:
+        raise UserError("only one output can be standard output (-)")
     for path in outputs:
         check_writable(path, force)
     fitted = load_model(model)
     if onnx is not None:
         if not hasattr(fitted, "to_onnx"):
             raise UserError(f"a {type(fitted).__name__} cannot be exported to ONNX")
-        fitted.to_onnx(onnx)
+        with TemporaryDirectory() as folder, output_file(onnx) as file:
+            fitted.to_onnx(Path(folder) / "model.onnx")
+            file.write((Path(folder) / "model.onnx").read_bytes())
     if (dot or text) and not hasattr(fitted, "tree_"):
         raise UserError(f"a {type(fitted).__name__} has no tree to export")
     for written, write in ((dot, export_graphviz), (text, export_text)):
         if written is not None:
-            with whole_file(written) as file:
+            with output_file(written) as file:
                 file.write((write(fitted) + "\n").encode())
-    print("\n".join(f"wrote {path}" for path in outputs))
+    with messages_beside(*outputs):
+        print("\n".join(f"wrote {path}" for path in outputs))
 
 
 def info(
@@ -50,7 +56,13 @@ def info(
     as_json: Json = False,
 ) -> None:
     """Describe a model file, or the installation."""
-    facts = _installation() if model is None else _model_facts(model)
+    from usnrt.cli._data import model_file
+
+    if model is None:
+        facts = _installation()
+    else:
+        with model_file(model) as file:
+            facts = _model_facts(file, shown(model))
     if as_json:
         print_json(facts)
     else:
@@ -63,24 +75,25 @@ def _shown(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _model_facts(path: Path) -> dict[str, Any]:
+def _model_facts(path: Path, name: str) -> dict[str, Any]:
     from usnrt.cli._data import load_model
     from usnrt.estimators.neighbors import has_examples, rows_in_memory
     from usnrt.persistence import read_manifest
 
-    model = load_model(path)
+    model = load_model(path, name)
     manifest = read_manifest(path)
     defaults = type(model)().get_params(deep=False)
     changed = {k: v for k, v in model.get_params(deep=False).items() if v != defaults[k] and k != "verbose"}
     encoder = model.encoder_
     return {
-        "file": str(path),
+        "file": name,
         "class": manifest["class"],
         "written by": f"usnrt {manifest['library']}",
         "format version": manifest["version"],
         "size in bytes": path.stat().st_size,
         "target": model.target_name_,
         "features": [f"{n} ({t})" for n, t in zip(encoder.source_names_, encoder.source_types_)],
+        "file format": _reading_facts(encoder),
         "regions": getattr(model, "n_leaves_", None),
         "training rows in memory": rows_in_memory(model),
         "training rows in clear": has_examples(model),
@@ -97,6 +110,11 @@ def _background(model: Any) -> str | None:
     if not model._remembers():
         return "quantiles of each column per region"
     return f"{background.shape[1]} training rows per region, without targets"
+
+
+def _reading_facts(encoder: Any) -> dict[str, str] | None:
+    """How the file was read that the model was fitted on, if the command line has read it."""
+    return None if encoder.reading_ is None else {**encoder.reading_, **encoder.date_formats_}
 
 
 def _installation() -> dict[str, Any]:

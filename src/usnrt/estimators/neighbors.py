@@ -39,18 +39,21 @@ class RememberingRegressor(CalibratedRegressor):
 
     def _read_rows(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> DistinctRows:
         rows = super()._read_rows(X, y, sample_weight)
-        self.examples_ = None
         if self._memory() == "examples":  # those that are in the memory are known after the fit
             table = as_table(X)
-            self.examples_ = [table.column(index).values for index in range(table.n_columns)]
+            self._given_columns = [table.column(index).values for index in range(table.n_columns)]
         return rows
+
+    def _check_fits_store(self) -> None:
+        super()._check_fits_store()
+        if self._memory() == "examples":
+            raise ValueError("memory='examples' needs a table that fits in memory, got a larger one; use memory=True")
 
     def _keep_examples(self) -> None:
         """Of the rows that were read, keep those that the memory numbers."""
-        if self.row_positions_ is None:
-            self.examples_ = None
-        elif self.examples_ is not None:
-            self.examples_ = [values[self.row_positions_] for values in self.examples_]
+        given: list[NDArray[Any]] | None = self.__dict__.pop("_given_columns", None)
+        keeps = given is not None and self.row_positions_ is not None
+        self.examples_ = [values[self.row_positions_] for values in given or []] if keeps else None
 
     def _memory(self) -> bool | str:
         """The parameter ``memory``."""
@@ -124,7 +127,7 @@ def memories(model: object) -> list[Retrieval]:
 
 
 def rows_in_memory(model: object) -> int:
-    """Number of training rows that a fitted model contains; 0 without a memory.
+    """Number of training rows that a fitted model contains: in its memory, or as targets that it recalls.
 
     Examples
     --------
@@ -134,7 +137,9 @@ def rows_in_memory(model: object) -> int:
     0
     """
     # The members of an ensemble remember the same rows.
-    return max((memory.n_rows for memory in memories(model)), default=0)
+    held = max((memory.n_rows for memory in memories(model)), default=0)
+    familiar = getattr(model, "familiar_", None)
+    return held if familiar is None or familiar.target is None else max(held, len(familiar.target))
 
 
 def memory_sentence(n_rows: int, in_clear: bool = False) -> str:
