@@ -172,6 +172,18 @@ def test_the_two_backgrounds():
     assert np.isnan(made[2, :, 2]).mean() == pytest.approx(0.25, abs=0.06)
 
 
+def test_a_weight_is_a_repetition_in_the_background():
+    rng = np.random.default_rng(0)
+    raw, weight = rng.normal(size=(50, 2)), rng.integers(1, 4, 50)
+    leaf = (raw[:, 0] > 0).astype(int)
+    again = np.repeat(np.arange(50), weight)
+    weighted = background_of(raw, leaf, 2, weight.astype(float))
+    np.testing.assert_array_equal(weighted, background_of(raw[again], leaf[again], 2))
+    numeric = np.zeros(2, dtype=bool)
+    weighted = marginal_background_of(np.round(raw), leaf, 2, numeric, weight.astype(float))
+    np.testing.assert_array_equal(weighted, marginal_background_of(np.round(raw)[again], leaf[again], 2, numeric))
+
+
 def test_models_of_old_files_are_explained_by_given_rows(old_model):
     model, houses = old_model
     X, _ = houses(60, 3)
@@ -236,7 +248,7 @@ def test_the_text_of_a_row(tree, make_planted):
 
 
 def test_advice_says_only_what_is_measured():
-    usual = Evidence(0.1, 1.0, 0.0, 2.0, 0.5, 2.5)
+    usual = Evidence(0.1, 1.0, 0.0, 2.0)
     assert advice(usual, []) == [
         "Probably noise that stays with these columns: disagreement of the members is only 10 % of the variance and "
         "similar training rows are as many and as close as usual. The targets of similar training rows have a standard "

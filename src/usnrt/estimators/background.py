@@ -3,13 +3,14 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.calibration.landmarks import evenly
 from usnrt.utils.types import Floats
 
 N_BACKGROUND = 32
 
 
-def background_of(raw: Floats, leaf: NDArray[np.int64], n_leaves: int, size: int = N_BACKGROUND) -> Floats:
+def background_of(
+    raw: Floats, leaf: NDArray[np.int64], n_leaves: int, weight: Floats | None = None, size: int = N_BACKGROUND
+) -> Floats:
     """A sample of the rows of each region, and of all rows.
 
     Parameters
@@ -20,6 +21,8 @@ def background_of(raw: Floats, leaf: NDArray[np.int64], n_leaves: int, size: int
     leaf : ndarray of int of shape (n,)
         Region of each row, counted from 0.
     n_leaves : int
+    weight : ndarray of shape (n,), optional
+        Weights of the rows: one of weight 2 counts like two equal rows.
     size : int
         Number of rows per sample; smaller regions repeat theirs.
 
@@ -35,11 +38,22 @@ def background_of(raw: Floats, leaf: NDArray[np.int64], n_leaves: int, size: int
     >>> background_of(np.array([[1.0], [2.0], [3.0]]), np.array([0, 1, 0]), 2, size=2)[..., 0]
     array([[1., 3.], [2., 2.], [1., 2.]])
     """
-    return np.stack([raw[own[np.resize(evenly(len(own), size), size)]] for own in _groups(leaf, n_leaves)])
+    weight = np.ones(len(raw)) if weight is None else weight
+    samples = []
+    for own in _groups(leaf, n_leaves):
+        total = np.cumsum(weight[own])
+        chosen = np.searchsorted(total, np.arange(size) * (total[-1] / size), side="right")
+        samples.append(raw[own[np.minimum(chosen, len(own) - 1)]])
+    return np.stack(samples)
 
 
 def marginal_background_of(
-    raw: Floats, leaf: NDArray[np.int64], n_leaves: int, categorical: NDArray[np.bool_], size: int = N_BACKGROUND
+    raw: Floats,
+    leaf: NDArray[np.int64],
+    n_leaves: int,
+    categorical: NDArray[np.bool_],
+    weight: Floats | None = None,
+    size: int = N_BACKGROUND,
 ) -> Floats:
     """Rows made up of the quantiles of each column in each region, for models that must not contain training rows.
 
@@ -48,7 +62,7 @@ def marginal_background_of(
 
     Parameters
     ----------
-    raw, leaf, n_leaves, size
+    raw, leaf, n_leaves, weight, size
         As for `background_of`.
     categorical : ndarray of bool of shape (d,)
 
@@ -66,9 +80,10 @@ def marginal_background_of(
     """
     rng, levels = np.random.default_rng(0), (np.arange(size) + 0.5) / size
     background = np.empty((n_leaves + 1, size, raw.shape[1]))
+    weight = np.ones(len(raw)) if weight is None else weight
     for sample, own in zip(background, _groups(leaf, n_leaves)):
         for j in range(raw.shape[1]):
-            sample[:, j] = rng.permutation(_quantiles(raw[own, j], levels, bool(categorical[j])))
+            sample[:, j] = rng.permutation(_quantiles(raw[own, j], weight[own], levels, bool(categorical[j])))
     return background
 
 
@@ -79,17 +94,17 @@ def _groups(leaf: NDArray[np.int64], n_leaves: int) -> list[NDArray[np.intp]]:
     return [rows if len(rows) else everything for rows in own] + [everything]
 
 
-def _quantiles(values: Floats, levels: Floats, categorical: bool) -> Floats:
+def _quantiles(values: Floats, weight: Floats, levels: Floats, categorical: bool) -> Floats:
     """Quantiles of a column, missing values last; those of whole numbers and categories are some of them."""
-    present = values[~np.isnan(values)]
-    share = len(present) / len(values)
-    inside = levels < share
+    present = ~np.isnan(values)
+    order = np.argsort(values[present], kind="stable")
+    values, own = values[present][order], weight[present][order]
+    inside = levels < own.sum() / weight.sum()
     result = np.full(len(levels), np.nan)
     if inside.any():
-        is_whole = categorical or bool((present == np.floor(present)).all())
-        wanted = levels[inside] / share
-        if is_whole:
-            result[inside] = np.quantile(present, wanted, method="inverted_cdf")
+        wanted, total = levels[inside] * weight.sum(), np.cumsum(own)
+        if categorical or bool((values == np.floor(values)).all()):
+            result[inside] = values[np.minimum(np.searchsorted(total, wanted), len(values) - 1)]
         else:
-            result[inside] = np.quantile(present, wanted)
+            result[inside] = np.interp(wanted, total - 0.5 * own, values)
     return result

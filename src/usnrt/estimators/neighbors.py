@@ -32,10 +32,10 @@ class RememberingRegressor(CalibratedRegressor):
         self._keep_examples()
         leaf, n_leaves = self.tree_.leaf_of(rows.raw), self.tree_.n_leaves
         if self._remembers():
-            self.background_ = background_of(rows.raw, leaf, n_leaves)
+            self.background_ = background_of(rows.raw, leaf, n_leaves, rows.weight)
         else:
             categorical = np.array([column.is_categorical for column in self.columns_], dtype=bool)
-            self.background_ = marginal_background_of(rows.raw, leaf, n_leaves, categorical)
+            self.background_ = marginal_background_of(rows.raw, leaf, n_leaves, categorical, rows.weight)
 
     def _read_rows(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> DistinctRows:
         rows = super()._read_rows(X, y, sample_weight)

@@ -115,14 +115,7 @@ def measured(model: CalibratedRegressor, X: Any, raw: Floats) -> list[Evidence]:
         density = np.mean([memory.guides(found)[:, 2] for memory, found in zip(held, retrieved)], axis=0)
     if held and isinstance(model, RememberingRegressor) and model.row_positions_ is not None:
         spread = _spread_of_neighbors(model, X, n)
-    weights = model.expert_weights_
-    memory_share = np.zeros(n) if weights is None else weights[model.tree_.leaf_of(raw), 1:].sum(axis=1)
-    return [
-        Evidence(float(e), float(w), float(z), float(s), float(share), float(std))
-        for e, w, z, s, share, std in zip(
-            epistemic, widening, density, spread, memory_share, dist.std() * model.target_std_
-        )
-    ]
+    return [Evidence(*map(float, values)) for values in zip(epistemic, widening, density, spread)]
 
 
 def _spread_of_neighbors(model: RememberingRegressor, X: Any, n: int) -> Floats:

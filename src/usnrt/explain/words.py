@@ -29,18 +29,12 @@ class Evidence(NamedTuple):
         Log density of similar training rows, standardised by that of training rows; NaN without a memory.
     spread : float
         Standard deviation of the targets of similar training rows; NaN without a memory.
-    memory_share : float
-        Weight of the experts that use the memory in the row's region.
-    std : float
-        Predicted standard deviation.
     """
 
     epistemic: float
     widening: float
     density: float
     spread: float
-    memory_share: float
-    std: float
 
 
 def support_reasons(model: CalibratedRegressor, raw: Floats) -> list[list[str]] | None:
@@ -96,9 +90,9 @@ def advice(evidence: Evidence, unsupported: list[str] | None) -> list[str]:
     --------
     >>> from usnrt.explain.words import Evidence, advice
     >>> nan = float("nan")
-    >>> advice(Evidence(0.4, 1.0, 0.2, 2.0, 0.5, 2.5), [])
+    >>> advice(Evidence(0.4, 1.0, 0.2, 2.0), [])
     ['More rows like this one: the members of the ensemble disagree here, which is 40 % of the variance.']
-    >>> advice(Evidence(nan, 1.0, nan, nan, 0.0, 2.5), [])
+    >>> advice(Evidence(nan, 1.0, nan, nan), [])
     ['Not measured: a single tree without memory does not separate noise from lack of data. An ensemble would.']
     """
     sentences = []

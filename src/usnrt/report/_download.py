@@ -8,7 +8,7 @@ import numpy as np
 
 from usnrt.report._facts import Facts
 
-MAX_BYTES = 1_500_000
+MAX_BYTES, MIN_LINE = 1_500_000, 14
 
 
 def csv_link(facts: Facts, target: str) -> str:
@@ -20,6 +20,9 @@ def csv_link(facts: Facts, target: str) -> str:
     target : str
         Name of the target.
     """
+    # Before the text of a million rows is made, which takes seconds; a row has at least this many characters.
+    if MIN_LINE * facts.n > MAX_BYTES:
+        return ""
     columns = {
         facts.labels.name: facts.labels.texts,
         target: _texts(facts.y),
@@ -33,9 +36,6 @@ def csv_link(facts: Facts, target: str) -> str:
         names, values = [*names, "region"], [*values, facts.region.tolist()]
     if facts.supported is not None:
         names, values = [*names, "supported"], [*values, facts.supported.tolist()]
-    # An estimate first: making the text of a million rows would take seconds.
-    if 10 * len(names) * facts.n > 8 * MAX_BYTES:
-        return ""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(names)
