@@ -74,7 +74,7 @@ def marginal_background_of(
     --------
     >>> import numpy as np
     >>> from usnrt.estimators.background import marginal_background_of
-    >>> raw, leaf = np.linspace(0.0, 1.0, 101)[:, None], np.zeros(101, dtype=int)
+    >>> raw, leaf = (np.arange(100)[:, None] + 0.5) / 100, np.zeros(100, dtype=int)
     >>> np.sort(marginal_background_of(raw, leaf, 1, np.array([False]), size=4)[0, :, 0])
     array([0.125, 0.375, 0.625, 0.875])
     """
