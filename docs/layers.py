@@ -20,6 +20,7 @@ PURPOSE = {
     "cli": "commands", "comparison": "models compared", "demo": "the demo",
     "bench": "experiments", "report": "a page for managers",
     "onnx": "export", "persistence": "model files", "plotting": "figures", "metrics": "scores of forecasts",
+    "explain": "why a row is uncertain",
     "baselines": "competing models", "estimators": "ours and the paper's", "calibration": "regions, support",
     "distributions": "predictive distributions", "tree": "splits and growth", "memory": "similar rows",
     "nn": "networks in jax",

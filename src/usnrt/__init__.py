@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # what users' type checkers see
     from usnrt.estimators.paper import PaperUSNRTEnsemble, PaperUSNRTRegressor
     from usnrt.estimators.pipeline import in_pipeline
     from usnrt.estimators.regressor import USNRTRegressor
+    from usnrt.explain.importance import uncertainty_importance
     from usnrt.metrics.evaluate import evaluate
     from usnrt.persistence import load
     from usnrt.plotting import plot_tree
@@ -35,6 +36,7 @@ _HOME = {
     "compare": "usnrt.comparison.run",
     "evaluate": "usnrt.metrics.evaluate",
     "in_pipeline": "usnrt.estimators.pipeline",
+    "uncertainty_importance": "usnrt.explain.importance",
 }
 
 __all__ = [
@@ -50,6 +52,7 @@ __all__ = [
     "in_pipeline",
     "load",
     "plot_tree",
+    "uncertainty_importance",
 ]
 
 

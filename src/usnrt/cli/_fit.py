@@ -160,7 +160,7 @@ def _print_summary(result: dict[str, Any], n_held_out: int, notify: Callable[[st
     if n_held_out:
         print_metrics(result["held out"], title=f"On {n_held_out:,} held-out rows")
     if result["training rows in memory"]:
-        notify(memory_sentence(result["training rows in memory"]))
+        notify(memory_sentence(result["training rows in memory"], result["training rows in clear"]))
     print(f"wrote {result['model']}")
 
 
@@ -224,7 +224,7 @@ def split_rows(n_rows: int, holdout: float, seed: int) -> tuple[NDArray[np.intp]
 
 def summary(model: "CalibratedRegressor", n_rows: int, target: str, output: Path) -> dict[str, Any]:
     """The result of a fit: file, target, rows, how the columns were read, regions."""
-    from usnrt.estimators.neighbors import rows_in_memory
+    from usnrt.estimators.neighbors import has_examples, rows_in_memory
     from usnrt.estimators.regions import region_rows
 
     return {
@@ -234,6 +234,7 @@ def summary(model: "CalibratedRegressor", n_rows: int, target: str, output: Path
         "columns": _column_notices(model),
         "regions": region_rows(model),
         "training rows in memory": rows_in_memory(model),
+        "training rows in clear": has_examples(model),
     }
 
 

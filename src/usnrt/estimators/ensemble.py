@@ -85,7 +85,7 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
         κ, the share of a member's variance that all members have in common; the same in all regions.
     own_factor_ : float
         c, the factor of the variance between members' means.
-    row_positions_ : ndarray of int or None
+    row_positions_, examples_, background_
         See `USNRTRegressor`.
     calibration_ : Calibration or None
 
@@ -246,8 +246,8 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
 
     # -- predictions -------------------------------------------------------------------------------------------
 
-    def _remembers(self) -> bool:
-        return self._member()._remembers()
+    def _memory(self) -> bool | str:
+        return self._member()._memory()
 
     @property
     def tree_(self) -> Tree:

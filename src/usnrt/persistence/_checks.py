@@ -253,6 +253,30 @@ def check_regressor(regressor: Any) -> None:
     ) and (positions is None or (_is_array(positions, "i", 1) and len(positions) >= n_numbered))
     if not is_valid:
         raise ModelFileError("the experts or the rows of the memory do not fit to the trees")
+    _check_explanations(regressor, attributes)
+
+
+def _check_explanations(regressor: Any, attributes: dict[str, Any]) -> None:
+    """Check that background and examples, which explanations use, fit to the columns and to the memory."""
+    background, examples = attributes.get("background_"), attributes.get("examples_")
+    positions, encoder = attributes.get("row_positions_"), attributes.get("encoder_")
+    is_valid = background is None or (
+        _is_array(background, "f", 3)
+        and len(background) == regressor.tree_.n_leaves + 1
+        and background.shape[1] >= 1
+        and background.shape[2] == len(encoder.columns_)  # type: ignore[union-attr]
+    )
+    is_valid = is_valid and (
+        examples is None
+        or (
+            positions is not None
+            and isinstance(examples, list)
+            and len(examples) == len(encoder.source_names_)  # type: ignore[union-attr]
+            and all(isinstance(values, np.ndarray) and values.shape == positions.shape for values in examples)
+        )
+    )
+    if not is_valid:
+        raise ModelFileError("the background or the examples of explanations do not fit to the table")
 
 
 def n_inputs(model: Any) -> int:
