@@ -13,7 +13,9 @@ from usnrt.distributions import Distribution
 from usnrt.estimators.members import ENSEMBLE_CONSTRAINTS, EnsembleOf
 from usnrt.estimators.neighbors import RememberingRegressor
 from usnrt.estimators.paper import PaperUSNRTEnsemble, PaperUSNRTRegressor
-from usnrt.estimators.regressor import USNRTRegressor
+from usnrt.estimators.probe import choose_map
+from usnrt.estimators.regressor import USNRTRegressor, draw_validation_rows
+from usnrt.estimators.targets import candidate_maps
 from usnrt.nn.quantile_functions import conformity_scores, value_at
 from usnrt.nn.quantiles import POSITIONS, quantile_function_mean
 from usnrt.tables.training import DistinctRows, TrainingTable
@@ -21,7 +23,7 @@ from usnrt.tree.fit import ColumnKinds, FittedTree, fit_quantile_tree
 from usnrt.tree.model import ExpertTree, TreeModel
 from usnrt.tree.refine import half_widths
 from usnrt.tree.structure import Tree
-from usnrt.utils.constraints import Constraint
+from usnrt.utils.constraints import TARGET_BOUNDS, TARGET_TRANSFORM, TIME_COLUMN, Constraint
 from usnrt.utils.progress import Progress
 from usnrt.utils.types import Floats, Rows
 
@@ -60,6 +62,13 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
         The member; None for the default one. Its ``n_jobs``, ``verbose`` and ``validation_fraction`` must have their
         defaults: the ensemble sets these.
     n_members : int, default=5
+    target_bounds : pair of floats or None, default=None
+        See `USNRTRegressor`; None for that of the estimator.
+    target_transform : {"log", "auto", None}, default=None
+        See `USNRTRegressor`; None for that of the estimator.
+    time_column : str or int, default=None
+        See `USNRTRegressor`; None for that of the estimator. Folds would look ahead, so all members then validate on
+        the latest rows, ``validation_fraction`` of the estimator, and differ by their seeds only.
     categorical_features : list of names or positions, or bool mask, default=None
         See `USNRTRegressor`; None for those of the estimator.
     random_state : int, RandomState or None, default=None
@@ -101,18 +110,22 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
 
     members_: Sequence[TreeModel]
 
-    _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = ENSEMBLE_CONSTRAINTS
-    _MEMBER = USNRTRegressor
-    _SET_BY_ENSEMBLE: ClassVar[Mapping[str, str]] = {
-        **EnsembleOf._SET_BY_ENSEMBLE,
-        "validation_fraction": "members validate by folds: set n_members of the ensemble",
+    _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {
+        **ENSEMBLE_CONSTRAINTS,
+        "target_bounds": TARGET_BOUNDS,
+        "target_transform": TARGET_TRANSFORM,
+        "time_column": TIME_COLUMN,
     }
+    _MEMBER = USNRTRegressor
 
     def __init__(
         self,
         estimator: USNRTRegressor | None = None,
         *,
         n_members: int = 5,
+        target_bounds: tuple[float | None, float | None] | None = None,
+        target_transform: str | None = None,
+        time_column: str | int | None = None,
         categorical_features: Any = None,
         random_state: Any = None,
         n_jobs: int | None = -1,
@@ -120,6 +133,9 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
     ) -> None:
         self.estimator = estimator
         self.n_members = n_members
+        self.target_bounds = target_bounds
+        self.target_transform = target_transform
+        self.time_column = time_column
         self.categorical_features = categorical_features
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -139,17 +155,24 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
 
     # -- fitting -----------------------------------------------------------------------------------------------
 
+    def _set_by_ensemble(self) -> Mapping[str, str]:
+        if self._parameter("time_column") is not None:
+            return super()._set_by_ensemble()
+        by_folds = "members validate by folds: set n_members of the ensemble"
+        return {**super()._set_by_ensemble(), "validation_fraction": by_folds}
+
     def _fit(self, rows: DistinctRows) -> None:
         member = self._member()
         recipe = member._recipe()
         seeds = self._seeds(member)
         rng = np.random.default_rng(seeds.spawn(1)[0])
         rows, calibration_rows = self._draw_calibration_rows(rows, recipe.calibration_fraction, rng)
+        is_validation = self._validation_rows(rows, recipe.validation_fraction, rng)
+        candidates = candidate_maps(rows.target, self._parameter("target_bounds"), self._parameter("target_transform"))
+        probe_seed = int(seeds.generate_state(1)[0])
+        self.target_map_ = choose_map(self, rows, is_validation[0], candidates, recipe, probe_seed)
         table = self._scaled_table(rows)
-        is_validation = np.zeros((self.n_members, table.n_rows), dtype=bool)
-        if table.n_rows >= 4 * self.n_members:
-            is_validation = draw_folds(table.n_rows, self.n_members, rng)
-        fitted = self._fit_members(member, table, is_validation, seeds)
+        fitted = self._fit_members(member, table, is_validation, seeds, rows.time is not None)
         self.members_ = [tree.model for tree in fitted]
         self._keep_positions(rows)
         self.expert_weights_ = mean_expert_weights([tree.model for tree in fitted], table)
@@ -160,13 +183,43 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
         )
         self._scale_residuals()
         self._warn_if_diverged([tree.history for tree in fitted], recipe.learning_rate)
-        if recipe.calibration is None:
-            return
-        by_folds = self._scores_by_folds(table, is_validation, fitted) if is_validation.any() else None
+        if recipe.calibration is not None:
+            self._calibrate(recipe.calibration, calibration_rows, table, is_validation, fitted, rows.time is not None)
+        validated = np.flatnonzero(is_validation.any(axis=0))
+        if self.target_map_ is not None:
+            quantiles = self._quantiles_by_validation(is_validation)(validated, table.raw[validated])
+            self._fit_target(table, validated, rows.target[validated], quantiles)
+
+    def _validation_rows(self, rows: DistinctRows, fraction: float, rng: np.random.Generator) -> NDArray[np.bool_]:
+        """Validation rows of each member: folds, or the latest rows of a table with a time column."""
+        if rows.time is not None:
+            return np.tile(draw_validation_rows(rows, fraction, rng), (self.n_members, 1))
+        if rows.n_rows >= 4 * self.n_members:
+            return draw_folds(rows.n_rows, self.n_members, rng)
+        return np.zeros((self.n_members, rows.n_rows), dtype=bool)
+
+    def _calibrate(
+        self,
+        by: str,
+        calibration_rows: DistinctRows | None,
+        table: TrainingTable,
+        is_validation: NDArray[np.bool_],
+        fitted: Sequence[FittedTree[ExpertTree]],
+        in_time_order: bool,
+    ) -> None:
+        """Calibrate by rows that no member was trained on, or by the scores of each row by one member."""
+        validated = None
+        if in_time_order:  # no member was trained on these rows: they have scores of the ensemble itself
+            rows = np.flatnonzero(is_validation[0])
+            self.own_factor_ = 0.0
+            if len(rows):
+                validated = rows, conformity_scores(self._network_quantiles(table.raw[rows])[2], table.y[rows])
+        elif is_validation.any():
+            validated = self._scores_by_folds(table, is_validation, fitted)
         if calibration_rows is not None:
-            self._calibrate_on(calibration_rows, recipe.calibration)
-        elif by_folds is not None:
-            self._calibrate_by_validation(table, *by_folds, recipe.calibration)
+            self._calibrate_on(calibration_rows, by)
+        elif validated is not None:
+            self._calibrate_by_validation(table, *validated, by)
 
     def _fit_members(
         self,
@@ -174,6 +227,7 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
         table: TrainingTable,
         is_validation: NDArray[np.bool_],
         seeds: np.random.SeedSequence,
+        in_time_order: bool,
     ) -> list[FittedTree[ExpertTree]]:
         """Fit members in parallel; the remaining threads are shared between them."""
         columns = ColumnKinds(self.inputs_.numeric_, self.encoder_.n_categories_)
@@ -182,7 +236,7 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
         fitted: list[FittedTree[ExpertTree]] = Parallel(n_jobs=n_jobs, prefer="threads", verbose=10 * self.verbose)(
             delayed(fit_quantile_tree)(
                 member._recipe(), table, columns, own, int(seed.generate_state(1)[0]), n_threads,
-                Progress(0, member.callbacks, table.n_rows),
+                Progress(0, member.callbacks, table.n_rows), in_time_order,
             )
             for own, seed in zip(is_validation, seeds.spawn(self.n_members))
         )  # fmt: skip

@@ -123,7 +123,7 @@ def gather(model: DistributionalRegressor, X: Any, y: Floats, coverage: float, s
 
 def predict(model: DistributionalRegressor, raw: Floats) -> Distribution:
     """Distributions of encoded rows, in units of the target."""
-    return model._distribution(raw).scaled(model.target_mean_, model.target_std_)
+    return model._in_units(model._distribution(raw))
 
 
 def calibration_facts(inside: NDArray[np.bool_], infinite: NDArray[np.bool_]) -> CalibrationFacts:
@@ -154,7 +154,8 @@ def compare_with_baseline(
     model: DistributionalRegressor, predicted: EncodedPredictions, y: Floats, coverage: float
 ) -> dict[str, tuple[float, float]]:
     """Metrics of the model and of a constant normal distribution with the training target's mean and std."""
-    constant = Normal(np.full(len(y), model.target_mean_), np.full(len(y), model.target_std_))
+    mean, std = model.target_moments_ or (model.target_mean_, model.target_std_)
+    constant = Normal(np.full(len(y), mean), np.full(len(y), std))
     ours = evaluate(predicted.distribution, y=y, coverage=coverage, interval=predicted.bounds[:, :, -1])
     baseline_table = evaluate(constant, y=y, coverage=coverage)
     baseline = dict(zip(baseline_table["metric"].tolist(), baseline_table["value"].tolist()))

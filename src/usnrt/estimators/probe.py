@@ -1,0 +1,89 @@
+"""The choice of the target's scale by a small network: which scale predicts validation rows better."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usnrt.distributions import TargetMap
+from usnrt.tables.training import DistinctRows
+from usnrt.tree.fit import ColumnKinds, fit_quantile_tree
+from usnrt.tree.recipe import QuantileTreeRecipe
+from usnrt.utils.progress import Progress
+from usnrt.utils.types import Floats
+
+if TYPE_CHECKING:
+    from usnrt.estimators.calibrated import CalibratedRegressor
+
+# Size of the probe: training and validation rows, hidden layers, epochs.
+MAX_TRAINING, MAX_VALIDATION = 6000, 2000
+HIDDEN, MAX_EPOCHS = (64, 32), 20
+# The logarithm is chosen if it is better by this many standard errors of the difference.
+MIN_ERRORS = 2.0
+
+
+def choose_map(
+    model: "CalibratedRegressor",
+    rows: DistinctRows,
+    is_validation: NDArray[np.bool_],
+    candidates: list[TargetMap | None],
+    recipe: QuantileTreeRecipe,
+    seed: int,
+) -> TargetMap | None:
+    """The map with the smaller CRPS of validation rows, in units of the target, by a small network without regions.
+
+    Parameters
+    ----------
+    model : CalibratedRegressor
+        Its scaling is set by the probe, and has to be set again.
+    rows : DistinctRows
+    is_validation : ndarray of bool of shape (n,)
+    candidates : list of TargetMap or None
+        The simplest one first: the others have to be significantly better.
+    recipe : QuantileTreeRecipe
+    seed : int
+
+    Returns
+    -------
+    TargetMap or None
+    """
+    if len(candidates) == 1 or not is_validation.any():
+        return candidates[0]
+    training = np.flatnonzero(~is_validation)[:MAX_TRAINING]
+    chosen = np.sort(np.concatenate([training, np.flatnonzero(is_validation)[:MAX_VALIDATION]]))
+    probed, validates = rows.take(chosen), is_validation[chosen]
+    small = replace(
+        recipe,
+        hidden=HIDDEN,
+        max_epochs=min(MAX_EPOCHS, recipe.max_epochs),
+        memory=False,
+        split=replace(recipe.split, max_depth=0),
+    )
+    scores = [_validation_crps(model, probed, validates, candidate, small, seed) for candidate in candidates]
+    best, weight = 0, probed.weight[validates] / probed.weight[validates].sum()
+    for number in range(1, len(candidates)):
+        gain = scores[best] - scores[number]
+        mean = float((weight * gain).sum())
+        error = float(np.sqrt((weight**2 * (gain - mean) ** 2).sum()))
+        best = number if mean > MIN_ERRORS * error else best
+    return candidates[best]
+
+
+def _validation_crps(
+    model: "CalibratedRegressor",
+    rows: DistinctRows,
+    validates: NDArray[np.bool_],
+    candidate: TargetMap | None,
+    recipe: QuantileTreeRecipe,
+    seed: int,
+) -> Floats:
+    """CRPS of each validation row, in units of the target."""
+    model.target_map_ = candidate
+    table = model._scaled_table(rows)
+    columns = ColumnKinds(model.inputs_.numeric_, model.encoder_.n_categories_)
+    fitted = fit_quantile_tree(recipe, table, columns, validates, seed, 1, Progress(0, None, table.n_rows))
+    model.calibration_, model.own_mean_ = None, True
+    leaf = np.zeros(len(fitted.validation_rows), dtype=np.int64)
+    scaled = model._from_quantiles(leaf, np.zeros(len(leaf)), fitted.quantiles)
+    return model._in_units(scaled).crps(rows.target[fitted.validation_rows])
