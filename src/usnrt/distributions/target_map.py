@@ -8,6 +8,8 @@ from usnrt.utils.types import Floats
 
 # A target at the open end of a logarithm counts as this share of the largest one.
 SMALLEST = 1e-12
+# Targets at a bound are set apart if they are at least this share of all, by this share of the median distance.
+MIN_SHARE, SEPARATION = 0.01, 0.25
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,8 @@ class TargetMap:
     ends there, and the mean of an exponentiated heavy tail would be infinite.
 
     Values up to ``low_end`` become ``low`` and values from ``high_end`` on become ``high``: point masses at the bounds.
+    If a share of the targets is at a bound, models learn them as values beyond it, ``low_at`` or ``high_at``, so that
+    the bound and the values near it are apart.
 
     Parameters
     ----------
@@ -32,6 +36,8 @@ class TargetMap:
         Where the logarithm becomes linear, as ``Y - low + shift``.
     low_end, high_end : float, optional
         Ends of the intervals that are mapped to the bounds; the bounds themselves by default.
+    low_at, high_at : float, optional
+        Values on the model's scale of targets at the bounds; those of the formula by default.
 
     Examples
     --------
@@ -51,6 +57,8 @@ class TargetMap:
     knee: float = 1.0
     low_end: float = np.nan
     high_end: float = np.nan
+    low_at: float = np.nan
+    high_at: float = np.nan
 
     def __post_init__(self) -> None:
         if not self.low < self.high or (self.log and not (np.isfinite(self.low) and self.knee > 0)):
@@ -59,6 +67,9 @@ class TargetMap:
             object.__setattr__(self, "low_end", float(self.low))
         if np.isnan(self.high_end):
             object.__setattr__(self, "high_end", float(self.high))
+        for name, bound in (("low_at", self.low), ("high_at", self.high)):
+            if np.isnan(getattr(self, name)):
+                object.__setattr__(self, name, float(self.scale(np.array([bound]))[0]))
 
     @property
     def is_bounded(self) -> bool:
@@ -84,12 +95,33 @@ class TargetMap:
         shift = 0.0 if len(above) == len(y) else float(np.quantile(above, 0.05, method="lower"))
         return cls(low, high, log=True, shift=shift, knee=float(distance.max() + shift))
 
-    def with_ends(self, low_end: float, high_end: float) -> "TargetMap":
-        """The same map with other ends of the intervals that are mapped to the bounds."""
-        return replace(self, low_end=low_end, high_end=high_end)
+    def separated(self, y: Floats) -> "TargetMap":
+        """The same map with targets at a bound set apart from the others, where they are at least 1 % of all.
+
+        The distance to the nearest other target is at least a quarter of the median distance, on the model's scale.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+            Training targets.
+        """
+        at = {"low_at": (self.low, 1.0), "high_at": (self.high, -1.0)}
+        changes = {}
+        for name, (bound, inward) in at.items():
+            others = y[y != bound]
+            if np.isfinite(bound) and len(others) and len(others) <= (1.0 - MIN_SHARE) * len(y):
+                start, nearest = (float(self.scale(np.array([value]))[0]) for value in (bound, _nearest(others, bound)))
+                median = float(np.median(np.abs(self.scale(others) - start)))
+                changes[name] = start - inward * max(0.0, SEPARATION * median - abs(nearest - start))
+        return replace(self, **changes)
 
     def to_model(self, y: Floats) -> Floats:
-        """Values on the model's scale; infinite ones stay infinite."""
+        """Targets on the model's scale."""
+        z = self.scale(y)
+        return np.where(y == self.low, self.low_at, np.where(y == self.high, self.high_at, z))
+
+    def scale(self, y: Floats) -> Floats:
+        """Values on the model's scale by the formula; infinite ones stay infinite."""
         if not self.log:
             return y
         distance = np.maximum((y - self.low) + self.shift, SMALLEST * self.knee)
@@ -116,9 +148,13 @@ class TargetMap:
         return beyond + (self.low - self.shift)
 
     def log_slope(self, y: Floats) -> Floats:
-        """Logarithm of the derivative of `to_model`, for densities."""
+        """Logarithm of the derivative of `scale`, for densities."""
         if not self.log:
             return np.zeros(y.shape)
         distance = np.clip((y - self.low) + self.shift, SMALLEST * self.knee, self.knee)
         slope: Floats = -np.log(distance)
         return slope
+
+
+def _nearest(values: Floats, bound: float) -> float:
+    return float(values[np.argmin(np.abs(values - bound))])

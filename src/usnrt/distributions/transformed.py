@@ -53,7 +53,7 @@ class TransformedDistribution(Distribution):
         self.base, self.map = base, map
         # ends of the point masses on the scale of the base
         ends = np.array([map.low_end, map.high_end])
-        self._ends = tuple(map.to_model(ends)) if map.is_bounded else (-np.inf, np.inf)
+        self._ends = tuple(map.scale(ends)) if map.is_bounded else (-np.inf, np.inf)
         if map.log and np.isinf(map.high):
             self._ends = (self._ends[0], np.inf)
 
@@ -85,13 +85,13 @@ class TransformedDistribution(Distribution):
 
     def _within(self, y: Floats) -> Floats:
         """Values on the scale of the base, within the ends of the point masses."""
-        return self.map.to_model(np.clip(y, self.map.low_end, self.map.high_end))
+        return self.map.scale(np.clip(y, self.map.low_end, self.map.high_end))
 
     def _logpdf(self, y: Floats) -> Floats:
         factor = np.log(np.broadcast_to(self._factor, len(self)))[:, None]
         y, m = self._unscaled(y), self.map
         clipped = np.clip(y, m.low_end, m.high_end)
-        density = self.base._logpdf(m.to_model(clipped)) + m.log_slope(clipped) - factor
+        density = self.base._logpdf(m.scale(clipped)) + m.log_slope(clipped) - factor
         inside = (y > m.low_end) & (y < m.high_end)
         if m.low_end == m.low and m.low == -np.inf:
             inside |= y == -np.inf

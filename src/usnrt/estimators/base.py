@@ -45,7 +45,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
     target_name_: str | None = None
     # From the scale that the networks learn to the target, before scaling; None for the identity without bounds.
     target_map_: "TargetMap | None" = None
-    # Mean and standard deviation of the training targets if their logarithms are scaled, else None.
+    # Mean and standard deviation of the training targets if the target is mapped, else None.
     target_moments_: tuple[float, float] | None = None
     # Constraints of all parameters, by name.
     _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {}
@@ -142,7 +142,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         """Fit the scaling of network inputs and target on these rows, and apply it to them."""
         raw, weight = rows.raw, rows.weight
         target, self.target_moments_ = rows.target, None
-        if self.target_map_ is not None and self.target_map_.log:
+        if self.target_map_ is not None:
             mean = float(np.average(target, weights=weight))
             self.target_moments_ = mean, float(np.sqrt(np.average((target - mean) ** 2, weights=weight)))
             target = self.target_map_.to_model(target)

@@ -153,7 +153,7 @@ class CalibratedRegressor(SupportedRegressor):
         scaled = dist.scaled(self.target_mean_, self.target_std_)
 
         def cdf(value: float) -> Floats:
-            return scaled.cdf(float(target_map.to_model(np.array([value]))[0]))
+            return scaled.cdf(float(target_map.scale(np.array([value]))[0]))
 
         self.target_map_ = with_point_masses(target_map, target[rows], weight[rows], cdf)
 

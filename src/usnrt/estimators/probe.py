@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 # Size of the probe: training and validation rows, hidden layers, epochs.
 MAX_TRAINING, MAX_VALIDATION = 6000, 2000
 HIDDEN, MAX_EPOCHS = (64, 32), 20
-# The logarithm is chosen if it is better by this many standard errors of the difference.
-MIN_ERRORS = 2.0
+# The logarithm is chosen if it is better by this many standard errors of the difference, and by this share.
+MIN_ERRORS, MIN_GAIN = 1.0, 0.005
 
 
 def choose_map(
@@ -66,7 +66,8 @@ def choose_map(
         gain = scores[best] - scores[number]
         mean = float((weight * gain).sum())
         error = float(np.sqrt((weight**2 * (gain - mean) ** 2).sum()))
-        best = number if mean > MIN_ERRORS * error else best
+        is_better = mean > max(MIN_ERRORS * error, MIN_GAIN * float((weight * scores[best]).sum()))
+        best = number if is_better else best
     return candidates[best]
 
 

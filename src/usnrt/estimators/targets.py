@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from usnrt.distributions.target_map import TargetMap
+from usnrt.distributions.target_map import MIN_SHARE, TargetMap
 from usnrt.utils.types import Floats
 
-# A bound at which a smaller share of the targets lies has no interval that is mapped to it.
-MIN_SHARE = 0.01
 # The interval is at most this share of the gap between the bound and the nearest other target.
 MAX_GAP = 0.99
 BISECTIONS = 40
@@ -69,11 +67,11 @@ def candidate_maps(y: Floats, target_bounds: Any, target_transform: str | None) 
         None for the identity without bounds.
     """
     low, high = bounds_of(target_bounds)
-    plain = None if target_bounds is None else TargetMap(low, high)
+    plain = None if target_bounds is None else TargetMap(low, high).separated(y)
     from_low = 0.0 if low == -np.inf else low
     if target_transform is None or (target_transform == "auto" and (y.min() < from_low or y.min() == y.max())):
         return [plain]
-    logarithm = TargetMap.logarithm(y, from_low, high)
+    logarithm = TargetMap.logarithm(y, from_low, high).separated(y)
     return [logarithm] if target_transform == "log" else [plain, logarithm]
 
 
@@ -104,12 +102,17 @@ def with_point_masses(
         share, others = float(np.average(at, weights=weight)), np.abs(y[~at] - bound)
         if not np.isfinite(bound) or share < MIN_SHARE or len(others) == 0:
             return bound
+
+        def is_enough(distance: float) -> bool:
+            below = float(np.average(cdf(bound + inward * distance), weights=weight))
+            return (below if inward > 0 else 1.0 - below) >= share
+
+        if is_enough(0.0):
+            return bound
         nearest, farthest = 0.0, MAX_GAP * float(others.min())
         for _ in range(BISECTIONS):
             middle = (nearest + farthest) / 2.0
-            below = float(np.average(cdf(bound + inward * middle), weights=weight))
-            too_small = (below if inward > 0 else 1.0 - below) < share
-            nearest, farthest = (middle, farthest) if too_small else (nearest, middle)
+            nearest, farthest = (nearest, middle) if is_enough(middle) else (middle, farthest)
         return bound + inward * farthest
 
     return replace(target_map, low_end=end(target_map.low, 1.0), high_end=end(target_map.high, -1.0))
