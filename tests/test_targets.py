@@ -27,11 +27,11 @@ def hourly_counts(n, seed):
 
 
 def lognormal(n, seed):
-    """Prices: noise in proportion to the median, which spans more than three orders of magnitude."""
+    """Skewed prices: the noise is in proportion to the median, and the mean three times the median."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1, 1, (n, 3))
-    log_median = 3.0 + 4.0 * X[:, 0] + np.sin(3 * X[:, 1])
-    return X, np.exp(log_median + 0.3 * rng.normal(size=n)), np.exp(log_median + 0.3**2 / 2)
+    log_median = 3.0 + X[:, 0] + np.sin(3 * X[:, 1])
+    return X, np.exp(log_median + 1.5 * rng.normal(size=n)), np.exp(log_median + 1.5**2 / 2)
 
 
 def normal(n, seed):
@@ -163,9 +163,9 @@ def test_log_gains_on_lognormal_targets():
     gain = plain.predict_dist(X).crps(y) - log.predict_dist(X).crps(y)
     assert gain.mean() > 3 * gain.std() / np.sqrt(len(y))
     assert isinstance(log.predict_dist(X), TransformedDistribution)
-    # the mean of the target, not exp of the mean of the logarithm, which is 4.4 % smaller
+    # the mean of the target, not exp of the mean of the logarithm, which is 68 % smaller
     ratio = log.predict(X) / mean
-    assert abs(np.median(ratio) - 1.0) < 0.03
+    assert abs(np.median(ratio) - 1.0) < 0.25
     bounds = log.predict_interval(X, 0.9)
     covered = ((y >= bounds[:, 0]) & (y <= bounds[:, 1])).mean()
     assert abs(covered - 0.9) < 4 * np.sqrt(0.09 / 300 + 0.09 / 8000)

@@ -15,6 +15,7 @@ from usnrt.calibration.familiar import MIN_REPEATED, Familiar, find_familiar
 from usnrt.distributions import Distribution, QuantileDistribution, ResidualDistribution
 from usnrt.estimators.base import read_target
 from usnrt.estimators.prediction_table import EncodedPredictions
+from usnrt.estimators.recent import recent_rows
 from usnrt.estimators.regions import shortage
 from usnrt.estimators.supported import Prediction, SupportedRegressor
 from usnrt.estimators.targets import check_target, with_point_masses
@@ -167,7 +168,7 @@ class CalibratedRegressor(SupportedRegressor):
             scores = conformity_scores(quantiles, table.y[repeated])
             self.calibration_ = self.calibration_.with_familiar(scores, leaf, table.weight[repeated], MIN_REPEATED)
 
-    def calibrate(self, X: Any, y: ArrayLike, by: str = "region") -> Self:
+    def calibrate(self, X: Any, y: ArrayLike, by: str = "region", window: Any = None) -> Self:
         """Calibrate on new rows: replaces the residual distributions, and nothing else.
 
         The coverage of `predict_interval` is then guaranteed, in every region, for rows that are exchangeable with
@@ -180,6 +181,9 @@ class CalibratedRegressor(SupportedRegressor):
         y : array-like of shape (n_samples,)
         by : {"region", "global"}, default="region"
             Whether every region, or the whole table, gets a residual distribution of its own.
+        window : int, timedelta or None, default=None
+            Use the most recent rows only: this many, or those of this duration before the latest, by the model's
+            ``time_column``; without one the last rows given are the most recent. None for all rows.
 
         Returns
         -------
@@ -190,6 +194,8 @@ class CalibratedRegressor(SupportedRegressor):
         check_target(target, self._parameter("target_bounds"))
         if len(raw) != len(target):
             raise ValueError(f"X and y must have the same number of rows, got {len(raw)} and {len(target)}")
+        recent = recent_rows(self, X, len(target), window)
+        raw, target = raw[recent], target[recent]
         rows, weight = merged_rows(raw, target, np.ones(len(target)))
         self._calibrate_on(DistinctRows(raw[rows], target[rows], weight, rows), by)
         return self

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from usnrt.distributions.target_map import TargetMap
+from usnrt.estimators.calibrated import CalibratedRegressor
 from usnrt.estimators.neighbors import memories
 from usnrt.memory.retrieval import N_GUIDES, Retrieval
 from usnrt.nn.mlp import MLP
@@ -274,6 +275,25 @@ def check_target_map(target_map: Any) -> None:
         raise ModelFileError("the map of the target is invalid")
 
 
+def check_online(online: Any) -> None:
+    """Check that an online calibrator has a model, and a finite surplus for each of its regions."""
+    model, surplus, by_region = online.model, online.surplus_, online.region_surplus_
+    is_valid = (
+        isinstance(model, CalibratedRegressor)
+        and type(online.coverage) is float
+        and 0 < online.coverage < 1
+        and _is_array(surplus, "f", 1)
+        and surplus.shape == (2,)
+        and _is_array(by_region, "f", 2)
+        and by_region.shape == (model.n_leaves_, 2)
+        and _is_finite(surplus, by_region)
+        and type(online.n_rows_) is int
+        and type(online.n_covered_) is int
+    )
+    if not is_valid:
+        raise ModelFileError("the online calibrator is invalid")
+
+
 CHECKS: dict[str, Callable[[Any], None]] = {
     "Tree": check_tree,
     "MLP": check_network,
@@ -283,6 +303,7 @@ CHECKS: dict[str, Callable[[Any], None]] = {
     "PiecewiseLinear": check_encoding,
     "Retrieval": check_retrieval,
     "TargetMap": check_target_map,
+    "OnlineCalibrator": check_online,
     "ExpertTree": check_expert_tree,
     "QuantileTree": check_quantile_tree,
     "VarianceTree": check_variance_tree,

@@ -35,6 +35,7 @@ CLASSES: dict[str, tuple[str, str]] = {
     "USNRTEnsemble": ("usnrt.estimators.ensemble", "USNRTEnsemble"),
     "PaperUSNRTRegressor": ("usnrt.estimators.paper", "PaperUSNRTRegressor"),
     "PaperUSNRTEnsemble": ("usnrt.estimators.paper", "PaperUSNRTEnsemble"),
+    "OnlineCalibrator": ("usnrt.estimators.online", "OnlineCalibrator"),
     "HNNRegressor": ("usnrt.baselines.hnn", "HNNRegressor"),
     "DeepEnsembleRegressor": ("usnrt.baselines.ensemble", "DeepEnsembleRegressor"),
     "MCDropoutRegressor": ("usnrt.baselines.mc_dropout", "MCDropoutRegressor"),
