@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from usnrt.cli._calibrate import calibrate
 from usnrt.cli._extras import bench, demo
 from usnrt.cli._fit import fit
 from usnrt.cli._inspect import explain, export, info, report
@@ -38,7 +39,7 @@ def options(
     """Options of the application itself."""
 
 
-for command in (fit, predict, evaluate, explain, report, export, info, demo):
+for command in (fit, predict, evaluate, calibrate, explain, report, export, info, demo):
     app.command()(command)
 # bench parses its own arguments, --help included
 app.command(

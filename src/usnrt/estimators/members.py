@@ -66,9 +66,7 @@ class EnsembleOf(CalibratedRegressor, Generic[MemberT]):
         """The parameter of the ensemble or, if it is None, of its estimator."""
         own, inner = super()._parameter(name), getattr(self.estimator, name, None)
         if own is not None and inner is not None and not same_value(own, inner):
-            raise ValueError(
-                f"{name} and estimator.{name} must be equal if both are given, got {own!r} and {inner!r}"
-            )
+            raise ValueError(f"{name} and estimator.{name} must be equal if both are given, got {own!r} and {inner!r}")
         return inner if own is None else own
 
     def _seeds(self, member: MemberT) -> np.random.SeedSequence:

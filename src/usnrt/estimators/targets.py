@@ -75,9 +75,7 @@ def candidate_maps(y: Floats, target_bounds: Any, target_transform: str | None) 
     return [logarithm] if target_transform == "log" else [plain, logarithm]
 
 
-def with_point_masses(
-    target_map: TargetMap, y: Floats, weight: Floats, cdf: Callable[[float], Floats]
-) -> TargetMap:
+def with_point_masses(target_map: TargetMap, y: Floats, weight: Floats, cdf: Callable[[float], Floats]) -> TargetMap:
     """Choose the intervals that are mapped to the bounds, so that predicted and observed shares of the bounds agree.
 
     Networks predict values near a bound where many targets are at it. No target is between the bound and the nearest

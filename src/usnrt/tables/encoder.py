@@ -52,9 +52,7 @@ class TableEncoder:
     source_names_: list[str]
     source_types_: list[str]
 
-    def fit(
-        self, X: Any, categorical_features: Any = None, time_position: int | None = None
-    ) -> "TableEncoder":
+    def fit(self, X: Any, categorical_features: Any = None, time_position: int | None = None) -> "TableEncoder":
         """Learn columns, categories and calendar parts.
 
         Parameters
