@@ -4,7 +4,7 @@
     python examples/drift.py power folder/power.zip  # a real table in time order; also: appliances
 
 The first 60 % of the rows, by time, are fitted; the others arrive one by one. Printed per method: the coverage of 90 %
-intervals in the long run, its smallest and largest value in windows of 500 rows after the first 500, and the mean width.
+intervals in the long run, its smallest and largest value in windows of 500 rows after the first 500, and the width.
 """
 
 import sys

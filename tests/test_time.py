@@ -59,7 +59,7 @@ def test_validation_and_calibration_rows_are_the_latest(kind, monkeypatch):
     import usnrt.estimators.ensemble
     import usnrt.estimators.regressor
 
-    X, y = table(400)
+    X, _ = table(400)
     seen = {}
 
     class Stop(Exception):

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Sequence
 from copy import copy
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -219,7 +219,7 @@ class QuantileDistribution(Distribution):
         shift = np.array([residual.mean - self.positions[:-1] for residual in self.residuals])
         # each segment is the line at_mean + slope * (E - E[E]), about the centre
         at_mean = self.knots[:, :-1] + slope * shift[self.group] + (self.loc - centre)[:, None]
-        starts, ends = (self._moments_up_to(value, side, before) for value, side in ((low, "right"), (high, "left")))
+        starts, ends = self._moments_up_to(low, "right", before), self._moments_up_to(high, "left", before)
         # the overlap of each segment with the interval: what is below the upper end less what is below the lower end
         mass, first, second = np.moveaxis(ends - starts, 2, 0)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -229,7 +229,7 @@ class QuantileDistribution(Distribution):
                 (at_mean**2 * mass + 2.0 * at_mean * slope * first + slope**2 * second).sum(axis=1),
             )
 
-    def _moments_up_to(self, value: float, side: str, before: Floats) -> Floats:
+    def _moments_up_to(self, value: float, side: Literal["left", "right"], before: Floats) -> Floats:
         """Moments of E about its mean in each segment below a value of the target, shape (n, J - 1, 3)."""
         n, n_segments = len(self), self.positions.size - 1
         whole: Floats = np.diff(before, axis=2).swapaxes(1, 2)[self.group]

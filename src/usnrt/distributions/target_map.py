@@ -105,15 +105,16 @@ class TargetMap:
         y : ndarray of shape (n,)
             Training targets.
         """
-        at = {"low_at": (self.low, 1.0), "high_at": (self.high, -1.0)}
-        changes = {}
-        for name, (bound, inward) in at.items():
+
+        def place(bound: float, at: float, inward: float) -> float:
             others = y[y != bound]
-            if np.isfinite(bound) and len(others) and len(others) <= (1.0 - MIN_SHARE) * len(y):
-                start, nearest = (float(self.scale(np.array([value]))[0]) for value in (bound, _nearest(others, bound)))
-                median = float(np.median(np.abs(self.scale(others) - start)))
-                changes[name] = start - inward * max(0.0, SEPARATION * median - abs(nearest - start))
-        return replace(self, **changes)
+            if not np.isfinite(bound) or len(others) == 0 or len(others) > (1.0 - MIN_SHARE) * len(y):
+                return at
+            start = float(self.scale(np.array([bound]))[0])
+            distance = np.abs(self.scale(others) - start)
+            return start - inward * max(0.0, SEPARATION * float(np.median(distance)) - float(distance.min()))
+
+        return replace(self, low_at=place(self.low, self.low_at, 1.0), high_at=place(self.high, self.high_at, -1.0))
 
     def to_model(self, y: Floats) -> Floats:
         """Targets on the model's scale."""
@@ -135,7 +136,7 @@ class TargetMap:
         return np.where(y <= self.low_end, self.low, np.where(y >= self.high_end, self.high, y))
 
     def to_range(self, z: Floats) -> Floats:
-        """Targets of values on the model's scale, clipped to the ends of the point masses: `to_target` without jumps."""
+        """Targets of values on the model's scale, within the ends of the point masses: `to_target` without jumps."""
         return np.clip(self._unbounded(z), self.low_end, self.high_end)
 
     def _unbounded(self, z: Floats) -> Floats:
@@ -154,7 +155,3 @@ class TargetMap:
         distance = np.clip((y - self.low) + self.shift, SMALLEST * self.knee, self.knee)
         slope: Floats = -np.log(distance)
         return slope
-
-
-def _nearest(values: Floats, bound: float) -> float:
-    return float(values[np.argmin(np.abs(values - bound))])

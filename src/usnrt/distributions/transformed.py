@@ -53,9 +53,8 @@ class TransformedDistribution(Distribution):
         self.base, self.map = base, map
         # ends of the point masses on the scale of the base
         ends = np.array([map.low_end, map.high_end])
-        self._ends = tuple(map.scale(ends)) if map.is_bounded else (-np.inf, np.inf)
-        if map.log and np.isinf(map.high):
-            self._ends = (self._ends[0], np.inf)
+        low, high = map.scale(ends).tolist()
+        self._ends: tuple[float, float] = low, high
 
     def __len__(self) -> int:
         return len(self.base)

@@ -92,9 +92,10 @@ def is_latest(time: Floats, n_latest: int) -> NDArray[np.bool_]:
     if n_latest <= 0 or ordered[0] == ordered[-1]:
         return np.zeros(len(time), dtype=bool)
     cut = ordered[max(len(time) - n_latest, 0)]
-    with_cut, without_cut = time >= cut, time > cut
-    too_many, too_few = with_cut.sum() - n_latest, n_latest - without_cut.sum()
-    return with_cut if cut > ordered[0] and (too_many <= too_few or not without_cut.any()) else without_cut
+    latest: NDArray[np.bool_] = time >= cut
+    later: NDArray[np.bool_] = time > cut
+    is_closer = latest.sum() - n_latest <= n_latest - later.sum()
+    return latest if cut > ordered[0] and (is_closer or not later.any()) else later
 
 
 def recurring_parts(time: Floats) -> frozenset[str]:
