@@ -10,7 +10,7 @@ from scipy.special import ndtri
 from usnrt.distributions import ResidualDistribution
 from usnrt.distributions.transformed import NODE_LEVELS
 from usnrt.estimators.calibrated import standard_normal
-from usnrt.estimators.ensemble import MAX_DISAGREEMENT
+from usnrt.estimators.pairs import MAX_DISAGREEMENT
 from usnrt.nn.quantiles import POSITIONS
 from usnrt.onnx._graph import Graph, Value, ints
 from usnrt.onnx._networks import HALF_WIDTH, MEAN_WEIGHTS, weighted
