@@ -73,7 +73,7 @@ def fit(
     upper: Annotated[float | None, typer.Option(help="Upper bound of the target.")] = None,
     transform: Annotated[
         Transform | None,
-        typer.Option(help="log: learn the target's logarithm. auto: if that predicts validation rows better."),
+        typer.Option(help="log: learn the target's logarithm. auto: if that predicts held-out rows better."),
     ] = None,
     time_column: Annotated[
         str | None,

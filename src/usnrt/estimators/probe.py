@@ -1,4 +1,4 @@
-"""The choice of the target's scale by a small network: which scale predicts validation rows better."""
+"""The choice of the target's scale by small networks: on which scale they predict held-out rows better."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -16,8 +16,8 @@ from usnrt.utils.types import Floats
 if TYPE_CHECKING:
     from usnrt.estimators.calibrated import CalibratedRegressor
 
-# Size of the probe: training and validation rows, hidden layers, epochs.
-MAX_TRAINING, MAX_VALIDATION = 6000, 2000
+# Size of the probe: rows, hidden layers, epochs.
+MAX_ROWS = 8000
 HIDDEN, MAX_EPOCHS = (64, 32), 20
 # The logarithm is chosen if it is better by this many standard errors of the difference, and by this share.
 MIN_ERRORS, MIN_GAIN = 1.0, 0.005
@@ -31,7 +31,10 @@ def choose_map(
     recipe: QuantileTreeRecipe,
     seed: int,
 ) -> TargetMap | None:
-    """The map with the smaller CRPS of validation rows, in units of the target, by a small network without regions.
+    """The map with the smaller CRPS of held-out rows, in units of the target, by small networks without regions.
+
+    Two networks, each trained on one half of the rows and judged on the other: the CRPS of skewed targets depends on few
+    large ones, so that many rows have to judge. With a time column, validation rows judge.
 
     Parameters
     ----------
@@ -50,9 +53,11 @@ def choose_map(
     """
     if len(candidates) == 1 or not is_validation.any():
         return candidates[0]
-    training = np.flatnonzero(~is_validation)[:MAX_TRAINING]
-    chosen = np.sort(np.concatenate([training, np.flatnonzero(is_validation)[:MAX_VALIDATION]]))
-    probed, validates = rows.take(chosen), is_validation[chosen]
+    chosen = np.arange(rows.n_rows)[:: max(1, -(-rows.n_rows // MAX_ROWS))]
+    probed, validates = rows.take(chosen), [is_validation[chosen]]
+    if rows.time is None:
+        is_odd = np.arange(len(chosen)) % 2 == 1  # rows are in the order of hashes: halves at random
+        validates = [is_odd, ~is_odd]
     small = replace(
         recipe,
         hidden=HIDDEN,
@@ -60,8 +65,12 @@ def choose_map(
         memory=False,
         split=replace(recipe.split, max_depth=0),
     )
-    scores = [_validation_crps(model, probed, validates, candidate, small, seed) for candidate in candidates]
-    best, weight = 0, probed.weight[validates] / probed.weight[validates].sum()
+    scores = [
+        np.concatenate([_held_out_crps(model, probed, held_out, candidate, small, seed) for held_out in validates])
+        for candidate in candidates
+    ]
+    weight = np.concatenate([probed.weight[held_out] for held_out in validates])
+    best, weight = 0, weight / weight.sum()
     for number in range(1, len(candidates)):
         gain = scores[best] - scores[number]
         mean = float((weight * gain).sum())
@@ -71,19 +80,19 @@ def choose_map(
     return candidates[best]
 
 
-def _validation_crps(
+def _held_out_crps(
     model: "CalibratedRegressor",
     rows: DistinctRows,
-    validates: NDArray[np.bool_],
+    held_out: NDArray[np.bool_],
     candidate: TargetMap | None,
     recipe: QuantileTreeRecipe,
     seed: int,
 ) -> Floats:
-    """CRPS of each validation row, in units of the target."""
+    """CRPS of each row that is held out, in units of the target."""
     model.target_map_ = candidate
     table = model._scaled_table(rows)
     columns = ColumnKinds(model.inputs_.numeric_, model.encoder_.n_categories_)
-    fitted = fit_quantile_tree(recipe, table, columns, validates, seed, 1, Progress(0, None, table.n_rows))
+    fitted = fit_quantile_tree(recipe, table, columns, held_out, seed, 1, Progress(0, None, table.n_rows))
     model.calibration_, model.own_mean_ = None, True
     leaf = np.zeros(len(fitted.validation_rows), dtype=np.int64)
     scaled = model._from_quantiles(leaf, np.zeros(len(leaf)), fitted.quantiles)

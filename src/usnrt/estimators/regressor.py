@@ -97,7 +97,7 @@ class USNRTRegressor(RememberingRegressor):
     target_transform : {"log", "auto", None}, default=None
         ``"log"`` learns the logarithm of the target's distance from its lower bound (0 by default); beyond the largest
         target it continues linearly. Predictions, their mean included, are in units of the target. ``"auto"`` chooses
-        between the logarithm and none by the CRPS of validation rows, by a small network.
+        between the logarithm and none by the CRPS of held-out rows, in units of the target, by small networks.
     time_column : str or int, default=None
         A column that orders the rows: validation rows and calibration rows are the latest. Of a date, the calendar
         parts of which the table spans two rounds are features; a number is not a feature.
