@@ -18,6 +18,7 @@ EXAMPLES = {
     "shap_of_the_std": (["shap"], r"x0: moves the stated std by 0\.[2-9].*\nx1: moves the stated std by 0\.[1-9]"),
     "mapie_around": (["mapie"], r"x0 <= 0\.5 +usnrt: +(8[5-9]|9\d)"),
     "skpro_adapter": (["skpro"], r"CRPS by skpro (0\.\d\d)\d*, by usnrt \1"),
+    "drift": (["pandas"], r"static +[34]\d\.\d%(.*\n)online +(89|90|91)\.\d%.* 100\.0% "),
     "mlflow_logging": (["mlflow", "sqlalchemy"], r"CRPS 0\.\d+\nmodel: .*model\.usnrt"),
     "cut_or_one_network": (
         [],

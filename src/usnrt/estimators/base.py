@@ -18,12 +18,15 @@ from sklearn.utils.validation import (
 from usnrt.estimators.fit_identity import check_resumable, identity_of
 from usnrt.estimators.prediction_blocks import joined_predictions, predict_source, source_for
 from usnrt.estimators.prediction_table import EncodedPredictions, check_coverage, prediction_table
+from usnrt.estimators.targets import check_target
 from usnrt.tables import Column, NetworkInputs, TableEncoder, read_table
 from usnrt.tables.find_source import as_source, read_whole, training_source
 from usnrt.tables.fingerprint import fingerprint
+from usnrt.tables.reading import FeatureTable
 from usnrt.tables.rows import counted_weight, merged_rows
 from usnrt.tables.store import MemoryStore, RowStore
 from usnrt.tables.streaming import BLOCK_ROWS, TrainingSource, build_store
+from usnrt.tables.time import read_time, time_position
 from usnrt.tables.training import DistinctRows, TrainingTable, take_rows
 from usnrt.utils.blas import ONE_BLAS_THREAD
 from usnrt.utils.checkpoint import NO_CHECKPOINT, Checkpoint, Folder, opened
@@ -34,7 +37,7 @@ from usnrt.utils.scratch import scratch_folder
 from usnrt.utils.types import Floats
 
 if TYPE_CHECKING:
-    from usnrt.distributions import Distribution
+    from usnrt.distributions import Distribution, TargetMap
 
 
 class DistributionalRegressor(RegressorMixin, BaseEstimator):
@@ -50,6 +53,10 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
     categorical_features: Any = None
     # Name of the target, from the Series that was fitted or set by the caller; shown by reports and the command line.
     target_name_: str | None = None
+    # From the scale that the networks learn to the target, before scaling; None for the identity without bounds.
+    target_map_: "TargetMap | None" = None
+    # Mean and standard deviation of the training targets if the target is mapped, else None.
+    target_moments_: tuple[float, float] | None = None
     # Constraints of all parameters, by name.
     _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {}
     # Whether a fit stores its state in `_checkpoint`, which `fit` sets for the time of the fit.
@@ -169,9 +176,9 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
 
     # -- reading tables -----------------------------------------------------------------------------------------
 
-    def _categorical_features(self) -> Any:
-        """The parameter that lists the categorical columns."""
-        return self.categorical_features
+    def _parameter(self, name: str) -> Any:
+        """A parameter about the table, None if the estimator does not have it; ensembles share it with members."""
+        return getattr(self, name, None)
 
     def _read_rows(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> DistinctRows:
         """Encode a table, and merge its equal rows."""
@@ -180,26 +187,46 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         features = read_table(self, X, reset=True)
         target = read_target(y)
         check_consistent_length(X, target)
+        check_target(target, self._parameter("target_bounds"), self._parameter("target_transform"))
         if len(target) < 2:
             raise ValueError(f"{type(self).__name__} needs at least 2 rows, got n_samples={len(target)}")
         weight = _check_sample_weight(sample_weight, target, dtype=np.float64, ensure_non_negative=True)
         if not weight.any():
             raise ValueError("sample_weight must be positive for at least one row, got only zeros")
-        encoder = TableEncoder().fit(features, categorical_features=self._categorical_features())
+        position, time = self._read_time(features)
+        encoder = TableEncoder().fit(features, self._parameter("categorical_features"), position)
         raw = encoder.transform(features)
         if np.count_nonzero(weight) < 2 and weight.sum() < 2:
             raise ValueError(f"{type(self).__name__} needs at least 2 rows with a positive weight, got 1")
-        rows, weight = merged_rows(raw, target, counted_weight(weight))
+        # Equal rows of different times stay apart.
+        compared = raw if time is None else np.column_stack([raw, time])
+        rows, weight = merged_rows(compared, target, counted_weight(weight))
         raw, target = take_rows(raw, rows), target[rows]
         self.encoder_ = encoder
         name = getattr(y, "name", None)
         self.target_name_ = name if isinstance(name, str) else None
         self.fingerprint_ = fingerprint(raw, target, weight)  # of the rows that have a weight
-        return DistinctRows(raw, target, weight, rows)
+        return DistinctRows(raw, target, weight, rows, None if time is None else time[rows])
+
+    def _read_time(self, features: FeatureTable) -> tuple[int | None, Floats | None]:
+        """Position of the time column and the time of each row; None without one."""
+        column = self._parameter("time_column")
+        if column is None:
+            return None, None
+        position = time_position(column, features)
+        time = read_time(features, position)
+        if time.min() == time.max():
+            raise ValueError(f"time_column must have at least two different values, got {features.names[position]!r}")
+        return position, time
 
     def _scaled_table(self, rows: DistinctRows) -> TrainingTable:
         """Fit the scaling of network inputs and target on these rows, and apply it to them."""
-        raw, target, weight = rows.raw, rows.target, rows.weight
+        raw, weight = rows.raw, rows.weight
+        target, self.target_moments_ = rows.target, None
+        if self.target_map_ is not None:
+            mean = float(np.average(target, weights=weight))
+            self.target_moments_ = mean, float(np.sqrt(np.average((target - mean) ** 2, weights=weight)))
+            target = self.target_map_.to_model(target)
         self.inputs_ = NetworkInputs().fit(raw, self.encoder_.columns_, sample_weight=weight)
         self.target_mean_ = float(np.average(target, weights=weight))
         deviation = target - self.target_mean_
@@ -221,6 +248,25 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
             raise TypeError(f"predict_table and predict_blocks take files, this takes a table in memory, got {X!r}")
         return self.encoder_.transform(read_table(self, X, reset=False))
 
+    def _to_model(self, target: Floats) -> Floats:
+        """Scaled targets, as the networks predict them."""
+        mapped = target if self.target_map_ is None else self.target_map_.to_model(target)
+        return (mapped - self.target_mean_) / self.target_std_
+
+    def _to_target(self, scaled: Floats) -> Floats:
+        """Values in units of the target, within its bounds, from scaled ones."""
+        values = self.target_mean_ + self.target_std_ * scaled
+        return values if self.target_map_ is None else self.target_map_.to_target(values)
+
+    def _in_units(self, dist: "Distribution") -> "Distribution":
+        """Distributions of the target from those of the scaled target."""
+        dist = dist.scaled(self.target_mean_, self.target_std_)
+        if self.target_map_ is None:
+            return dist
+        from usnrt.distributions import TransformedDistribution
+
+        return TransformedDistribution(dist, self.target_map_)
+
     @property
     def columns_(self) -> list[Column]:
         """Name, kind and categories of each column."""
@@ -240,7 +286,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         Distribution
             With ``mean()``, ``std()``, ``pdf``, ``logpdf``, ``cdf``, ``ppf``, ``interval``, ``rvs``, ``crps``.
         """
-        return self._distribution(self._encode(X)).scaled(self.target_mean_, self.target_std_)
+        return self._in_units(self._distribution(self._encode(X)))
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predicted mean and optionally standard deviation.
@@ -256,7 +302,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         std : ndarray of shape (n_samples,)
             Only with ``return_std=True``.
         """
-        dist = self._without_parts(self._encode(X)).scaled(self.target_mean_, self.target_std_)
+        dist = self._in_units(self._without_parts(self._encode(X)))
         return (dist.mean(), dist.std()) if return_std else dist.mean()
 
     def predict_interval(self, X: Any, coverage: float | Sequence[float] = 0.9) -> NDArray[np.float64]:
@@ -273,7 +319,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         ndarray of shape (n_samples, 2), or (n_samples, 2, k) for a sequence
             Lower and upper bounds.
         """
-        return self._without_parts(self._encode(X)).scaled(self.target_mean_, self.target_std_).interval(coverage)
+        return self._in_units(self._without_parts(self._encode(X))).interval(coverage)
 
     def predict_quantiles(self, X: Any, levels: Sequence[float]) -> NDArray[np.float64]:
         """Quantiles; they never cross.
@@ -288,7 +334,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples, q)
         """
-        dist = self._without_parts(self._encode(X)).scaled(self.target_mean_, self.target_std_)
+        dist = self._in_units(self._without_parts(self._encode(X)))
         return dist.ppf(np.atleast_1d(np.asarray(levels, dtype=np.float64)))
 
     def predict_variance(self, X: Any) -> Table:
@@ -323,7 +369,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         coverages : list of k floats
             In (0, 1).
         """
-        dist = self._distribution(raw).scaled(self.target_mean_, self.target_std_)
+        dist = self._in_units(self._distribution(raw))
         return EncodedPredictions(dist, dist.interval(coverages), None, None)
 
     def predict_table(self, X: Any, coverage: float = 0.9) -> Any:

@@ -14,7 +14,7 @@ from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.guided import GuidedMLP
 from usnrt.nn.mlp import MLP, Params, hidden_sizes
 from usnrt.nn.quantile_functions import conformity_scores
-from usnrt.nn.quantiles import N_OUTPUTS, quantile_function_mean
+from usnrt.nn.quantiles import N_OUTPUTS, POSITIONS, quantile_function_mean
 from usnrt.nn.train import History
 from usnrt.tables.training import TrainingTable
 from usnrt.tree.experts import EXPERTS, NETWORK
@@ -68,6 +68,8 @@ class FittedTree(Generic[ModelT]):
         Rows of the table that have a conformity score; empty for trees of the paper.
     scores : ndarray of shape (m,)
         Their conformity scores, by networks that were not trained on them.
+    quantiles : ndarray of shape (m, n_positions)
+        Their quantile functions, by the same networks.
     split_params : list of Params or None
         For trees of the paper, the splitting network of each node; None in nodes that were too small to be split.
     """
@@ -76,6 +78,7 @@ class FittedTree(Generic[ModelT]):
     history: list[dict[str, History]]
     validation_rows: Rows = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     scores: Floats = field(default_factory=lambda: np.zeros(0))
+    quantiles: Floats = field(default_factory=lambda: np.zeros((0, len(POSITIONS))))
     split_params: list[Params | None] = field(default_factory=list)
 
 
@@ -93,6 +96,7 @@ def fit_quantile_tree(
     progress: Progress,
     checkpoint: Checkpoint = NO_CHECKPOINT,
     streamed: StreamedRows | None = None,
+    in_time_order: bool = False,
 ) -> FittedTree[ExpertTree]:
     """Learn a memory, train the network, and grow a tree by its residuals.
 
@@ -110,6 +114,9 @@ def fit_quantile_tree(
     streamed : StreamedRows, optional
         All rows, if ``table`` is a sample of them. The network is trained on all training rows; everything else, the
         memory, the splits, their fine-tuning and the weights of the experts, uses the sample.
+    in_time_order : bool, default=False
+        Whether validation rows are later than training rows. The memory then holds the training rows only: neighbours
+        from the future would make validation rows look more predictable than new rows are.
 
     Returns
     -------
@@ -119,7 +126,7 @@ def fit_quantile_tree(
         checkpoint,
         columns,
         lambda within: _fit_quantile_tree(
-            recipe, table, columns, is_validation, seed, n_threads, progress, within, streamed
+            recipe, table, columns, is_validation, seed, n_threads, progress, within, streamed, in_time_order
         ),
     )
 
@@ -152,6 +159,7 @@ def _fit_quantile_tree(
     progress: Progress,
     checkpoint: Checkpoint,
     streamed: StreamedRows | None,
+    in_time_order: bool,
 ) -> FittedTree[ExpertTree]:
     progress.plan(PHASES)
     announce_compilation(recipe, table, progress)
@@ -174,8 +182,9 @@ def _fit_quantile_tree(
     else:
         train_root_on_store(strategy, streamed, memory, encoding, seed, rng, n_threads)
     progress.begin("regions")
-    # From now on the memory holds the validation rows too; they are predicted like new rows, without themselves.
-    memory = memory and memory.with_rows(table, n_threads)
+    if memory is not None and not in_time_order:
+        # From now on the memory holds the validation rows too; they are predicted like new rows, without themselves.
+        memory = memory.with_rows(table, n_threads)
     rows = np.flatnonzero(is_validation) if is_validation.any() else np.arange(table.n_rows)
     weight = table.validation_weight[rows]
     root = _root_model(network, strategy.params, encoding, memory, table)
@@ -187,7 +196,7 @@ def _fit_quantile_tree(
     scores = conformity_scores(refined, table.y[rows])
     leaf = grown.tree.leaf_of(table.raw[rows])
     grown.tree.set_leaf_residuals(leaf, table.y[rows] - quantile_function_mean(refined), weight)
-    return FittedTree(model.without_unused(), [node.history for node in grown.nodes], rows, scores)
+    return FittedTree(model.without_unused(), [node.history for node in grown.nodes], rows, scores, refined)
 
 
 def announce_compilation(recipe: QuantileTreeRecipe, table: TrainingTable, progress: Progress) -> None:

@@ -24,6 +24,7 @@ from usnrt.tree.shared_network import SharedNetwork
 from usnrt.utils.progress import Progress
 from usnrt.utils.scratch import check_space, scratch_folder
 from usnrt.utils.threads import run_in_threads
+from usnrt.utils.types import Floats
 
 # Rows of the sample on which everything but the network of the root is fitted, and bytes of its split features.
 SAMPLE_ROWS, SAMPLE_BYTES = 1_048_576, 512 * 2**20
@@ -49,6 +50,8 @@ class StreamedRows:
         Scaling of the target.
     runner : callable or None
         Runs the shards of a round, see `usnrt.nn.rounds.Runner`; None for threads of this process.
+    to_model : callable or None
+        Maps targets to the scale that networks learn, before scaling; None for targets as they are.
     """
 
     store: RowStore
@@ -57,6 +60,7 @@ class StreamedRows:
     target_mean: float
     target_std: float
     runner: Runner | None = None
+    to_model: Callable[[Floats], Floats] | None = None
 
     def write(
         self,
@@ -98,7 +102,8 @@ class StreamedRows:
                 if memory is not None:
                     guides = memory.guides_of(inputs, number[chosen], n_threads)
                     inputs = np.concatenate([inputs, guides], axis=1)
-                y = (rows.target[chosen] - self.target_mean) / self.target_std
+                target = rows.target[chosen] if self.to_model is None else self.to_model(rows.target[chosen])
+                y = (target - self.target_mean) / self.target_std
                 weight, shard = rows.weight[chosen] / mean_weight, shard_of(hashes[chosen], n_shards)
                 for own in np.unique(shard).tolist():
                     member = shard == own

@@ -187,6 +187,22 @@ class Tree:
             total[self.parent[node]] += total[node]
         self.n_rows = total
 
+    def set_residuals(self, X: ArrayLike, residuals: Floats, weight: Floats) -> None:
+        """Set the residual moments of all nodes; nodes without residuals keep theirs.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+        residuals, weight : ndarray of shape (n,)
+        """
+        passed = self.decision_path(X).tocsc()
+        for node in range(len(self.feature)):
+            rows = passed.indices[passed.indptr[node] : passed.indptr[node + 1]]
+            if len(rows):
+                mean = np.average(residuals[rows], weights=weight[rows])
+                square = np.average((residuals[rows] - mean) ** 2, weights=weight[rows])
+                self.residual_mean[node], self.residual_std[node] = mean, np.sqrt(square)
+
     def decision_path(self, X: ArrayLike) -> "csr_matrix":
         """The nodes on the path of each row.
 
