@@ -24,7 +24,7 @@ from usnrt.cli._output import (
     silent,
     warnings_as_notices,
 )
-from usnrt.cli._reading_options import ReadOptions, reads_tables
+from usnrt.cli._reading_options import ReadOptions, check_unused, reads_tables
 from usnrt.cli._streams import is_standard, messages_beside, output_file
 
 if TYPE_CHECKING:
@@ -117,7 +117,9 @@ def fit(
     notify = silent if quiet else notice
     source = large_source(data)
     categorical, held_out, left_out = categorical or [], np.zeros(0, dtype=np.intp), {}
-    if source is None:
+    if source is not None:
+        check_unused(reading)
+    else:
         found = training_data(data, target, drop or [], notify, keep or [], reading, categorical)
         categorical, left_out = [*categorical, *found.file.typed.categories], found.left_out
         time = time_of(found.features, time_column, data)
