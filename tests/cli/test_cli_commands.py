@@ -56,6 +56,41 @@ def test_the_same_seed_gives_the_same_model_whatever_the_file_format(fitted, tmp
     assert (tmp_path / "train.usnrt").read_bytes() == (folder / "model.usnrt").read_bytes()
 
 
+def test_a_fit_goes_on_from_its_checkpoint(tmp_path, inside, houses, monkeypatch):
+    pa_csv.write_csv(houses(300, 0), tmp_path / "train.csv")
+    command = [*("fit", "train.csv", "-t", "price", "--drop", "id", "--preset", "fast", "--set", "max_epochs=3")]
+    command += ["--set", "hidden=(8,)", "--force", "--quiet"]
+    assert inside(*command, "-o", "plain.usnrt", cwd=tmp_path).returncode == 0
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(library.USNRTRegressor, "_fit_support", stop)
+    run = inside(*command, "-o", "resumed.usnrt", "--checkpoint", "fit", cwd=tmp_path)
+    assert run.returncode == 130
+    assert run.stderr == (
+        "usnrt: the same command goes on from the checkpoint in fit\nusnrt: stopped; nothing was written\n"
+    )
+    assert sorted(path.name for path in (tmp_path / "fit").iterdir()) == ["checkpoint.json", "tree.entry.safetensors"]
+    monkeypatch.undo()
+    run = inside(*command, "-o", "other.usnrt", "--checkpoint", "fit", "--seed", "1", cwd=tmp_path)
+    assert (run.returncode, run.stderr.splitlines()) == (
+        1,
+        [
+            "usnrt: checkpoint fit is of another fit: it was written with random_state=0, got random_state=1; "
+            "use another folder or delete this one"
+        ],
+    )
+    assert inside(*command, "-o", "resumed.usnrt", "--checkpoint", "fit", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "resumed.usnrt").read_bytes() == (tmp_path / "plain.usnrt").read_bytes()
+    assert not (tmp_path / "fit").exists()
+    run = inside(*command, "-o", "other.usnrt", "--checkpoint", ".", cwd=tmp_path)
+    assert run.returncode == 1
+    assert re.fullmatch(
+        r"usnrt: checkpoint must be a new or empty folder or one of a fit, got . with plain.usnrt\n", run.stderr
+    )
+
+
 def test_predict_writes_the_columns_it_promises(fitted, tmp_path, usnrt):
     folder, _ = fitted
     run = usnrt("predict", "model.usnrt", "test.csv", "-o", tmp_path / "out.csv", cwd=folder)
@@ -140,7 +175,7 @@ def test_an_ensemble_and_codes_of_categories(tmp_path, inside, houses):
     assert json.loads(run.stdout)["columns"][0] == "categories: code (3)"
     model = load(tmp_path / "train.usnrt")
     assert type(model).__name__ == "USNRTEnsemble"
-    assert (model.n_members, model.estimator.max_depth, model.random_state) == (2, 0, 0)
+    assert (model.n_estimators, model.estimator.max_depth, model.random_state) == (2, 0, 0)
     assert inside("report", "train.usnrt", "train.csv", "-q", cwd=tmp_path).stdout == "wrote report.html\n"
 
 
@@ -151,8 +186,8 @@ def test_an_ensemble_and_codes_of_categories(tmp_path, inside, houses):
         ("fast", False, None, [], library.USNRTRegressor.fast()),
         ("fast", False, None, ["max_epochs=3"], library.USNRTRegressor.fast(max_epochs=3)),
         ("ensemble", False, None, [], library.USNRTEnsemble(library.USNRTRegressor())),
-        ("balanced", False, 3, [], library.USNRTEnsemble(library.USNRTRegressor(), n_members=3)),
-        ("fast", False, 3, [], library.USNRTEnsemble(library.USNRTRegressor.fast(), n_members=3)),
+        ("balanced", False, 3, [], library.USNRTEnsemble(library.USNRTRegressor(), n_estimators=3)),
+        ("fast", False, 3, [], library.USNRTEnsemble(library.USNRTRegressor.fast(), n_estimators=3)),
         ("ensemble", True, None, [], library.USNRTEnsemble.paper()),
     ],
 )

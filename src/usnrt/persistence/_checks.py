@@ -66,6 +66,19 @@ def check_inputs(inputs: Any) -> None:
         raise ModelFileError("the network inputs are inconsistent")
 
 
+def check_column(column: Any) -> None:
+    """Check that codes of categories and categories match, so that no code is beyond them."""
+    is_valid = (
+        type(column.categories) is tuple
+        and type(column.codes) is tuple
+        and type(column.rest) is bool
+        and (bool(column.categories) or not column.rest)
+        and len(column.codes) in (0, len(column.categories) - column.rest)
+    )
+    if not is_valid:
+        raise ModelFileError("the categories of a column are inconsistent")
+
+
 def check_encoder(encoder: Any) -> None:
     """Check the date formats and the format of the file, which regular expressions are made of."""
     for texts in (encoder.date_formats_, {} if encoder.reading_ is None else encoder.reading_):
@@ -319,6 +332,7 @@ CHECKS: dict[str, Callable[[Any], None]] = {
     "MLP": check_network,
     "DropoutMLP": check_network,
     "ConcreteDropoutMLP": check_network,
+    "Column": check_column,
     "TableEncoder": check_encoder,
     "NetworkInputs": check_inputs,
     "PiecewiseLinear": check_encoding,
