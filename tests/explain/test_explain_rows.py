@@ -258,3 +258,14 @@ def test_advice_says_only_what_is_measured():
     assert "members" not in advice(usual._replace(epistemic=np.nan), [])[0]
     both = advice(usual._replace(epistemic=0.9, widening=3.0), ["x is above 1"])
     assert len(both) == 1  # the widening is epistemic: not counted twice
+
+
+def test_examples_need_a_table_in_memory():
+    from usnrt import USNRTEnsemble, USNRTRegressor
+
+    sentence = r"^memory='examples' needs a table that fits in memory, got a larger one; use memory=True$"
+    with pytest.raises(ValueError, match=sentence):
+        USNRTRegressor(memory="examples")._check_fits_store()
+    USNRTRegressor(memory=True)._check_fits_store()
+    with pytest.raises((ValueError, NotImplementedError)):
+        USNRTEnsemble(USNRTRegressor(memory="examples"))._check_fits_store()
