@@ -1,8 +1,9 @@
 """Base of all estimators: reading tables and targets, and all predictions derived from one distribution."""
 
+import datetime
 import os
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,15 +16,21 @@ from sklearn.utils.validation import (
 )
 
 from usnrt.estimators.fit_identity import check_resumable, identity_of
-from usnrt.estimators.prediction_table import EncodedPredictions, prediction_table
+from usnrt.estimators.prediction_blocks import joined_predictions, predict_source, source_for
+from usnrt.estimators.prediction_table import EncodedPredictions, check_coverage, prediction_table
 from usnrt.tables import Column, NetworkInputs, TableEncoder, read_table
+from usnrt.tables.find_source import as_source, read_whole, training_source
 from usnrt.tables.fingerprint import fingerprint
 from usnrt.tables.rows import counted_weight, merged_rows
-from usnrt.tables.training import DistinctRows, TrainingTable
+from usnrt.tables.store import MemoryStore, RowStore
+from usnrt.tables.streaming import BLOCK_ROWS, TrainingSource, build_store
+from usnrt.tables.training import DistinctRows, TrainingTable, take_rows
 from usnrt.utils.blas import ONE_BLAS_THREAD
-from usnrt.utils.checkpoint import NO_CHECKPOINT, Checkpoint, opened
+from usnrt.utils.checkpoint import NO_CHECKPOINT, Checkpoint, Folder, opened
 from usnrt.utils.constraints import Constraint, check_parameters
+from usnrt.utils.progress import Progress
 from usnrt.utils.result_table import Table
+from usnrt.utils.scratch import scratch_folder
 from usnrt.utils.types import Floats
 
 if TYPE_CHECKING:
@@ -52,29 +59,37 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
     def fit(
         self,
         X: Any,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
+        y: ArrayLike | str,
+        sample_weight: ArrayLike | str | None = None,
         *,
         checkpoint: str | os.PathLike[str] | None = None,
+        scratch: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Fit the model to a table.
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_samples, n_features)
-            numpy, pandas, polars or pyarrow. Text and categories are categorical; missing values are allowed.
-        y : array-like of shape (n_samples,)
-            The target.
-        sample_weight : array-like of shape (n_samples,), default=None
+        X : array-like or data frame of shape (n_samples, n_features), or source of rows
+            numpy, pandas, polars or pyarrow. Text and categories are categorical; missing values are allowed. Or a
+            table outside memory: the path of a Parquet or CSV file, of a folder of them, or a pattern such as
+            ``"sales/*.parquet"``; a ``pyarrow.dataset.Dataset``; an iterator of record batches, tables or data frames;
+            a ``numpy.memmap``. It is read as a whole if it has at most 1,048,576 rows and 512 MB of numbers, and the
+            model is then that of the same table in memory. A larger one is read block by block.
+        y : array-like of shape (n_samples,), or str
+            The target; the name of its column if X is a source of rows other than a ``numpy.memmap``.
+        sample_weight : array-like of shape (n_samples,), or str, default=None
             Weights of the rows. Whole numbers are repetitions: a weight of 2 is equivalent to repeating the row. Other
             weights are scaled to average 1. All copies of a row are training rows, validation rows or calibration rows
-            together.
+            together. The name of a column if ``y`` is one.
         checkpoint : path-like, default=None
             A folder for the state of a long fit: finished parts, and every few minutes the networks in training. If the
             fit is interrupted or its process killed, the same call goes on from there, and the model is the same, bit
             for bit. The folder must be new, empty, or that of a fit with the same data and parameters (``n_jobs``,
             ``verbose`` and ``callbacks`` may differ). It is removed when the fit is complete. For trees and their
             ensembles only.
+        scratch : path-like, default=None
+            Where to write temporary files if the table is too large for memory; None for the system's folder. They are
+            about as large as the table and are removed when the fit has ended.
 
         Returns
         -------
@@ -85,10 +100,14 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         before = dict(self.__dict__)
         try:
             with ONE_BLAS_THREAD, opened(checkpoint) as folder:
-                rows = self._read_rows(X, y, sample_weight)
-                if folder is not None:
-                    self._checkpoint = folder.resume(identity_of(self, rows, self.encoder_.n_categories_))
-                self._fit(rows)
+                source = as_source(X)
+                if source is None:
+                    rows = self._read_rows(X, y, sample_weight)
+                    if folder is not None:
+                        self._resume(folder, MemoryStore(rows))
+                    self._fit(rows)
+                else:
+                    self._fit_source(training_source(source, y, sample_weight), scratch, folder)
                 self.__dict__.pop("_checkpoint", None)
         except BaseException:
             self.__dict__.clear()
@@ -102,6 +121,44 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
 
     def _fit(self, rows: DistinctRows) -> None:
         raise NotImplementedError(f"{type(self).__name__} must define _fit")
+
+    def _fit_store(self, store: RowStore) -> None:
+        """Fit to a table larger than memory; ``encoder_``, ``fingerprint_`` and the feature names are set already."""
+        raise NotImplementedError(f"{type(self).__name__} must define _fit_store")
+
+    def _check_fits_store(self) -> None:
+        """Refuse tables larger than memory, before they are read, unless ``_fit_store`` is defined."""
+        if type(self)._fit_store is DistributionalRegressor._fit_store:
+            raise ValueError(
+                f"{type(self).__name__} needs a table in memory, of at most {BLOCK_ROWS:,} rows; "
+                "fit USNRTRegressor, or a sample of the rows"
+            )
+
+    def _resume(self, checkpoint: Folder, store: RowStore) -> None:
+        """Go on from the checkpoint of a fit to these rows, or begin one."""
+        self._checkpoint = checkpoint.resume(identity_of(self, store, self.encoder_.n_categories_))
+
+    def _fit_source(
+        self, rows: TrainingSource, scratch: str | os.PathLike[str] | None, checkpoint: Folder | None
+    ) -> None:
+        """Fit to a table outside memory, in memory if it is small enough."""
+        whole = read_whole(rows)
+        if whole is not None:
+            distinct = self._read_rows(whole.X, whole.target, whole.weight)
+            if checkpoint is not None:
+                self._resume(checkpoint, MemoryStore(distinct))
+            self._fit(distinct)
+        else:
+            self._check_fits_store()
+            notify = Progress(getattr(self, "verbose", 0)).note
+            with scratch_folder(scratch) as folder:
+                stored = build_store(rows, folder, self._categorical_features(), notify)
+                read_table(self, stored.example, reset=True)
+                self.encoder_, self.fingerprint_ = stored.encoder, stored.store.fingerprint
+                if checkpoint is not None:
+                    self._resume(checkpoint, stored.store)
+                self._fit_store(stored.store)
+        self.target_name_ = rows.target if isinstance(rows.target, str) else None
 
     def _distribution(self, raw: NDArray[np.float64]) -> "Distribution":
         raise NotImplementedError(f"{type(self).__name__} must define _distribution")
@@ -133,7 +190,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         if np.count_nonzero(weight) < 2 and weight.sum() < 2:
             raise ValueError(f"{type(self).__name__} needs at least 2 rows with a positive weight, got 1")
         rows, weight = merged_rows(raw, target, counted_weight(weight))
-        raw, target = np.asfortranarray(raw[rows]), target[rows]
+        raw, target = take_rows(raw, rows), target[rows]
         self.encoder_ = encoder
         name = getattr(y, "name", None)
         self.target_name_ = name if isinstance(name, str) else None
@@ -160,6 +217,8 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
     def _encode(self, X: Any) -> NDArray[np.float64]:
         if not hasattr(self, "encoder_"):
             check_is_fitted(self)
+        if isinstance(X, str | os.PathLike):
+            raise TypeError(f"predict_table and predict_blocks take files, this takes a table in memory, got {X!r}")
         return self.encoder_.transform(read_table(self, X, reset=False))
 
     @property
@@ -272,7 +331,8 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_samples, n_features)
+        X : array-like or data frame of shape (n_samples, n_features), or source of rows
+            A source, as in `fit`, may have other columns beside the features; the predictions are in memory.
         coverage : float, default=0.9
             Nominal coverage of the interval from ``lower`` to ``upper``.
 
@@ -280,9 +340,36 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         -------
         data frame or Table
             Columns ``mean``, ``std``, ``lower``, ``upper`` and, for models with regions, ``region`` (as from
-            ``apply``) and ``supported`` (see ``predict_support``); a pandas index is kept.
+            ``apply``) and ``supported`` (see ``predict_support``); a pandas index is kept. A pyarrow Table for sources.
         """
-        return prediction_table(self, X, coverage)
+        check_is_fitted(self, "encoder_")
+        source = source_for(self, X)
+        if source is None:
+            return prediction_table(self, X, coverage)
+        return joined_predictions([part for _, part in predict_source(self, source, coverage)], source)
+
+    def predict_blocks(self, X: Any, coverage: float = 0.9) -> Iterator[Any]:
+        """``predict_table`` for a table larger than memory, block by block.
+
+        Parameters
+        ----------
+        X : source of rows
+            As in `fit`: a path, a pattern, a ``pyarrow.dataset.Dataset``, an iterator of record batches, a
+            ``numpy.memmap``. It may have other columns beside the features.
+        coverage : float, default=0.9
+            Nominal coverage of the interval from ``lower`` to ``upper``.
+
+        Yields
+        ------
+        pyarrow.Table, or Table for a memory map or for a table in memory
+            The predictions of the next rows.
+        """
+        check_is_fitted(self, "encoder_")
+        check_coverage(coverage)
+        source = source_for(self, X)
+        if source is None:
+            return iter([prediction_table(self, X, coverage)])
+        return (part for _, part in predict_source(self, source, coverage))
 
     def save(self, path: Any) -> None:
         """Write the model to one file that `usnrt.load` reads; loading it never runs code.
@@ -316,10 +403,14 @@ def read_target(y: ArrayLike) -> NDArray[np.float64]:
     values = column_or_1d(y, warn=True)
     if np.iscomplexobj(values):
         raise ValueError("Complex data not supported: y must hold real numbers")
+    if values.dtype.kind in "mM":
+        _refuse_times(values.dtype.kind, getattr(y, "name", None))
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         bad_row = next(row for row, value in enumerate(values) if not _is_number(value))
+        if isinstance(values[bad_row], datetime.date | datetime.timedelta):
+            _refuse_times("m" if isinstance(values[bad_row], datetime.timedelta) else "M", getattr(y, "name", None))
         raise ValueError(
             f"y must hold numbers, got y[{bad_row}]={values[bad_row : bad_row + 1].tolist()[0]!r}"
         ) from None
@@ -330,6 +421,19 @@ def read_target(y: ArrayLike) -> NDArray[np.float64]:
             "(Input y contains NaN, infinity or a value too large for dtype('float64').)"
         )
     return numbers
+
+
+def _refuse_times(kind: str, name: object) -> NoReturn:
+    """Raise the error for a target of dates ("M") or durations ("m")."""
+    column = f" in {name!r}" if isinstance(name, str) else ""
+    if kind == "M":
+        raise ValueError(
+            f"y must hold numbers, got dates{column}; convert them, for example to days since the first: "
+            "(y - y.min()) / numpy.timedelta64(1, 'D')"
+        )
+    raise ValueError(
+        f"y must hold numbers, got durations{column}; convert them, for example to days: y / numpy.timedelta64(1, 'D')"
+    )
 
 
 def _is_number(value: Any) -> bool:

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from usnrt.tables.rows import row_hashes
-from usnrt.tables.training import DistinctRows
+from usnrt.tables.store import RowStore
 from usnrt.utils.json_values import json_value
 
 # Parameters that do not affect the fitted model.
@@ -23,14 +22,14 @@ def check_resumable(estimator: Any, checkpoint: Any) -> None:
         )
 
 
-def identity_of(estimator: BaseEstimator, rows: DistinctRows, n_categories: ArrayLike) -> dict[str, dict[str, Any]]:
+def identity_of(estimator: BaseEstimator, store: RowStore, n_categories: ArrayLike) -> dict[str, dict[str, Any]]:
     """Class, parameters and data of a fit as JSON values.
 
     Parameters
     ----------
     estimator : estimator
-    rows : DistinctRows
-        Their order depends on their content only, so a table is the same in any order.
+    store : RowStore
+        The rows. Their order depends on their content only, so a table is the same in any order.
     n_categories : array-like of int
         Number of categories of each column, 0 for numbers.
 
@@ -44,9 +43,10 @@ def identity_of(estimator: BaseEstimator, rows: DistinctRows, n_categories: Arra
     >>> import numpy as np
     >>> from usnrt import USNRTRegressor
     >>> from usnrt.estimators.fit_identity import identity_of
+    >>> from usnrt.tables.store import MemoryStore
     >>> from usnrt.tables.training import DistinctRows
     >>> rows = DistinctRows(np.ones((1, 1)), np.ones(1), np.ones(1), np.zeros(1, dtype=int))
-    >>> identity = identity_of(USNRTRegressor(alpha=0.02), rows, [0])
+    >>> identity = identity_of(USNRTRegressor(alpha=0.02), MemoryStore(rows), [0])
     >>> identity["parameters"]["alpha"], identity["data"]["rows"]
     (0.02, 1)
     """
@@ -56,9 +56,11 @@ def identity_of(estimator: BaseEstimator, rows: DistinctRows, n_categories: Arra
         if name.split("__")[-1] not in OF_THE_RUN and not hasattr(value, "get_params")
     }
     digest = hashlib.sha256(np.asarray(n_categories, dtype=np.int64).tobytes())
-    for part in (row_hashes(rows.raw, rows.target), rows.weight):
-        digest.update(part.tobytes())
-    data = {"columns": rows.raw.shape[1], "rows": rows.n_rows, "hash of the data": digest.hexdigest()[:16]}
+    for bucket in range(store.n_buckets):
+        digest.update(store.hashes(bucket).tobytes())
+    for bucket in range(store.n_buckets):
+        digest.update(store.read(bucket).weight.tobytes())
+    data = {"columns": store.n_features, "rows": store.n_rows, "hash of the data": digest.hexdigest()[:16]}
     return {"estimator": {"estimator": type(estimator).__name__}, "parameters": parameters, "data": data}
 
 

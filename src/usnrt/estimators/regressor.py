@@ -11,10 +11,14 @@ from sklearn.utils import check_random_state
 from usnrt.estimators.convergence import warn_if_diverged
 from usnrt.estimators.neighbors import RememberingRegressor
 from usnrt.estimators.paper import PaperUSNRTRegressor
+from usnrt.tables.roles import CALIBRATION, VALIDATION, RowRoles
+from usnrt.tables.store import RowStore
 from usnrt.tables.training import DistinctRows
+from usnrt.tree.census import take_census
 from usnrt.tree.fit import ColumnKinds, fit_quantile_tree
 from usnrt.tree.model import TreeModel
 from usnrt.tree.recipe import QuantileTreeRecipe, SplitRule
+from usnrt.tree.streamed import StreamedRows, sample_size
 from usnrt.tree.structure import Tree
 from usnrt.utils.checks import check_applies
 from usnrt.utils.constraints import (
@@ -252,22 +256,53 @@ class USNRTRegressor(RememberingRegressor):
         )
 
     def _fit(self, rows: DistinctRows) -> None:
-        recipe = self._recipe()
-        drawn = int(check_random_state(self.random_state).randint(2**31 - 1))
-        seed = int(self._checkpoint.fixed("seed", drawn))
+        recipe, seed = self._recipe(), self._seed()
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 0, 7)))
         rows, calibration_rows = self._draw_calibration_rows(rows, recipe.calibration_fraction, rng)
+        is_validation = np.zeros(rows.n_rows, dtype=bool)
+        if rows.n_rows >= MIN_ROWS_TO_VALIDATE:
+            n_validation = round(recipe.validation_fraction * rows.n_rows)
+            is_validation[rng.permutation(rows.n_rows)[:n_validation]] = True
+        self._fit_parts(recipe, rows, is_validation, calibration_rows, seed)
+
+    def _fit_store(self, store: RowStore) -> None:
+        """Fit to the rows of a store: the network of the root to all of them, everything else to a sample."""
+        sample = store.sample(sample_size(store))
+        if sample.n_rows == store.n_rows:
+            self._fit(sample)
+            return
+        recipe, seed = self._recipe(), self._seed()
+        roles = RowRoles(seed, recipe.validation_fraction, recipe.calibration_fraction)
+        role = roles.of(store.row_hashes(0, sample.n_rows))
+        rows, kept = sample.take(np.flatnonzero(role != CALIBRATION)), role[role != CALIBRATION]
+        calibration = np.flatnonzero(role == CALIBRATION)
+        calibration_rows = sample.take(calibration) if len(calibration) else None
+        recipe = recipe.for_sample(sample.weight.sum() / store.weight_sum)
+        self._fit_parts(recipe, rows, kept == VALIDATION, calibration_rows, seed, (store, roles))
+
+    def _seed(self) -> int:
+        drawn = int(check_random_state(self.random_state).randint(2**31 - 1))
+        return int(self._checkpoint.fixed("seed", drawn))
+
+    def _fit_parts(
+        self,
+        recipe: QuantileTreeRecipe,
+        rows: DistinctRows,
+        is_validation: NDArray[np.bool_],
+        calibration_rows: DistinctRows | None,
+        seed: int,
+        whole: tuple[RowStore, RowRoles] | None = None,
+    ) -> None:
+        """Fit to training and validation rows; ``whole`` is the store whose sample they are, if there is one."""
         by_validation = recipe.calibration is not None and calibration_rows is None
         table = self._marked_if_recalled(self._scaled_table(rows), by_validation)
-        is_validation = np.zeros(table.n_rows, dtype=bool)
-        if table.n_rows >= MIN_ROWS_TO_VALIDATE:
-            n_validation = round(recipe.validation_fraction * table.n_rows)
-            is_validation[rng.permutation(table.n_rows)[:n_validation]] = True
+        streamed = whole and StreamedRows(*whole, self.inputs_, self.target_mean_, self.target_std_)
         columns = ColumnKinds(self.inputs_.numeric_, self.encoder_.n_categories_)
         progress = Progress(self.verbose, self.callbacks, table.n_rows)
         fitted = fit_quantile_tree(
-            recipe, table, columns, is_validation, seed, effective_n_jobs(self.n_jobs), progress, self._checkpoint
-        )
+            recipe, table, columns, is_validation, seed, effective_n_jobs(self.n_jobs), progress, self._checkpoint,
+            streamed,
+        )  # fmt: skip
         progress.finish()
         self.model_, self.expert_weights_ = fitted.model, fitted.model.expert_weights
         self._keep_positions(rows)
@@ -275,13 +310,15 @@ class USNRTRegressor(RememberingRegressor):
         self.history_ = fitted.history
         self.min_samples_leaf_ = recipe.split.smallest_region(float(table.weight.sum()))
         self._fit_support(table, fitted.validation_rows, self._quantiles_without)
+        if whole is not None:
+            self._count_all(take_census(*whole, self.tree_))
         self.calibration_, self.familiar_, self.own_mean_ = None, None, True
         if recipe.calibration is not None and calibration_rows is not None:
             self._calibrate_on(calibration_rows, recipe.calibration)
         elif recipe.calibration is not None:
             self._calibrate_by_validation(table, fitted.validation_rows, fitted.scores, recipe.calibration)
         trainings = {f"node {number}": histories for number, histories in enumerate(self.history_)}
-        warn_if_diverged(self, trainings, recipe.learning_rate)
+        warn_if_diverged(self, trainings, recipe.learning_rate, stacklevel=5)
 
     # -- predictions -------------------------------------------------------------------------------------------
 

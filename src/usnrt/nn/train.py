@@ -175,7 +175,7 @@ def _train(
     valid = table.rows(valid_rows)
     n_steps = -(-len(train_rows) // how.batch_size)
     n_checks = n_steps if how.validations is None else min(how.validations, n_steps)
-    state = _start(params)
+    state = start_state(params)
     if entry.state is None:
         key, first, history = int(rng.integers(2**31)), -1 if keep_initial else 0, History()
         best, best_loss = params, np.inf
@@ -232,6 +232,33 @@ def _train(
     return to_numpy(best), history
 
 
+def validator(
+    network: Any,
+    loss: Callable[[Any, Any], Any],
+    table: DeviceTable,
+    target: NDArray[np.floating],
+    weight: NDArray[np.floating],
+    rows: NDArray[np.intp],
+    how: Training,
+) -> Callable[[Params], float]:
+    """A function of weights that returns their loss on validation rows; it runs the program that `train` runs.
+
+    Parameters are those of `train`; ``rows`` are the validation rows.
+    """
+    with _PROGRAM_LOCK:
+        program = _program(network, loss, None, how.batch_size, how.schedule, how.average > 0, table.n_inputs)
+    columns = table.column(target), table.column(weight / weight[rows].mean())
+    valid, no_rate = table.rows(rows), np.float32(0.0)
+
+    def validation_loss(params: Params) -> float:
+        return float(program(
+            start_state(params), table.inputs, table.encoding, *columns, valid, len(rows), valid, len(rows),
+            0, 1, 0, 1, no_rate, no_rate, no_rate, 0,
+        )[3])  # fmt: skip
+
+    return validation_loss
+
+
 def _should_stop(history: History, how: Training) -> bool:
     losses = history.valid_loss
     if how.patience is not None:
@@ -239,7 +266,7 @@ def _should_stop(history: History, how: Training) -> bool:
     return len(losses) >= 25 and float(np.mean(losses[-5:])) > float(np.mean(losses[-25:-5])) - how.stop_margin
 
 
-def _start(params: Params) -> Any:
+def start_state(params: Params) -> Any:
     """Initial state on the device: weights, state of the optimiser, and averaged weights."""
     import jax
 
@@ -254,11 +281,8 @@ def _optimiser() -> Any:
     return optax.scale_by_adam()
 
 
-@functools.cache
-def _program(
-    network: Any, loss: Any, penalty: Any, batch_size: int, schedule: str, averaged: bool, n_inputs: int
-) -> Callable[..., Any]:
-    """One epoch of training with its validation, compiled once per combination of arguments."""
+def adam_update(network: Any, loss: Any, penalty: Any, averaged: bool) -> Callable[..., Any]:
+    """A function of state and batch that takes one step of Adam; it returns the new state and the loss of the batch."""
     import jax
     import jax.numpy as jnp
 
@@ -268,6 +292,33 @@ def _program(
         values = loss(network(params, x, key), target) * weight
         value = jnp.sum(values)
         return value if penalty is None else value + penalty(params, n_rows)
+
+    def update(
+        state: Any, x: Any, target: Any, share: Any, key: Any, n_rows: Any,
+        rate: Any, weight_decay: Any, average: Any, n_done: Any,
+    ) -> Any:  # fmt: skip
+        params, optimiser_state, mean_params = state
+        value, gradient = jax.value_and_grad(batch_loss)(params, x, target, share, key, n_rows)
+        updates, optimiser_state = optimiser.update(gradient, optimiser_state)
+        params = jax.tree.map(lambda p, u: p - rate * (u + weight_decay * p), params, updates)
+        if averaged:
+            # Early in training the decay is smaller, so that the initial weights are forgotten faster.
+            keep = jnp.minimum(average, (1.0 + n_done) / (10.0 + n_done))
+            mean_params = jax.tree.map(lambda m, p: keep * m + (1.0 - keep) * p, mean_params, params)
+        return params, optimiser_state, mean_params, value
+
+    return update
+
+
+@functools.cache
+def _program(
+    network: Any, loss: Any, penalty: Any, batch_size: int, schedule: str, averaged: bool, n_inputs: int
+) -> Callable[..., Any]:
+    """One epoch of training with its validation, compiled once per combination of arguments."""
+    import jax
+    import jax.numpy as jnp
+
+    update = adam_update(network, loss, penalty, averaged)
 
     def epoch_program(
         state: Any, inputs: Any, encoding: Any, target: Any, weight: Any, rows: Any, n_rows: Any,
@@ -286,13 +337,10 @@ def _program(
             done = (epoch * n_steps + i) / (max_epochs * n_steps)
             rate = learning_rate * (0.5 * (1.0 + jnp.cos(jnp.pi * done)) if schedule == "cosine" else 1.0)
             key = jax.random.fold_in(jax.random.key(seed), epoch * n_steps + i)
-            value, gradient = jax.value_and_grad(batch_loss)(params, read(chosen), target[chosen], share, key, n_rows)
-            updates, optimiser_state = optimiser.update(gradient, optimiser_state)
-            params = jax.tree.map(lambda p, u: p - rate * (u + weight_decay * p), params, updates)
-            if averaged:
-                # Early in training the decay is smaller, so that the initial weights are forgotten faster.
-                keep = jnp.minimum(average, (1.0 + epoch * n_steps + i) / (10.0 + epoch * n_steps + i))
-                mean_params = jax.tree.map(lambda m, p: keep * m + (1.0 - keep) * p, mean_params, params)
+            params, optimiser_state, mean_params, value = update(
+                (params, optimiser_state, mean_params), read(chosen), target[chosen], share, key, n_rows,
+                rate, weight_decay, average, epoch * n_steps + i,
+            )  # fmt: skip
             return params, optimiser_state, mean_params, total + value * jnp.sum(counts)
 
         n_chunks = (n_valid + VALID_CHUNK - 1) // VALID_CHUNK

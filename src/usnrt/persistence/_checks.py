@@ -11,6 +11,8 @@ from usnrt.memory.retrieval import N_GUIDES, Retrieval
 from usnrt.nn.mlp import MLP
 from usnrt.nn.quantiles import N_OUTPUTS
 from usnrt.persistence._errors import ModelFileError
+from usnrt.tables.csv_format import CsvFormat
+from usnrt.tables.dates import compile_format
 from usnrt.tree.experts import EXPERTS, GUIDED
 from usnrt.tree.model import ExpertTree, TreeModel
 from usnrt.tree.structure import Tree
@@ -62,6 +64,22 @@ def check_inputs(inputs: Any) -> None:
     """Check that the number of network inputs is that of their names, so that no table of a declared width is made."""
     if not inputs.n_outputs_ == len(inputs.names_) == len(inputs.source_):
         raise ModelFileError("the network inputs are inconsistent")
+
+
+def check_encoder(encoder: Any) -> None:
+    """Check the date formats and the format of the file, which regular expressions are made of."""
+    for texts in (encoder.date_formats_, {} if encoder.reading_ is None else encoder.reading_):
+        if type(texts) is not dict or not all(type(item) is str for pair in texts.items() for item in pair):
+            raise ModelFileError("the formats of the columns are invalid")
+    try:
+        for format in encoder.date_formats_.values():
+            compile_format(format[:100])
+        if encoder.reading_ is not None:
+            format_of_file = CsvFormat(**encoder.reading_)
+            if any(len(mark) > 1 for mark in (format_of_file.decimal, format_of_file.thousands)):
+                raise ValueError
+    except (TypeError, ValueError):
+        raise ModelFileError("the formats of the columns are invalid") from None
 
 
 def check_forest(forest: Any) -> None:
@@ -277,6 +295,7 @@ CHECKS: dict[str, Callable[[Any], None]] = {
     "MLP": check_network,
     "DropoutMLP": check_network,
     "ConcreteDropoutMLP": check_network,
+    "TableEncoder": check_encoder,
     "NetworkInputs": check_inputs,
     "PiecewiseLinear": check_encoding,
     "Retrieval": check_retrieval,

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.memory.retrieval import N_GUIDES, Retrieval, fit_retrieval
+from usnrt.memory.retrieval import N_GUIDES, PREDICT_ROWS, Retrieval, fit_retrieval
 from usnrt.nn.device import DeviceTable
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.guided import GuidedMLP
@@ -24,6 +24,7 @@ from usnrt.tree.model import ExpertTree, TreeModel, VarianceTree
 from usnrt.tree.recipe import Hidden, PaperTreeRecipe, QuantileTreeRecipe
 from usnrt.tree.refine import Refinement
 from usnrt.tree.shared_network import SharedNetwork
+from usnrt.tree.streamed import StreamedRows, train_root_on_store
 from usnrt.tree.structure import Tree, TreeBuilder
 from usnrt.utils.checkpoint import NO_CHECKPOINT, Checkpoint
 from usnrt.utils.packing import pack, unpack
@@ -91,6 +92,7 @@ def fit_quantile_tree(
     n_threads: int,
     progress: Progress,
     checkpoint: Checkpoint = NO_CHECKPOINT,
+    streamed: StreamedRows | None = None,
 ) -> FittedTree[ExpertTree]:
     """Learn a memory, train the network, and grow a tree by its residuals.
 
@@ -105,6 +107,9 @@ def fit_quantile_tree(
     n_threads : int
     progress : Progress
     checkpoint : Checkpoint, default=NO_CHECKPOINT
+    streamed : StreamedRows, optional
+        All rows, if ``table`` is a sample of them. The network is trained on all training rows; everything else, the
+        memory, the splits, their fine-tuning and the weights of the experts, uses the sample.
 
     Returns
     -------
@@ -113,7 +118,9 @@ def fit_quantile_tree(
     return _remembered(
         checkpoint,
         columns,
-        lambda within: _fit_quantile_tree(recipe, table, columns, is_validation, seed, n_threads, progress, within),
+        lambda within: _fit_quantile_tree(
+            recipe, table, columns, is_validation, seed, n_threads, progress, within, streamed
+        ),
     )
 
 
@@ -144,21 +151,27 @@ def _fit_quantile_tree(
     n_threads: int,
     progress: Progress,
     checkpoint: Checkpoint,
+    streamed: StreamedRows | None,
 ) -> FittedTree[ExpertTree]:
     progress.plan(PHASES)
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1, 0, 7)))
-    encoding, memory, inputs = _encoded_and_guided(
+    encoding, memory, guides = _encoded_and_guided(
         recipe, table, columns, is_validation, rng, n_threads, progress, checkpoint.within("memory")
     )
-    n_inputs = inputs.shape[1] if encoding is None else encoding.n_outputs
+    n_inputs = table.inputs.shape[1] + (0 if guides is None else N_GUIDES)
+    n_inputs = n_inputs if encoding is None else encoding.n_outputs
     network = _network(recipe.hidden, "hidden", table, n_inputs, N_OUTPUTS, "algebraic")
     guided = network
     if memory is not None:
         first = table.inputs.shape[1]
         guided = GuidedMLP(network.sizes, network.activation, network.output, first, N_GUIDES, recipe.guide_dropout)
-    strategy = SharedNetwork(recipe, table, DeviceTable(inputs, encoding), guided, is_validation, progress, checkpoint)
+    on_device = DeviceTable(table.inputs, encoding, guides)
+    strategy = SharedNetwork(recipe, table, on_device, guided, is_validation, progress, checkpoint)
     progress.begin("network")
-    strategy.train_root(rng)
+    if streamed is None:
+        strategy.train_root(rng)
+    else:
+        train_root_on_store(strategy, streamed, memory, encoding, seed, rng, n_threads)
     progress.begin("regions")
     # From now on the memory holds the validation rows too; they are predicted like new rows, without themselves.
     memory = memory and memory.with_rows(table, n_threads)
@@ -185,8 +198,8 @@ def _encoded_and_guided(
     n_threads: int,
     progress: Progress,
     checkpoint: Checkpoint,
-) -> tuple[PiecewiseLinear | None, Retrieval | None, NDArray[np.float32]]:
-    """Encoding of the network inputs, memory of the training rows, and the inputs with the guides of the memory.
+) -> tuple[PiecewiseLinear | None, Retrieval | None, NDArray[np.float32] | None]:
+    """Encoding of the network inputs with the guides, memory of the training rows, and its guides.
 
     The guides of training rows are those of a memory of the other training rows.
     """
@@ -195,18 +208,17 @@ def _encoded_and_guided(
     if recipe.n_bins > 0:
         encoding = PiecewiseLinear.fit(table.inputs[training_rows], columns.numeric, recipe.n_bins)
     if not recipe.memory or len(training_rows) < MIN_ROWS_TO_REMEMBER or len(validation_rows) == 0:
-        return encoding, None, table.inputs
+        return encoding, None, None
     how = recipe.metric.within(recipe.max_epochs, len(training_rows))
     report = progress.reporter("root", table.n_rows, "memory", how.n_steps, "step")
     memory = fit_retrieval(
         table, encoding, training_rows, validation_rows, how, rng,
         lambda n_steps, loss: report(n_steps, loss, loss), n_threads, checkpoint,
     )  # fmt: skip
-    guides = memory.guides(memory.predict(table.inputs, np.arange(table.n_rows), n_threads))
-    inputs = np.concatenate([table.inputs, guides], axis=1)
+    guides = memory.guides_of(table.inputs, np.arange(table.n_rows), n_threads)
     if encoding is not None:
-        encoding = PiecewiseLinear(inputs.shape[1], encoding.columns, encoding.slope, encoding.offset)
-    return encoding, memory, inputs
+        encoding = PiecewiseLinear(table.inputs.shape[1] + N_GUIDES, encoding.columns, encoding.slope, encoding.offset)
+    return encoding, memory, guides
 
 
 def _root_model(
@@ -221,8 +233,11 @@ def _root_model(
 
 def _means(root: ExpertTree, table: TrainingTable, params: Params, rows: Rows) -> Floats:
     """Predicted means of rows of the table by the experts of the root, with another network."""
-    model = replace(root, params=[params])
-    return model.quantile_functions(table.raw[rows], table.inputs[rows], without=rows)[1]
+    model, means = replace(root, params=[params]), np.empty(len(rows))
+    for start in range(0, len(rows), PREDICT_ROWS):
+        own = rows[start : start + PREDICT_ROWS]
+        means[start : start + len(own)] = model.quantile_functions(table.raw[own], table.inputs[own], without=own)[1]
+    return means
 
 
 def _with_regions(root: ExpertTree, grown: GrownTree) -> ExpertTree:

@@ -62,6 +62,7 @@ class SharedNetwork:
     mean_of: Callable[[Params, Rows], Floats] = field(init=False)
 
     def __post_init__(self) -> None:
+        self._root_means = np.full(self.table.n_rows, np.nan)
         self._training = self.recipe.root_training(float(self.table.weight[~self.is_validation].sum()))
 
     def train_root(self, rng: np.random.Generator) -> None:
@@ -72,9 +73,10 @@ class SharedNetwork:
         """
         schedule, y = self.recipe.schedule, self.table.y
         rows = np.arange(self.table.n_rows)
-        training_rows = self._parts(rows)[0]
+        training_rows = self.parts(rows)[0]
         checkpoint = self.checkpoint.within("root")
-        how = self.recipe.epochs(self._training, schedule.root_steps, len(training_rows), schedule.patience)
+        least = schedule.least_epochs(len(training_rows))
+        how = self.recipe.epochs(self._training, schedule.root_steps, len(training_rows), schedule.patience, least)
         start = float(y[training_rows].mean()), float(y[training_rows].std())
         params, best_loss = start_at(self.network, rng, *start), np.inf
         for number in range(1, schedule.max_rounds + 1):
@@ -96,7 +98,7 @@ class SharedNetwork:
         It does not stop early: starting again at the full step size, the loss increases before it decreases.
         """
         schedule = self.recipe.schedule
-        longer = self.recipe.epochs(how, schedule.more_steps, n_rows)
+        longer = self.recipe.epochs(how, schedule.more_steps, n_rows, min_epochs=schedule.least_epochs(n_rows))
         return replace(longer, weight_decay=schedule.more_decay * how.weight_decay)
 
     def compute_residuals(self, node: Node, rng: np.random.Generator) -> None:
@@ -109,7 +111,7 @@ class SharedNetwork:
         else:
             node.networks["network"] = self.params
             node.history |= self.history
-        rows = self._parts(node.rows)[1]
+        rows = self.parts(node.rows)[1]
         node.residuals = rows, self._residuals(node, rows)
 
     def untested_residuals(self, node: Node) -> Residuals:
@@ -124,7 +126,16 @@ class SharedNetwork:
             self.compute_residuals(node, rng)
 
     def _residuals(self, node: Node, rows: Rows) -> Floats:
-        return self.table.y[rows] - self.mean_of(node.networks["network"], rows)
+        return self.table.y[rows] - self._means(node.networks["network"], rows)
+
+    def _means(self, params: Params, rows: Rows) -> Floats:
+        """Predicted means; those of the network of the root, which most nodes share, are computed once per row."""
+        if params is not self.params:
+            return self.mean_of(params, rows)
+        unknown = rows[np.isnan(self._root_means[rows])]
+        if len(unknown):
+            self._root_means[unknown] = self.mean_of(params, unknown)
+        return self._root_means[rows]
 
     def _fine_tune(self, node: Node, rng: np.random.Generator) -> None:
         """Fine-tune the parent's network on the rows of a node, and keep the result if its validation loss is smaller.
@@ -136,12 +147,16 @@ class SharedNetwork:
         node.networks["network"] = params
         if schedule.child_steps == 0:
             return
-        n_rows = len(self._parts(node.rows)[0])
+        training, validation = self.parts(node.rows)
+        rows = node.rows
+        if len(training) > schedule.child_rows:
+            rows = np.concatenate([training[: schedule.child_rows], validation])
+        n_rows = min(len(training), schedule.child_rows)
         how = replace(self._training, learning_rate=schedule.child_rate * self.recipe.learning_rate)
         for label, n_steps in (("probe", schedule.probe_steps), ("fine-tuning", schedule.child_steps)):
             steps = self.recipe.epochs(how, n_steps, n_rows, min_epochs=1)
             params, history = self._train(
-                node.name, label, node.rows, params, steps, True, rng, node.checkpoint(self.checkpoint)
+                node.name, label, rows, params, steps, True, rng, node.checkpoint(self.checkpoint)
             )
             node.history[label] = history
             gain = history.initial_loss - min(history.valid_loss, default=np.inf)
@@ -161,12 +176,12 @@ class SharedNetwork:
         checkpoint: Checkpoint,
     ) -> tuple[Params, History]:
         return train(
-            self.network, pinball, params, self.device_table, self.table.y, self.table.weight, *self._parts(rows), how,
+            self.network, pinball, params, self.device_table, self.table.y, self.table.weight, *self.parts(rows), how,
             rng, self.progress.reporter(node_name, len(rows), label, how.max_epochs), keep_initial=keep_initial,
             checkpoint=checkpoint.within(label),
         )  # fmt: skip
 
-    def _parts(self, rows: Rows) -> tuple[Rows, Rows]:
+    def parts(self, rows: Rows) -> tuple[Rows, Rows]:
         """Training rows and validation rows; all rows take the place of either if it would be empty."""
         is_validation = self.is_validation[rows]
         training, validation = rows[~is_validation], rows[is_validation]

@@ -179,6 +179,14 @@ class Tree:
         nodes = np.asarray(self.leaves)[known]
         self.residual_mean[nodes], self.residual_std[nodes] = mean[known], np.sqrt(squares / total)[known]
 
+    def set_leaf_rows(self, n_rows: NDArray[np.float64]) -> None:
+        """Set the weighted number of rows of each leaf, shape (n_leaves,), and their sums in the other nodes."""
+        total = np.zeros(self.n_nodes)
+        total[self.leaves] = n_rows
+        for node in range(self.n_nodes - 1, 0, -1):  # children have larger numbers than their parent
+            total[self.parent[node]] += total[node]
+        self.n_rows = total
+
     def decision_path(self, X: ArrayLike) -> "csr_matrix":
         """The nodes on the path of each row.
 

@@ -178,6 +178,12 @@ class Progress:
                 restored = ", from the checkpoint" if is_restored else ""
                 self._line(f"{self._name}{node} ({n_rows:,} rows): {outcome}{restored}")
 
+    def note(self, text: str) -> None:
+        """Write a line about something that is not an epoch or a node, such as where files are."""
+        if self.verbose:
+            with self._display.lock:
+                self._line(text)
+
     def finish(self) -> None:
         """Replace the bar with a line about the whole fit."""
         if self.verbose:
