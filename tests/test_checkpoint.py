@@ -50,12 +50,12 @@ def paper_tree(callbacks=None, n_jobs=2):
 
 def ensemble(callbacks=None, n_jobs=2):
     one = USNRTRegressor(**QUICK, callbacks=callbacks)
-    return USNRTEnsemble(one, n_members=3, random_state=0, n_jobs=n_jobs)
+    return USNRTEnsemble(one, n_estimators=3, random_state=0, n_jobs=n_jobs)
 
 
 def paper_ensemble(callbacks=None, n_jobs=2):
     one = USNRTRegressor.paper(**PAPER, callbacks=callbacks)
-    return USNRTEnsemble.paper(estimator=one, n_members=2, random_state=0, n_jobs=n_jobs)
+    return USNRTEnsemble.paper(estimator=one, n_estimators=2, random_state=0, n_jobs=n_jobs)
 
 
 def saved(model, path):

@@ -4,10 +4,13 @@ from typing import Annotated
 
 import typer
 
+from usnrt.cli._compare import compare
+from usnrt.cli._explain import explain
 from usnrt.cli._extras import bench, demo
 from usnrt.cli._fit import fit
-from usnrt.cli._inspect import explain, export, info, report
+from usnrt.cli._inspect import export, info
 from usnrt.cli._predict import evaluate, predict
+from usnrt.cli._report import report
 
 HELP = "Regression on tables with calibrated uncertainty, region by region."
 
@@ -38,7 +41,7 @@ def options(
     """Options of the application itself."""
 
 
-for command in (fit, predict, evaluate, explain, report, export, info, demo):
+for command in (fit, predict, evaluate, compare, explain, report, export, info, demo):
     app.command()(command)
 # bench parses its own arguments, --help included
 app.command(

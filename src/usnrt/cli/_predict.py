@@ -55,7 +55,7 @@ def predict(
         if as_json:
             raise UserError("--json applies to tables that fit in memory; --output writes the predictions to a file")
         with warnings_as_notices(notify):
-            predict_large(fitted, data, output, coverage, keep or [], notify)
+            predict_large(fitted, data, output, coverage, keep or [], notify, reading)
         return
     table, X = table_and_features(fitted, data, notify, reading)
     absent = [name for name in keep or [] if name not in table.column_names]

@@ -10,14 +10,14 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from usnrt.distributions import Distribution
-from usnrt.estimators.members import ENSEMBLE_CONSTRAINTS, EnsembleOf
+from usnrt.estimators.members import DEPRECATED, ENSEMBLE_CONSTRAINTS, EnsembleOf
 from usnrt.estimators.neighbors import RememberingRegressor
 from usnrt.estimators.paper import PaperUSNRTEnsemble, PaperUSNRTRegressor
 from usnrt.estimators.regressor import USNRTRegressor
 from usnrt.nn.quantile_functions import conformity_scores, value_at
 from usnrt.nn.quantiles import POSITIONS, quantile_function_mean
 from usnrt.tables.training import DistinctRows, TrainingTable
-from usnrt.tree.fit import ColumnKinds, FittedTree, fit_quantile_tree
+from usnrt.tree.fit import ColumnKinds, FittedTree, announce_compilation, fit_quantile_tree
 from usnrt.tree.model import ExpertTree, TreeModel
 from usnrt.tree.refine import half_widths
 from usnrt.tree.structure import Tree
@@ -59,7 +59,8 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
     estimator : USNRTRegressor, default=None
         The member; None for the default one. Its ``n_jobs``, ``verbose`` and ``validation_fraction`` must have their
         defaults: the ensemble sets these.
-    n_members : int, default=5
+    n_estimators : int, default=5
+        Number of members.
     categorical_features : list of names or positions, or bool mask, default=None
         See `USNRTRegressor`; None for those of the estimator.
     random_state : int, RandomState or None, default=None
@@ -69,6 +70,8 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
         ``joblib.parallel_config("dask")``; -1 for all cores.
     verbose : int, default=0
         1 shows a progress bar and reports the nodes of all members.
+    n_members : int or "deprecated", default="deprecated"
+        Former name of ``n_estimators``, which will be removed in the next release.
 
     Attributes
     ----------
@@ -82,7 +85,7 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
         κ, the share of a member's variance that all members have in common; the same in all regions.
     own_factor_ : float
         c, the factor of the variance between members' means.
-    row_positions_ : ndarray of int or None
+    row_positions_, examples_, background_
         See `USNRTRegressor`.
     calibration_ : Calibration or None
 
@@ -94,7 +97,7 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
     >>> X = rng.uniform(-1, 1, (400, 2))
     >>> y = X[:, 1] + 0.3 * rng.normal(size=400)
     >>> quick = USNRTRegressor(max_epochs=20)
-    >>> model = USNRTEnsemble(quick, n_members=3, random_state=0).fit(X, y)
+    >>> model = USNRTEnsemble(quick, n_estimators=3, random_state=0).fit(X, y)
     >>> model.predict_variance([[0.0, 0.0]]).columns
     ['aleatoric', 'epistemic', 'total']
     """
@@ -106,25 +109,27 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
     _MEMBER = USNRTRegressor
     _SET_BY_ENSEMBLE: ClassVar[Mapping[str, str]] = {
         **EnsembleOf._SET_BY_ENSEMBLE,
-        "validation_fraction": "members validate by folds: set n_members of the ensemble",
+        "validation_fraction": "members validate by folds: set n_estimators of the ensemble",
     }
 
     def __init__(
         self,
         estimator: USNRTRegressor | None = None,
         *,
-        n_members: int = 5,
+        n_estimators: int = 5,
         categorical_features: Any = None,
         random_state: Any = None,
         n_jobs: int | None = -1,
         verbose: int = 0,
+        n_members: int | str = DEPRECATED,
     ) -> None:
         self.estimator = estimator
-        self.n_members = n_members
+        self.n_estimators = n_estimators
         self.categorical_features = categorical_features
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.n_members = n_members
 
     @staticmethod
     def paper(**parameters: Any) -> PaperUSNRTEnsemble:
@@ -133,8 +138,8 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
         Examples
         --------
         >>> from usnrt import USNRTEnsemble
-        >>> USNRTEnsemble.paper(n_members=3)
-        PaperUSNRTEnsemble(estimator=PaperUSNRTRegressor(), n_members=3)
+        >>> USNRTEnsemble.paper(n_estimators=3)
+        PaperUSNRTEnsemble(estimator=PaperUSNRTRegressor(), n_estimators=3)
         """
         return PaperUSNRTEnsemble(**{"estimator": PaperUSNRTRegressor(), **parameters})
 
@@ -148,9 +153,10 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
         rows, calibration_rows = self._draw_calibration_rows(rows, recipe.calibration_fraction, rng)
         by_validation = recipe.calibration is not None and calibration_rows is None
         table = self._marked_if_recalled(self._scaled_table(rows), by_validation)
-        is_validation = np.zeros((self.n_members, table.n_rows), dtype=bool)
-        if table.n_rows >= 4 * self.n_members:
-            is_validation = draw_folds(table.n_rows, self.n_members, rng)
+        n_members = self._n_estimators()
+        is_validation = np.zeros((n_members, table.n_rows), dtype=bool)
+        if table.n_rows >= 4 * n_members:
+            is_validation = draw_folds(table.n_rows, n_members, rng)
         fitted = self._fit_members(member, table, is_validation, seeds)
         self.members_ = [tree.model for tree in fitted]
         self._keep_positions(rows)
@@ -179,12 +185,14 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
     ) -> list[FittedTree[ExpertTree]]:
         """Fit members in parallel; the remaining threads are shared between them."""
         columns = ColumnKinds(self.inputs_.numeric_, self.encoder_.n_categories_)
-        n_threads = max(1, effective_n_jobs(self.n_jobs) // self.n_members)
+        n_members = self._n_estimators()
+        n_threads = max(1, effective_n_jobs(self.n_jobs) // n_members)
         arguments = [
             (member._recipe(), table, columns, own, int(seed.generate_state(1)[0]), n_threads)
-            for own, seed in zip(is_validation, seeds.spawn(self.n_members))
+            for own, seed in zip(is_validation, seeds.spawn(n_members))
         ]
         progress = Progress(self.verbose, member.callbacks, table.n_rows)
+        announce_compilation(member._recipe(), table, progress)  # once, not by each member
         return self._fit_in_parallel(fit_quantile_tree, arguments, progress)
 
     def _quantiles_by_validation(self, is_validation: NDArray[np.bool_]) -> Callable[[Rows, Floats], Floats]:
@@ -219,13 +227,13 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
         own = own_error_share(pairs)
         self.own_factor_ = own / max(float(np.average(pairs.disagreement, weights=pairs.weight)), 1e-12)
         self.shared_ = np.full(self.tree_.n_leaves, max(1.0 - own, 0.05))
-        return known, scores[known] * level_factors(pairs, scores[known], own, self.n_members)
+        return known, scores[known] * level_factors(pairs, scores[known], own, self._n_estimators())
 
     def _pairs(self, table: TrainingTable, is_validation: NDArray[np.bool_]) -> "Pairs":
         """Disagreement and conformity scores of the two members that were not trained on a row, and of their mean."""
         parts: list[Pairs] = []
         twice = is_validation.sum(axis=0) == 2
-        for first, second in combinations(range(self.n_members), 2):
+        for first, second in combinations(range(self._n_estimators()), 2):
             rows = np.flatnonzero(twice & is_validation[first] & is_validation[second])
             raw, inputs, y = table.raw[rows], table.inputs[rows], table.y[rows]
             both = np.stack(
@@ -238,8 +246,8 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
 
     # -- predictions -------------------------------------------------------------------------------------------
 
-    def _remembers(self) -> bool:
-        return self._member()._remembers()
+    def _memory(self) -> bool | str:
+        return self._member()._memory()
 
     @property
     def tree_(self) -> Tree:

@@ -89,6 +89,20 @@ def prediction_table(model: "DistributionalRegressor", X: Any, coverage: float =
         columns["region"] = predicted.region
     if predicted.supported is not None:
         columns["supported"] = predicted.supported
+    return like_frame(columns, X)
+
+
+def like_frame(columns: dict[str, NDArray[Any]], X: Any) -> Any:
+    """Columns as a frame of the library that X came from, with its index, or as a `Table` if X is no frame.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.estimators.prediction_table import like_frame
+    >>> like_frame({"mean": np.array([1.0])}, [[0.0]])
+       mean
+    0     1
+    """
     frame = nw.from_native(X, pass_through=True, eager_only=True)
     if not isinstance(frame, nw.DataFrame):
         return Table(columns)

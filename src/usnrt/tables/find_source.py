@@ -196,7 +196,7 @@ def joined(blocks: "list[Block]") -> "pa.Table":
         survey = TableSurvey(names)
         for block in blocks:
             survey.add(block)
-        kinds = dict(zip(names, survey.encoder().source_types_))
+        kinds = dict(zip(names, survey.types()))
         types = {"number": pa.float64(), "text": pa.string(), "date": pa.timestamp("us"), "empty": pa.null()}
         tables = [_with_types(table, {name: types[kinds[name]] for name in mixed}) for table in tables]
     return pa.concat_tables([table.replace_schema_metadata(None) for table in tables])
