@@ -82,7 +82,7 @@ def test_fit_on_other_bad_tables_and_options(tmp_path, name, content, arguments,
 
 def test_a_directory(tmp_path, usnrt):
     (tmp_path / "d.csv").mkdir()
-    refused(usnrt("fit", "d.csv", "-t", "a", cwd=tmp_path), "d.csv is a directory, not a table")
+    refused(usnrt("fit", "d.csv", "-t", "a", cwd=tmp_path), "the folder d.csv has no .parquet, .csv or .tsv file")
 
 
 def test_damaged_parquet_and_gzip(tmp_path, inside):

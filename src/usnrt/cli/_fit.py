@@ -24,8 +24,6 @@ from usnrt.cli._output import (
 )
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from usnrt.estimators.calibrated import CalibratedRegressor
 
 
@@ -72,30 +70,37 @@ def fit(
 ) -> None:
     """Fit a model to a table and write it to a file."""
     from usnrt.cli._data import training_data
+    from usnrt.cli._large import default_output, fit_large, large_source
 
-    output = output or data.with_name(f"{data.name.split('.')[0]}.usnrt")
+    output = output or default_output(data)
     check_writable(output, force)
     _check_holdout(holdout)
     notify = silent if quiet else notice
-    X, y = training_data(data, target, drop or [], notify)
+    source = large_source(data)
+    if source is None:
+        X, y = training_data(data, target, drop or [], notify)
+        fitted_rows, held_out = split_rows(len(y), holdout, seed)
 
     # The libraries for training take seconds to import: not before the table is known to be valid.
     from usnrt.cli._predict import evaluation
 
-    fitted_rows, held_out = split_rows(len(y), holdout, seed)
     model = make_model(preset, paper, members, set_ or [], categorical or [], seed, verbose=0 if quiet else 1)
-    model.fit(X.take(fitted_rows), y[fitted_rows])
+    if source is None:
+        model.fit(X.take(fitted_rows), y[fitted_rows])
+        n_rows, n_held_out = len(fitted_rows), len(held_out)
+    else:
+        n_rows, n_held_out = fit_large(model, source, target, drop or [], holdout), 0
     model.set_params(verbose=0)  # the verbosity of this run is not part of the model
     model.target_name_ = target
     model.save(output)
-    result = summary(model, X.take(fitted_rows), target, output)
-    if len(held_out):
+    result = summary(model, n_rows, target, output)
+    if n_held_out:
         with warnings_as_notices(notify):
             result["held out"] = evaluation(model, X.take(held_out), y[held_out])
     if as_json:
         print_json(result)
     else:
-        _print_summary(result, len(held_out), notify)
+        _print_summary(result, n_held_out, notify)
 
 
 def _check_holdout(holdout: float) -> None:
@@ -174,7 +179,7 @@ def split_rows(n_rows: int, holdout: float, seed: int) -> tuple[NDArray[np.intp]
     return np.sort(order[n_held_out:]), np.sort(order[:n_held_out])
 
 
-def summary(model: "CalibratedRegressor", X: "pa.Table", target: str, output: Path) -> dict[str, Any]:
+def summary(model: "CalibratedRegressor", n_rows: int, target: str, output: Path) -> dict[str, Any]:
     """The result of a fit: file, target, rows, how the columns were read, regions."""
     from usnrt.estimators.neighbors import rows_in_memory
     from usnrt.estimators.regions import region_rows
@@ -182,7 +187,7 @@ def summary(model: "CalibratedRegressor", X: "pa.Table", target: str, output: Pa
     return {
         "model": str(output),
         "target": target,
-        "rows": X.num_rows,
+        "rows": n_rows,
         "columns": _column_notices(model),
         "regions": region_rows(model),
         "training rows in memory": rows_in_memory(model),

@@ -9,7 +9,11 @@ from usnrt.cli._errors import UserError
 
 # readable=False: unreadable files are reported by our own error messages
 Data = Annotated[
-    Path, typer.Argument(help="A .csv, .tsv or .parquet file, also with .gz, .bz2 or .zst.", readable=False)
+    Path,
+    typer.Argument(
+        help="A .csv, .tsv or .parquet file, also with .gz, .bz2 or .zst; a folder or a pattern in quotes.",
+        readable=False,
+    ),
 ]
 Model = Annotated[Path, typer.Argument(help="A model file written by `usnrt fit`.", readable=False)]
 Target = Annotated[str | None, typer.Option("--target", "-t", help="The target column; default: as in fit.")]

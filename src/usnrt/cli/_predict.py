@@ -36,6 +36,7 @@ def predict(
     import pyarrow as pa
 
     from usnrt.cli._data import load_model, table_and_features
+    from usnrt.cli._large import large_source, predict_large
     from usnrt.cli._tables import format_of, write_file, write_stream
 
     check_coverage(coverage)
@@ -44,6 +45,12 @@ def predict(
         check_writable(output, force)
     notify = silent if quiet else notice
     fitted = load_model(model)
+    if large_source(data) is not None:
+        if as_json:
+            raise UserError("--json applies to tables that fit in memory; --output writes the predictions to a file")
+        with warnings_as_notices(notify):
+            predict_large(fitted, data, output, coverage, keep or [], notify)
+        return
     table, X = table_and_features(fitted, data, notify)
     absent = [name for name in keep or [] if name not in table.column_names]
     if absent:

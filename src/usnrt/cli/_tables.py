@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from usnrt.cli._errors import UserError
+from usnrt.cli._large import is_many, read_many
 from usnrt.utils.whole_file import whole_file
 
 COMPRESSION = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
@@ -45,8 +46,8 @@ def read_file(path: Path, notice: Callable[[str], None], text_columns: Collectio
     -------
     pyarrow.Table
     """
-    if path.is_dir():
-        raise UserError(f"{path} is a directory, not a table")
+    if is_many(path):
+        return read_many(path, text_columns)
     kind, _ = format_of(path)
     if not path.exists():
         raise UserError(f"{path} does not exist")

@@ -1,7 +1,7 @@
 """Base of all estimators: reading tables and targets, and all predictions derived from one distribution."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -14,13 +14,14 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
-from usnrt.estimators.prediction_table import EncodedPredictions, prediction_table
+from usnrt.estimators.prediction_blocks import joined_predictions, predict_source, source_for
+from usnrt.estimators.prediction_table import EncodedPredictions, check_coverage, prediction_table
 from usnrt.tables import Column, NetworkInputs, TableEncoder, read_table
 from usnrt.tables.find_source import as_source, read_whole, training_source
 from usnrt.tables.fingerprint import fingerprint
 from usnrt.tables.rows import counted_weight, merged_rows
 from usnrt.tables.store import RowStore
-from usnrt.tables.streaming import TrainingSource, build_store
+from usnrt.tables.streaming import BLOCK_ROWS, TrainingSource, build_store
 from usnrt.tables.training import DistinctRows, TrainingTable, take_rows
 from usnrt.utils.blas import ONE_BLAS_THREAD
 from usnrt.utils.constraints import Constraint, check_parameters
@@ -111,7 +112,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         """Refuse tables larger than memory, before they are read, unless ``_fit_store`` is defined."""
         if type(self)._fit_store is DistributionalRegressor._fit_store:
             raise ValueError(
-                f"{type(self).__name__} needs a table in memory, of at most 1,048,576 rows; "
+                f"{type(self).__name__} needs a table in memory, of at most {BLOCK_ROWS:,} rows; "
                 "fit USNRTRegressor, or a sample of the rows"
             )
 
@@ -187,6 +188,8 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
     def _encode(self, X: Any) -> NDArray[np.float64]:
         if not hasattr(self, "encoder_"):
             check_is_fitted(self)
+        if isinstance(X, str | os.PathLike):
+            raise TypeError(f"predict_table and predict_blocks take files, this takes a table in memory, got {X!r}")
         return self.encoder_.transform(read_table(self, X, reset=False))
 
     @property
@@ -299,7 +302,8 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_samples, n_features)
+        X : array-like or data frame of shape (n_samples, n_features), or source of rows
+            A source, as in `fit`, may have other columns beside the features; the predictions are in memory.
         coverage : float, default=0.9
             Nominal coverage of the interval from ``lower`` to ``upper``.
 
@@ -307,9 +311,36 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         -------
         data frame or Table
             Columns ``mean``, ``std``, ``lower``, ``upper`` and, for models with regions, ``region`` (as from
-            ``apply``) and ``supported`` (see ``predict_support``); a pandas index is kept.
+            ``apply``) and ``supported`` (see ``predict_support``); a pandas index is kept. A pyarrow Table for sources.
         """
-        return prediction_table(self, X, coverage)
+        check_is_fitted(self, "encoder_")
+        source = source_for(self, X)
+        if source is None:
+            return prediction_table(self, X, coverage)
+        return joined_predictions([part for _, part in predict_source(self, source, coverage)], source)
+
+    def predict_blocks(self, X: Any, coverage: float = 0.9) -> Iterator[Any]:
+        """``predict_table`` for a table larger than memory, block by block.
+
+        Parameters
+        ----------
+        X : source of rows
+            As in `fit`: a path, a pattern, a ``pyarrow.dataset.Dataset``, an iterator of record batches, a
+            ``numpy.memmap``. It may have other columns beside the features.
+        coverage : float, default=0.9
+            Nominal coverage of the interval from ``lower`` to ``upper``.
+
+        Yields
+        ------
+        pyarrow.Table, or Table for a memory map or for a table in memory
+            The predictions of the next rows.
+        """
+        check_is_fitted(self, "encoder_")
+        check_coverage(coverage)
+        source = source_for(self, X)
+        if source is None:
+            return iter([prediction_table(self, X, coverage)])
+        return (part for _, part in predict_source(self, source, coverage))
 
     def save(self, path: Any) -> None:
         """Write the model to one file that `usnrt.load` reads; loading it never runs code.

@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from usnrt.tables.files import TableFiles, check_columns, check_file, format_of
-from usnrt.tables.sources import unreadable
+from usnrt.tables.files import TableFiles, check_file, format_of
+from usnrt.tables.sources import check_columns, unreadable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,7 +59,7 @@ class CsvFiles(TableFiles):
             try:
                 for table in self._texts(file):
                     expected = list(candidates) or table.column_names
-                    check_columns(table.column_names, expected, file, self.files[0])
+                    check_columns(table.column_names, expected, str(file), str(self.files[0]))
                     for name in expected:
                         left = candidates.setdefault(name, [] if name in self.text_columns else column_types())
                         candidates[name] = [kind for kind in left if _has_type(table[name], kind)]
@@ -81,7 +81,7 @@ class CsvFiles(TableFiles):
         parse = pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
         with pa.input_stream(str(file), compression=compression) as stream:
             names = pa_csv.open_csv(stream, read, parse).schema.names
-        check_columns(names, names, file, file)
+        check_columns(names, names, str(file), str(file))
         texts = {name: pa.string() for name in names}
         convert = pa_csv.ConvertOptions(column_types=texts, strings_can_be_null=True, null_values=NULL_TEXTS)
         with pa.input_stream(str(file), compression=compression) as stream:
@@ -123,7 +123,10 @@ def _typed(table: "pa.Table", types: "Mapping[str, pa.DataType]", file: Path) ->
     for name, column in zip(table.column_names, table.itercolumns()):
         kind = types.get(name, pa.string())
         try:
-            columns.append(column if kind == pa.string() else _trimmed(column).cast(kind))
+            if kind == pa.null():
+                columns.append(pa.chunked_array([pa.nulls(len(column))]))
+            else:
+                columns.append(column if kind == pa.string() else _trimmed(column).cast(kind))
         except pa.ArrowInvalid as error:
             raise ValueError(f"column {name!r} of {file} must hold {kind}: {error}") from None
     return pa.table(columns, names=table.column_names)

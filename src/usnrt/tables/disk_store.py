@@ -159,12 +159,15 @@ class StoreWriter:
     def add(self, raw: Floats, target: Floats, weight: Floats) -> None:
         """Add rows; those of weight 0 are left out."""
         hashes = row_hashes(raw, target)
+        records = self.layout.pack(raw, target, weight, hashes)
         if self._merge_early:
             rows, weight = merged_rows(raw, target, weight, hashes)
-        else:
-            rows = np.flatnonzero(weight > 0)
-            weight = weight[rows]
-        self._buffer.append(self.layout.pack(raw[rows], target[rows], weight, hashes[rows]))
+            if len(rows) < len(records):
+                records = records[rows]
+                records["weight"] = weight
+        elif not weight.all():
+            records = records[weight > 0]
+        self._buffer.append(records)
         if sum(records.nbytes for records in self._buffer) > BUFFER_BYTES:
             self._flush()
 

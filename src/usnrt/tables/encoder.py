@@ -115,7 +115,7 @@ class TableEncoder:
             index = column.source_index
             if index not in read:
                 read = {index: self._checked(table.column(index), index)}  # the parts of a date are adjacent
-            encoded[:, position] = _encode(read[index], column)
+            encoded[:, position] = encode_column(read[index], column)
         return encoded
 
     def _is_plain(self) -> bool:
@@ -213,7 +213,7 @@ def number_label(code: float, boolean: bool) -> str:
     return str(int(code)) if float(code).is_integer() else repr(float(code))
 
 
-def _encode(column: FeatureColumn, target: Column) -> NDArray[np.float64]:
+def encode_column(column: FeatureColumn, target: Column) -> NDArray[np.float64]:
     """Values of one encoded column."""
     if column.type == "empty":
         return np.full(len(column.values), np.nan)

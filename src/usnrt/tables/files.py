@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from usnrt.tables.sources import TableSource, unreadable
+from usnrt.tables.sources import TableSource, check_columns, unreadable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,7 +50,7 @@ class TableFiles(TableSource):
             try:
                 for table in self.tables(file, block_rows):
                     names = names or table.column_names
-                    check_columns(table.column_names, names, file, self.files[0])
+                    check_columns(table.column_names, names, str(file), str(self.files[0]))
                     yield table.select(names), str(file)
             except (pa.ArrowException, OSError, EOFError) as error:
                 raise unreadable(str(file), error) from None
@@ -103,30 +103,6 @@ def check_file(file: Path) -> None:
         raise FileNotFoundError(f"{file} does not exist")
     if file.stat().st_size == 0:
         raise ValueError(f"{file} is empty")
-
-
-def check_columns(names: list[str], expected: list[str], file: Path, first: Path) -> None:
-    """Raise a ValueError unless a file has the columns of the first file.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from usnrt.tables.files import check_columns
-    >>> check_columns(["b", "a"], ["a", "b"], Path("2.csv"), Path("1.csv"))
-    >>> check_columns(["a"], ["a", "b"], Path("2.csv"), Path("1.csv"))
-    Traceback (most recent call last):
-        ...
-    ValueError: 2.csv must have the columns of 1.csv, but 'b' is missing
-    """
-    repeated = [name for name in names if names.count(name) > 1]
-    if repeated:
-        raise ValueError(f"{file} must have unique column names, got {repeated[0]!r} twice")
-    absent = [name for name in expected if name not in names]
-    if absent:
-        raise ValueError(f"{file} must have the columns of {first}, but {absent[0]!r} is missing")
-    new = [name for name in names if name not in expected]
-    if new:
-        raise ValueError(f"{file} must have the columns of {first}, but it also has {new[0]!r}")
 
 
 def files_of(path: str | os.PathLike[str]) -> list[Path]:

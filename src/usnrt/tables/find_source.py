@@ -135,6 +135,22 @@ def _checked_array(name: str, values: Any, n_rows: int) -> Any:
     return array
 
 
+def fits_memory(source: TableSource) -> bool:
+    """Whether a source is small enough to be read as a whole: `streaming.BLOCK_ROWS` and `streaming.BLOCK_BYTES`."""
+    n_columns, known = source.n_columns, source.known_rows()
+    if known is not None:
+        return _fits_memory(known, n_columns)
+    return all(_fits_memory(block.start + block.n_rows, n_columns) for block in source.blocks(pass_rows(n_columns)))
+
+
+def whole_table(source: TableSource) -> "pa.Table":
+    """All rows and columns of a source."""
+    blocks = list(source.blocks(pass_rows(source.n_columns)))
+    if not blocks:
+        raise ValueError(f"{source.name} has no rows")
+    return joined(blocks)
+
+
 @dataclass(frozen=True)
 class WholeTable:
     """A source that was read into memory: features, targets and weights."""

@@ -48,6 +48,9 @@ def merged_rows(
     """
     rows = np.flatnonzero(weight > 0)
     hashes = (row_hashes(raw, y) if hashes is None else hashes)[rows]
+    order = np.argsort(hashes)
+    if not (hashes[order[1:]] == hashes[order[:-1]]).any():
+        return rows[order], weight[rows[order]]
     # The target breaks ties of hashes, which occur about once in ten billion tables; the weight makes the order of
     # summation, hence its rounding, independent of the order of the copies.
     order = np.lexsort((weight[rows], y[rows], hashes))
@@ -56,8 +59,6 @@ def merged_rows(
     same = np.flatnonzero(hashes[1:] == hashes[:-1]) + 1
     is_first[same] = ~_equal(raw, y, rows[same], rows[same - 1])
     starts = np.flatnonzero(is_first)
-    if len(rows) == 0:
-        return rows, weight[rows]
     return np.minimum.reduceat(rows, starts), np.add.reduceat(weight[rows], starts)
 
 

@@ -8,7 +8,7 @@ written to the scratch folder as they are read.
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -158,19 +158,27 @@ class BatchSource(TableSource):
         self._kept = []
 
     def pieces(self, block_rows: int) -> Iterator[tuple[Any, str]]:
-        """The tables that were read already, then those of the iterator."""
+        """The tables that were read already, then those of the iterator; columns in the order of the first table."""
+        names: list[str] = []
+        for number, table in enumerate(self._tables(), start=1):
+            place = f"table {number:,} of the iterator"
+            names = names or table.column_names
+            check_columns(table.column_names, names, place, "the first one")
+            yield table.select(names), place
+
+    def _tables(self) -> "Iterator[pa.Table]":
         number = 0
         while number < len(self):
             number += 1
-            yield self._read(number - 1), f"table {number:,} of the iterator"
+            yield self._read(number - 1)
         for batch in self._batches:
-            table = as_arrow(batch, number + 1)
+            number += 1
+            table = as_arrow(batch, number)
             if self._folder is None:
                 self._kept.append(table)
             else:
                 self._write(table)
-            number += 1
-            yield table, f"table {number:,} of the iterator"
+            yield table
 
     def __len__(self) -> int:
         return self._n_files if self._folder else len(self._kept)
@@ -194,6 +202,32 @@ class BatchSource(TableSource):
             return pa.ipc.open_file(pa.BufferReader(file.read())).read_all()
 
 
+class SelectedColumns(TableSource):
+    """Another source without some of its columns.
+
+    Attributes
+    ----------
+    n_rows_read : int
+        Rows of the last pass.
+    """
+
+    def __init__(self, source: TableSource, dropped: Collection[str]) -> None:
+        self._source, self._dropped = source, dropped
+        self.name = source.name
+        self.n_rows_read = 0
+
+    def known_rows(self) -> int | None:
+        """Number of rows, if it is known without reading them."""
+        return self._source.known_rows()
+
+    def pieces(self, block_rows: int) -> Iterator[tuple[Any, str]]:
+        """Tables without the columns."""
+        self.n_rows_read = 0
+        for table, place in self._source.pieces(block_rows):
+            self.n_rows_read += table.num_rows
+            yield table.drop_columns(list(self._dropped)), place
+
+
 def as_arrow(batch: Any, number: int = 1) -> "pa.Table":
     """A record batch or a data frame as a pyarrow Table.
 
@@ -213,7 +247,8 @@ def as_arrow(batch: Any, number: int = 1) -> "pa.Table":
     frame = nw.from_native(batch, eager_only=True, pass_through=True)
     if not isinstance(frame, nw.DataFrame):
         raise TypeError(
-            f"the iterator must yield record batches, tables or data frames, got {type(batch).__name__} as item {number}"
+            "the iterator must yield record batches, tables or data frames, "
+            f"got {type(batch).__name__} as item {number}"
         )
     try:
         return (
@@ -223,13 +258,36 @@ def as_arrow(batch: Any, number: int = 1) -> "pa.Table":
         raise unreadable(f"table {number:,} of the iterator", error) from None
 
 
+def check_columns(names: list[str], expected: list[str], place: str, first: str) -> None:
+    """Raise a ValueError unless a table has the columns of the first one.
+
+    Examples
+    --------
+    >>> from usnrt.tables.sources import check_columns
+    >>> check_columns(["b", "a"], ["a", "b"], "2.csv", "1.csv")
+    >>> check_columns(["a"], ["a", "b"], "2.csv", "1.csv")
+    Traceback (most recent call last):
+        ...
+    ValueError: 2.csv must have the columns of 1.csv, but 'b' is missing
+    """
+    repeated = [name for name in names if names.count(name) > 1]
+    if repeated:
+        raise ValueError(f"{place} must have unique column names, got {repeated[0]!r} twice")
+    absent = [name for name in expected if name not in names]
+    if absent:
+        raise ValueError(f"{place} must have the columns of {first}, but {absent[0]!r} is missing")
+    new = [name for name in names if name not in expected]
+    if new:
+        raise ValueError(f"{place} must have the columns of {first}, but it also has {new[0]!r}")
+
+
 def unreadable(place: str, error: Exception) -> ValueError:
     """An error that names the place in one sentence.
 
     Examples
     --------
     >>> from usnrt.tables.sources import unreadable
-    >>> unreadable("a.parquet", OSError("Couldn't deserialize\nthrift"))
+    >>> unreadable("a.parquet", OSError("Couldn't deserialize   thrift"))
     ValueError("a.parquet cannot be read: Couldn't deserialize thrift")
     """
     reason = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from usnrt.tables.disk_store import DiskStore, StoreWriter
-from usnrt.tables.encoder import TableEncoder
-from usnrt.tables.reading import as_table
+from usnrt.tables.encoder import TableEncoder, encode_column
+from usnrt.tables.reading import FeatureColumn
 from usnrt.tables.sources import BatchSource, Block, TableSource
 from usnrt.tables.store import BUCKET_ROWS
 from usnrt.tables.survey import TableSurvey
@@ -139,10 +139,42 @@ def build_store(
     check_space(folder, n_bytes)
     notify(f"read {survey.n_rows:,} rows; they take up to {size_text(n_bytes)} in {folder} until the fit has ended")
     for block in rows.blocks(n_passes):
-        writer.add(encoder.transform(as_table(block.X.table)), block.target, block.weight / survey.scale)
+        writer.add(encoded(encoder, block.X.table), block.target, block.weight / survey.scale)
     store = writer.finish()
     notify(f"{store.n_rows:,} distinct rows, {size_text(store.n_bytes)} in {folder}")
     return StoredTable(encoder, store, survey.example)
+
+
+def encoded(encoder: TableEncoder, table: Any) -> Floats:
+    """``encoder.transform(table)``; every label of a text column is looked up once per block.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from usnrt.tables import TableEncoder
+    >>> from usnrt.tables.streaming import encoded
+    >>> table = pa.table({"a": ["x", "y", None, "x"], "b": [1, 2, 3, 4]})
+    >>> encoded(TableEncoder().fit(table), table).T
+    array([[ 0.,  1., nan,  0.], [ 1.,  2.,  3.,  4.]])
+    """
+    if isinstance(table, np.ndarray):
+        return encoder.transform(table)
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    texts: dict[int, pa.DictionaryArray] = {}
+    for index, (name, kind) in enumerate(zip(encoder.source_names_, encoder.source_types_)):
+        if kind == "text" and pa.types.is_string(table[name].type):
+            texts[index] = pc.dictionary_encode(pa.concat_arrays(table[name].chunks))
+            table = table.set_column(index, name, pa.nulls(table.num_rows))
+    raw = np.require(encoder.transform(table), requirements="W")
+    for position, column in enumerate(encoder.columns_):
+        if column.source_index in texts:
+            text = texts[column.source_index]
+            labels = np.array([*text.dictionary.to_pylist(), None], dtype=object)
+            codes = encode_column(FeatureColumn("text", labels), column)
+            raw[:, position] = codes[text.indices.fill_null(len(labels) - 1).to_numpy(zero_copy_only=False)]
+    return raw
 
 
 def pass_rows(n_columns: int) -> int:

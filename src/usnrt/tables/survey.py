@@ -141,9 +141,7 @@ class _ColumnSurvey:
         self._set_type(column.type, place)
         present = values[~missing] if missing.any() else values
         if column.type == "date":
-            for part in CALENDAR_PARTS:
-                numbers = calendar_part(present, part)
-                self._widen(part, float(numbers.min()), float(numbers.max()))
+            self._add_dates(present)
             return
         self._boolean &= column.boolean
         if self.named:
@@ -164,9 +162,13 @@ class _ColumnSurvey:
                 f"but it holds {_WORDS[kind]} in {place}"
             )
 
-    def _widen(self, part: str, low: float, high: float) -> None:
-        before = self._ranges.get(part, (low, high))
-        self._ranges[part] = (min(low, before[0]), max(high, before[1]))
+    def _add_dates(self, dates: NDArray[Any]) -> None:
+        """Extend the ranges of the calendar parts that have not varied so far."""
+        for part in CALENDAR_PARTS:
+            low, high = self._ranges.get(part, (np.inf, -np.inf))
+            if not low < high:
+                numbers = calendar_part(dates, part)
+                self._ranges[part] = (min(low, float(numbers.min())), max(high, float(numbers.max())))
 
     def columns(self) -> list[Column]:
         """The encoded columns."""

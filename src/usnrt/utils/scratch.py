@@ -73,10 +73,12 @@ def size_text(n_bytes: int) -> str:
     Examples
     --------
     >>> from usnrt.utils.scratch import size_text
-    >>> size_text(9_600_000), size_text(2_345_000_000)
-    ('10 MB', '2.3 GB')
+    >>> size_text(1_500), size_text(9_600_000), size_text(2_345_000_000)
+    ('2 kB', '10 MB', '2.3 GB')
     """
-    return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.0f} MB"
+    if n_bytes >= 1e9:
+        return f"{n_bytes / 1e9:.1f} GB"
+    return f"{n_bytes / 1e6:.0f} MB" if n_bytes >= 1e6 else f"{n_bytes / 1e3:.0f} kB"
 
 
 def _reason(error: OSError) -> str:
