@@ -14,9 +14,11 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
+from usnrt.estimators.cluster_fit import active_client, fit_on_cluster
 from usnrt.estimators.prediction_blocks import joined_predictions, predict_source, source_for
 from usnrt.estimators.prediction_table import EncodedPredictions, check_coverage, prediction_table
 from usnrt.tables import Column, NetworkInputs, TableEncoder, read_table
+from usnrt.tables.dask_rows import DaskRows, dask_rows, is_dask
 from usnrt.tables.find_source import as_source, read_whole, training_source
 from usnrt.tables.fingerprint import fingerprint
 from usnrt.tables.rows import counted_weight, merged_rows
@@ -87,7 +89,9 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         try:
             with ONE_BLAS_THREAD:
                 source = as_source(X)
-                if source is None:
+                if is_dask(X):
+                    self._fit_dask(dask_rows(X, y, sample_weight), scratch)
+                elif source is None:
                     self._fit(self._read_rows(X, y, sample_weight))
                 else:
                     self._fit_source(training_source(source, y, sample_weight), scratch)
@@ -130,6 +134,14 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
                 self.encoder_, self.fingerprint_ = stored.encoder, stored.store.fingerprint
                 self._fit_store(stored.store)
         self.target_name_ = rows.target if isinstance(rows.target, str) else None
+
+    def _fit_dask(self, rows: DaskRows, scratch: str | os.PathLike[str] | None) -> None:
+        """Fit to a Dask collection: on the workers of the active client, or here, partition by partition."""
+        client = active_client()
+        if client is None:
+            self._fit_source(rows, scratch)
+        else:
+            fit_on_cluster(self, rows, client)
 
     def _distribution(self, raw: NDArray[np.float64]) -> "Distribution":
         raise NotImplementedError(f"{type(self).__name__} must define _distribution")

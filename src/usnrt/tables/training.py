@@ -38,9 +38,7 @@ class DistinctRows:
 
     def take(self, rows: Rows) -> "DistinctRows":
         """Some of the rows."""
-        return DistinctRows(
-            take_rows(self.raw, rows), self.target[rows], self.weight[rows], self.position[rows]
-        )
+        return DistinctRows(take_rows(self.raw, rows), self.target[rows], self.weight[rows], self.position[rows])
 
 
 def take_rows(raw: Floats, rows: Rows) -> Floats:

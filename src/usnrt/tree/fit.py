@@ -112,7 +112,9 @@ def fit_quantile_tree(
     if memory is not None:
         first = table.inputs.shape[1]
         guided = GuidedMLP(network.sizes, network.activation, network.output, first, N_GUIDES, recipe.guide_dropout)
-    strategy = SharedNetwork(recipe, table, DeviceTable(table.inputs, encoding, guides), guided, is_validation, progress)
+    strategy = SharedNetwork(
+        recipe, table, DeviceTable(table.inputs, encoding, guides), guided, is_validation, progress
+    )
     if streamed is None:
         strategy.train_root(rng)
     else:

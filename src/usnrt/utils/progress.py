@@ -3,7 +3,9 @@
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TextIO
 
@@ -32,6 +34,31 @@ class FitEvent:
     epoch: int
     train_loss: float
     valid_loss: float
+
+
+# Where the progress of fits is written; None for sys.stderr.
+_STREAM: ContextVar[TextIO | None] = ContextVar("_STREAM", default=None)
+
+
+@contextmanager
+def progress_stream(stream: Any) -> Iterator[None]:
+    """Write the progress of the fits of this thread to a stream.
+
+    Examples
+    --------
+    >>> import io
+    >>> from usnrt.utils.progress import Progress, progress_stream
+    >>> stream = io.StringIO()
+    >>> with progress_stream(stream):
+    ...     Progress(verbose=1).note("read 10 rows")
+    >>> stream.getvalue()
+    'read 10 rows\\n'
+    """
+    token = _STREAM.set(stream)
+    try:
+        yield
+    finally:
+        _STREAM.reset(token)
 
 
 class FitStopped(Exception):
@@ -63,7 +90,7 @@ class Progress:
         self.verbose = int(verbose)
         self.callbacks = list(callbacks or [])
         self.n_rows = n_rows
-        self.stream = sys.stderr if stream is None else stream
+        self.stream = stream or _STREAM.get() or sys.stderr
         self.stop = threading.Event()
         self._lock = threading.Lock()
         self._start = time.monotonic()
