@@ -37,15 +37,18 @@ def quick(**changes):
 # -- the display ------------------------------------------------------------------------------------------------
 
 
-def test_a_terminal_shows_a_bar_and_clears_it_for_lines():
+def test_a_terminal_shows_a_bar_and_clears_it_for_lines(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     stream = Terminal()
     progress = Progress(1, n_rows=4000, stream=stream)
     progress.node_done("L", 2000, "region", is_leaf=True)
-    progress.epoch(EVENT)
+    progress.epoch(EVENT, n_epochs=30)
     assert stream.getvalue().startswith("\r\rL (2,000 rows): region\n")
     shown = stream.getvalue().splitlines()[-1].strip()
     assert re.fullmatch(
-        r"\[#{10}\.{10}\] 50%, about 0 s left LR \(1,200 rows\) mean 1: epoch 10, validation loss 0\.25", shown
+        r"\[#{10}\.{10}\] 50%, about 0 s left, [\d,]+ MB, 1 region with 2,000 of 4,000 rows; "
+        r"LR \(1,200 rows\) mean 1: epoch 10 of 30, validation loss 0\.25",
+        shown,
     )
     progress.node_done("R", 2000, "region", is_leaf=True)
     progress.finish()

@@ -64,6 +64,12 @@ def fit(
         list[str] | None, typer.Option("--set", help="A parameter of the model as name=value; may be repeated.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Random seed; the same seed gives the same model.")] = 0,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            "--checkpoint", help="A folder for the state of a long fit; after an interruption the same command goes on."
+        ),
+    ] = None,
     force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -86,10 +92,10 @@ def fit(
 
     model = make_model(preset, paper, members, set_ or [], categorical or [], seed, verbose=0 if quiet else 1)
     if source is None:
-        model.fit(X.take(fitted_rows), y[fitted_rows])
+        model.fit(X.take(fitted_rows), y[fitted_rows], checkpoint=checkpoint)
         n_rows, n_held_out = len(fitted_rows), len(held_out)
     else:
-        n_rows, n_held_out = fit_large(model, source, target, drop or [], holdout), 0
+        n_rows, n_held_out = fit_large(model, source, target, drop or [], holdout, checkpoint), 0
     model.set_params(verbose=0)  # the verbosity of this run is not part of the model
     model.target_name_ = target
     model.save(output)

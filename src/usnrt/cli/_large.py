@@ -69,7 +69,12 @@ def default_output(path: Path) -> Path:
 
 
 def fit_large(
-    model: "CalibratedRegressor", source: TableSource, target: str, drop: Sequence[str], holdout: float
+    model: "CalibratedRegressor",
+    source: TableSource,
+    target: str,
+    drop: Sequence[str],
+    holdout: float,
+    checkpoint: Path | None = None,
 ) -> int:
     """Fit a model to a table larger than memory; returns the number of rows."""
     if holdout:
@@ -80,7 +85,7 @@ def fit_large(
     if target in drop:
         raise UserError(f"{target!r} is the target and cannot be left out")
     rows = SelectedColumns(source, tuple(dict.fromkeys(drop)))
-    model.fit(rows, target)
+    model.fit(rows, target, checkpoint=checkpoint)
     return rows.n_rows_read
 
 

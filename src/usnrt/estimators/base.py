@@ -15,6 +15,7 @@ from sklearn.utils.validation import (
 )
 
 from usnrt.estimators.cluster_fit import active_client, fit_on_cluster
+from usnrt.estimators.fit_identity import check_resumable, identity_of
 from usnrt.estimators.prediction_blocks import joined_predictions, predict_source, source_for
 from usnrt.estimators.prediction_table import EncodedPredictions, check_coverage, prediction_table
 from usnrt.tables import Column, NetworkInputs, TableEncoder, read_table
@@ -22,10 +23,11 @@ from usnrt.tables.dask_rows import DaskRows, dask_rows, is_dask
 from usnrt.tables.find_source import as_source, read_whole, training_source
 from usnrt.tables.fingerprint import fingerprint
 from usnrt.tables.rows import counted_weight, merged_rows
-from usnrt.tables.store import RowStore
+from usnrt.tables.store import MemoryStore, RowStore
 from usnrt.tables.streaming import BLOCK_ROWS, TrainingSource, build_store
 from usnrt.tables.training import DistinctRows, TrainingTable, take_rows
 from usnrt.utils.blas import ONE_BLAS_THREAD
+from usnrt.utils.checkpoint import NO_CHECKPOINT, Checkpoint, Folder, opened
 from usnrt.utils.constraints import Constraint, check_parameters
 from usnrt.utils.progress import Progress
 from usnrt.utils.result_table import Table
@@ -51,6 +53,9 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
     target_name_: str | None = None
     # Constraints of all parameters, by name.
     _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {}
+    # Whether a fit stores its state in `_checkpoint`, which `fit` sets for the time of the fit.
+    _RESUMABLE: ClassVar[bool] = False
+    _checkpoint: Checkpoint = NO_CHECKPOINT
 
     def fit(
         self,
@@ -58,6 +63,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         y: ArrayLike | str,
         sample_weight: ArrayLike | str | None = None,
         *,
+        checkpoint: str | os.PathLike[str] | None = None,
         scratch: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Fit the model to a table.
@@ -68,14 +74,22 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
             numpy, pandas, polars or pyarrow. Text and categories are categorical; missing values are allowed. Or a
             table outside memory: the path of a Parquet or CSV file, of a folder of them, or a pattern such as
             ``"sales/*.parquet"``; a ``pyarrow.dataset.Dataset``; an iterator of record batches, tables or data frames;
-            a ``numpy.memmap``. It is read as a whole if it has at most 1,048,576 rows and 512 MB of numbers, and the
-            model is then that of the same table in memory. A larger one is read block by block.
+            a ``numpy.memmap``; a Dask DataFrame or Array. It is read as a whole if it has at most 1,048,576 rows and
+            512 MB of numbers, and the model is then that of the same table in memory. A larger one is read block by
+            block. Dask collections are fitted on the workers of the active ``distributed.Client``, if there is one.
         y : array-like of shape (n_samples,), or str
-            The target; the name of its column if X is a source of rows other than a ``numpy.memmap``.
+            The target; the name of its column if X is a source of rows other than a ``numpy.memmap``. For Dask
+            collections a Series or Array with the partitions of X, or the name of a column.
         sample_weight : array-like of shape (n_samples,), or str, default=None
             Weights of the rows. Whole numbers are repetitions: a weight of 2 is equivalent to repeating the row. Other
             weights are scaled to average 1. All copies of a row are training rows, validation rows or calibration rows
             together. The name of a column if ``y`` is one.
+        checkpoint : path-like, default=None
+            A folder for the state of a long fit: finished parts, and every few minutes the networks in training. If the
+            fit is interrupted or its process killed, the same call goes on from there, and the model is the same, bit
+            for bit. The folder must be new, empty, or that of a fit with the same data and parameters (``n_jobs``,
+            ``verbose`` and ``callbacks`` may differ). It is removed when the fit is complete. For trees and their
+            ensembles only.
         scratch : path-like, default=None
             Where to write temporary files if the table is too large for memory; None for the system's folder. They are
             about as large as the table and are removed when the fit has ended.
@@ -85,16 +99,18 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         self
         """
         self._check_parameters()
+        check_resumable(self, checkpoint)
         before = dict(self.__dict__)
         try:
-            with ONE_BLAS_THREAD:
+            with ONE_BLAS_THREAD, opened(checkpoint) as folder:
                 source = as_source(X)
                 if is_dask(X):
-                    self._fit_dask(dask_rows(X, y, sample_weight), scratch)
+                    self._fit_dask(dask_rows(X, y, sample_weight), scratch, folder)
                 elif source is None:
-                    self._fit(self._read_rows(X, y, sample_weight))
+                    self._fit_rows(self._read_rows(X, y, sample_weight), folder)
                 else:
-                    self._fit_source(training_source(source, y, sample_weight), scratch)
+                    self._fit_source(training_source(source, y, sample_weight), scratch, folder)
+                self.__dict__.pop("_checkpoint", None)
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
@@ -120,11 +136,23 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
                 "fit USNRTRegressor, or a sample of the rows"
             )
 
-    def _fit_source(self, rows: TrainingSource, scratch: str | os.PathLike[str] | None) -> None:
+    def _resume(self, checkpoint: Folder, store: RowStore) -> None:
+        """Go on from the checkpoint of a fit to these rows, or begin one."""
+        self._checkpoint = checkpoint.resume(identity_of(self, store, self.encoder_.n_categories_))
+
+    def _fit_rows(self, rows: DistinctRows, checkpoint: Folder | None) -> None:
+        """Fit to rows in memory."""
+        if checkpoint is not None:
+            self._resume(checkpoint, MemoryStore(rows))
+        self._fit(rows)
+
+    def _fit_source(
+        self, rows: TrainingSource, scratch: str | os.PathLike[str] | None, checkpoint: Folder | None
+    ) -> None:
         """Fit to a table outside memory, in memory if it is small enough."""
         whole = read_whole(rows)
         if whole is not None:
-            self._fit(self._read_rows(whole.X, whole.target, whole.weight))
+            self._fit_rows(self._read_rows(whole.X, whole.target, whole.weight), checkpoint)
         else:
             self._check_fits_store()
             notify = Progress(getattr(self, "verbose", 0)).note
@@ -132,16 +160,18 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
                 stored = build_store(rows, folder, self._categorical_features(), notify)
                 read_table(self, stored.example, reset=True)
                 self.encoder_, self.fingerprint_ = stored.encoder, stored.store.fingerprint
+                if checkpoint is not None:
+                    self._resume(checkpoint, stored.store)
                 self._fit_store(stored.store)
         self.target_name_ = rows.target if isinstance(rows.target, str) else None
 
-    def _fit_dask(self, rows: DaskRows, scratch: str | os.PathLike[str] | None) -> None:
+    def _fit_dask(self, rows: DaskRows, scratch: str | os.PathLike[str] | None, checkpoint: Folder | None) -> None:
         """Fit to a Dask collection: on the workers of the active client, or here, partition by partition."""
         client = active_client()
         if client is None:
-            self._fit_source(rows, scratch)
+            self._fit_source(rows, scratch, checkpoint)
         else:
-            fit_on_cluster(self, rows, client)
+            fit_on_cluster(self, rows, client, checkpoint)
 
     def _distribution(self, raw: NDArray[np.float64]) -> "Distribution":
         raise NotImplementedError(f"{type(self).__name__} must define _distribution")

@@ -14,6 +14,7 @@ import uuid
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sklearn.base import clone
@@ -24,6 +25,7 @@ from usnrt.tables.dask_rows import DaskRows, PartitionKind
 from usnrt.tables.encoder import TableEncoder
 from usnrt.tables.find_source import rows_fit_memory, whole_of
 from usnrt.utils.blas import ONE_BLAS_THREAD
+from usnrt.utils.checkpoint import CheckpointError, Folder
 from usnrt.utils.progress import FitEvent, FitStopped, Progress, progress_stream
 
 if TYPE_CHECKING:
@@ -53,13 +55,16 @@ def active_client() -> Any:
 
 @dataclass(frozen=True)
 class FittedState:
-    """What a worker sends back: the attributes of the fitted estimator, and warnings."""
+    """What a worker sends back: the attributes of the fitted estimator, warnings, and whose the checkpoint is."""
 
     attributes: dict[str, Any]
     warnings: list[tuple[str, type[Warning]]]
+    is_new_folder: bool
 
 
-def fit_on_cluster(model: "DistributionalRegressor", rows: DaskRows, client: Any) -> None:
+def fit_on_cluster(
+    model: "DistributionalRegressor", rows: DaskRows, client: Any, checkpoint: Folder | None = None
+) -> None:
     """Fit an estimator to a Dask collection on the workers of a client.
 
     Parameters
@@ -68,6 +73,8 @@ def fit_on_cluster(model: "DistributionalRegressor", rows: DaskRows, client: Any
         Its fitted attributes are set.
     rows : DaskRows
     client : distributed.Client
+    checkpoint : Folder, optional
+        In a file system that all workers share.
     """
     progress = Progress(getattr(model, "verbose", 0))
     if not rows.partitions:
@@ -78,7 +85,7 @@ def fit_on_cluster(model: "DistributionalRegressor", rows: DaskRows, client: Any
     progress.note(
         f"read {survey.n_rows:,} rows in {n_partitions} {rows.kind.word}s, on a cluster of {n_workers} workers"
     )
-    relay = _Relay(client, getattr(model, "callbacks", None) or [], progress)
+    relay = _Relay(client, getattr(model, "callbacks", None) or [], checkpoint)
     worker_model = clone(model)
     if hasattr(model, "callbacks"):
         worker_model.callbacks = None
@@ -94,6 +101,8 @@ def fit_on_cluster(model: "DistributionalRegressor", rows: DaskRows, client: Any
         arguments = (worker_model, survey.table.encoder(), survey.example, table, relay.address)
         state = relay.result(lambda: client.submit(fit_on_worker, *arguments, pure=False))
         del chunks
+    if checkpoint is not None:
+        checkpoint.is_new = state.is_new_folder
     for text, category in state.warnings:
         warnings.warn(text, category, stacklevel=4)
     model.__dict__.update(state.attributes)
@@ -110,7 +119,11 @@ def fit_whole(
     sources = [kind.source(number, *partition) for number, partition in enumerate(partitions)]
     blocks = [block for source in sources for block in source.blocks(sys.maxsize)]
     whole = whole_of(blocks, partitions[0][2] is not None)
-    return _fitted(model, lambda: model._fit(model._read_rows(whole.X, whole.target, whole.weight)), address)
+
+    def fit(folder: Folder | None) -> None:
+        model._fit_rows(model._read_rows(whole.X, whole.target, whole.weight), folder)
+
+    return _fitted(model, fit, address)
 
 
 def fit_on_worker(
@@ -119,34 +132,44 @@ def fit_on_worker(
     """A task: fit to the rows of chunks on the workers."""
     from distributed import worker_client
 
-    def fit() -> None:
+    def fit(folder: Folder | None) -> None:
         read_table(model, example, reset=True)
         model.encoder_, model.fingerprint_ = encoder, table.fingerprint
         with worker_client() as client:
-            model._fit_store(ClusterStore(table, client))
+            store = ClusterStore(table, client)
+            if folder is not None:
+                model._resume(folder, store)
+            model._fit_store(store)
 
     return _fitted(model, fit, address)
 
 
-def _fitted(model: "DistributionalRegressor", fit: Callable[[], None], address: "_Address") -> FittedState:
+def _fitted(model: "DistributionalRegressor", fit: Callable[[Folder | None], None], address: "_Address") -> FittedState:
     """Fit with events and lines sent to the client, and return what it needs."""
     if hasattr(model, "callbacks"):
         model.callbacks = [_Sender(address)]
+    folder = None if address.checkpoint is None else Folder(*address.checkpoint)
+    if folder is not None and not folder.path.is_dir():
+        raise CheckpointError(
+            f"checkpoint {folder.path} must be a folder that all workers share, got one of the client"
+        )
     with warnings.catch_warnings(record=True) as caught, ONE_BLAS_THREAD, progress_stream(_Lines(address)):
         warnings.simplefilter("always")
-        fit()
-    parameters = model.get_params(deep=False)
-    attributes = {name: value for name, value in vars(model).items() if name not in parameters}
+        fit(folder)
+    others = {"_checkpoint", *model.get_params(deep=False)}
+    attributes = {name: value for name, value in vars(model).items() if name not in others}
     own = [w for w in caught if w.category.__module__.startswith(("usnrt", "sklearn"))]
-    return FittedState(attributes, [(str(warning.message), warning.category) for warning in own])
+    texts = [(str(warning.message), warning.category) for warning in own]
+    return FittedState(attributes, texts, folder is not None and folder.is_new)
 
 
 @dataclass(frozen=True)
 class _Address:
-    """Where events of a fit are sent, and whether the client has callbacks."""
+    """Where events of a fit are sent, whether the client has callbacks, and the folder of the checkpoint."""
 
     topic: str
     wants_events: bool
+    checkpoint: tuple[Path, bool] | None
 
 
 class _Sender:
@@ -192,9 +215,10 @@ class _Lines:
 class _Relay:
     """Receives events of a fit on the client; calls the user's callbacks in the thread that waits for the result."""
 
-    def __init__(self, client: Any, callbacks: list[Callable[[FitEvent], Any]], progress: Progress) -> None:
-        self._client, self._callbacks, self._stream = client, callbacks, progress.stream
-        self.address = _Address(f"usnrt-{uuid.uuid4().hex}", bool(callbacks))
+    def __init__(self, client: Any, callbacks: list[Callable[[FitEvent], Any]], folder: Folder | None) -> None:
+        self._client, self._callbacks = client, callbacks
+        place = None if folder is None else (folder.path.absolute(), folder.is_new)
+        self.address = _Address(f"usnrt-{uuid.uuid4().hex}", bool(callbacks), place)
         self._messages: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
 
     def result(self, submit: Callable[[], Any]) -> FittedState:
@@ -223,8 +247,7 @@ class _Relay:
                 message = self._messages.get(block=timeout is not None, timeout=timeout)
                 timeout = None
                 if "text" in message:
-                    self._stream.write(message["text"])
-                    self._stream.flush()
+                    print(message["text"], end="", file=sys.stderr, flush=True)
                 else:
                     for callback in self._callbacks:
                         callback(FitEvent(**message["event"]))

@@ -6,7 +6,7 @@ from itertools import combinations
 from typing import Any, ClassVar
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from usnrt.distributions import Distribution
@@ -68,7 +68,7 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
         Number of members that are fitted in parallel, by threads, or by the workers of a cluster inside
         ``joblib.parallel_config("dask")``; -1 for all cores.
     verbose : int, default=0
-        1 reports finished members.
+        1 shows a progress bar and reports the nodes of all members.
 
     Attributes
     ----------
@@ -101,6 +101,7 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
 
     members_: Sequence[TreeModel]
 
+    _RESUMABLE = True
     _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = ENSEMBLE_CONSTRAINTS
     _MEMBER = USNRTRegressor
     _SET_BY_ENSEMBLE: ClassVar[Mapping[str, str]] = {
@@ -145,7 +146,8 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
         seeds = self._seeds(member)
         rng = np.random.default_rng(seeds.spawn(1)[0])
         rows, calibration_rows = self._draw_calibration_rows(rows, recipe.calibration_fraction, rng)
-        table = self._scaled_table(rows)
+        by_validation = recipe.calibration is not None and calibration_rows is None
+        table = self._marked_if_recalled(self._scaled_table(rows), by_validation)
         is_validation = np.zeros((self.n_members, table.n_rows), dtype=bool)
         if table.n_rows >= 4 * self.n_members:
             is_validation = draw_folds(table.n_rows, self.n_members, rng)
@@ -177,16 +179,13 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
     ) -> list[FittedTree[ExpertTree]]:
         """Fit members in parallel; the remaining threads are shared between them."""
         columns = ColumnKinds(self.inputs_.numeric_, self.encoder_.n_categories_)
-        n_jobs = effective_n_jobs(self.n_jobs)
-        n_threads = max(1, n_jobs // self.n_members)
-        fitted: list[FittedTree[ExpertTree]] = Parallel(n_jobs=n_jobs, prefer="threads", verbose=10 * self.verbose)(
-            delayed(fit_quantile_tree)(
-                member._recipe(), table, columns, own, int(seed.generate_state(1)[0]), n_threads,
-                Progress(0, member.callbacks, table.n_rows),
-            )
+        n_threads = max(1, effective_n_jobs(self.n_jobs) // self.n_members)
+        arguments = [
+            (member._recipe(), table, columns, own, int(seed.generate_state(1)[0]), n_threads)
             for own, seed in zip(is_validation, seeds.spawn(self.n_members))
-        )  # fmt: skip
-        return fitted
+        ]
+        progress = Progress(self.verbose, member.callbacks, table.n_rows)
+        return self._fit_in_parallel(fit_quantile_tree, arguments, progress)
 
     def _quantiles_by_validation(self, is_validation: NDArray[np.bool_]) -> Callable[[Rows, Floats], Floats]:
         """Quantile functions of modified rows, each by the first member that was not trained on the row."""
@@ -234,7 +233,7 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
             )
             single = np.stack([conformity_scores(quantiles, y) for quantiles in both])
             joint = conformity_scores(both.mean(axis=0), y)
-            parts.append(Pairs(rows, table.weight[rows], capped_disagreement(both), single, joint))
+            parts.append(Pairs(rows, table.validation_weight[rows], capped_disagreement(both), single, joint))
         return Pairs(*(np.concatenate([getattr(part, name) for part in parts], axis=-1) for name in Pairs.names()))
 
     # -- predictions -------------------------------------------------------------------------------------------

@@ -145,6 +145,7 @@ class USNRTRegressor(RememberingRegressor):
 
     model_: TreeModel
 
+    _RESUMABLE = True
     _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {
         "alpha": Number(0, 1),
         "max_leaves": Whole(1),
@@ -280,7 +281,8 @@ class USNRTRegressor(RememberingRegressor):
         self._fit_parts(recipe, rows, kept == VALIDATION, calibration_rows, seed, (store, roles))
 
     def _seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
+        drawn = int(check_random_state(self.random_state).randint(2**31 - 1))
+        return int(self._checkpoint.fixed("seed", drawn))
 
     def _fit_parts(
         self,
@@ -292,12 +294,15 @@ class USNRTRegressor(RememberingRegressor):
         whole: tuple[RowStore, RowRoles] | None = None,
     ) -> None:
         """Fit to training and validation rows; ``whole`` is the store whose sample they are, if there is one."""
-        table = self._scaled_table(rows)
+        by_validation = recipe.calibration is not None and calibration_rows is None
+        table = self._marked_if_recalled(self._scaled_table(rows), by_validation)
         streamed = whole and StreamedRows(*whole, self.inputs_, self.target_mean_, self.target_std_)
         columns = ColumnKinds(self.inputs_.numeric_, self.encoder_.n_categories_)
         progress = Progress(self.verbose, self.callbacks, table.n_rows)
-        n_threads = effective_n_jobs(self.n_jobs)
-        fitted = fit_quantile_tree(recipe, table, columns, is_validation, seed, n_threads, progress, streamed)
+        fitted = fit_quantile_tree(
+            recipe, table, columns, is_validation, seed, effective_n_jobs(self.n_jobs), progress, self._checkpoint,
+            streamed,
+        )  # fmt: skip
         progress.finish()
         self.model_, self.expert_weights_ = fitted.model, fitted.model.expert_weights
         self._keep_positions(rows)

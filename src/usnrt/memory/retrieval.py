@@ -24,6 +24,7 @@ from usnrt.nn.packed import pack_layer
 from usnrt.nn.quantiles import LEVELS, SHARES
 from usnrt.tables.training import TrainingTable
 from usnrt.utils.blocks import run_in_blocks
+from usnrt.utils.checkpoint import NO_CHECKPOINT, Checkpoint
 from usnrt.utils.types import Floats, Rows
 
 # Rows of a cell, cells that are searched, and similar rows that count.
@@ -351,6 +352,7 @@ def fit_retrieval(
     rng: np.random.Generator,
     on_check: Callable[[int, float], None],
     n_threads: int = 1,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> Retrieval:
     """Learn a metric, and build the memory of the training rows.
 
@@ -364,6 +366,7 @@ def fit_retrieval(
     on_check : callable
         Called with the number of steps done and the validation loss.
     n_threads : int
+    checkpoint : Checkpoint, default=NO_CHECKPOINT
 
     Returns
     -------
@@ -379,14 +382,14 @@ def fit_retrieval(
         quantiles = memory.predict(table.inputs[validation_rows], validation_rows, n_threads).quantiles
         distance = table.y[validation_rows, None] - quantiles
         losses = (SHARES * np.maximum(LEVELS * distance, (LEVELS - 1.0) * distance)).sum(axis=1)
-        return float(np.average(losses, weights=table.weight[validation_rows]))
+        return float(np.average(losses, weights=table.validation_weight[validation_rows]))
 
     n_encoded = table.inputs.shape[1] if encoding is None else encoding.n_outputs
     n_used = table.n_rows if len(training_rows) <= len(drawn) else int(drawn[-1]) + 1
     metric = learn_metric(
         DeviceTable(table.inputs[:n_used], encoding),
         lambda metric, rows: embed(metric, encoding, table.inputs, rows, n_threads),
-        table.y[:n_used], table.weight[:n_used], drawn, validation_loss, n_encoded, how, rng, on_check,
+        table.y[:n_used], table.weight[:n_used], drawn, validation_loss, n_encoded, how, rng, on_check, checkpoint,
     )  # fmt: skip
     memory = Retrieval.of(encoding, metric, table, training_rows, n_threads)
     return memory.with_scale(memory.predict(table.inputs[drawn], drawn, n_threads))

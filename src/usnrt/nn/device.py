@@ -70,6 +70,13 @@ class DeviceTable:
         return rows
 
 
+def with_leaves(state: Any, leaves: list[Any]) -> Any:
+    """A pytree on the device with the values of a list, as ``jax.tree.leaves`` returns it."""
+    import jax
+
+    return jax.device_put(jax.tree.unflatten(jax.tree.structure(state), leaves))
+
+
 def rounded_up(n: int) -> int:
     """Round up to one of eight steps per power of two, at least 1024; at most an eighth above ``n`` beyond that.
 

@@ -11,16 +11,19 @@ and which of them trains which, does not matter: the result has the same bits.
 import functools
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.nn.device import MARGIN, compiled, use_disk_cache
+from usnrt.nn.device import MARGIN, compiled, use_disk_cache, with_leaves
 from usnrt.nn.encoding import PiecewiseLinear, encode
 from usnrt.nn.mlp import Params, to_numpy
 from usnrt.nn.train import History, Training, adam_update, start_state
+from usnrt.utils.checkpoint import NO_CHECKPOINT, Checkpoint
+from usnrt.utils.resumable import Resumable
 from usnrt.utils.types import Rows
 
 _PROGRAM_LOCK = threading.Lock()
@@ -133,29 +136,6 @@ class ShardResult(NamedTuple):
 Runner = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 
 
-@dataclass
-class RoundState:
-    """State of a training between two rounds: all that is needed to go on.
-
-    Attributes
-    ----------
-    state : pytree of ndarray
-    best : Params
-        The weights with the smallest validation loss so far.
-    best_loss : float
-    position : int
-        Number of rounds done.
-    history : History
-        One entry per round.
-    """
-
-    state: Any
-    best: Params
-    best_loss: float = np.inf
-    position: int = 0
-    history: History = field(default_factory=History)
-
-
 def train_rounds(
     plan: RoundPlan,
     shards: Sequence[ShardRows],
@@ -163,8 +143,7 @@ def train_rounds(
     validation_loss: Callable[[Params], float],
     runner: Runner,
     on_round: Callable[[int, float, float], None] | None = None,
-    resumed: RoundState | None = None,
-    keep: Callable[[RoundState], None] | None = None,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> tuple[Params, History]:
     """Train a network on shards, and keep the averaged weights with the smallest validation loss.
 
@@ -180,11 +159,9 @@ def train_rounds(
         Runs the shards of a round, in threads or on the machines of a cluster; the items are pairs of `ShardTask` and
         shard.
     on_round : callable, default=None
-        Called with the number of rounds done, training loss and validation loss; may raise to stop.
-    resumed : RoundState, default=None
-        A state that ``keep`` was given before; training goes on from there.
-    keep : callable, default=None
-        Called with the state after each round.
+        Called with the number of the round, training loss and validation loss; may raise to stop.
+    checkpoint : Checkpoint, default=NO_CHECKPOINT
+        Where the state between two rounds and the result are stored, under the key "rounds".
 
     Returns
     -------
@@ -192,34 +169,56 @@ def train_rounds(
     history : History
         One entry per round; ``best_epoch`` is the round whose weights were kept.
     """
-    now = resumed
-    if now is None:
-        now = RoundState(on_host(start_state(params)), params)
-    while now.position < plan.n_passes * plan.n_rounds:
-        tasks = [(ShardTask(plan, now.state, now.position, number), shard) for number, shard in enumerate(shards)]
-        results = [result for result in runner(_run, tasks) if result.n_rows]
-        train_loss = float(np.average([r.loss for r in results], weights=[r.n_rows for r in results]))
-        state = averaged_state([r.state for r in results], [r.n_rows for r in results])
+    # all random numbers come from the seed of the plan
+    with Resumable(checkpoint, "rounds", np.random.default_rng(0), (History,)) as entry:
+        if entry.result is None:
+            entry.finish(_train_rounds(plan, shards, params, validation_loss, runner, on_round, entry))
+        result: tuple[Params, History] = entry.result
+    return result
+
+
+def _train_rounds(
+    plan: RoundPlan,
+    shards: Sequence[ShardRows],
+    params: Params,
+    validation_loss: Callable[[Params], float],
+    runner: Runner,
+    on_round: Callable[[int, float, float], None] | None,
+    entry: Resumable,
+) -> tuple[Params, History]:
+    import jax
+
+    state = start_state(params)
+    first, history, best, best_loss = 0, History(), params, np.inf
+    if entry.state is not None:
+        state, best, best_loss = with_leaves(state, entry.state["state"]), entry.state["best"], entry.state["best_loss"]
+        first, history = entry.state["position"], entry.state["history"]
+    state = on_host(state)
+    for position in range(first, plan.n_passes * plan.n_rounds):
+        tasks = [(ShardTask(plan, state, position, number), shard) for number, shard in enumerate(shards)]
+        results = [result for result in runner(run_item, tasks) if result.n_rows]
+        n_rows = [result.n_rows for result in results]
+        train_loss = float(np.average([result.loss for result in results], weights=n_rows))
+        state = averaged_state([result.state for result in results], n_rows)
         candidate = state[2] if plan.how.average > 0 else state[0]
         valid_loss = validation_loss(candidate)
         if not (np.isfinite(train_loss) and np.isfinite(valid_loss)):
-            now.history.diverged = True
+            history.diverged = True
             break
-        now.state = state
-        now.history.train_loss.append(train_loss)
-        now.history.valid_loss.append(valid_loss)
-        if valid_loss < now.best_loss:
-            now.best, now.best_loss, now.history.best_epoch = candidate, valid_loss, now.position
-        now.position += 1
-        if keep is not None:
-            keep(now)
+        history.train_loss.append(train_loss)
+        history.valid_loss.append(valid_loss)
+        if valid_loss < best_loss:
+            best, best_loss, history.best_epoch = candidate, valid_loss, position
+        if entry.is_active:
+            kept = {"state": jax.tree.leaves(state), "best": best, "best_loss": best_loss, "position": position + 1}
+            entry.keep({**kept, "history": deepcopy(history)})
         if on_round is not None:
-            on_round(now.position, train_loss, valid_loss)
-    return to_numpy(now.best), now.history
+            on_round(position, train_loss, valid_loss)
+    return to_numpy(best), history
 
 
-def _run(item: tuple[ShardTask, ShardRows]) -> ShardResult:
-    """`train_shard` of a pair."""
+def run_item(item: tuple[ShardTask, ShardRows]) -> ShardResult:
+    """`train_shard` of a pair; runners are called with it."""
     return train_shard(*item)
 
 

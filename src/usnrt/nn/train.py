@@ -9,15 +9,18 @@ and Ctrl-C are simple.
 import functools
 import threading
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.nn.device import DeviceTable, compiled
+from usnrt.nn.device import DeviceTable, compiled, with_leaves
 from usnrt.nn.encoding import encode
 from usnrt.nn.mlp import Params, to_numpy
+from usnrt.utils.checkpoint import NO_CHECKPOINT, Checkpoint
+from usnrt.utils.resumable import Resumable
 
 # Rows per step of the validation loss.
 VALID_CHUNK = 512
@@ -98,6 +101,7 @@ def train(
     on_epoch: Callable[[int, float, float], None] | None = None,
     penalty: Callable[[Any, Any], Any] | None = None,
     keep_initial: bool = False,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> tuple[Params, History]:
     """Train a network and keep the weights with the smallest validation loss.
 
@@ -126,26 +130,62 @@ def train(
         ``penalty(params, n_rows)`` is added to the training loss; a module-level function or hashable object.
     keep_initial : bool, default=False
         Whether to keep the initial weights unless training improves on them.
+    checkpoint : Checkpoint, default=NO_CHECKPOINT
+        Where the state of the training and its result are stored, under the key "training".
 
     Returns
     -------
     params : pytree of ndarray
     history : History
     """
+    with Resumable(checkpoint, "training", rng, (History,)) as entry:
+        if entry.result is None:
+            parts = train_rows, valid_rows if len(valid_rows) else train_rows
+            trained = _train(
+                network, loss, params, table, target, weight, *parts, how, entry, on_epoch, penalty, keep_initial
+            )
+            entry.finish(trained)
+        result: tuple[Params, History] = entry.result
+    return result
+
+
+def _train(
+    network: Any,
+    loss: Any,
+    params: Params,
+    table: DeviceTable,
+    target: NDArray[np.floating],
+    weight: NDArray[np.floating] | None,
+    train_rows: NDArray[np.intp],
+    valid_rows: NDArray[np.intp],
+    how: Training,
+    entry: Resumable,
+    on_epoch: Callable[[int, float, float], None] | None,
+    penalty: Any,
+    keep_initial: bool,
+) -> tuple[Params, History]:
+    """The training itself, from its beginning or from the state of the entry; parameters as for `train`."""
+    import jax
+
+    rng = entry.rng
     with _PROGRAM_LOCK:
         program = _program(network, loss, penalty, how.batch_size, how.schedule, how.average > 0, table.n_inputs)
-    if len(valid_rows) == 0:
-        valid_rows = train_rows
     target_on_device = table.column(target)
     weight_on_device = table.column(np.ones(table.n_rows) if weight is None else weight / weight[train_rows].mean())
     valid = table.rows(valid_rows)
     n_steps = -(-len(train_rows) // how.batch_size)
     n_checks = n_steps if how.validations is None else min(how.validations, n_steps)
     state = start_state(params)
-    key = int(rng.integers(2**31))
-    history = History()
-    best, best_loss = params, np.inf
-    for epoch in range(-1 if keep_initial else 0, how.max_epochs):
+    if entry.state is None:
+        key, first, history = int(rng.integers(2**31)), -1 if keep_initial else 0, History()
+        best, best_loss = params, np.inf
+    else:
+        state = with_leaves(state, entry.state["state"])
+        best, best_loss = entry.state["best"], entry.state["best_loss"]
+        key, first, history = entry.state["key"], entry.state["epoch"], entry.state["history"]
+    for epoch in range(first, how.max_epochs):
+        if history.valid_loss and _should_stop(history, how):
+            break
         is_start = epoch < 0
         state, candidate, *losses = program(
             state,
@@ -178,10 +218,17 @@ def train(
         history.valid_loss.append(valid_loss)
         if candidate_loss < best_loss:
             best, best_loss, history.best_epoch = candidate, candidate_loss, epoch
+        if entry.is_active:
+            kept = {
+                "state": jax.tree.leaves(state),
+                "best": best,
+                "best_loss": best_loss,
+                "key": key,
+                "epoch": epoch + 1,
+            }
+            entry.keep({**kept, "history": deepcopy(history)})
         if on_epoch is not None:
             on_epoch(epoch, train_loss, valid_loss)
-        if _should_stop(history, how):
-            break
     return to_numpy(best), history
 
 

@@ -102,6 +102,23 @@ def check_fingerprint(fingerprint: Any) -> None:
         raise ModelFileError("the fingerprint of the training rows is invalid")
 
 
+def check_familiar(familiar: Any) -> None:
+    """Check that the hashes are sorted and not empty, and that there is one finite target per hash, or none."""
+    hashes, target = familiar.hashes, familiar.target
+    is_valid = (
+        isinstance(hashes, np.ndarray)
+        and hashes.ndim == 1
+        and hashes.dtype == np.uint64
+        and len(hashes) > 0
+        and bool((hashes[1:] > hashes[:-1]).all())
+        and (target is None or (_is_array(target, "f", 1) and len(target) == len(hashes) and _is_finite(target)))
+        and type(familiar.weight) is float
+        and 0 <= familiar.weight < 1
+    )
+    if not is_valid:
+        raise ModelFileError("the features of the training rows are invalid")
+
+
 def check_encoding(encoding: Any) -> None:
     """Check that an encoding refers to existing columns and has a slope and an offset for each bin."""
     columns, n_inputs = encoding.columns, encoding.n_inputs
@@ -270,6 +287,7 @@ CHECKS: dict[str, Callable[[Any], None]] = {
     "USNRTEnsemble": check_regressor,
     "PaperUSNRTRegressor": check_regressor,
     "PaperUSNRTEnsemble": check_regressor,
+    "Familiar": check_familiar,
     "Fingerprint": check_fingerprint,
     "FlatForest": check_forest,
     "RandomForestVarianceRegressor": check_forest_model,

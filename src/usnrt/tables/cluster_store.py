@@ -112,7 +112,7 @@ class ClusterStore(RowStore):
         super().__init__(table.starts, len(table.layout.narrow), table.weight_sum)
         self.table, self.client = table, client
         self.fingerprint = table.fingerprint
-        self._chunks = [Future(key, client) for key in table.keys]
+        self._chunks: list[Any] = [Future(key, client) for key in table.keys]
 
     def rows(self, start: int, stop: int) -> DistinctRows:
         """The rows with the numbers ``start`` to ``stop - 1``, which are sent here."""
@@ -189,7 +189,7 @@ def survey_graph(rows: DaskRows, categorical_features: Any) -> Any:
     rows : DaskRows
     categorical_features : as of the estimators
     """
-    from dask import delayed
+    from dask.delayed import delayed
 
     survey, merge = delayed(survey_partition), delayed(merged_surveys)
     level = [
@@ -216,7 +216,7 @@ def build_chunks(client: Any, rows: DaskRows, survey: RowSurvey) -> tuple[ChunkT
     chunks : list of Future
         To be kept as long as the table is used.
     """
-    from dask import delayed
+    from dask.delayed import delayed
 
     plan = ChunkPlan.of(survey)
     shared = delayed(plan, pure=False)

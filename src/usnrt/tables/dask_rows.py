@@ -133,10 +133,11 @@ class DaskRows(TrainingSource):
 
     def blocks(self, block_rows: int) -> Iterator[TrainingBlock]:
         """The rows in blocks; partitions are computed one after the other, by the scheduler that Dask is set to."""
-        import dask
+        from dask.base import compute
 
+        dask_compute: Any = compute  # it has no types
         for number, partition in enumerate(self.partitions):
-            yield from self.kind.source(number, *dask.compute(*partition)).blocks(block_rows)
+            yield from self.kind.source(number, *dask_compute(*partition)).blocks(block_rows)
 
 
 def dask_rows(X: Any, y: Any, sample_weight: Any = None) -> DaskRows:

@@ -71,12 +71,25 @@ class TrainingTable:
         Scaled target.
     weight : ndarray of shape (n,)
         How often each row counts.
+    is_recalled : bool
+        Whether the model recalls the targets of copies of training rows, so that only rows with new features depend on
+        what validation rows choose.
     """
 
     raw: Floats
     inputs: NDArray[np.float32]
     y: Floats
     weight: Floats
+    is_recalled: bool = False
+
+    @property
+    def validation_weight(self) -> Floats:
+        """How much each row counts as a validation row, shape (n,).
+
+        Rows with many copies are typical of copies, not of rows with new features: if copies are recalled, each row
+        counts once.
+        """
+        return np.ones(self.n_rows) if self.is_recalled else self.weight
 
     @property
     def n_rows(self) -> int:

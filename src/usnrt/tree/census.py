@@ -79,4 +79,5 @@ def _bucket_census(rows: DistinctRows, hashes: NDArray[np.uint64], roles: RowRol
     for own in np.unique(leaf).tolist():
         part = raw[leaf == own]
         low[own], high[own] = np.fmin.reduce(part, axis=0), np.fmax.reduce(part, axis=0)
-    return Census(low, high, np.isnan(raw).any(axis=0), np.bincount(leaf, rows.weight[kept], tree.n_leaves))
+    n_rows: Floats = np.bincount(leaf, rows.weight[kept], tree.n_leaves).astype(np.float64, copy=False)
+    return Census(low, high, np.asarray(np.isnan(raw).any(axis=0)), n_rows)

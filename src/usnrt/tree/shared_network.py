@@ -16,8 +16,9 @@ from usnrt.nn.mlp import MLP, Params
 from usnrt.nn.quantiles import pinball, start_at
 from usnrt.nn.train import History, Training, train
 from usnrt.tables.training import TrainingTable
-from usnrt.tree.grow import Node, Path, Residuals
+from usnrt.tree.grow import Node, Residuals
 from usnrt.tree.recipe import QuantileTreeRecipe
+from usnrt.utils.checkpoint import NO_CHECKPOINT, Checkpoint
 from usnrt.utils.progress import Progress
 from usnrt.utils.types import Floats, Rows
 
@@ -36,6 +37,7 @@ class SharedNetwork:
     is_validation : ndarray of bool of shape (n,)
         The validation rows.
     progress : Progress
+    checkpoint : Checkpoint, default=NO_CHECKPOINT
 
     Attributes
     ----------
@@ -54,10 +56,10 @@ class SharedNetwork:
     network: MLP
     is_validation: NDArray[np.bool_]
     progress: Progress
+    checkpoint: Checkpoint = NO_CHECKPOINT
     params: Params = field(init=False)
     history: dict[str, History] = field(init=False, default_factory=dict)
     mean_of: Callable[[Params, Rows], Floats] = field(init=False)
-    _networks: dict[Path, Params] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self._root_means = np.full(self.table.n_rows, np.nan)
@@ -72,6 +74,7 @@ class SharedNetwork:
         schedule, y = self.recipe.schedule, self.table.y
         rows = np.arange(self.table.n_rows)
         training_rows = self.parts(rows)[0]
+        checkpoint = self.checkpoint.within("root")
         least = schedule.least_epochs(len(training_rows))
         how = self.recipe.epochs(self._training, schedule.root_steps, len(training_rows), schedule.patience, least)
         start = float(y[training_rows].mean()), float(y[training_rows].std())
@@ -80,7 +83,7 @@ class SharedNetwork:
             label = "network" if number == 1 else f"network {number}"
             if number == 2:
                 how = self._unhurried(how, len(training_rows))
-            params, history = self._train("root", label, rows, params, how, number > 1, rng)
+            params, history = self._train("root", label, rows, params, how, number > 1, rng, checkpoint)
             self.history[label] = history
             loss = min(history.valid_loss, default=np.inf)
             is_late = history.best_epoch >= schedule.late * how.max_epochs
@@ -108,7 +111,6 @@ class SharedNetwork:
         else:
             node.networks["network"] = self.params
             node.history |= self.history
-        self._networks[node.path] = node.networks["network"]
         rows = self.parts(node.rows)[1]
         node.residuals = rows, self._residuals(node, rows)
 
@@ -140,7 +142,8 @@ class SharedNetwork:
 
         A short probe decides whether it is worth more steps.
         """
-        schedule, params = self.recipe.schedule, self._networks[node.path[:-1]]
+        assert node.parent is not None
+        schedule, params = self.recipe.schedule, node.parent.networks["network"]
         node.networks["network"] = params
         if schedule.child_steps == 0:
             return
@@ -152,7 +155,9 @@ class SharedNetwork:
         how = replace(self._training, learning_rate=schedule.child_rate * self.recipe.learning_rate)
         for label, n_steps in (("probe", schedule.probe_steps), ("fine-tuning", schedule.child_steps)):
             steps = self.recipe.epochs(how, n_steps, n_rows, min_epochs=1)
-            params, history = self._train(node.name, label, rows, params, steps, True, rng)
+            params, history = self._train(
+                node.name, label, rows, params, steps, True, rng, node.checkpoint(self.checkpoint)
+            )
             node.history[label] = history
             gain = history.initial_loss - min(history.valid_loss, default=np.inf)
             if not gain >= schedule.min_probe_gain * history.initial_loss:  # also if the training diverged
@@ -168,10 +173,12 @@ class SharedNetwork:
         how: Training,
         keep_initial: bool,
         rng: np.random.Generator,
+        checkpoint: Checkpoint,
     ) -> tuple[Params, History]:
         return train(
             self.network, pinball, params, self.device_table, self.table.y, self.table.weight, *self.parts(rows), how,
-            rng, self.progress.reporter(node_name, len(rows), label), keep_initial=keep_initial,
+            rng, self.progress.reporter(node_name, len(rows), label, how.max_epochs), keep_initial=keep_initial,
+            checkpoint=checkpoint.within(label),
         )  # fmt: skip
 
     def parts(self, rows: Rows) -> tuple[Rows, Rows]:

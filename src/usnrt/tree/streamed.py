@@ -147,10 +147,11 @@ def train_root_on_store(
             min(how.n_passes(sum(n_rows)), recipe.max_epochs),
             rounds_per_pass(n_rows, how.piece_rows, how.pieces_per_round), how.piece_rows, how.pieces_per_round, seed,
         )  # fmt: skip
-        report = progress.reporter("root", streamed.store.n_rows, "network")
-        strategy.params, history = train_rounds(
-            plan, shards, params, loss_of, runner, lambda position, *losses: report(position - 1, *losses)
-        )
+        n_rounds = plan.n_passes * plan.n_rounds
+        label = f"network, {plan.n_passes} passes" if plan.n_passes > 1 else "network, 1 pass"
+        report = progress.reporter("root", streamed.store.n_rows, label, n_rounds, "round")
+        checkpoint = strategy.checkpoint.within("root")
+        strategy.params, history = train_rounds(plan, shards, params, loss_of, runner, report, checkpoint)
     strategy.history["network"] = history
 
 
