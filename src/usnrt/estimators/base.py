@@ -15,6 +15,7 @@ from sklearn.utils.validation import (
 )
 
 from usnrt.estimators.cluster_fit import active_client, fit_on_cluster
+from usnrt.estimators.dask_predictions import predict_dask, predict_dask_table
 from usnrt.estimators.fit_identity import check_resumable, identity_of
 from usnrt.estimators.prediction_blocks import joined_predictions, predict_source, source_for
 from usnrt.estimators.prediction_table import EncodedPredictions, check_coverage, prediction_table
@@ -232,6 +233,8 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
             check_is_fitted(self)
         if isinstance(X, str | os.PathLike):
             raise TypeError(f"predict_table and predict_blocks take files, this takes a table in memory, got {X!r}")
+        if is_dask(X):
+            raise TypeError("predict and predict_table take Dask collections, this takes a table in memory")
         return self.encoder_.transform(read_table(self, X, reset=False))
 
     @property
@@ -269,6 +272,9 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         std : ndarray of shape (n_samples,)
             Only with ``return_std=True``.
         """
+        if is_dask(X):
+            check_is_fitted(self, "encoder_")
+            return predict_dask(self, X, return_std)
         dist = self._without_parts(self._encode(X)).scaled(self.target_mean_, self.target_std_)
         return (dist.mean(), dist.std()) if return_std else dist.mean()
 
@@ -345,7 +351,8 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or data frame of shape (n_samples, n_features), or source of rows
-            A source, as in `fit`, may have other columns beside the features; the predictions are in memory.
+            A source, as in `fit`, may have other columns beside the features; the predictions are in memory. Those for
+            a Dask DataFrame or Array are a lazy Dask DataFrame.
         coverage : float, default=0.9
             Nominal coverage of the interval from ``lower`` to ``upper``.
 
@@ -356,6 +363,8 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
             ``apply``) and ``supported`` (see ``predict_support``); a pandas index is kept. A pyarrow Table for sources.
         """
         check_is_fitted(self, "encoder_")
+        if is_dask(X):
+            return predict_dask_table(self, X, coverage)
         source = source_for(self, X)
         if source is None:
             return prediction_table(self, X, coverage)

@@ -25,7 +25,8 @@ from usnrt.tables.dask_rows import DaskRows, PartitionKind
 from usnrt.tables.encoder import TableEncoder
 from usnrt.tables.find_source import rows_fit_memory, whole_of
 from usnrt.utils.blas import ONE_BLAS_THREAD
-from usnrt.utils.checkpoint import CheckpointError, Folder
+from usnrt.utils.checkpoint import Folder
+from usnrt.utils.checkpoint_files import CheckpointError
 from usnrt.utils.progress import FitEvent, FitStopped, Progress, progress_stream
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def fit_on_cluster(
     if hasattr(model, "callbacks"):
         worker_model.callbacks = None
     if rows_fit_memory(survey.n_rows, rows.source.n_columns):
-        from dask import delayed
+        from dask.delayed import delayed
 
         task = delayed(fit_whole)(worker_model, rows.kind, [list(part) for part in rows.partitions], relay.address)
         state = relay.result(lambda: client.compute(task))
@@ -150,9 +151,7 @@ def _fitted(model: "DistributionalRegressor", fit: Callable[[Folder | None], Non
         model.callbacks = [_Sender(address)]
     folder = None if address.checkpoint is None else Folder(*address.checkpoint)
     if folder is not None and not folder.path.is_dir():
-        raise CheckpointError(
-            f"checkpoint {folder.path} must be a folder that all workers share, got one of the client"
-        )
+        raise CheckpointError(f"checkpoint {folder.path} must be in a file system that all workers share")
     with warnings.catch_warnings(record=True) as caught, ONE_BLAS_THREAD, progress_stream(_Lines(address)):
         warnings.simplefilter("always")
         fit(folder)
@@ -161,6 +160,14 @@ def _fitted(model: "DistributionalRegressor", fit: Callable[[Folder | None], Non
     own = [w for w in caught if w.category.__module__.startswith(("usnrt", "sklearn"))]
     texts = [(str(warning.message), warning.category) for warning in own]
     return FittedState(attributes, texts, folder is not None and folder.is_new)
+
+
+def _stop_event(topic: str, client: Any) -> Any:
+    """An event of the cluster: set if the client does not want the fit any more."""
+    from distributed import Event
+
+    event: Any = Event  # it has no types
+    return event(topic, client=client)
 
 
 @dataclass(frozen=True)
@@ -176,11 +183,12 @@ class _Sender:
     """A callback that sends events to the client, and ends the fit if the client does not want it any more."""
 
     def __init__(self, address: _Address) -> None:
-        from distributed import Event, get_client, get_worker
+        from distributed import get_client, get_worker
 
         self._address = address
         # found here: events come from threads that Dask does not know
-        self._worker, self._stop = get_worker(), Event(address.topic, client=get_client())
+        self._worker: Any = get_worker()
+        self._stop: Any = _stop_event(address.topic, get_client())
         self._checked = time.monotonic()
 
     def __call__(self, event: FitEvent) -> None:
@@ -223,8 +231,6 @@ class _Relay:
 
     def result(self, submit: Callable[[], Any]) -> FittedState:
         """Result of a task that is submitted here; the task is cancelled on any error, Ctrl-C included."""
-        from distributed import Event
-
         self._client.subscribe_topic(self.address.topic, lambda event: self._messages.put(event[1]))
         future = submit()
         try:
@@ -234,7 +240,7 @@ class _Relay:
             state: FittedState = future.result()
             return state
         except BaseException:
-            Event(self.address.topic, client=self._client).set()
+            _stop_event(self.address.topic, self._client).set()
             future.cancel()
             raise
         finally:
