@@ -1,9 +1,12 @@
 """Fits to Dask collections, on a real scheduler with worker processes: the model of the same rows from Parquet."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pandas as pd
 import pytest
 
+dask = pytest.importorskip("dask")
 dd = pytest.importorskip("dask.dataframe")
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
@@ -85,8 +88,6 @@ def expected(frame, tmp_path_factory):
 @pytest.fixture(scope="module")
 def client():
     settings = {"distributed.worker.memory.terminate": False, "distributed.comm.timeouts.connect": "60s"}
-    import dask
-
     with (
         dask.config.set(settings),
         distributed.LocalCluster(
@@ -153,6 +154,7 @@ def test_same_bits_for_one_worker(frame, expected):
         assert state(fit_dask(make_model(), frame, client, n_partitions=7)) == state(expected)
 
 
+@pytest.mark.slow
 def test_weights_and_copies_and_calibration_rows(frame, client):
     repeated = frame.loc[frame.index.repeat(frame["times"])]
     model = fit_dask(make_model(calibration_fraction=0.2), repeated, client)
@@ -162,6 +164,7 @@ def test_weights_and_copies_and_calibration_rows(frame, client):
     assert model.tree_.n_rows[0] < frame["times"].sum()  # without calibration rows
 
 
+@pytest.mark.slow
 def test_arrays_of_any_blocks(frame, client):
     X, y = frame[["area", "built"]].to_numpy(), frame["price"].to_numpy()
     here = make_model().fit(da.from_array(X, chunks=(500, 1)), da.from_array(y, chunks=300))
@@ -215,19 +218,15 @@ def replaced(frame, number, **columns):
     """A collection of three partitions, one of which has other columns."""
     parts = [frame[start : start + 300].copy() for start in (0, 300, 600)]
     parts[number] = parts[number].assign(**columns)
-    return dd.from_delayed([__import__("dask").delayed(part) for part in parts], meta=frame[:0], verify_meta=False)
+    return dd.from_delayed([dask.delayed(part) for part in parts], meta=frame[:0], verify_meta=False)
 
 
 @pytest.mark.parametrize("on_cluster", [False, True])
 def test_bad_partitions_give_one_sentence(frame, client, on_cluster):
     def fit(table, message):
         model = make_model()
-        with pytest.raises(ValueError, match=message):
-            if on_cluster:
-                with client.as_current():
-                    model.fit(table[FEATURES], table["price"])
-            else:
-                model.fit(table[FEATURES], table["price"])
+        with client.as_current() if on_cluster else nullcontext(), pytest.raises(ValueError, match=message):
+            model.fit(table[FEATURES], table["price"])
         assert "encoder_" not in vars(model)
 
     price = frame["price"][600:].copy()
