@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -164,52 +164,71 @@ def dask_rows(X: Any, y: Any, sample_weight: Any = None) -> DaskRows:
     """
     if X.ndim != 2:
         raise ValueError(f"X must have 2 dimensions, rows and columns, got a Dask {type(X).__name__} of {X.ndim}")
-    is_frame = hasattr(X, "columns")
-    X, y, sample_weight = _named_columns(X, y, sample_weight) if is_frame else (X, y, sample_weight)
-    for name, values in (("y", y), ("sample_weight", sample_weight)):
-        if values is None and name == "sample_weight":
-            continue
-        if not is_dask(values) or values.ndim != 1:
-            wanted = f"a Dask {'Series' if is_frame else 'Array'} with one number per row of X"
-            raise TypeError(f"{name} must be {wanted}, got {type(values).__name__}")
-    if is_frame:
-        names = tuple(str(name) for name in X.columns)
-        source, word = DaskTable("the Dask DataFrame", len(names), None), "partition"
-    else:
-        X = X.rechunk({1: -1})
-        y, sample_weight = (_like_rows(name, v, X) for name, v in (("y", y), ("sample_weight", sample_weight)))
-        n_rows = None if math.isnan(X.shape[0]) else int(X.shape[0])
-        names, word = None, "block"
-        source = DaskTable("the Dask Array", int(X.shape[1]), n_rows)
-    target = getattr(y, "name", None) if hasattr(y, "divisions") else None
-    target = target if isinstance(target, str) else None
-    parts = [_delayed(values) for values in (X, y)]
-    weights = [None] * len(parts[0]) if sample_weight is None else _delayed(sample_weight)
-    for name, others in (("y", parts[1]), ("sample_weight", weights)):
-        if len(others) != len(parts[0]):
-            raise ValueError(f"{name} must have the {len(parts[0])} {word}s of X, got {len(others)}")
-    weight = None if sample_weight is None else "sample_weight"
-    partitions = tuple(zip(*parts, weights))
-    return DaskRows(source, target, weight, PartitionKind(names, target, word), partitions)
+    return _frame_rows(X, y, sample_weight) if hasattr(X, "columns") else _array_rows(X, y, sample_weight)
 
 
-def _named_columns(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-    """Features, target and weights, of which the last two may be given by names of columns."""
+def _frame_rows(X: Any, y: Any, sample_weight: Any) -> DaskRows:
+    from dask.delayed import delayed
+
     named = [name for name in (y, sample_weight) if isinstance(name, str)]
-    if not named:
-        return X, y, sample_weight
     for name in named:
         need_column([str(column) for column in X.columns], name, "the Dask DataFrame")
     if len(set(named)) < len(named):
         raise ValueError(f"y and sample_weight must be different columns, got {y!r} for both")
-    features = X[[column for column in X.columns if column not in named]]
-    y, sample_weight = (X[name] if isinstance(name, str) else name for name in (y, sample_weight))
-    return features, y, sample_weight
+    features, parts, column = [name for name in X.columns if name not in named], _delayed(X), delayed(_column)
+
+    def parts_of(argument: str, values: Any) -> list[Any]:
+        if isinstance(values, str):  # a partition is computed once for all of its columns
+            return [column(part, values) for part in parts]
+        return _partitions_of(argument, values, "Series", "partition", len(parts))
+
+    target = y if isinstance(y, str) else getattr(y, "name", None)
+    target = target if isinstance(target, str) else None
+    kind = PartitionKind(tuple(str(name) for name in features), target, "partition")
+    targets, weights = parts_of("y", y), _weights(sample_weight, parts_of, len(parts))
+    own = [column(part, features) for part in parts] if named else parts
+    source = DaskTable("the Dask DataFrame", len(features), None)
+    return DaskRows(
+        source, target, None if sample_weight is None else "sample_weight", kind, tuple(zip(own, targets, weights))
+    )
+
+
+def _array_rows(X: Any, y: Any, sample_weight: Any) -> DaskRows:
+    X = X.rechunk({1: -1})
+    parts = _delayed(X)
+
+    def parts_of(argument: str, values: Any) -> list[Any]:
+        return _partitions_of(argument, _like_rows(argument, values, X), "Array", "block", len(parts))
+
+    targets, weights = parts_of("y", y), _weights(sample_weight, parts_of, len(parts))
+    n_rows = None if math.isnan(X.shape[0]) else int(X.shape[0])
+    source, kind = DaskTable("the Dask Array", int(X.shape[1]), n_rows), PartitionKind(None, None, "block")
+    return DaskRows(
+        source, None, None if sample_weight is None else "sample_weight", kind, tuple(zip(parts, targets, weights))
+    )
+
+
+def _weights(sample_weight: Any, parts_of: Callable[[str, Any], list[Any]], n_parts: int) -> list[Any]:
+    return [None] * n_parts if sample_weight is None else parts_of("sample_weight", sample_weight)
+
+
+def _partitions_of(argument: str, values: Any, kind: str, word: str, n_parts: int) -> list[Any]:
+    """The partitions of a target or of weights."""
+    if not is_dask(values) or values.ndim != 1:
+        raise TypeError(f"{argument} must be a Dask {kind} with one number per row of X, got {type(values).__name__}")
+    parts = _delayed(values)
+    if len(parts) != n_parts:
+        raise ValueError(f"{argument} must have the {n_parts} {word}s of X, got {len(parts)}")
+    return parts
+
+
+def _column(frame: Any, name: Any) -> Any:
+    return frame[name]
 
 
 def _like_rows(name: str, values: Any, X: Any) -> Any:
     """An Array in the blocks of X, if both have known sizes."""
-    if values is None or hasattr(values, "divisions"):
+    if not is_dask(values) or hasattr(values, "divisions"):
         return values
     if math.isnan(X.shape[0]) or math.isnan(values.shape[0]):
         return values
