@@ -1,5 +1,7 @@
 """Bad input: each with its own sentence, and no state changed, neither of a fresh model nor of a fitted one."""
 
+import datetime
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -121,6 +123,19 @@ TABLES = {
     "NaN in y": (X, with_value(Y, 4, np.nan), None, "y must be finite, got y[4]=nan (Input y contains NaN"),
     "infinity in y": (X, with_value(Y, 0, -np.inf), None, "y must be finite, got y[0]=-inf (Input y contains NaN"),
     "text in y": (X, ["a"] * 60, None, "y must hold numbers, got y[0]='a'"),
+    "dates in y": (
+        X,
+        pd.Series(pd.to_datetime(["2015-12-31"] * 60), name="sold"),
+        None,
+        "y must hold numbers, got dates in 'sold'; ",
+    ),
+    "date objects in y": (X, [datetime.date(2015, 12, 31)] * 60, None, "y must hold numbers, got dates; convert them"),
+    "durations in y": (
+        X,
+        np.ones(60, dtype="timedelta64[s]"),
+        None,
+        "y must hold numbers, got durations; convert them",
+    ),
     "no y": (X, None, None, "This PaperUSNRTRegressor estimator requires y to be passed, but the target y is None."),
     "two targets": (X, np.ones((60, 2)), None, "y should be a 1d array, got an array of shape (60, 2) instead."),
     "no rows": (X[:0], Y[:0], None, "Found array with 0 sample(s) (shape=(0, 3)) while a minimum of 1 is required by"),

@@ -283,6 +283,13 @@ BAD = [
     (made(encoder_with(a={"$texts": ["a"], "shape": [10**12]})), "it is damaged (ValueError)"),
     (made(encoder_with(a={"$texts": [1], "shape": [1]})), "an array of strings contains other values"),
     (made(encoder_with(a={"$tuple": 5})), "the value of '$tuple' has the wrong type"),
+    (made(encoder_with(date_formats_={"d": 1})), "the formats of the columns are invalid"),
+    (made(encoder_with(date_formats_={"d": "%Q"})), "the formats of the columns are invalid"),
+    (made(encoder_with(date_formats_=None)), "the formats of the columns are invalid"),
+    (made(encoder_with(reading_={"decimal": ".*"})), "the formats of the columns are invalid"),
+    (made(encoder_with(reading_={"evil": ","})), "the formats of the columns are invalid"),
+    (made(encoder_with(a={"$object": "Table", "state": {"_columns": 1}})), "a table has invalid columns"),
+    (made(encoder_with(a={"$object": "Table", "state": {"_columns": {"a": [1]}}})), "a table has invalid columns"),
 ]
 
 

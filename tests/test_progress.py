@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from usnrt import USNRTRegressor
+from usnrt import USNRTEnsemble, USNRTRegressor
+from usnrt.utils import progress as progress_module
 from usnrt.utils.progress import FitEvent, FitStopped, Progress
 
 EVENT = FitEvent("LR", 1200, "mean 1", 9, 0.5, 0.25)
@@ -37,15 +38,18 @@ def quick(**changes):
 # -- the display ------------------------------------------------------------------------------------------------
 
 
-def test_a_terminal_shows_a_bar_and_clears_it_for_lines():
+def test_a_terminal_shows_a_bar_and_clears_it_for_lines(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     stream = Terminal()
     progress = Progress(1, n_rows=4000, stream=stream)
     progress.node_done("L", 2000, "region", is_leaf=True)
-    progress.epoch(EVENT)
+    progress.epoch(EVENT, n_epochs=30)
     assert stream.getvalue().startswith("\r\rL (2,000 rows): region\n")
     shown = stream.getvalue().splitlines()[-1].strip()
     assert re.fullmatch(
-        r"\[#{10}\.{10}\] 50%, about 0 s left LR \(1,200 rows\) mean 1: epoch 10, validation loss 0\.25", shown
+        r"\[#{10}\.{10}\] 50%, about 0 s left, [\d,]+ MB, 1 region with 2,000 of 4,000 rows; "
+        r"LR \(1,200 rows\) mean 1: epoch 10 of 30, validation loss 0\.25",
+        shown,
     )
     progress.node_done("R", 2000, "region", is_leaf=True)
     progress.finish()
@@ -98,6 +102,147 @@ def test_fit_writes_to_stderr(data, capsys):
 def test_fit_is_silent_by_default(data, capsys):
     quick().fit(*data)
     assert capsys.readouterr() == ("", "")
+
+
+# -- what is shown ----------------------------------------------------------------------------------------------
+
+
+def last_shown(stream):
+    return re.split(r"[\r\n]", stream.getvalue().rstrip())[-1].strip()
+
+
+def test_a_bar_follows_the_plan_of_a_fit(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(progress_module, "SHOW_INTERVAL", -1.0)
+    stream = Terminal()
+    progress = Progress(1, n_rows=4000, stream=stream)
+    progress.plan({"memory": 0.3, "network": 0.5, "regions": 0.2})
+    shown = []
+
+    def report(network, epoch, n_epochs, unit="epoch"):
+        progress.reporter("root", 4000, network, n_epochs, unit)(epoch, 0.5, 0.25)
+        shown.append(last_shown(stream).split()[1].rstrip(","))
+
+    report("memory", 99, 200, "step")
+    assert "root (4,000 rows) memory: step 100 of 200, validation loss 0.25" in last_shown(stream)
+    progress.begin("network")  # the memory has stopped early
+    report("network", 0, 10)
+    report("network", 4, 10)
+    report("network 2", 0, 20)  # a second round; the bar does not go back
+    progress.begin("regions")
+    progress.node_done("L", 1000, "region", is_leaf=True)
+    report("probe", 0, 5)
+    assert shown == ["15%", "35%", "55%", "55%", "85%"]
+
+
+def test_the_time_left_does_not_count_what_an_earlier_call_has_done(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(progress_module.time, "monotonic", lambda: clock[0])
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def left(restored):
+        clock[0] = 0.0
+        stream = Terminal()
+        progress = Progress(1, n_rows=4000, stream=stream)
+        progress.plan({"network": 0.5, "regions": 0.5})
+        if restored:
+            progress.begin("regions")  # without an epoch: the network was in the checkpoint
+            progress.node_done("L", 1000, "region", True, is_restored=True)
+            assert "L (1,000 rows): region, from the checkpoint\n" in stream.getvalue()
+        clock[0] = 60.0
+        if restored:
+            progress.node_done("R", 1000, "region", True)
+        else:
+            for epoch in range(4):
+                progress.reporter("root", 4000, "network", 4)(epoch, 0.5, 0.25)
+            progress.begin("regions")
+            progress.node_done("L", 2000, "region", True)
+        progress.epoch(EVENT)
+        return re.search(r" (\d+%), about (.*?) left", last_shown(stream)).groups()
+
+    assert left(restored=False) == ("75%", "20 s")
+    assert left(restored=True) == ("75%", "2 min")  # an eighth in a minute, a quarter to go
+
+
+def test_a_resumed_training_counts_from_where_it_goes_on(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(progress_module.time, "monotonic", lambda: clock[0])
+    monkeypatch.setenv("COLUMNS", "200")
+    stream = Terminal()
+    progress = Progress(1, n_rows=4000, stream=stream)
+    progress.plan({"network": 1.0, "regions": 0.0})
+    clock[0] = 10.0
+    progress.reporter("root", 4000, "network", 10)(8, 0.5, 0.25)  # epoch 9 is the first of this call
+    assert "90%, about 10 s left" in last_shown(stream)
+
+
+def test_a_log_gets_a_line_per_minute(monkeypatch):
+    stream = io.StringIO()
+    progress = Progress(1, n_rows=4000, stream=stream)
+    progress.epoch(EVENT)
+    assert stream.getvalue() == ""
+    monkeypatch.setattr(progress_module, "LOG_INTERVAL", 0.0)
+    progress.epoch(EVENT, 30)
+    assert re.fullmatch(
+        r"0%, [\d,]+ MB; LR \(1,200 rows\) mean 1: epoch 10 of 30, validation loss 0\.25\n", stream.getvalue()
+    )
+
+
+def test_a_bar_fits_the_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    stream = Terminal()
+    Progress(1, n_rows=4000, stream=stream).epoch(EVENT)
+    assert len(last_shown(stream)) == 39
+
+
+@pytest.mark.parametrize("error", [OSError("disk full"), ValueError("I/O operation on closed file")])
+def test_a_stream_that_cannot_be_written_does_not_end_a_fit(data, monkeypatch, error):
+    class Broken(io.StringIO):
+        def write(self, text):
+            raise error
+
+    monkeypatch.setattr(sys, "stderr", Broken())
+    assert quick(verbose=2).fit(*data).n_leaves_ == 2
+
+
+def test_members_are_shown_together():
+    stream = io.StringIO()
+    progress = Progress(1, n_rows=100, stream=stream)
+    first, second = progress.members(2)
+    first.node_done("L", 50, "region", is_leaf=True)
+    second.node_done("root", 100, "region", is_leaf=True)
+    progress.finish()
+    assert re.fullmatch(
+        r"member 1 L \(50 rows\): region\nmember 2 root \(100 rows\): region\nfitted 2 regions in \d+\.\d s\n",
+        stream.getvalue(),
+    )
+    first.stop.set()
+    with pytest.raises(FitStopped):
+        second.check()
+
+
+def test_an_ensemble_reports_its_members(data, capsys):
+    one = USNRTRegressor(hidden=(8,), max_epochs=2, min_samples_leaf=200, memory=False)
+    USNRTEnsemble(one, n_members=2, random_state=0, verbose=1).fit(*data)
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    lines = printed.err.splitlines()
+    for member in (1, 2):
+        assert any(re.match(rf"member {member} root \(600 rows\): ", line) for line in lines)
+    assert re.fullmatch(r"fitted \d regions in \d+\.\d s", lines[-1])
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_an_exception_in_a_callback_of_a_member_ends_all_members(data, n_jobs):
+    def stop(event):
+        if event.epoch == 1:
+            raise KeyboardInterrupt
+
+    one = USNRTRegressor(hidden=(8,), max_epochs=10**9, learning_rate=1e-30, memory=False, callbacks=[stop])
+    n_threads = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        USNRTEnsemble(one, n_members=3, random_state=0, n_jobs=n_jobs).fit(*data)
+    assert threading.active_count() == n_threads
 
 
 # -- callbacks --------------------------------------------------------------------------------------------------

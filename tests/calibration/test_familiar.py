@@ -9,6 +9,7 @@ import pytest
 from usnrt import USNRTEnsemble, USNRTRegressor, load
 from usnrt.calibration.calibration import Calibration
 from usnrt.calibration.familiar import Familiar, feature_hashes, find_familiar
+from usnrt.estimators.neighbors import rows_in_memory
 from usnrt.nn.quantiles import POSITIONS
 from usnrt.utils.notices import ResultWarning
 
@@ -118,7 +119,8 @@ def test_regions_have_familiar_rows_of_their_own_where_they_are_enough(model):
 def test_weights_change_nothing_for_new_rows():
     """Integer weights are repetitions, but no new row has the features of a training row."""
     X, y = subjects(500, 0)
-    model = USNRTRegressor(random_state=0, **{**TREE, "max_epochs": 5}).fit(X, y, sample_weight=np.full(500, 3))
+    weight = np.where(np.arange(500) % 2, 3, 2)
+    model = USNRTRegressor(random_state=0, **{**TREE, "max_epochs": 5}).fit(X, y, sample_weight=weight)
     assert model.calibration_.has_familiar
     assert len(model.calibration_.group_of_leaf) == 2 * model.n_leaves_
     assert model.calibration_.n_leaves == model.n_leaves_
@@ -131,14 +133,78 @@ def test_weights_change_nothing_for_new_rows():
 def test_nothing_is_familiar_where_equal_features_had_different_targets():
     rng = np.random.default_rng(0)
     raw = rng.integers(0, 5, (2000, 3)).astype(float)  # 125 cells, 16 noisy targets in each
-    assert find_familiar(raw, np.full(2000, 2.0))[0] is None
+    copies = np.where(np.arange(2000) % 2, 3.0, 2.0)
+    assert find_familiar(raw, rng.normal(size=2000), copies) is None
+
+
+@pytest.mark.parametrize("copies", [1.0, 3.0])
+def test_a_table_passed_several_times_has_no_repetitions(copies):
+    """All weights have this factor in common: nothing shows that equal features have equal targets."""
+    raw = np.random.default_rng(0).normal(size=(500, 3))
+    assert find_familiar(raw, raw[:, 0], np.full(500, copies)) is None
+
+
+def test_recalled_targets_are_those_of_the_other_copies():
+    """One subject has two targets: a copy of the first, seen three times, is recalled as two firsts and a second."""
+    rng = np.random.default_rng(0)
+    raw = np.vstack([rng.normal(size=(200, 2)), np.zeros((2, 2))])
+    y = np.concatenate([rng.normal(size=200), [1.0, 4.0]])
+    familiar, repeated = find_familiar(raw, y, np.concatenate([np.full(200, 2.0), [3.0, 1.0]]))
+    recalled = dict(zip(repeated.rows.tolist(), repeated.recalled.tolist()))
+    assert all(recalled[row] == y[row] for row in range(200))
+    assert recalled[200] == pytest.approx((1.0 + 1.0 + 4.0) / 3)
+    assert recalled[201] == 1.0
+    index, known = familiar.locate(np.zeros((1, 2)))
+    assert known.all()
+    assert familiar.target[index] == pytest.approx([(3 * 1.0 + 4.0) / 4])
+
+
+@pytest.fixture(scope="module")
+def remembering(repeated):
+    """A model with memory of subjects of whom one in twenty changes its target from visit to visit."""
+    X, y, rows = repeated
+    noise = np.where(rows < 40, np.random.default_rng(5).normal(size=len(rows)), 0.0)
+    return USNRTRegressor(hidden=(64, 32), max_epochs=30, min_samples_leaf=2000, random_state=0).fit(
+        X[rows], y[rows] + noise
+    )
+
+
+def test_a_model_with_memory_recalls_the_targets_of_familiar_rows(repeated, remembering):
+    X, y, rows = repeated
+    steady = np.setdiff1d(rows, np.arange(40))
+    error = np.abs(remembering.predict(X[steady]) - y[steady])
+    X_new, y_new = subjects(800, 6)
+    error_of_new = np.abs(remembering.predict(X_new) - y_new)
+    assert error.mean() < 0.3 * error_of_new.mean()
+    assert rows_in_memory(remembering) >= len(np.unique(rows))
+
+
+def test_recalled_rows_have_the_nominal_coverage_also_where_targets_change(repeated, remembering):
+    X, y, rows = repeated
+    again = np.random.default_rng(7).integers(0, 800, 4000)
+    again = again[np.isin(again, rows)]
+    noise = np.where(again < 40, np.random.default_rng(8).normal(size=len(again)), 0.0)
+    # 780 subjects; intervals of subjects that never change are narrow, not empty
+    tolerance = 3.5 * np.sqrt(0.09 / 780) + 0.02
+    assert covered(remembering, X[again], y[again] + noise) == pytest.approx(0.9, abs=tolerance)
+    assert (np.ptp(remembering.predict_interval(X[again]), axis=1) > 0).all()
+
+
+def test_without_memory_no_target_is_stored(model):
+    assert model.familiar_.target is None
+    assert rows_in_memory(model) == 0
+
+
+def test_files_keep_recalled_targets(repeated, remembering, tmp_path):
+    X, _, rows = repeated
+    remembering.save(tmp_path / "model.usnrt")
+    again = load(tmp_path / "model.usnrt")
+    np.testing.assert_array_equal(again.predict(X[rows[:50]]), remembering.predict(X[rows[:50]]))
 
 
 def test_nothing_is_familiar_in_a_table_without_repetitions():
     raw = np.random.default_rng(0).normal(size=(500, 3))
-    familiar, rows = find_familiar(raw, np.ones(500))
-    assert familiar is None
-    assert len(rows) == 0
+    assert find_familiar(raw, raw[:, 0], np.ones(500)) is None
 
 
 def test_hashes_find_equal_features_only():

@@ -49,11 +49,11 @@ def usnrt():
 def inside(capfd, monkeypatch):
     """The same command in this process: everything but the start of Python, which takes most of the time."""
 
-    def run_inside(*arguments, cwd):
+    def run_inside(*arguments, cwd, stdin=b""):
         from usnrt.cli._run import run
 
         monkeypatch.chdir(cwd)
-        monkeypatch.setattr(sys, "stdin", io.StringIO())
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         capfd.readouterr()
         code = run([str(argument) for argument in arguments])
         sys.stdout.flush()

@@ -59,6 +59,25 @@ def test_percent_and_coverage():
     np.testing.assert_allclose(hundred["value"], 100 * plain["value"])
 
 
+def test_several_coverages():
+    """Rows for each coverage, equal to those of one coverage alone."""
+    both = metrics.evaluate(DIST, None, Y, coverage=[0.5, 0.9], groups=Y > 0)
+    values = dict(zip(both["metric"], both["value"]))
+    assert both["metric"].tolist()[-6:] == [
+        f"{m}_{c}" for c in (50, 90) for m in ("coverage", "width", "interval_score")
+    ]
+    for coverage in (0.5, 0.9):
+        alone = metrics.evaluate(DIST, None, Y, coverage=coverage)
+        assert values[f"interval_score_{100 * coverage:g}"] == alone["value"][-1]
+        assert values[f"coverage_{100 * coverage:g}"] == alone["value"][-3]
+    given = metrics.evaluate(DIST, None, Y, coverage=[0.5, 0.9], interval=DIST.interval([0.5, 0.9]))
+    np.testing.assert_array_equal(given["value"], both["value"])
+    model = Wide().fit(X, Y)
+    calm = X[:, 0] <= 2
+    table = metrics.evaluate(model, X[calm], Y[calm], coverage=[0.5, 0.9])
+    assert dict(zip(table["metric"], table["value"]))["width_50"] == pytest.approx(14.0)  # of its predict_interval
+
+
 def test_bootstrap_gives_the_known_error_of_a_mean():
     table = metrics.evaluate(DIST, None, Y, bootstrap=400, random_state=0)
     assert table.columns == ["metric", "value", "lower", "upper", "std_error"]
@@ -78,7 +97,7 @@ def test_one_bootstrap_draw_is_the_metric_of_the_drawn_rows():
     rows = np.random.default_rng(1).integers(0, N, N)
     weights = np.bincount(rows, minlength=N).astype(float)
     drawn = metrics.evaluate(DIST[rows], None, Y[rows])
-    weighted = [metric(weights) for _, metric in _metrics(Y, as_forecast(DIST), 0.9)]
+    weighted = [metric(weights) for _, metric in _metrics(Y, as_forecast(DIST), {0.9: "interval_score"}, {})]
     np.testing.assert_allclose(weighted, drawn["value"], atol=1e-10)
 
 
@@ -215,6 +234,12 @@ def test_memory_grows_with_rows_not_with_rows_times_levels_times_members():
         ({"bootstrap": 2.5}, "bootstrap must be 0 or an integer of 2 or more, got 2.5"),
         ({"confidence": 1.0}, r"confidence must be in \(0, 1\), got 1.0"),
         ({"coverage": 0.0}, r"coverage must be in \(0, 1\), got 0.0"),
+        ({"coverage": [0.5, 1.0]}, r"coverage must be in \(0, 1\), got \[0.5, 1.0\]"),
+        ({"coverage": []}, r"coverage must be in \(0, 1\), got \[\]"),
+        (
+            {"coverage": [0.5, 0.9], "interval": np.ones((300, 2))},
+            r"interval must have shape \(n, 2, 2\), one per coverage, got \(300, 2\)",
+        ),
         ({"groups": [1, 2]}, r"groups must have one label per row \(300\), got \(2,\)"),
     ],
 )

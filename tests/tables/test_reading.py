@@ -272,6 +272,15 @@ def test_names_are_compared_between_fit_and_predict(make):
             read_table(model, make(data), reset=False)
 
 
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_a_renamed_column_is_named_first(make):
+    model = Model()
+    read_table(model, make({"width": [1.0], "b": [2.0]}), reset=True)
+    sentence = r"^'width' is missing; did you mean 'Width'\? The feature names should match those that were passed"
+    with pytest.raises(ValueError, match=sentence):
+        read_table(model, make({"Width": [1.0], "b": [2.0]}), reset=False)
+
+
 def test_an_array_where_a_frame_was_is_taken_with_a_warning_and_keeps_the_names():
     model = Model()
     read_table(model, pd.DataFrame({"a": [1.0]}), reset=True)

@@ -1,7 +1,5 @@
 """Progress of models without a tree."""
 
-import time
-
 from usnrt.utils.progress import Progress
 
 
@@ -11,4 +9,4 @@ class MemberProgress(Progress):
     def finish(self) -> None:
         """Replace the bar with a line about the whole fit."""
         if self.verbose:
-            self._line(f"fitted in {time.monotonic() - self._start:.1f} s")
+            self._line(f"fitted in {self.seconds:.1f} s")

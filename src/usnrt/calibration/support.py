@@ -172,10 +172,33 @@ class Support:
                 own = values[rows][~np.isnan(values[rows])]
                 if len(own):
                     ranges[index, j] = _extended_range(own, std, unit)
-        landmarks = None if categorical.all() else Landmarks.fit(raw[:, ~categorical])
+        # A table of numbers only is not copied.
+        landmarks = None if categorical.all() else Landmarks.fit(raw[:, ~categorical] if categorical.any() else raw)
         never_missing = np.asarray(~np.isnan(raw).any(axis=0))
         low, high, below, above = (np.ascontiguousarray(part) for part in np.moveaxis(ranges, 2, 0))
         return cls(categorical, low, high, below, above, never_missing, landmarks, np.ones(d), np.zeros(n_leaves + 1))
+
+    def covering(
+        self, low: NDArray[np.float64], high: NDArray[np.float64], has_missing: NDArray[np.bool_]
+    ) -> "Support":
+        """The support, extended to further training rows: `fit` may have seen a sample of them only.
+
+        Parameters
+        ----------
+        low, high : ndarray of shape (n_leaves + 1, d)
+            Smallest and largest number of each column in each region, and in the whole table; NaN if there is none.
+        has_missing : ndarray of bool of shape (d,)
+
+        Returns
+        -------
+        Support
+        """
+        return replace(
+            self,
+            low=np.fmin(self.low, low),
+            high=np.fmax(self.high, high),
+            never_missing=self.never_missing & ~has_missing,
+        )
 
     # -- measuring ---------------------------------------------------------------------------------------------
 

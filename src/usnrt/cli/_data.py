@@ -1,7 +1,9 @@
 """From a file to features and target, with error messages for tables that do not match the model."""
 
-import difflib
-from collections.abc import Callable, Collection, Sequence
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,60 +12,168 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from usnrt.cli._errors import UserError
-from usnrt.cli._tables import read_file
+from usnrt.cli._left_out import reason_to_leave_out
+from usnrt.cli._reading_options import ReadOptions
+from usnrt.cli._streams import is_standard, read_standard_input, shown
+from usnrt.cli._tables import FileTable, Known, read_file
+from usnrt.tables.csv_format import CsvFormat
+from usnrt.utils.names import close_name, missing_names
 
 if TYPE_CHECKING:
     from usnrt.estimators.base import DistributionalRegressor
 
 
-def load_model(path: Path) -> "DistributionalRegressor":
-    """Load a model from a file; raises `UserError`."""
+@dataclass(frozen=True)
+class TrainingData:
+    """Features and target to fit a model to.
+
+    Attributes
+    ----------
+    features : pyarrow.Table
+    target : ndarray of float64 of shape (n,)
+    file : FileTable
+        The table as it was read.
+    left_out : dict of str to str
+        Columns that look like identifiers or free text, with the reason.
+    """
+
+    features: pa.Table
+    target: NDArray[np.float64]
+    file: FileTable
+    left_out: dict[str, str]
+
+    def remember(self, model: "DistributionalRegressor") -> None:
+        """Store with a fitted model how its file was read, so that other files are read alike."""
+        model.encoder_.reading_ = self.file.reading()
+        formats = {**model.encoder_.date_formats_, **self.file.date_formats()}
+        model.encoder_.date_formats_ = {n: f for n, f in formats.items() if n in self.features.column_names}
+
+
+def load_model(path: Path, name: str = "") -> "DistributionalRegressor":
+    """Load a model from a file or from standard input; raises `UserError`, with another name of the file if given."""
     from usnrt.persistence import ModelFileError, load
 
-    if not path.exists():
-        raise UserError(f"{path} does not exist")
-    try:
-        model: DistributionalRegressor = load(path)
-    except ModelFileError as error:
-        raise UserError(str(error)) from None
+    with model_file(path) as file:
+        if not file.exists():
+            raise UserError(f"{path} does not exist")
+        try:
+            model: DistributionalRegressor = load(file)
+        except ModelFileError as error:
+            raise UserError(str(error).replace(str(file), name or shown(path))) from None
     return model
 
 
+@contextmanager
+def model_file(path: Path) -> Iterator[Path]:
+    """The path of a model file, or of a copy of standard input."""
+    if not is_standard(path):
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "model.usnrt"
+        copy.write_bytes(read_standard_input())
+        yield copy
+
+
 def training_data(
-    path: Path, target: str, drop: Sequence[str], notice: Callable[[str], None]
-) -> tuple[pa.Table, NDArray[np.float64]]:
-    """Features and target of the training rows; rows without a target are left out."""
-    table = read_file(path, notice)
-    for name in (target, *drop):
+    path: Path,
+    target: str,
+    drop: Sequence[str],
+    notice: Callable[[str], None],
+    keep: Sequence[str] = (),
+    options: ReadOptions | None = None,
+    declared: Collection[str] = (),
+) -> TrainingData:
+    """Features and target of the training rows; rows without a target are left out.
+
+    Parameters
+    ----------
+    path : Path
+    target : str
+    drop : sequence of str
+        Columns to leave out.
+    notice : callable
+    keep : sequence of str
+        Columns to keep though they look like identifiers or free text.
+    options : ReadOptions, optional
+    declared : collection of str
+        Columns that the user has named otherwise, which are kept.
+    """
+    file = read_file(path, notice, options)
+    table = file.table
+    for name in (target, *drop, *keep):
         _need(table.column_names, name, path)
     if target in drop:
         raise UserError(f"{target!r} is the target and cannot be left out")
+    if contradictory := set(drop) & set(keep):
+        raise UserError(f"--drop and --keep must name different columns, got {min(contradictory)!r} in both")
     table, y = with_target(table, target, path, notice)
     features = table.drop_columns([target, *dict.fromkeys(drop)])
     if features.num_columns == 0:
-        raise UserError(f"{path} must have columns besides the target, got none")
-    return features, y
+        raise UserError(f"{shown(path)} must have columns besides the target, got none")
+    named = {*keep, *declared, *(options.types if options else ())}
+    left_out = _left_out(features, named)
+    if len(left_out) == features.num_columns:
+        raise UserError(
+            f"{shown(path)} has only columns to leave out: {_listed(left_out)}; --keep brings a column back"
+        )
+    if left_out:
+        notice(f"left out: {_listed(left_out)}; --keep brings a column back")
+        features = features.drop_columns(list(left_out))
+    return TrainingData(_as_categories(features, keep), y, file, left_out)
+
+
+def _left_out(features: pa.Table, named: Collection[str]) -> dict[str, str]:
+    reasons = {n: reason_to_leave_out(n, features[n]) for n in features.column_names if n not in named}
+    return {name: reason for name, reason in reasons.items() if reason}
+
+
+def _listed(left_out: dict[str, str]) -> str:
+    items = [f"{name!r} ({reason})" for name, reason in left_out.items()]
+    return ", ".join(items[:10]) + (f" and {len(items) - 10} more" if len(items) > 10 else "")
+
+
+def _as_categories(features: pa.Table, keep: Sequence[str]) -> pa.Table:
+    """Text that the user keeps is declared categorical, since the encoder ignores text that differs in every row."""
+    for name in keep:
+        if name in features.column_names and pa.types.is_string(features[name].type):
+            position = features.column_names.index(name)
+            features = features.set_column(position, name, features[name].dictionary_encode())
+    return features
+
+
+def known_of(model: "DistributionalRegressor") -> Known:
+    """What a model knows of its tables."""
+    encoder = model.encoder_
+    reading = encoder.reading_
+    types = {name: kind for name, kind in zip(encoder.source_names_, encoder.source_types_) if kind != "empty"}
+    return Known(None if reading is None else CsvFormat(**reading), types)
 
 
 def table_and_features(
-    model: "DistributionalRegressor", path: Path, notice: Callable[[str], None]
+    model: "DistributionalRegressor",
+    path: Path,
+    notice: Callable[[str], None],
+    options: ReadOptions | None = None,
 ) -> tuple[pa.Table, pa.Table]:
     """Read a table: all of its columns, and the model's features in their order."""
-    encoder = model.encoder_
-    text = [name for name, kind in zip(encoder.source_names_, encoder.source_types_) if kind == "text"]
-    table = read_file(path, notice, text_columns=text)
+    table = read_file(path, notice, options, known_of(model)).table
     return table, features_of(model, table, path)
 
 
 def features_and_target(
-    model: "DistributionalRegressor", path: Path, target: str | None, notice: Callable[[str], None]
+    model: "DistributionalRegressor",
+    path: Path,
+    target: str | None,
+    notice: Callable[[str], None],
+    options: ReadOptions | None = None,
 ) -> tuple[pa.Table, NDArray[np.float64]]:
     """Features and target to evaluate a model on; the target's name is that of the fit if none is given."""
 
     name = target or model.target_name_
     if not name:
         raise UserError("the model file does not contain the name of the target; give it with --target")
-    table, _ = table_and_features(model, path, notice)
+    table, _ = table_and_features(model, path, notice, options)
     _need(table.column_names, name, path)
     table, y = with_target(table, name, path, notice)
     return features_of(model, table, path), y
@@ -75,14 +185,16 @@ def features_of(model: "DistributionalRegressor", table: pa.Table, path: Path) -
     if not names:
         if table.num_columns != model.n_features_in_:
             raise UserError(
-                f"{path} must have {model.n_features_in_} columns, because the model was fitted without names, "
+                f"{shown(path)} must have {model.n_features_in_} columns, because the model was fitted without names, "
                 f"got {table.num_columns}"
             )
         return table.rename_columns([f"x{j}" for j in range(table.num_columns)])
     absent = [name for name in names if name not in table.column_names]
     if absent:
-        shown = ", ".join(map(repr, absent[:5])) + (", ..." if len(absent) > 5 else "")
-        raise UserError(f"{path} must have the columns that the model was fitted on, but {shown} is missing")
+        others = [name for name in table.column_names if name not in names]
+        raise UserError(
+            f"{shown(path)} must have the columns that the model was fitted on, but {missing_names(absent, others)}"
+        )
     return table.select(names)
 
 
@@ -91,16 +203,21 @@ def with_target(
 ) -> tuple[pa.Table, NDArray[np.float64]]:
     """The rows that have a target, and the target as float64."""
     column = table[target]
+    if pa.types.is_temporal(column.type):
+        example = column.drop_null()[0].as_py() if column.null_count < len(column) else None
+        raise UserError(f"the target {target!r} must hold numbers, got dates such as {example} in {shown(path)}")
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.int8())
     try:
         values = column.cast(pa.float64()).to_numpy()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         row, value = _first_text(column)
-        raise UserError(f"the target {target!r} must hold numbers, got {value!r} in row {row} of {path}") from None
+        raise UserError(
+            f"the target {target!r} must hold numbers, got {value!r} in row {row} of {shown(path)}"
+        ) from None
     known = ~np.isnan(values)
     if not known.any():
-        raise UserError(f"the target {target!r} has no value in any row of {path}")
+        raise UserError(f"the target {target!r} has no value in any row of {shown(path)}")
     if not known.all():
         count = int((~known).sum())
         rows = "1 row without a target was" if count == 1 else f"{count:,} rows without a target were"
@@ -108,7 +225,7 @@ def with_target(
         table, values = table.filter(pa.array(known)), values[known]
     if np.isinf(values).any():
         row = int(np.flatnonzero(np.isinf(values))[0]) + 1
-        raise UserError(f"the target {target!r} must be finite, got infinity in row {row} of {path}")
+        raise UserError(f"the target {target!r} must be finite, got infinity in row {row} of {shown(path)}")
     return table, values
 
 
@@ -124,6 +241,6 @@ def _first_text(column: pa.ChunkedArray) -> tuple[int, Any]:
 def _need(names: Collection[str], name: str, path: Path) -> None:
     if name in names:
         return
-    close = difflib.get_close_matches(name, list(names), n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"its columns are {', '.join(list(names)[:12])}"
-    raise UserError(f"{path} has no column {name!r}; {hint}")
+    close = close_name(name, names)
+    hint = f"did you mean {close!r}?" if close else f"its columns are {', '.join(list(names)[:12])}"
+    raise UserError(f"{shown(path)} has no column {name!r}; {hint}")

@@ -1,6 +1,7 @@
 """``usnrt fit``: from a table to a model file."""
 
 import ast
+import tempfile
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -22,6 +23,8 @@ from usnrt.cli._output import (
     silent,
     warnings_as_notices,
 )
+from usnrt.cli._reading_options import ReadOptions, reads_tables
+from usnrt.cli._streams import is_standard, messages_beside, output_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,6 +51,7 @@ class Transform(StrEnum):
 ENSEMBLE_PARAMETERS = ("categorical_features", "random_state", "n_jobs", "verbose")
 
 
+@reads_tables
 def fit(
     data: Data,
     target: Annotated[str, typer.Option("--target", "-t", help="The column to predict.")],
@@ -55,6 +59,10 @@ def fit(
         Path | None, typer.Option("--output", "-o", help="The model file to write; default: the data's name.usnrt")
     ] = None,
     drop: Annotated[list[str] | None, typer.Option("--drop", help="A column to leave out; may be repeated.")] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option("--keep", help="A column to keep though it looks like an id or free text; may be repeated."),
+    ] = None,
     categorical: Annotated[
         list[str] | None,
         typer.Option("--categorical", help="A column of category codes; text is categorical anyway."),
@@ -83,39 +91,77 @@ def fit(
         list[str] | None, typer.Option("--set", help="A parameter of the model as name=value; may be repeated.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Random seed; the same seed gives the same model.")] = 0,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            "--checkpoint", help="A folder for the state of a long fit; after an interruption the same command goes on."
+        ),
+    ] = None,
     force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
+    *,
+    reading: ReadOptions,
 ) -> None:
     """Fit a model to a table and write it to a file."""
     from usnrt.cli._data import training_data
+    from usnrt.cli._large import fit_large, large_source
 
-    output = output or data.with_name(f"{data.name.split('.')[0]}.usnrt")
+    output = output or _default_output(data)
     check_writable(output, force)
     _check_holdout(holdout)
     settings = [*(set_ or []), *target_settings(lower, upper, transform, time_column)]
     if paper and len(settings) > len(set_ or []):
         raise UserError("--lower, --upper, --transform and --time-column do not apply to --paper")
     notify = silent if quiet else notice
-    X, y = training_data(data, target, drop or [], notify)
+    source = None if is_standard(data) else large_source(data)
+    categorical, held_out, left_out = categorical or [], np.zeros(0, dtype=np.intp), {}
+    if source is None:
+        found = training_data(data, target, drop or [], notify, keep or [], reading, categorical)
+        categorical, left_out = [*categorical, *found.file.typed.categories], found.left_out
+        fitted_rows, held_out = split_rows(len(found.target), holdout, seed, time_of(found.features, time_column, data))
 
     # The libraries for training take seconds to import: not before the table is known to be valid.
     from usnrt.cli._predict import evaluation
 
-    fitted_rows, held_out = split_rows(len(y), holdout, seed, time_of(X, time_column, data))
-    model = make_model(preset, paper, members, settings, categorical or [], seed, verbose=0 if quiet else 1)
-    model.fit(X.take(fitted_rows), y[fitted_rows])
+    model = make_model(preset, paper, members, settings, categorical, seed, verbose=0 if quiet else 1)
+    with warnings_as_notices(notify):
+        if source is None:
+            model.fit(found.features.take(fitted_rows), found.target[fitted_rows], checkpoint=checkpoint)
+            found.remember(model)
+            n_rows = len(fitted_rows)
+        else:
+            n_rows = fit_large(model, source, target, drop or [], holdout, checkpoint)
     model.set_params(verbose=0)  # the verbosity of this run is not part of the model
     model.target_name_ = target
-    model.save(output)
-    result = summary(model, X.take(fitted_rows), target, output)
+    save_model(model, output)
+    result = {**summary(model, n_rows, target, output), "left out": left_out}
     if len(held_out):
         with warnings_as_notices(notify):
-            result["held out"] = evaluation(model, X.take(held_out), y[held_out])
-    if as_json:
-        print_json(result)
-    else:
-        _print_summary(result, len(held_out), notify)
+            result["held out"] = evaluation(model, found.features.take(held_out), found.target[held_out])
+    with messages_beside(output):
+        if as_json:
+            print_json(result)
+        else:
+            _print_summary(result, len(held_out), notify)
+
+
+def _default_output(data: Path) -> Path:
+    from usnrt.cli._large import default_output
+
+    if is_standard(data):
+        raise UserError("the model of standard input needs a file to write: --output")
+    return default_output(data)
+
+
+def save_model(model: "CalibratedRegressor", output: Path) -> None:
+    """Write a model to a file or to standard output."""
+    if not is_standard(output):
+        model.save(output)
+        return
+    with tempfile.TemporaryDirectory() as folder, output_file(output) as file:
+        model.save(Path(folder) / "model.usnrt")
+        file.write((Path(folder) / "model.usnrt").read_bytes())
 
 
 def _check_holdout(holdout: float) -> None:
@@ -203,12 +249,14 @@ def time_of(X: "pa.Table", time_column: str | None, path: Path) -> NDArray[np.fl
     """The time of each row, to hold out the latest; None without a time column."""
     if time_column is None:
         return None
+    from usnrt.tables.conversion import understood
     from usnrt.tables.reading import as_table
     from usnrt.tables.time import read_time
 
     if time_column not in X.column_names:
         raise UserError(f"{path} has no column {time_column!r} for --time-column")
-    return read_time(as_table(X.select([time_column])), 0)
+    column, _ = understood(as_table(X.select([time_column])).column(0), time_column)
+    return read_time(column, time_column)
 
 
 def split_rows(
@@ -225,7 +273,7 @@ def split_rows(
     return np.sort(order[n_held_out:]), np.sort(order[:n_held_out])
 
 
-def summary(model: "CalibratedRegressor", X: "pa.Table", target: str, output: Path) -> dict[str, Any]:
+def summary(model: "CalibratedRegressor", n_rows: int, target: str, output: Path) -> dict[str, Any]:
     """The result of a fit: file, target, rows, how the columns were read, regions."""
     from usnrt.estimators.neighbors import rows_in_memory
     from usnrt.estimators.regions import region_rows
@@ -233,7 +281,7 @@ def summary(model: "CalibratedRegressor", X: "pa.Table", target: str, output: Pa
     return {
         "model": str(output),
         "target": target,
-        "rows": X.num_rows,
+        "rows": n_rows,
         "columns": _column_notices(model),
         "regions": region_rows(model),
         "training rows in memory": rows_in_memory(model),

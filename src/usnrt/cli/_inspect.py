@@ -1,6 +1,7 @@
 """``usnrt explain``, ``report``, ``export`` and ``info``: the contents of a model file in several formats."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
@@ -16,7 +17,8 @@ from usnrt.cli._output import (
     silent,
     warnings_as_notices,
 )
-from usnrt.utils.whole_file import whole_file
+from usnrt.cli._reading_options import ReadOptions, reads_tables
+from usnrt.cli._streams import check_one_input, is_standard, messages_beside, output_file, shown
 
 
 def explain(model: Model, as_json: Json = False) -> None:
@@ -46,6 +48,7 @@ def explain(model: Model, as_json: Json = False) -> None:
             print(sentence)
 
 
+@reads_tables
 def report(
     model: Model,
     data: Data,
@@ -54,20 +57,35 @@ def report(
     coverage: Coverage = 0.9,
     force: Force = False,
     quiet: Quiet = False,
+    *,
+    reading: ReadOptions,
 ) -> None:
     """Write an HTML report on a model: accuracy, calibration, and where it is uncertain and why."""
     from usnrt.cli._data import features_and_target, load_model
-    from usnrt.report import write_report
 
     check_coverage(coverage)
+    check_one_input(model, data)
     check_writable(output, force)
     fitted = load_model(model)
     notify = silent if quiet else notice
-    X, y = features_and_target(fitted, data, target, notify)
+    X, y = features_and_target(fitted, data, target, notify, reading)
     command = f"usnrt report {model} {data} -o {output}"
     with warnings_as_notices(notify):
-        write_report(fitted, X, y, output, coverage=coverage, source=str(data), command=command)
-    print(f"wrote {output}")
+        _write_report(fitted, X, y, output, coverage=coverage, source=shown(data), command=command)
+    with messages_beside(output):
+        print(f"wrote {output}")
+
+
+def _write_report(model: Any, X: Any, y: Any, output: Path, **options: Any) -> None:
+    """Write the page to a file or to standard output."""
+    from usnrt.report import write_report
+
+    if not is_standard(output):
+        write_report(model, X, y, output, **options)
+        return
+    with TemporaryDirectory() as folder, output_file(output) as file:
+        write_report(model, X, y, Path(folder) / "report.html", **options)
+        file.write((Path(folder) / "report.html").read_bytes())
 
 
 def export(
@@ -84,20 +102,25 @@ def export(
     outputs = [path for path in (onnx, dot, text) if path is not None]
     if not outputs:
         raise UserError("export needs --onnx, --dot or --text with a file to write")
+    if sum(is_standard(path) for path in outputs) > 1:
+        raise UserError("only one output can be standard output (-)")
     for path in outputs:
         check_writable(path, force)
     fitted = load_model(model)
     if onnx is not None:
         if not hasattr(fitted, "to_onnx"):
             raise UserError(f"a {type(fitted).__name__} cannot be exported to ONNX")
-        fitted.to_onnx(onnx)
+        with TemporaryDirectory() as folder, output_file(onnx) as file:
+            fitted.to_onnx(Path(folder) / "model.onnx")
+            file.write((Path(folder) / "model.onnx").read_bytes())
     if (dot or text) and not hasattr(fitted, "tree_"):
         raise UserError(f"a {type(fitted).__name__} has no tree to export")
     for written, write in ((dot, export_graphviz), (text, export_text)):
         if written is not None:
-            with whole_file(written) as file:
+            with output_file(written) as file:
                 file.write((write(fitted) + "\n").encode())
-    print("\n".join(f"wrote {path}" for path in outputs))
+    with messages_beside(*outputs):
+        print("\n".join(f"wrote {path}" for path in outputs))
 
 
 def info(
@@ -105,7 +128,13 @@ def info(
     as_json: Json = False,
 ) -> None:
     """Describe a model file, or the installation."""
-    facts = _installation() if model is None else _model_facts(model)
+    from usnrt.cli._data import model_file
+
+    if model is None:
+        facts = _installation()
+    else:
+        with model_file(model) as file:
+            facts = _model_facts(file, shown(model))
     if as_json:
         print_json(facts)
     else:
@@ -118,28 +147,34 @@ def _shown(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _model_facts(path: Path) -> dict[str, Any]:
+def _model_facts(path: Path, name: str) -> dict[str, Any]:
     from usnrt.cli._data import load_model
     from usnrt.estimators.neighbors import rows_in_memory
     from usnrt.persistence import read_manifest
 
-    model = load_model(path)
+    model = load_model(path, name)
     manifest = read_manifest(path)
     defaults = type(model)().get_params(deep=False)
     changed = {k: v for k, v in model.get_params(deep=False).items() if v != defaults[k] and k != "verbose"}
     encoder = model.encoder_
     return {
-        "file": str(path),
+        "file": name,
         "class": manifest["class"],
         "written by": f"usnrt {manifest['library']}",
         "format version": manifest["version"],
         "size in bytes": path.stat().st_size,
         "target": model.target_name_,
         "features": [f"{n} ({t})" for n, t in zip(encoder.source_names_, encoder.source_types_)],
+        "file format": _reading_facts(encoder),
         "regions": getattr(model, "n_leaves_", None),
         "training rows in memory": rows_in_memory(model),
         "parameters that differ from the defaults": changed,
     }
+
+
+def _reading_facts(encoder: Any) -> dict[str, str] | None:
+    """How the file was read that the model was fitted on, if the command line has read it."""
+    return None if encoder.reading_ is None else {**encoder.reading_, **encoder.date_formats_}
 
 
 def _installation() -> dict[str, Any]:

@@ -9,9 +9,16 @@ from usnrt.cli._errors import UserError
 
 # readable=False: unreadable files are reported by our own error messages
 Data = Annotated[
-    Path, typer.Argument(help="A .csv, .tsv or .parquet file, also with .gz, .bz2 or .zst.", readable=False)
+    Path,
+    typer.Argument(
+        help="A .csv, .tsv or .parquet file, also with .gz, .bz2 or .zst; a folder or a pattern in quotes; "
+        "- is standard input.",
+        readable=False,
+    ),
 ]
-Model = Annotated[Path, typer.Argument(help="A model file written by `usnrt fit`.", readable=False)]
+Model = Annotated[
+    Path, typer.Argument(help="A model file written by `usnrt fit`; - is standard input.", readable=False)
+]
 Target = Annotated[str | None, typer.Option("--target", "-t", help="The target column; default: as in fit.")]
 Coverage = Annotated[float, typer.Option(help="Nominal coverage of the prediction intervals.")]
 Force = Annotated[bool, typer.Option("--force", "-f", help="Overwrite existing files.")]

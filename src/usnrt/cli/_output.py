@@ -90,6 +90,8 @@ def check_writable(path: Path, force: bool) -> None:
     """Check, before any work, that a file may be written; prompt on a terminal if it exists already."""
     import typer
 
+    if str(path) == "-":  # standard output
+        return
     if path.is_dir():
         raise UserError(f"{path} is a directory, not a file to write")
     if not path.parent.is_dir():

@@ -1,6 +1,5 @@
 """``usnrt predict`` and ``usnrt evaluate``: a model file applied to a table."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +10,8 @@ from numpy.typing import NDArray
 from usnrt.cli._errors import UserError
 from usnrt.cli._options import Coverage, Data, Force, Json, Model, Quiet, Target, check_coverage
 from usnrt.cli._output import check_writable, notice, print_json, print_metrics, silent, warnings_as_notices
+from usnrt.cli._reading_options import ReadOptions, reads_tables
+from usnrt.cli._streams import check_one_input, is_standard, shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from usnrt.estimators.base import DistributionalRegressor
 
 
+@reads_tables
 def predict(
     model: Model,
     data: Data,
@@ -31,23 +33,34 @@ def predict(
     force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
+    *,
+    reading: ReadOptions,
 ) -> None:
     """Predict mean, std, lower, upper, region and supported (whether it resembles training rows) for every row."""
     import pyarrow as pa
 
     from usnrt.cli._data import load_model, table_and_features
-    from usnrt.cli._tables import format_of, write_file, write_stream
+    from usnrt.cli._large import large_source, predict_large
+    from usnrt.cli._tables import write_file
+    from usnrt.tables.files import format_of
 
     check_coverage(coverage)
-    if output is not None:
+    check_one_input(model, data)
+    if output is not None and not is_standard(output):
         format_of(output)
         check_writable(output, force)
     notify = silent if quiet else notice
     fitted = load_model(model)
-    table, X = table_and_features(fitted, data, notify)
+    if large_source(data) is not None:
+        if as_json:
+            raise UserError("--json applies to tables that fit in memory; --output writes the predictions to a file")
+        with warnings_as_notices(notify):
+            predict_large(fitted, data, output, coverage, keep or [], notify)
+        return
+    table, X = table_and_features(fitted, data, notify, reading)
     absent = [name for name in keep or [] if name not in table.column_names]
     if absent:
-        raise UserError(f"{data} has no column {absent[0]!r} to keep")
+        raise UserError(f"{shown(data)} has no column {absent[0]!r} to keep")
     with warnings_as_notices(notify):
         predicted = fitted.predict_table(X, coverage)
     if "supported" in predicted.column_names:
@@ -58,13 +71,13 @@ def predict(
     result = pa.table(list(columns.values()), names=list(columns))
     if as_json:
         print_json(result.to_pylist())
-    elif output is None:
-        write_stream(result, sys.stdout.buffer, "csv")
     else:
-        write_file(result, output)
+        write_file(result, output or Path("-"))
+    if output is not None and not is_standard(output) and not as_json:
         notify(f"wrote {output}, {result.num_rows:,} rows")
 
 
+@reads_tables
 def evaluate(
     model: Model,
     data: Data,
@@ -72,14 +85,17 @@ def evaluate(
     coverage: Coverage = 0.9,
     quiet: Quiet = False,
     as_json: Json = False,
+    *,
+    reading: ReadOptions,
 ) -> None:
     """Evaluate a model on a table with known targets."""
     from usnrt.cli._data import features_and_target, load_model
 
     check_coverage(coverage)
+    check_one_input(model, data)
     notify = silent if quiet else notice
     fitted = load_model(model)
-    X, y = features_and_target(fitted, data, target, notify)
+    X, y = features_and_target(fitted, data, target, notify, reading)
     with warnings_as_notices(notify):
         result = {"rows": X.num_rows, **evaluation(fitted, X, y, coverage)}
     if as_json:

@@ -1,147 +1,144 @@
 """Tables in files: CSV, TSV and Parquet, compressed or not, read and written by pyarrow."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
+from usnrt.cli._columns import TypedColumns, describe, typed_columns
+from usnrt.cli._csv import check_unique, delimiter_name, read_texts
 from usnrt.cli._errors import UserError
-from usnrt.utils.whole_file import whole_file
-
-COMPRESSION = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
-FORMATS = {".csv": "csv", ".tsv": "tsv", ".txt": "csv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet"}
-# Missing values as spreadsheets and statistics programs write them. "None" may be a category.
-NULL_TEXTS = ["", "NA", "N/A", "n/a", "NaN", "nan", "NAN", "null", "NULL", "Null", "#N/A", "#NA", "?"]
-
-
-def format_of(path: Path) -> tuple[str, str | None]:
-    """Format and compression of a file, from its name."""
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    compression = COMPRESSION.get(suffixes[-1]) if suffixes else None
-    if compression:
-        suffixes.pop()
-    if not suffixes or suffixes[-1] not in FORMATS:
-        raise UserError(
-            f"{path} must be a .csv, .tsv or .parquet file (also with .gz, .bz2 or .zst), "
-            f"got the ending {path.suffix!r}"
-        )
-    return FORMATS[suffixes[-1]], compression
+from usnrt.cli._large import is_many, read_many
+from usnrt.cli._reading_options import ReadOptions
+from usnrt.cli._streams import Source, is_standard, output_file, source_of
+from usnrt.tables.csv_format import CsvFormat
+from usnrt.tables.files import format_of
 
 
-def read_file(path: Path, notice: Callable[[str], None], text_columns: Collection[str] = ()) -> pa.Table:
+@dataclass(frozen=True)
+class Known:
+    """What a model knows of its tables: how its file was read, and the types of its columns.
+
+    Attributes
+    ----------
+    format : CsvFormat or None
+    types : mapping of str to str
+        "number", "text" or "date" by column.
+    """
+
+    format: CsvFormat | None = None
+    types: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class FileTable:
+    """A table, and how its file was read.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+    format : CsvFormat
+        The default for files that are not CSV.
+    typed : TypedColumns
+    """
+
+    table: pa.Table
+    format: CsvFormat
+    typed: TypedColumns
+
+    def reading(self) -> dict[str, Any]:
+        """The format as the model stores it."""
+        return dict(vars(self.format))
+
+    def date_formats(self) -> dict[str, str]:
+        """Formats of the dates that are not ISO 8601, which needs none."""
+        return {n: d.format for n, d in self.typed.dates.items() if not d.format.startswith("%Y-%m-%d")}
+
+
+def read_file(
+    path: Path,
+    notice: Callable[[str], None],
+    options: ReadOptions | None = None,
+    known: Known | None = None,
+) -> FileTable:
     """Read a table.
 
     Parameters
     ----------
     path : Path
+        ``-`` is standard input.
     notice : callable
         Called with a message about anything that was guessed.
-    text_columns : collection of str
-        Columns that stay text even if all of it looks like numbers.
+    options : ReadOptions, optional
+    known : Known, optional
+        Of the model that the table is for.
 
     Returns
     -------
-    pyarrow.Table
+    FileTable
     """
-    if path.is_dir():
-        raise UserError(f"{path} is a directory, not a table")
-    kind, _ = format_of(path)
-    if not path.exists():
-        raise UserError(f"{path} does not exist")
-    path.open("rb").close()  # raises PermissionError
-    if path.stat().st_size == 0:
-        raise UserError(f"{path} is empty")
+    options, known = options or ReadOptions(), known or Known()
+    if is_many(path):
+        texts = [name for name, kind in {**known.types, **options.types}.items() if kind != "number"]
+        return _typed(read_many(path, texts), CsvFormat(), Source(path, "parquet"), notice, options, known)
+    source = source_of(path)
     try:
-        table = _read_parquet(path) if kind == "parquet" else _read_csv(path, kind, notice, text_columns)
+        if source.kind == "parquet":
+            table, format = _read_parquet(source), CsvFormat()
+        else:
+            table, format = read_texts(source, options, known.format, known.types)
     except pa.ArrowException as error:
-        raise UserError(f"{path} cannot be read: {' '.join(str(error).split())[:300]}") from None
+        raise UserError(f"{source.name} cannot be read: {' '.join(str(error).split())[:300]}") from None
     except EOFError:
-        raise UserError(f"{path} cannot be read: the file is truncated") from None
+        raise UserError(f"{source.name} cannot be read: the file is truncated") from None
     if table.num_rows == 0:
-        raise UserError(f"{path} has no rows")
-    _check_unique(table.column_names, path)
-    return table
+        raise UserError(f"{source.name} has no rows")
+    check_unique(table.column_names, source.name)
+    return _typed(table, format, source, notice, options, known)
 
 
-def _check_unique(names: list[str], path: Path) -> None:
-    repeated = [name for name in names if names.count(name) > 1]
-    if repeated:
-        raise UserError(f"{path} must have unique column names, got {repeated[0]!r} twice")
+def _typed(
+    table: pa.Table,
+    format: CsvFormat,
+    source: Source,
+    notice: Callable[[str], None],
+    options: ReadOptions,
+    known: Known,
+) -> FileTable:
+    """Convert text columns, and say how."""
+    is_csv = source.kind != "parquet"
+    typed = typed_columns(table, options, source.name, is_csv, format.delimiter, known.format, known.types)
+    if typed.marks:
+        used = list(typed.marks.values())
+        decimal = "," if any(marks.decimal == "," for marks in used) else "."
+        thousands = next((marks.thousands for marks in used if marks.thousands), "")
+        format = replace(format, decimal=decimal, thousands=thousands)
+    else:
+        format = replace(format, decimal=options.decimal or ".", thousands=options.thousands or "")
+    sentence = describe(format, typed, source.kind if is_csv else "csv", options, delimiter_name)
+    if sentence:
+        notice(f"{source.name} was read with {sentence}")
+    for name in typed.too_large:
+        notice(f"{name!r} holds integers of more than 64 bits and was read as text (--types {name}=number overrules)")
+    return FileTable(pa.table(list(typed.columns.values()), names=list(typed.columns)), format, typed)
 
 
-def _read_parquet(path: Path) -> pa.Table:
+def _read_parquet(source: Source) -> pa.Table:
     import pyarrow.parquet as pq
 
-    _, compression = format_of(path)
-    if compression is None:
-        return pq.read_table(path)
-    with pa.input_stream(str(path), compression=compression) as stream:
+    if source.compression is None and source.data is None:
+        return pq.read_table(source.path)
+    with source.open() as stream:
         return pq.read_table(pa.BufferReader(stream.read()))
 
 
-def _read_csv(path: Path, kind: str, notice: Callable[[str], None], text_columns: Collection[str]) -> pa.Table:
-    header = _first_line(path)
-    delimiter = "\t" if kind == "tsv" or (b"\t" in header and b"," not in header) else ","
-    if delimiter == "," and b"," not in header and b";" in header:
-        delimiter = ";"
-        notice(f"{path} was read as separated by semicolons")
-    try:
-        table = _read_texts(path, delimiter, "utf8")
-    except (UnicodeDecodeError, pa.ArrowInvalid) as error:
-        if "utf" not in str(error).lower():
-            raise
-        table = _read_texts(path, delimiter, "latin1")
-        notice(f"{path} is not UTF-8 and was read as latin-1")
-    columns = [
-        column if name in text_columns else _typed(column)
-        for name, column in zip(table.column_names, table.itercolumns())
-    ]
-    return pa.table(columns, names=table.column_names)
-
-
-def _first_line(path: Path) -> bytes:
-    _, compression = format_of(path)
-    with pa.input_stream(str(path), compression=compression) as stream:
-        header: bytes = stream.read(65536)
-    return header.split(b"\n", 1)[0]
-
-
-def _read_texts(path: Path, delimiter: str, encoding: str) -> pa.Table:
-    """All columns as text. Arrow would guess types from the first megabyte and fail where a later one differs."""
-    _, compression = format_of(path)
-    read = pa_csv.ReadOptions(encoding=encoding, block_size=16 << 20)
-    parse = pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
-    with pa.input_stream(str(path), compression=compression) as stream:
-        names = pa_csv.open_csv(stream, read, parse).schema.names
-    _check_unique(names, path)
-    convert = pa_csv.ConvertOptions(
-        column_types={name: pa.string() for name in names}, strings_can_be_null=True, null_values=NULL_TEXTS
-    )
-    with pa.input_stream(str(path), compression=compression) as stream:
-        return pa_csv.read_csv(stream, read, parse, convert)
-
-
-def _typed(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The narrowest type that every value of a text column has."""
-    import pyarrow.compute as pc
-
-    if column.null_count == len(column):
-        return pa.chunked_array([pa.nulls(len(column))])
-    trimmed = pc.utf8_trim_whitespace(column)
-    for kind in (pa.int64(), pa.float64(), pa.bool_(), pa.timestamp("us"), pa.timestamp("us", tz="UTC")):
-        try:
-            return trimmed.cast(kind)
-        except pa.ArrowInvalid:
-            continue
-    return column
-
-
 def write_file(table: pa.Table, path: Path) -> None:
-    """Write a table atomically, in the format of the file name."""
-    kind, compression = format_of(path)
-    with whole_file(path) as file:
+    """Write a table atomically, in the format of the file name; CSV to standard output (-)."""
+    kind, compression = ("csv", None) if is_standard(path) else format_of(path)
+    with output_file(path) as file:
         if compression is None:
             write_stream(table, file, kind)
         else:

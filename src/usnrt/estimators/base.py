@@ -1,7 +1,9 @@
 """Base of all estimators: reading tables and targets, and all predictions derived from one distribution."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+import datetime
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,17 +15,25 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
-from usnrt.estimators.prediction_table import EncodedPredictions, prediction_table
+from usnrt.estimators.fit_identity import check_resumable, identity_of
+from usnrt.estimators.prediction_blocks import joined_predictions, predict_source, source_for
+from usnrt.estimators.prediction_table import EncodedPredictions, check_coverage, prediction_table
 from usnrt.estimators.targets import check_target
 from usnrt.tables import Column, NetworkInputs, TableEncoder, read_table
+from usnrt.tables.find_source import as_source, read_whole, training_source
 from usnrt.tables.fingerprint import fingerprint
 from usnrt.tables.reading import FeatureTable
 from usnrt.tables.rows import counted_weight, merged_rows
+from usnrt.tables.store import MemoryStore, RowStore
+from usnrt.tables.streaming import BLOCK_ROWS, TrainingSource, build_store
 from usnrt.tables.time import read_time, time_position
-from usnrt.tables.training import DistinctRows, TrainingTable
+from usnrt.tables.training import DistinctRows, TrainingTable, take_rows
 from usnrt.utils.blas import ONE_BLAS_THREAD
+from usnrt.utils.checkpoint import NO_CHECKPOINT, Checkpoint, Folder, opened
 from usnrt.utils.constraints import Constraint, check_parameters
+from usnrt.utils.progress import Progress
 from usnrt.utils.result_table import Table
+from usnrt.utils.scratch import scratch_folder
 from usnrt.utils.types import Floats
 
 if TYPE_CHECKING:
@@ -49,30 +59,63 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
     target_moments_: tuple[float, float] | None = None
     # Constraints of all parameters, by name.
     _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {}
+    # Whether a fit stores its state in `_checkpoint`, which `fit` sets for the time of the fit.
+    _RESUMABLE: ClassVar[bool] = False
+    _checkpoint: Checkpoint = NO_CHECKPOINT
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | str,
+        sample_weight: ArrayLike | str | None = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        scratch: str | os.PathLike[str] | None = None,
+    ) -> Self:
         """Fit the model to a table.
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_samples, n_features)
-            numpy, pandas, polars or pyarrow. Text and categories are categorical; missing values are allowed.
-        y : array-like of shape (n_samples,)
-            The target.
-        sample_weight : array-like of shape (n_samples,), default=None
+        X : array-like or data frame of shape (n_samples, n_features), or source of rows
+            numpy, pandas, polars or pyarrow. Text and categories are categorical; missing values are allowed. Or a
+            table outside memory: the path of a Parquet or CSV file, of a folder of them, or a pattern such as
+            ``"sales/*.parquet"``; a ``pyarrow.dataset.Dataset``; an iterator of record batches, tables or data frames;
+            a ``numpy.memmap``. It is read as a whole if it has at most 1,048,576 rows and 512 MB of numbers, and the
+            model is then that of the same table in memory. A larger one is read block by block.
+        y : array-like of shape (n_samples,), or str
+            The target; the name of its column if X is a source of rows other than a ``numpy.memmap``.
+        sample_weight : array-like of shape (n_samples,), or str, default=None
             Weights of the rows. Whole numbers are repetitions: a weight of 2 is equivalent to repeating the row. Other
             weights are scaled to average 1. All copies of a row are training rows, validation rows or calibration rows
-            together.
+            together. The name of a column if ``y`` is one.
+        checkpoint : path-like, default=None
+            A folder for the state of a long fit: finished parts, and every few minutes the networks in training. If the
+            fit is interrupted or its process killed, the same call goes on from there, and the model is the same, bit
+            for bit. The folder must be new, empty, or that of a fit with the same data and parameters (``n_jobs``,
+            ``verbose`` and ``callbacks`` may differ). It is removed when the fit is complete. For trees and their
+            ensembles only.
+        scratch : path-like, default=None
+            Where to write temporary files if the table is too large for memory; None for the system's folder. They are
+            about as large as the table and are removed when the fit has ended.
 
         Returns
         -------
         self
         """
         self._check_parameters()
+        check_resumable(self, checkpoint)
         before = dict(self.__dict__)
         try:
-            with ONE_BLAS_THREAD:
-                self._fit(self._read_rows(X, y, sample_weight))
+            with ONE_BLAS_THREAD, opened(checkpoint) as folder:
+                source = as_source(X)
+                if source is None:
+                    rows = self._read_rows(X, y, sample_weight)
+                    if folder is not None:
+                        self._resume(folder, MemoryStore(rows))
+                    self._fit(rows)
+                else:
+                    self._fit_source(training_source(source, y, sample_weight), scratch, folder)
+                self.__dict__.pop("_checkpoint", None)
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
@@ -85,6 +128,49 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
 
     def _fit(self, rows: DistinctRows) -> None:
         raise NotImplementedError(f"{type(self).__name__} must define _fit")
+
+    def _fit_store(self, store: RowStore) -> None:
+        """Fit to a table larger than memory; ``encoder_``, ``fingerprint_`` and the feature names are set already."""
+        raise NotImplementedError(f"{type(self).__name__} must define _fit_store")
+
+    def _check_fits_store(self) -> None:
+        """Refuse tables larger than memory, before they are read, unless ``_fit_store`` is defined."""
+        if type(self)._fit_store is DistributionalRegressor._fit_store:
+            raise ValueError(
+                f"{type(self).__name__} needs a table in memory, of at most {BLOCK_ROWS:,} rows; "
+                "fit USNRTRegressor, or a sample of the rows"
+            )
+
+    def _resume(self, checkpoint: Folder, store: RowStore) -> None:
+        """Go on from the checkpoint of a fit to these rows, or begin one."""
+        self._checkpoint = checkpoint.resume(identity_of(self, store, self.encoder_.n_categories_))
+
+    def _fit_source(
+        self, rows: TrainingSource, scratch: str | os.PathLike[str] | None, checkpoint: Folder | None
+    ) -> None:
+        """Fit to a table outside memory, in memory if it is small enough."""
+        whole = read_whole(rows)
+        if whole is not None:
+            distinct = self._read_rows(whole.X, whole.target, whole.weight)
+            if checkpoint is not None:
+                self._resume(checkpoint, MemoryStore(distinct))
+            self._fit(distinct)
+        else:
+            self._check_fits_store()
+            for name in ("target_bounds", "target_transform", "time_column"):
+                if self._parameter(name) is not None:
+                    raise ValueError(
+                        f"{name} needs a table in memory, of at most {BLOCK_ROWS:,} rows; fit a sample of the rows"
+                    )
+            notify = Progress(getattr(self, "verbose", 0)).note
+            with scratch_folder(scratch) as folder:
+                stored = build_store(rows, folder, self._parameter("categorical_features"), notify)
+                read_table(self, stored.example, reset=True)
+                self.encoder_, self.fingerprint_ = stored.encoder, stored.store.fingerprint
+                if checkpoint is not None:
+                    self._resume(checkpoint, stored.store)
+                self._fit_store(stored.store)
+        self.target_name_ = rows.target if isinstance(rows.target, str) else None
 
     def _distribution(self, raw: NDArray[np.float64]) -> "Distribution":
         raise NotImplementedError(f"{type(self).__name__} must define _distribution")
@@ -112,31 +198,22 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         weight = _check_sample_weight(sample_weight, target, dtype=np.float64, ensure_non_negative=True)
         if not weight.any():
             raise ValueError("sample_weight must be positive for at least one row, got only zeros")
-        position, time = self._read_time(features)
+        column = self._parameter("time_column")
+        position = None if column is None else time_position(column, features)
         encoder = TableEncoder().fit(features, self._parameter("categorical_features"), position)
+        time = None if position is None else _read_time(encoder, features, position)
         raw = encoder.transform(features)
         if np.count_nonzero(weight) < 2 and weight.sum() < 2:
             raise ValueError(f"{type(self).__name__} needs at least 2 rows with a positive weight, got 1")
         # Equal rows of different times stay apart.
         compared = raw if time is None else np.column_stack([raw, time])
         rows, weight = merged_rows(compared, target, counted_weight(weight))
-        raw, target = np.asfortranarray(raw[rows]), target[rows]
+        raw, target = take_rows(raw, rows), target[rows]
         self.encoder_ = encoder
         name = getattr(y, "name", None)
         self.target_name_ = name if isinstance(name, str) else None
         self.fingerprint_ = fingerprint(raw, target, weight)  # of the rows that have a weight
         return DistinctRows(raw, target, weight, rows, None if time is None else time[rows])
-
-    def _read_time(self, features: FeatureTable) -> tuple[int | None, Floats | None]:
-        """Position of the time column and the time of each row; None without one."""
-        column = self._parameter("time_column")
-        if column is None:
-            return None, None
-        position = time_position(column, features)
-        time = read_time(features, position)
-        if time.min() == time.max():
-            raise ValueError(f"time_column must have at least two different values, got {features.names[position]!r}")
-        return position, time
 
     def _scaled_table(self, rows: DistinctRows) -> TrainingTable:
         """Fit the scaling of network inputs and target on these rows, and apply it to them."""
@@ -163,6 +240,8 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
     def _encode(self, X: Any) -> NDArray[np.float64]:
         if not hasattr(self, "encoder_"):
             check_is_fitted(self)
+        if isinstance(X, str | os.PathLike):
+            raise TypeError(f"predict_table and predict_blocks take files, this takes a table in memory, got {X!r}")
         return self.encoder_.transform(read_table(self, X, reset=False))
 
     def _to_model(self, target: Floats) -> Floats:
@@ -294,7 +373,8 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_samples, n_features)
+        X : array-like or data frame of shape (n_samples, n_features), or source of rows
+            A source, as in `fit`, may have other columns beside the features; the predictions are in memory.
         coverage : float, default=0.9
             Nominal coverage of the interval from ``lower`` to ``upper``.
 
@@ -302,9 +382,36 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         -------
         data frame or Table
             Columns ``mean``, ``std``, ``lower``, ``upper`` and, for models with regions, ``region`` (as from
-            ``apply``) and ``supported`` (see ``predict_support``); a pandas index is kept.
+            ``apply``) and ``supported`` (see ``predict_support``); a pandas index is kept. A pyarrow Table for sources.
         """
-        return prediction_table(self, X, coverage)
+        check_is_fitted(self, "encoder_")
+        source = source_for(self, X)
+        if source is None:
+            return prediction_table(self, X, coverage)
+        return joined_predictions([part for _, part in predict_source(self, source, coverage)], source)
+
+    def predict_blocks(self, X: Any, coverage: float = 0.9) -> Iterator[Any]:
+        """``predict_table`` for a table larger than memory, block by block.
+
+        Parameters
+        ----------
+        X : source of rows
+            As in `fit`: a path, a pattern, a ``pyarrow.dataset.Dataset``, an iterator of record batches, a
+            ``numpy.memmap``. It may have other columns beside the features.
+        coverage : float, default=0.9
+            Nominal coverage of the interval from ``lower`` to ``upper``.
+
+        Yields
+        ------
+        pyarrow.Table, or Table for a memory map or for a table in memory
+            The predictions of the next rows.
+        """
+        check_is_fitted(self, "encoder_")
+        check_coverage(coverage)
+        source = source_for(self, X)
+        if source is None:
+            return iter([prediction_table(self, X, coverage)])
+        return (part for _, part in predict_source(self, source, coverage))
 
     def save(self, path: Any) -> None:
         """Write the model to one file that `usnrt.load` reads; loading it never runs code.
@@ -338,10 +445,14 @@ def read_target(y: ArrayLike) -> NDArray[np.float64]:
     values = column_or_1d(y, warn=True)
     if np.iscomplexobj(values):
         raise ValueError("Complex data not supported: y must hold real numbers")
+    if values.dtype.kind in "mM":
+        _refuse_times(values.dtype.kind, getattr(y, "name", None))
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         bad_row = next(row for row, value in enumerate(values) if not _is_number(value))
+        if isinstance(values[bad_row], datetime.date | datetime.timedelta):
+            _refuse_times("m" if isinstance(values[bad_row], datetime.timedelta) else "M", getattr(y, "name", None))
         raise ValueError(
             f"y must hold numbers, got y[{bad_row}]={values[bad_row : bad_row + 1].tolist()[0]!r}"
         ) from None
@@ -352,6 +463,28 @@ def read_target(y: ArrayLike) -> NDArray[np.float64]:
             "(Input y contains NaN, infinity or a value too large for dtype('float64').)"
         )
     return numbers
+
+
+def _read_time(encoder: TableEncoder, features: FeatureTable, position: int) -> Floats:
+    """The time of each row, at least two different ones."""
+    name = features.names[position]
+    time = read_time(encoder._checked(features.column(position), position), name)
+    if time.min() == time.max():
+        raise ValueError(f"time_column must have at least two different values, got {name!r}")
+    return time
+
+
+def _refuse_times(kind: str, name: object) -> NoReturn:
+    """Raise the error for a target of dates ("M") or durations ("m")."""
+    column = f" in {name!r}" if isinstance(name, str) else ""
+    if kind == "M":
+        raise ValueError(
+            f"y must hold numbers, got dates{column}; convert them, for example to days since the first: "
+            "(y - y.min()) / numpy.timedelta64(1, 'D')"
+        )
+    raise ValueError(
+        f"y must hold numbers, got durations{column}; convert them, for example to days: y / numpy.timedelta64(1, 'D')"
+    )
 
 
 def _is_number(value: Any) -> bool:

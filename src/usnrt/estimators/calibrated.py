@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from usnrt.calibration.calibration import Calibration
-from usnrt.calibration.familiar import MIN_REPEATED, Familiar, find_familiar
+from usnrt.calibration.familiar import MIN_REPEATED, Familiar, combined_with_recall, find_familiar, with_recall
 from usnrt.distributions import Distribution, QuantileDistribution, ResidualDistribution
 from usnrt.estimators.base import read_target
 from usnrt.estimators.prediction_table import EncodedPredictions
@@ -55,9 +55,19 @@ class CalibratedRegressor(SupportedRegressor):
 
     def _predicted(self, raw: Floats) -> Prediction:
         predicted = super()._predicted(raw)
-        if self.familiar_ is None or self.calibration_ is None or not self.calibration_.has_familiar:
+        if self.familiar_ is None or self.calibration_ is None:
             return predicted
-        return replace(predicted, leaf=predicted.leaf + self.n_leaves_ * self.familiar_.holds(raw))
+        index, known = self.familiar_.locate(raw)
+        return replace(
+            predicted,
+            leaf=predicted.leaf + self.n_leaves_ * known if self.calibration_.has_familiar else predicted.leaf,
+            quantiles=self.familiar_.recall(index, known, predicted.quantiles),
+            narrow=self.familiar_.recall(index, known, predicted.narrow),
+        )
+
+    def _remembers(self) -> bool:
+        """Whether the model may contain targets of training rows: the parameter ``memory``, if there is one."""
+        return False
 
     def _without_parts(self, raw: Floats) -> Distribution:
         predicted = self._predicted(raw)
@@ -102,6 +112,15 @@ class CalibratedRegressor(SupportedRegressor):
             return rows.take(np.flatnonzero(~latest)), rows.take(np.flatnonzero(latest))
         calibration, rest = np.split(rng.permutation(rows.n_rows), [n_calibration])
         return rows.take(np.sort(rest)), rows.take(calibration)
+
+    def _marked_if_recalled(self, table: TrainingTable, calibrates_by_validation: bool) -> TrainingTable:
+        """The table, marked if `_calibrate_by_validation` will recall the targets of copies of its rows."""
+        is_recalled = (
+            calibrates_by_validation
+            and self._remembers()
+            and find_familiar(table.raw, table.y, table.weight) is not None
+        )
+        return replace(table, is_recalled=is_recalled)
 
     def _calibrate_on(self, rows: DistinctRows, by: str) -> None:
         """Calibrate on rows that no network was trained on; familiar rows separately, if there are enough."""
@@ -161,12 +180,21 @@ class CalibratedRegressor(SupportedRegressor):
     def _calibrate_by_validation(self, table: TrainingTable, rows: NDArray[np.intp], scores: Floats, by: str) -> None:
         """Calibrate by the conformity scores of validation rows; familiar rows by those of repeated training rows."""
         leaf = self.tree_.leaf_of(table.raw[rows])
-        self.calibration_ = Calibration.from_scores(scores, leaf, table.weight[rows], self.tree_, by)
-        self.familiar_, repeated = find_familiar(table.raw, table.weight)
-        if self.familiar_ is not None:
-            leaf, _, quantiles, _ = self._network_quantiles(table.raw[repeated])
-            scores = conformity_scores(quantiles, table.y[repeated])
-            self.calibration_ = self.calibration_.with_familiar(scores, leaf, table.weight[repeated], MIN_REPEATED)
+        self.calibration_ = Calibration.from_scores(scores, leaf, table.validation_weight[rows], self.tree_, by)
+        found = find_familiar(table.raw, table.y, table.weight)
+        if found is None:
+            return
+        familiar, repeated = found
+        y, weight = table.y[repeated.rows], table.weight[repeated.rows]
+        leaf, _, quantiles, _ = self._network_quantiles(table.raw[repeated.rows])
+        if self._remembers():
+            familiar = with_recall(familiar, repeated, quantiles, y, weight)
+            quantiles = combined_with_recall(quantiles, repeated.recalled, familiar.weight)
+        else:
+            familiar = replace(familiar, target=None)
+        scores = conformity_scores(quantiles, y)
+        self.familiar_ = familiar
+        self.calibration_ = self.calibration_.with_familiar(scores, leaf, weight, MIN_REPEATED)
 
     def calibrate(self, X: Any, y: ArrayLike, by: str = "region", window: Any = None) -> Self:
         """Calibrate on new rows: replaces the residual distributions, and nothing else.

@@ -1,11 +1,12 @@
 """USNRTEnsemble: several trees trained on different parts of the rows, calibrated jointly."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Any, ClassVar
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from usnrt.distributions import Distribution
@@ -28,6 +29,7 @@ from usnrt.nn.quantiles import POSITIONS
 from usnrt.tables.training import DistinctRows, TrainingTable
 from usnrt.tree.fit import ColumnKinds, FittedTree, fit_quantile_tree
 from usnrt.tree.model import ExpertTree, TreeModel
+from usnrt.tree.recipe import QuantileTreeRecipe
 from usnrt.tree.structure import Tree
 from usnrt.utils.constraints import TARGET_BOUNDS, TARGET_TRANSFORM, TIME_COLUMN, Constraint
 from usnrt.utils.progress import Progress
@@ -77,7 +79,7 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
         Number of members that are fitted in parallel, by threads, or by the workers of a cluster inside
         ``joblib.parallel_config("dask")``; -1 for all cores.
     verbose : int, default=0
-        1 reports finished members.
+        1 shows a progress bar and reports the nodes of all members.
 
     Attributes
     ----------
@@ -110,6 +112,7 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
 
     members_: Sequence[TreeModel]
 
+    _RESUMABLE = True
     _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {
         **ENSEMBLE_CONSTRAINTS,
         "target_bounds": TARGET_BOUNDS,
@@ -171,8 +174,10 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
         candidates = candidate_maps(rows.target, self._parameter("target_bounds"), self._parameter("target_transform"))
         probe_seed = int(seeds.generate_state(1)[0])
         self.target_map_ = choose_map(self, rows, is_validation[0], candidates, recipe, probe_seed)
-        table = self._scaled_table(rows)
-        fitted = self._fit_members(member, table, is_validation, seeds, rows.time is not None)
+        by_validation = recipe.calibration is not None and calibration_rows is None
+        table = self._marked_if_recalled(self._scaled_table(rows), by_validation)
+        recipe = replace(recipe, in_time_order=rows.time is not None)
+        fitted = self._fit_members(member, recipe, table, is_validation, seeds)
         self.members_ = [tree.model for tree in fitted]
         self._keep_positions(rows)
         self.expert_weights_ = mean_expert_weights([tree.model for tree in fitted], table)
@@ -224,23 +229,20 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
     def _fit_members(
         self,
         member: USNRTRegressor,
+        recipe: QuantileTreeRecipe,
         table: TrainingTable,
         is_validation: NDArray[np.bool_],
         seeds: np.random.SeedSequence,
-        in_time_order: bool,
     ) -> list[FittedTree[ExpertTree]]:
         """Fit members in parallel; the remaining threads are shared between them."""
         columns = ColumnKinds(self.inputs_.numeric_, self.encoder_.n_categories_)
-        n_jobs = effective_n_jobs(self.n_jobs)
-        n_threads = max(1, n_jobs // self.n_members)
-        fitted: list[FittedTree[ExpertTree]] = Parallel(n_jobs=n_jobs, prefer="threads", verbose=10 * self.verbose)(
-            delayed(fit_quantile_tree)(
-                member._recipe(), table, columns, own, int(seed.generate_state(1)[0]), n_threads,
-                Progress(0, member.callbacks, table.n_rows), in_time_order,
-            )
+        n_threads = max(1, effective_n_jobs(self.n_jobs) // self.n_members)
+        arguments = [
+            (recipe, table, columns, own, int(seed.generate_state(1)[0]), n_threads)
             for own, seed in zip(is_validation, seeds.spawn(self.n_members))
-        )  # fmt: skip
-        return fitted
+        ]
+        progress = Progress(self.verbose, member.callbacks, table.n_rows)
+        return self._fit_in_parallel(fit_quantile_tree, arguments, progress)
 
     def _quantiles_by_validation(self, is_validation: NDArray[np.bool_]) -> Callable[[Rows, Floats], Floats]:
         """Quantile functions of modified rows, each by the first member that was not trained on the row."""
@@ -288,7 +290,7 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
             )
             single = np.stack([conformity_scores(quantiles, y) for quantiles in both])
             joint = conformity_scores(both.mean(axis=0), y)
-            parts.append(Pairs(rows, table.weight[rows], capped_disagreement(both), single, joint))
+            parts.append(Pairs(rows, table.validation_weight[rows], capped_disagreement(both), single, joint))
         return Pairs(*(np.concatenate([getattr(part, name) for part in parts], axis=-1) for name in Pairs.names()))
 
     # -- predictions -------------------------------------------------------------------------------------------

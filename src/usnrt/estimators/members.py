@@ -1,15 +1,20 @@
 """Base of the ensembles: the member, its checks and seeds, and one warning for all members."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from joblib.parallel import get_active_backend
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from usnrt.estimators.calibrated import CalibratedRegressor
 from usnrt.estimators.convergence import warn_if_diverged
 from usnrt.nn.train import History
+from usnrt.tree.fit import FittedTree
+from usnrt.tree.model import TreeModel
+from usnrt.utils.checkpoint import Checkpoint
 from usnrt.utils.checks import has_default, same_value
 from usnrt.utils.constraints import (
     CATEGORICAL_FEATURES,
@@ -20,8 +25,10 @@ from usnrt.utils.constraints import (
     Verbosity,
     Whole,
 )
+from usnrt.utils.progress import FitStopped, Progress
 
 MemberT = TypeVar("MemberT", bound=CalibratedRegressor)
+ModelT = TypeVar("ModelT", bound=TreeModel)
 
 ENSEMBLE_CONSTRAINTS: Mapping[str, Constraint] = {
     "estimator": Unchecked("estimator"),  # by `EnsembleOf._check_parameters`
@@ -76,7 +83,43 @@ class EnsembleOf(CalibratedRegressor, Generic[MemberT]):
         """
         inner = member.get_params(deep=False)["random_state"]
         states = [self.random_state, *([] if inner is None else [inner])]
-        return np.random.SeedSequence([int(check_random_state(state).randint(2**31 - 1)) for state in states])
+        drawn = [int(check_random_state(state).randint(2**31 - 1)) for state in states]
+        return np.random.SeedSequence(self._checkpoint.fixed("seed", drawn))
+
+    def _fit_in_parallel(
+        self, fit: Callable[..., FittedTree[ModelT]], arguments: Sequence[Sequence[Any]], progress: Progress
+    ) -> list[FittedTree[ModelT]]:
+        """Fit members in parallel, by threads or by the workers of a cluster.
+
+        Parameters
+        ----------
+        fit : callable
+            Called with the arguments of a member, its progress and its checkpoint.
+        arguments : sequence of sequence
+            One per member.
+        progress : Progress
+            Of the ensemble.
+
+        Returns
+        -------
+        list of FittedTree
+        """
+        n_jobs = effective_n_jobs(self.n_jobs)
+        own = zip(arguments, progress.members(len(arguments)))
+        by_threads = getattr(get_active_backend(prefer="threads")[0], "supports_sharedmem", False)
+        verbose = 0 if by_threads else 10 * self.verbose  # workers of a cluster cannot write to our stream
+        try:
+            fitted: list[FittedTree[ModelT]] = Parallel(n_jobs=n_jobs, prefer="threads", verbose=verbose)(
+                delayed(_fit_member)(fit, given, of_member, self._checkpoint.within(f"member {number}"))
+                for number, (given, of_member) in enumerate(own, 1)
+            )
+        except BaseException as error:
+            first = progress.wait()  # joblib does not wait: threads would go on in the background
+            if isinstance(error, FitStopped) and first is not None:
+                raise first from None
+            raise
+        progress.finish()
+        return fitted
 
     def _warn_if_diverged(self, histories: Sequence[Sequence[Mapping[str, History]]], learning_rate: float) -> None:
         """One warning for the trainings of all nodes of all members; to be called from ``_fit``."""
@@ -84,3 +127,10 @@ class EnsembleOf(CalibratedRegressor, Generic[MemberT]):
             f"member {m} node {n}": history for m, nodes in enumerate(histories, 1) for n, history in enumerate(nodes)
         }
         warn_if_diverged(self, trainings, learning_rate, stacklevel=5)
+
+
+def _fit_member(
+    fit: Callable[..., FittedTree[ModelT]], arguments: Sequence[Any], progress: Progress, checkpoint: Checkpoint
+) -> FittedTree[ModelT]:
+    with progress.running():
+        return fit(*arguments, progress, checkpoint=checkpoint)

@@ -26,10 +26,6 @@ class RememberingRegressor(CalibratedRegressor):
         n_numbered = 1 + max((int(memory.row.max()) for memory in memories(self)), default=-1)
         self.row_positions_ = rows.position[:n_numbered].astype(np.int64) if n_numbered else None
 
-    def _remembers(self) -> bool:
-        """The parameter ``memory``."""
-        raise NotImplementedError(f"{type(self).__name__} must define _remembers")
-
     def neighbors(self, X: Any, n_neighbors: int = 5) -> Table:
         """The training rows that are most similar to each row, with their targets.
 
@@ -94,7 +90,7 @@ def memories(model: object) -> list[Retrieval]:
 
 
 def rows_in_memory(model: object) -> int:
-    """Number of training rows that a fitted model contains; 0 without a memory.
+    """Number of training rows that a fitted model contains: in its memory, or as targets that it recalls.
 
     Examples
     --------
@@ -104,7 +100,9 @@ def rows_in_memory(model: object) -> int:
     0
     """
     # The members of an ensemble remember the same rows.
-    return max((memory.n_rows for memory in memories(model)), default=0)
+    held = max((memory.n_rows for memory in memories(model)), default=0)
+    familiar = getattr(model, "familiar_", None)
+    return held if familiar is None or familiar.target is None else max(held, len(familiar.target))
 
 
 def memory_sentence(n_rows: int) -> str:

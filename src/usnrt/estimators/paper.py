@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
@@ -133,6 +133,7 @@ class PaperUSNRTRegressor(CalibratedRegressor):
 
     model_: VarianceTree
 
+    _RESUMABLE = True
     _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {
         "alpha": Number(0, 1),
         "max_leaves": Whole(1),
@@ -233,11 +234,13 @@ class PaperUSNRTRegressor(CalibratedRegressor):
 
     def _fit(self, rows: DistinctRows) -> None:
         recipe = self._recipe()
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        drawn = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = int(self._checkpoint.fixed("seed", drawn))
         table = self._scaled_table(rows)
         columns = ColumnKinds(self.inputs_.numeric_, self.encoder_.n_categories_)
         progress = Progress(self.verbose, self.callbacks, table.n_rows)
-        fitted = fit_paper_tree(recipe, table, columns, seed, effective_n_jobs(self.n_jobs), progress)
+        n_threads = effective_n_jobs(self.n_jobs)
+        fitted = fit_paper_tree(recipe, table, columns, seed, n_threads, progress, self._checkpoint)
         progress.finish()
         self.model_ = fitted.model
         self._scale_residuals()
@@ -315,7 +318,7 @@ class PaperUSNRTEnsemble(EnsembleOf[PaperUSNRTRegressor]):
         Number of members that are fitted in parallel, by threads, or by the workers of a cluster inside
         ``joblib.parallel_config("dask")``; -1 for all cores.
     verbose : int, default=0
-        1 reports finished members.
+        1 shows a progress bar and reports the nodes of all members.
 
     Attributes
     ----------
@@ -338,6 +341,7 @@ class PaperUSNRTEnsemble(EnsembleOf[PaperUSNRTRegressor]):
 
     members_: list[VarianceTree]
 
+    _RESUMABLE = True
     _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = ENSEMBLE_CONSTRAINTS
     _MEMBER = PaperUSNRTRegressor
 
@@ -363,16 +367,11 @@ class PaperUSNRTEnsemble(EnsembleOf[PaperUSNRTRegressor]):
         recipe = member._recipe()
         table = self._scaled_table(rows)
         columns = ColumnKinds(self.inputs_.numeric_, self.encoder_.n_categories_)
-        n_jobs = effective_n_jobs(self.n_jobs)
-        n_threads = max(1, n_jobs // self.n_members)
+        n_threads = max(1, effective_n_jobs(self.n_jobs) // self.n_members)
         seeds = self._seeds(member).spawn(self.n_members)
-        fitted: list[FittedTree[VarianceTree]] = Parallel(n_jobs=n_jobs, prefer="threads", verbose=10 * self.verbose)(
-            delayed(fit_paper_tree)(
-                recipe, table, columns, int(seed.generate_state(1)[0]), n_threads,
-                Progress(0, member.callbacks, table.n_rows),
-            )
-            for seed in seeds
-        )  # fmt: skip
+        arguments = [(recipe, table, columns, int(seed.generate_state(1)[0]), n_threads) for seed in seeds]
+        progress = Progress(self.verbose, member.callbacks, table.n_rows)
+        fitted: list[FittedTree[VarianceTree]] = self._fit_in_parallel(fit_paper_tree, arguments, progress)
         self.members_ = [tree.model for tree in fitted]
         self.calibration_, self.familiar_, self.own_mean_ = None, None, True
         self._scale_residuals()

@@ -76,8 +76,7 @@ def prediction_table(model: "DistributionalRegressor", X: Any, coverage: float =
     0     5    1  3.355  6.645
     1     5    1  3.355  6.645
     """
-    if np.ndim(coverage) or not 0 < coverage < 1:
-        raise ValueError(f"coverage must be in (0, 1), got {coverage!r}")
+    check_coverage(coverage)
     predicted = model._predict_encoded(model._encode(X), [float(coverage)])
     lower, upper = predicted.bounds[:, 0, 0], predicted.bounds[:, 1, 0]
     if not np.isfinite(predicted.bounds).all():
@@ -97,3 +96,9 @@ def prediction_table(model: "DistributionalRegressor", X: Any, coverage: float =
     if frame.implementation.is_pandas():
         result.index = X.index
     return result
+
+
+def check_coverage(coverage: float) -> None:
+    """Raise a ValueError unless the coverage is one number in (0, 1)."""
+    if np.ndim(coverage) or not 0 < coverage < 1:
+        raise ValueError(f"coverage must be in (0, 1), got {coverage!r}")

@@ -33,8 +33,8 @@ def choose_map(
 ) -> TargetMap | None:
     """The map with the smaller CRPS of held-out rows, in units of the target, by small networks without regions.
 
-    Two networks, each trained on one half of the rows and judged on the other: the CRPS of skewed targets depends on few
-    large ones, so that many rows have to judge. With a time column, validation rows judge.
+    Two networks, each trained on one half of the rows and judged on the other: the CRPS of skewed targets depends on
+    few large ones, so that many rows have to judge. With a time column, validation rows judge.
 
     Parameters
     ----------

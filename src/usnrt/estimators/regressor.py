@@ -1,6 +1,7 @@
 """USNRTRegressor: a tree of regions of different noise, each predicted by a network and a memory of similar rows."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,11 +14,15 @@ from usnrt.estimators.neighbors import RememberingRegressor
 from usnrt.estimators.paper import PaperUSNRTRegressor
 from usnrt.estimators.probe import choose_map
 from usnrt.estimators.targets import candidate_maps
+from usnrt.tables.roles import CALIBRATION, VALIDATION, RowRoles
+from usnrt.tables.store import RowStore
 from usnrt.tables.time import is_latest
 from usnrt.tables.training import DistinctRows
+from usnrt.tree.census import take_census
 from usnrt.tree.fit import ColumnKinds, fit_quantile_tree
 from usnrt.tree.model import TreeModel
 from usnrt.tree.recipe import QuantileTreeRecipe, SplitRule
+from usnrt.tree.streamed import StreamedRows, sample_size
 from usnrt.tree.structure import Tree
 from usnrt.utils.checks import check_applies
 from usnrt.utils.constraints import (
@@ -160,6 +165,7 @@ class USNRTRegressor(RememberingRegressor):
 
     model_: TreeModel
 
+    _RESUMABLE = True
     _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {
         "alpha": Number(0, 1),
         "max_leaves": Whole(1),
@@ -279,19 +285,54 @@ class USNRTRegressor(RememberingRegressor):
         )
 
     def _fit(self, rows: DistinctRows) -> None:
-        recipe = self._recipe()
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        recipe, seed = self._recipe(), self._seed()
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 0, 7)))
         rows, calibration_rows = self._draw_calibration_rows(rows, recipe.calibration_fraction, rng)
         is_validation = draw_validation_rows(rows, recipe.validation_fraction, rng)
         candidates = candidate_maps(rows.target, self.target_bounds, self.target_transform)
         self.target_map_ = choose_map(self, rows, is_validation, candidates, recipe, seed)
-        table = self._scaled_table(rows)
+        recipe = replace(recipe, in_time_order=rows.time is not None)
+        self._fit_parts(recipe, rows, is_validation, calibration_rows, seed)
+
+    def _fit_store(self, store: RowStore) -> None:
+        """Fit to the rows of a store: the network of the root to all of them, everything else to a sample."""
+        sample = store.sample(sample_size(store))
+        if sample.n_rows == store.n_rows:
+            self._fit(sample)
+            return
+        recipe, seed = self._recipe(), self._seed()
+        roles = RowRoles(seed, recipe.validation_fraction, recipe.calibration_fraction)
+        role = roles.of(store.row_hashes(0, sample.n_rows))
+        rows, kept = sample.take(np.flatnonzero(role != CALIBRATION)), role[role != CALIBRATION]
+        calibration = np.flatnonzero(role == CALIBRATION)
+        calibration_rows = sample.take(calibration) if len(calibration) else None
+        self.target_map_ = None  # bounds and transforms were refused
+        recipe = recipe.for_sample(sample.weight.sum() / store.weight_sum)
+        self._fit_parts(recipe, rows, kept == VALIDATION, calibration_rows, seed, (store, roles))
+
+    def _seed(self) -> int:
+        drawn = int(check_random_state(self.random_state).randint(2**31 - 1))
+        return int(self._checkpoint.fixed("seed", drawn))
+
+    def _fit_parts(
+        self,
+        recipe: QuantileTreeRecipe,
+        rows: DistinctRows,
+        is_validation: NDArray[np.bool_],
+        calibration_rows: DistinctRows | None,
+        seed: int,
+        whole: tuple[RowStore, RowRoles] | None = None,
+    ) -> None:
+        """Fit to training and validation rows; ``whole`` is the store whose sample they are, if there is one."""
+        by_validation = recipe.calibration is not None and calibration_rows is None
+        table = self._marked_if_recalled(self._scaled_table(rows), by_validation)
+        streamed = whole and StreamedRows(*whole, self.inputs_, self.target_mean_, self.target_std_)
         columns = ColumnKinds(self.inputs_.numeric_, self.encoder_.n_categories_)
         progress = Progress(self.verbose, self.callbacks, table.n_rows)
         fitted = fit_quantile_tree(
-            recipe, table, columns, is_validation, seed, effective_n_jobs(self.n_jobs), progress, rows.time is not None
-        )
+            recipe, table, columns, is_validation, seed, effective_n_jobs(self.n_jobs), progress, self._checkpoint,
+            streamed,
+        )  # fmt: skip
         progress.finish()
         self.model_, self.expert_weights_ = fitted.model, fitted.model.expert_weights
         self._keep_positions(rows)
@@ -299,6 +340,8 @@ class USNRTRegressor(RememberingRegressor):
         self.history_ = fitted.history
         self.min_samples_leaf_ = recipe.split.smallest_region(float(table.weight.sum()))
         self._fit_support(table, fitted.validation_rows, self._quantiles_without)
+        if whole is not None:
+            self._count_all(take_census(*whole, self.tree_))
         self.calibration_, self.familiar_, self.own_mean_ = None, None, True
         if recipe.calibration is not None and calibration_rows is not None:
             self._calibrate_on(calibration_rows, recipe.calibration)
@@ -306,7 +349,7 @@ class USNRTRegressor(RememberingRegressor):
             self._calibrate_by_validation(table, fitted.validation_rows, fitted.scores, recipe.calibration)
         self._fit_target(table, fitted.validation_rows, rows.target[fitted.validation_rows], fitted.quantiles)
         trainings = {f"node {number}": histories for number, histories in enumerate(self.history_)}
-        warn_if_diverged(self, trainings, recipe.learning_rate)
+        warn_if_diverged(self, trainings, recipe.learning_rate, stacklevel=5)
 
     # -- predictions -------------------------------------------------------------------------------------------
 

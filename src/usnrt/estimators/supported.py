@@ -14,6 +14,7 @@ from usnrt.estimators.base import DistributionalRegressor
 from usnrt.estimators.prediction_table import EncodedPredictions
 from usnrt.nn.quantiles import MEDIAN
 from usnrt.tables.training import TrainingTable
+from usnrt.tree.census import Census
 from usnrt.tree.structure import Tree
 from usnrt.utils.blocks import MIN_ROWS
 from usnrt.utils.result_table import Table
@@ -101,6 +102,12 @@ class SupportedRegressor(DistributionalRegressor):
                 table.y[rows],
             )
         self.support_ = replace(support, widens=quantiles_of is not None)
+
+    def _count_all(self, census: Census) -> None:
+        """Extend the support, and the numbers of rows of the regions, from a sample to all rows."""
+        assert self.support_ is not None
+        self.support_ = self.support_.covering(census.low, census.high, census.has_missing)
+        self.tree_.set_leaf_rows(census.n_rows)
 
     def _predicted(self, raw: Floats) -> Prediction:
         """Predictions of encoded rows, widened where they lack support."""

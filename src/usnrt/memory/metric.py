@@ -18,8 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.memory.cells import median_cells
-from usnrt.nn.device import DeviceTable, compiled
+from usnrt.nn.device import DeviceTable, compiled, with_leaves
 from usnrt.nn.encoding import encode
+from usnrt.utils.checkpoint import NO_CHECKPOINT, Checkpoint
+from usnrt.utils.resumable import Resumable
 from usnrt.utils.types import Floats, Rows
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 # Squared distances are at least this: the square root has no derivative at 0.
 MIN_SQUARE = 1e-6
+# Numbers in the state of a training, besides that of the optimiser.
+_KEPT = "best", "best_loss", "n_worse", "seed", "n_done"
 # Logarithm of a weight that does not count.
 NEVER = -1e30
 
@@ -85,6 +89,7 @@ def learn_metric(
     how: MetricTraining,
     rng: np.random.Generator,
     on_check: Callable[[int, float], None],
+    checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> NDArray[np.float32]:
     """Learn a metric from the training rows and keep the one with the smallest validation loss.
 
@@ -104,22 +109,52 @@ def learn_metric(
     rng : numpy.random.Generator
     on_check : callable
         Called with the number of steps done and the validation loss.
+    checkpoint : Checkpoint, default=NO_CHECKPOINT
+        Where the state of the training and the metric are stored, under the key "training".
 
     Returns
     -------
     ndarray of shape (n_encoded, n_dims), float32
     """
+    with Resumable(checkpoint, "training", rng) as entry:
+        if entry.result is None:
+            entry.finish(_learn(table, embed, y, weight, rows, validation_loss, n_encoded, how, entry, on_check))
+        metric: NDArray[np.float32] = entry.result
+    return metric
+
+
+def _learn(
+    table: DeviceTable,
+    embed: Callable[[NDArray[np.float32], Rows], NDArray[np.float32]],
+    y: Floats,
+    weight: Floats,
+    rows: Rows,
+    validation_loss: Callable[[NDArray[np.float32]], float],
+    n_encoded: int,
+    how: MetricTraining,
+    entry: Resumable,
+    on_check: Callable[[int, float], None],
+) -> NDArray[np.float32]:
+    """The training itself, from its beginning or from the state of the entry; parameters as for `learn_metric`."""
     import jax
 
+    rng = entry.rng
     thresholds, gaps = _thresholds(y[rows], how.n_thresholds)
     program = _program(how.block_size, how.dropout > 0)
     target, log_weight = table.column(y), table.column(np.log(weight))
-    start = (rng.standard_normal((n_encoded, how.n_dims)) / np.sqrt(how.n_dims)).astype(np.float32)
-    state = _initial_state(start)
-    seed = np.uint32(rng.integers(2**32))
-    best: NDArray[np.float32] = start
-    best_loss, n_worse = np.inf, 0
-    for done in range(0, how.n_steps, how.refresh):
+    best: NDArray[np.float32]
+    if entry.state is None:
+        best = (rng.standard_normal((n_encoded, how.n_dims)) / np.sqrt(how.n_dims)).astype(np.float32)
+        state = _initial_state(best)
+        seed = np.uint32(rng.integers(2**32))
+        best_loss, n_worse, first = np.inf, 0, 0
+    else:
+        best, best_loss, n_worse, seed, first = (entry.state[name] for name in _KEPT)
+        state = with_leaves(_initial_state(best), entry.state["state"])
+    for done in range(first, how.n_steps, how.refresh):
+        if done > first:
+            kept = dict(zip(_KEPT, (best, best_loss, n_worse, seed, done)))
+            entry.keep({"state": jax.tree.leaves(state), **kept})
         n_now = min(how.refresh, how.n_steps - done)
         embedded = embed(np.asarray(state[0]), rows)
         blocks = _draw_blocks(embedded, rows, how.block_size, how.refresh * how.n_blocks, rng)

@@ -24,6 +24,7 @@ from usnrt.nn.packed import pack_layer
 from usnrt.nn.quantiles import LEVELS, SHARES
 from usnrt.tables.training import TrainingTable
 from usnrt.utils.blocks import run_in_blocks
+from usnrt.utils.checkpoint import NO_CHECKPOINT, Checkpoint
 from usnrt.utils.types import Floats, Rows
 
 # Rows of a cell, cells that are searched, and similar rows that count.
@@ -37,6 +38,8 @@ MIN_SPREAD = 1e-3
 N_GUIDES = 3
 # Positions of the two quantiles whose distance is the spread.
 SPREAD_POSITIONS = 3, 7
+# Rows that a thread embeds and searches at a time, and rows whose predictions are in memory at a time.
+BLOCK, PREDICT_ROWS = 4096, 65_536
 # Embeddings are clipped to this; float16 ends at 65,504.
 EMBEDDING_LIMIT = 60_000.0
 
@@ -276,18 +279,21 @@ class Retrieval:
         use: Callable[[int, int, NDArray[np.int64], NDArray[np.float32]], None],
     ) -> None:
         """Call ``use(start, stop, positions, distances)`` with the nearest rows of each block of rows."""
-        queries = _embedded(self._embedding, inputs, None, n_threads)
+        embedding = self._embedding
         n_cells, _, cell_size = self.cells.shape
         skipped = np.full(len(inputs), -1, dtype=np.int64) if without is None else self._places_of(without)
         centres, cells, n_panels, k = self._centre_panels, self._cell_panels, self._n_panels, self.n_neighbors
 
         def search_block(start: int, stop: int) -> None:
-            positions, distances = np.empty((stop - start, k), np.int64), np.empty((stop - start, k), np.float32)
-            nearest_rows(
-                queries[start:stop], skipped[start:stop], centres, n_cells, cells, n_panels, cell_size, self.n_probes,
-                positions, distances,
-            )  # fmt: skip
-            use(start, stop, positions, distances)
+            for first in range(start, stop, BLOCK):
+                last = min(first + BLOCK, stop)
+                queries = _embedded(embedding, inputs[first:last], None, 1)
+                positions, distances = np.empty((last - first, k), np.int64), np.empty((last - first, k), np.float32)
+                nearest_rows(
+                    queries, skipped[first:last], centres, n_cells, cells, n_panels, cell_size, self.n_probes,
+                    positions, distances,
+                )  # fmt: skip
+                use(first, last, positions, distances)
 
         run_in_blocks(search_block, len(inputs), n_threads)
 
@@ -303,6 +309,28 @@ class Retrieval:
         ndarray of shape (n, 3), float32
         """
         return ((_raw_guides(retrieved) - self.guide_mean) / self.guide_std).astype(np.float32)
+
+    def guides_of(
+        self, inputs: NDArray[np.float32], without: Rows | None = None, n_threads: int = 1
+    ) -> NDArray[np.float32]:
+        """`guides` of `predict`, block by block: what similar rows predict takes more memory than the guides.
+
+        Parameters
+        ----------
+        inputs : ndarray of shape (n, p), float32
+        without : ndarray of int of shape (n,), optional
+        n_threads : int
+
+        Returns
+        -------
+        ndarray of shape (n, 3), float32
+        """
+        guides = np.empty((len(inputs), N_GUIDES), dtype=np.float32)
+        for start in range(0, len(inputs), PREDICT_ROWS):
+            part = slice(start, start + PREDICT_ROWS)
+            own = None if without is None else without[part]
+            guides[part] = self.guides(self.predict(inputs[part], own, n_threads))
+        return guides
 
     def with_scale(self, retrieved: Retrieved) -> "Retrieval":
         """The memory with the moments of the guides of these training rows."""
@@ -324,6 +352,7 @@ def fit_retrieval(
     rng: np.random.Generator,
     on_check: Callable[[int, float], None],
     n_threads: int = 1,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> Retrieval:
     """Learn a metric, and build the memory of the training rows.
 
@@ -337,6 +366,7 @@ def fit_retrieval(
     on_check : callable
         Called with the number of steps done and the validation loss.
     n_threads : int
+    checkpoint : Checkpoint, default=NO_CHECKPOINT
 
     Returns
     -------
@@ -352,13 +382,14 @@ def fit_retrieval(
         quantiles = memory.predict(table.inputs[validation_rows], validation_rows, n_threads).quantiles
         distance = table.y[validation_rows, None] - quantiles
         losses = (SHARES * np.maximum(LEVELS * distance, (LEVELS - 1.0) * distance)).sum(axis=1)
-        return float(np.average(losses, weights=table.weight[validation_rows]))
+        return float(np.average(losses, weights=table.validation_weight[validation_rows]))
 
     n_encoded = table.inputs.shape[1] if encoding is None else encoding.n_outputs
+    n_used = table.n_rows if len(training_rows) <= len(drawn) else int(drawn[-1]) + 1
     metric = learn_metric(
-        DeviceTable(table.inputs, encoding),
+        DeviceTable(table.inputs[:n_used], encoding),
         lambda metric, rows: embed(metric, encoding, table.inputs, rows, n_threads),
-        table.y, table.weight, drawn, validation_loss, n_encoded, how, rng, on_check,
+        table.y[:n_used], table.weight[:n_used], drawn, validation_loss, n_encoded, how, rng, on_check, checkpoint,
     )  # fmt: skip
     memory = Retrieval.of(encoding, metric, table, training_rows, n_threads)
     return memory.with_scale(memory.predict(table.inputs[drawn], drawn, n_threads))

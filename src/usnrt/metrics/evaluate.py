@@ -1,7 +1,7 @@
 """All metrics of a model or a distribution as one table, optionally with error bars and worst groups."""
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ def evaluate(
     y: ArrayLike = (),
     *,
     groups: ArrayLike | None = None,
-    coverage: float = 0.9,
+    coverage: float | Sequence[float] = 0.9,
     interval: ArrayLike | None = None,
     bootstrap: int = 0,
     confidence: float = 0.95,
@@ -60,9 +60,10 @@ def evaluate(
         The observed targets.
     groups : array-like of shape (n,), default=None
         Labels of the rows; adds the worst group of each metric.
-    coverage : float, default=0.9
-        Of the interval behind interval_score, coverage and width.
-    interval : array-like of shape (n, 2), default=None
+    coverage : float or sequence of k floats, default=0.9
+        Of the interval behind coverage, width and interval_score; with a sequence there are such rows for each, and
+        the interval scores have names such as interval_score_50 too.
+    interval : array-like of shape (n, 2), or (n, 2, k) for a sequence, default=None
         Intervals of that coverage; by default those of the model or the distribution.
     bootstrap : int, default=0
         Number of bootstrap draws of the rows for the error bars; 0 for none.
@@ -106,11 +107,10 @@ def evaluate(
         raise ValueError(f"bootstrap must be 0 or an integer of 2 or more, got {bootstrap!r}")
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must be in (0, 1), got {confidence}")
-    if not 0 < coverage < 1:
-        raise ValueError(f"coverage must be in (0, 1), got {coverage}")
-    forecast, truth, ends = _judged(model_or_dist, X, y, coverage, interval)
+    coverages = _check_coverages(coverage)
+    forecast, truth, ends = _judged(model_or_dist, X, y, coverages, interval)
     group_names, group = (None, None) if groups is None else check_groups(groups, truth.size)
-    metrics = dict(_metrics(truth, forecast, coverage, ends))
+    metrics = dict(_metrics(truth, forecast, coverages, ends))
     factor = 100.0 if percent else 1.0
     ones = np.ones(truth.size)
     values = np.array([metric(ones) for metric in metrics.values()])
@@ -125,40 +125,63 @@ def evaluate(
             columns["std_error"] = factor * draws.std(axis=0, ddof=1)
     if group_names is not None and group is not None:
         each = [[metric((group == g).astype(float)) for metric in metrics.values()] for g in range(group_names.size)]
-        badness = _badness(np.array(each), list(metrics), coverage)
+        badness = _badness(np.array(each), list(metrics), coverages)
         worst = np.argmax(np.where(np.isnan(badness), -np.inf, badness), axis=0)
         columns["worst_group"] = group_names[worst]
         columns["worst_value"] = factor * np.array(each)[worst, np.arange(len(metrics))]
     return Table(columns)
 
 
+def _check_coverages(coverage: float | Sequence[float]) -> dict[float, str]:
+    """Coverages, each with the name of its interval score."""
+    values = np.atleast_1d(np.asarray(coverage, dtype=np.float64))
+    if values.ndim != 1 or not values.size or not ((values > 0) & (values < 1)).all():
+        raise ValueError(f"coverage must be in (0, 1), got {coverage}")
+    if np.ndim(coverage) == 0:
+        return {float(values[0]): "interval_score"}
+    return {float(value): f"interval_score_{100 * value:g}" for value in values}
+
+
 def _judged(
-    model_or_dist: Any, X: Any, y: ArrayLike, coverage: float, interval: ArrayLike | None
-) -> tuple[Forecast, Floats, Floats | None]:
-    """The forecast, the targets, and the intervals if they are not those of the forecast; warns."""
+    model_or_dist: Any, X: Any, y: ArrayLike, coverages: Mapping[float, str], interval: ArrayLike | None
+) -> tuple[Forecast, Floats, dict[float, Floats]]:
+    """The forecast, the targets, and by coverage the intervals that are not those of the forecast; warns."""
     if isinstance(model_or_dist, Distribution | Forecast):
         forecast = as_forecast(model_or_dist)
         truth = check_truth(y, forecast)
-        return forecast, truth, None if interval is None else check_interval(interval, truth)
+        return forecast, truth, _given_intervals(interval, coverages, truth)
     model, X = resolve(model_or_dist, X)
-    dist, ends = distribution_and_interval(model, X, coverage)
+    dist, bounds = distribution_and_interval(model, X, list(coverages))
     forecast = as_forecast(dist)
     truth = check_truth(y, forecast)
-    if interval is not None:
-        ends = check_interval(interval, truth)
-    _warn(model, X, truth, ends, coverage)
+    ends = _given_intervals(interval, coverages, truth) or {c: bounds[:, :, k] for k, c in enumerate(coverages)}
+    _warn(model, X, truth, ends)
     return forecast, truth, ends
 
 
-def _warn(model: Any, X: Any, y: Floats, ends: Floats, coverage: float) -> None:
-    seen, infinite = training_sentence(training_share(model, X, y)), infinite_sentence(model, ends, coverage)
+def _given_intervals(interval: ArrayLike | None, coverages: Mapping[float, str], truth: Floats) -> dict[float, Floats]:
+    """Intervals by coverage."""
+    if interval is None:
+        return {}
+    ends = np.asarray(interval, dtype=np.float64)
+    if (ends.shape[2] if ends.ndim == 3 else 1) != len(coverages):
+        raise ValueError(f"interval must have shape (n, 2, {len(coverages)}), one per coverage, got {ends.shape}")
+    return {c: check_interval(ends[:, :, k] if ends.ndim == 3 else ends, truth) for k, c in enumerate(coverages)}
+
+
+def _warn(model: Any, X: Any, y: Floats, ends: Mapping[float, Floats]) -> None:
+    seen = training_sentence(training_share(model, X, y))
     if seen:
         warnings.warn(seen, TrainingRowsWarning, stacklevel=4)
-    if infinite:
-        warnings.warn(infinite, InfiniteIntervalWarning, stacklevel=4)
+    for coverage, bounds in ends.items():
+        infinite = infinite_sentence(model, bounds, coverage)
+        if infinite:
+            warnings.warn(infinite, InfiniteIntervalWarning, stacklevel=4)
 
 
-def _metrics(y: Floats, f: Forecast, coverage: float, ends: Floats | None = None) -> Iterator[tuple[str, Metric]]:
+def _metrics(
+    y: Floats, f: Forecast, coverages: Mapping[float, str], ends: Mapping[float, Floats]
+) -> Iterator[tuple[str, Metric]]:
     """The metrics that this forecast defines; what they need per row is computed once."""
     if f.own_levels is None:
         error = y - f.mean()
@@ -179,15 +202,21 @@ def _metrics(y: Floats, f: Forecast, coverage: float, ends: Floats | None = None
         yield "tce", lambda w: float(mean_gap(w @ inside / w.sum(), tails))
     if f.own_levels is None:
         yield "sharpness", _mean_of(f.std())
-    if ends is None and f.covers(coverage):
-        ends = central_interval(f, coverage)
-    if ends is not None:
-        infinite = is_infinite(ends)
-        yield f"coverage_{100 * coverage:g}", _mean_of(((ends[:, 0] <= y) & (y <= ends[:, 1])).astype(float))
-        yield f"width_{100 * coverage:g}", _mean_of(ends[:, 1] - ends[:, 0])
-        yield "interval_score", _mean_of(interval_score_of_rows(y, ends, coverage))
-        if infinite.any():
-            yield f"infinite_{100 * coverage:g}", _mean_of(infinite.astype(float))
+    for coverage, score in coverages.items():
+        bounds = ends.get(coverage)
+        if bounds is None and f.covers(coverage):
+            bounds = central_interval(f, coverage)
+        if bounds is not None:
+            yield from _interval_metrics(y, bounds, coverage, score)
+
+
+def _interval_metrics(y: Floats, ends: Floats, coverage: float, score: str) -> Iterator[tuple[str, Metric]]:
+    infinite = is_infinite(ends)
+    yield f"coverage_{100 * coverage:g}", _mean_of(((ends[:, 0] <= y) & (y <= ends[:, 1])).astype(float))
+    yield f"width_{100 * coverage:g}", _mean_of(ends[:, 1] - ends[:, 0])
+    yield score, _mean_of(interval_score_of_rows(y, ends, coverage))
+    if infinite.any():
+        yield f"infinite_{100 * coverage:g}", _mean_of(infinite.astype(float))
 
 
 def _mean(rows: Floats, weights: Floats) -> float:
@@ -215,8 +244,9 @@ def _bootstrap(metrics: list[Metric], n: int, draws: int, rng: np.random.Generat
     return values
 
 
-def _badness(values: Floats, names: list[str], coverage: float) -> Floats:
+def _badness(values: Floats, names: list[str], coverages: Mapping[float, str]) -> Floats:
     """Transform each column so that larger is worse: the negative r2, the distance of coverage from the nominal one."""
     signs = np.array([-1.0 if name in HIGHER_IS_BETTER else 1.0 for name in names])
-    nominal = np.array([coverage if name.startswith("coverage_") else np.nan for name in names])
+    nominal_of = {f"coverage_{100 * coverage:g}": coverage for coverage in coverages}
+    nominal = np.array([nominal_of.get(name, np.nan) for name in names])
     return np.where(np.isnan(nominal), signs * values, np.abs(values - nominal))

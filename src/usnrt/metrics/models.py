@@ -85,27 +85,29 @@ def interval_of(model: Any, X: Any, coverage: float | Sequence[float] = 0.9) -> 
         return np.asarray(estimator.predict_interval(rows, coverage))
 
 
-def distribution_and_interval(model: Any, X: Any, coverage: float = 0.9) -> tuple[Distribution, Floats]:
+def distribution_and_interval(model: Any, X: Any, coverages: Sequence[float]) -> tuple[Distribution, Floats]:
     """`distribution_of` and `interval_of`, from one prediction where the model is one of this library.
 
     Parameters
     ----------
     model : fitted estimator, pipeline or search
     X : array-like or data frame of n rows
-    coverage : float, default=0.9
+    coverages : sequence of k floats
 
     Returns
     -------
     Distribution
-    ndarray of shape (n, 2)
+    ndarray of shape (n, 2, k)
     """
     from usnrt.estimators.base import DistributionalRegressor
 
     estimator, rows = resolve(model, X)
     if not isinstance(estimator, DistributionalRegressor):
-        return distribution_of(estimator, rows), interval_of(estimator, rows, coverage)
-    found = estimator._predict_encoded(estimator._encode(rows), [coverage])
-    return found.distribution, found.bounds[:, :, 0]
+        # one by one: other libraries need not take several coverages
+        bounds = [interval_of(estimator, rows, coverage) for coverage in coverages]
+        return distribution_of(estimator, rows), np.stack(bounds, axis=2)
+    found = estimator._predict_encoded(estimator._encode(rows), list(coverages))
+    return found.distribution, found.bounds
 
 
 def is_infinite(ends: Floats) -> NDArray[np.bool_]:

@@ -13,6 +13,7 @@ from usnrt.nn.forward import predict
 from usnrt.nn.losses import squared_error, variance_nll
 from usnrt.nn.mlp import MLP, Params
 from usnrt.nn.train import History, Training, train
+from usnrt.utils.checkpoint import NO_CHECKPOINT, Checkpoint
 from usnrt.utils.types import Floats, Rows
 
 # Training rows and validation rows.
@@ -50,6 +51,7 @@ def train_alternately(
     n_alternations: int = 2,
     encoding: PiecewiseLinear | None = None,
     on_epoch: Callable[[str, int, float, float], None] | None = None,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> MeanAndVariance:
     r"""Train a mean network by least squares, a variance network by likelihood, and each again with the other fixed.
 
@@ -83,6 +85,7 @@ def train_alternately(
         Encoding of the table, if it has one.
     on_epoch : callable, default=None
         Called with the name of the training, epoch, training loss and validation loss.
+    checkpoint : Checkpoint, default=NO_CHECKPOINT
 
     Returns
     -------
@@ -98,8 +101,9 @@ def train_alternately(
             params, parts = networks[which].init(rng), draw_parts()
         report = None if on_epoch is None else lambda *state: on_epoch(name, *state)
         params, pair.history[name] = train(
-            networks[which], loss, params, table, target, row_weight, *parts, how[which], rng, report
-        )
+            networks[which], loss, params, table, target, row_weight, *parts, how[which], rng, report,
+            checkpoint=checkpoint.within(name),
+        )  # fmt: skip
         return params
 
     row_weight = weight

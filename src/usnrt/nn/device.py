@@ -28,17 +28,27 @@ class DeviceTable:
     inputs : ndarray of shape (n, n_inputs), float32
     encoding : PiecewiseLinear, default=None
         Applied to each batch on the device, since the encoded table may be large.
+    guides : ndarray of shape (n, n_guides), float32, default=None
+        Further inputs, to the right of the others.
     """
 
-    def __init__(self, inputs: NDArray[np.float32], encoding: PiecewiseLinear | None = None) -> None:
+    def __init__(
+        self,
+        inputs: NDArray[np.float32],
+        encoding: PiecewiseLinear | None = None,
+        guides: NDArray[np.float32] | None = None,
+    ) -> None:
         import jax
 
         use_disk_cache()
-        self.n_rows, self.n_inputs = inputs.shape
+        self.n_rows, n_own = inputs.shape
+        self.n_inputs = n_own + (0 if guides is None else guides.shape[1])
         self.encoding = None if encoding is None else jax.device_put(encoding.constants)
         self.capacity = rounded_up(self.n_rows) + MARGIN
         padded = np.zeros((self.capacity, self.n_inputs), dtype=np.float32)
-        padded[: self.n_rows] = inputs
+        padded[: self.n_rows, :n_own] = inputs
+        if guides is not None:
+            padded[: self.n_rows, n_own:] = guides
         self.inputs = jax.device_put(padded)
 
     def column(self, values: NDArray[Any]) -> "Array":
@@ -58,6 +68,13 @@ class DeviceTable:
         padded[: len(indices)] = indices
         rows: Array = jax.device_put(padded)
         return rows
+
+
+def with_leaves(state: Any, leaves: list[Any]) -> Any:
+    """A pytree on the device with the values of a list, as ``jax.tree.leaves`` returns it."""
+    import jax
+
+    return jax.device_put(jax.tree.unflatten(jax.tree.structure(state), leaves))
 
 
 def rounded_up(n: int) -> int:

@@ -9,15 +9,18 @@ and Ctrl-C are simple.
 import functools
 import threading
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.nn.device import DeviceTable, compiled
+from usnrt.nn.device import DeviceTable, compiled, with_leaves
 from usnrt.nn.encoding import encode
 from usnrt.nn.mlp import Params, to_numpy
+from usnrt.utils.checkpoint import NO_CHECKPOINT, Checkpoint
+from usnrt.utils.resumable import Resumable
 
 # Rows per step of the validation loss.
 VALID_CHUNK = 512
@@ -98,6 +101,7 @@ def train(
     on_epoch: Callable[[int, float, float], None] | None = None,
     penalty: Callable[[Any, Any], Any] | None = None,
     keep_initial: bool = False,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> tuple[Params, History]:
     """Train a network and keep the weights with the smallest validation loss.
 
@@ -126,26 +130,62 @@ def train(
         ``penalty(params, n_rows)`` is added to the training loss; a module-level function or hashable object.
     keep_initial : bool, default=False
         Whether to keep the initial weights unless training improves on them.
+    checkpoint : Checkpoint, default=NO_CHECKPOINT
+        Where the state of the training and its result are stored, under the key "training".
 
     Returns
     -------
     params : pytree of ndarray
     history : History
     """
+    with Resumable(checkpoint, "training", rng, (History,)) as entry:
+        if entry.result is None:
+            parts = train_rows, valid_rows if len(valid_rows) else train_rows
+            trained = _train(
+                network, loss, params, table, target, weight, *parts, how, entry, on_epoch, penalty, keep_initial
+            )
+            entry.finish(trained)
+        result: tuple[Params, History] = entry.result
+    return result
+
+
+def _train(
+    network: Any,
+    loss: Any,
+    params: Params,
+    table: DeviceTable,
+    target: NDArray[np.floating],
+    weight: NDArray[np.floating] | None,
+    train_rows: NDArray[np.intp],
+    valid_rows: NDArray[np.intp],
+    how: Training,
+    entry: Resumable,
+    on_epoch: Callable[[int, float, float], None] | None,
+    penalty: Any,
+    keep_initial: bool,
+) -> tuple[Params, History]:
+    """The training itself, from its beginning or from the state of the entry; parameters as for `train`."""
+    import jax
+
+    rng = entry.rng
     with _PROGRAM_LOCK:
         program = _program(network, loss, penalty, how.batch_size, how.schedule, how.average > 0, table.n_inputs)
-    if len(valid_rows) == 0:
-        valid_rows = train_rows
     target_on_device = table.column(target)
     weight_on_device = table.column(np.ones(table.n_rows) if weight is None else weight / weight[train_rows].mean())
     valid = table.rows(valid_rows)
     n_steps = -(-len(train_rows) // how.batch_size)
     n_checks = n_steps if how.validations is None else min(how.validations, n_steps)
-    state = _start(params)
-    key = int(rng.integers(2**31))
-    history = History()
-    best, best_loss = params, np.inf
-    for epoch in range(-1 if keep_initial else 0, how.max_epochs):
+    state = start_state(params)
+    if entry.state is None:
+        key, first, history = int(rng.integers(2**31)), -1 if keep_initial else 0, History()
+        best, best_loss = params, np.inf
+    else:
+        state = with_leaves(state, entry.state["state"])
+        best, best_loss = entry.state["best"], entry.state["best_loss"]
+        key, first, history = entry.state["key"], entry.state["epoch"], entry.state["history"]
+    for epoch in range(first, how.max_epochs):
+        if history.valid_loss and _should_stop(history, how):
+            break
         is_start = epoch < 0
         state, candidate, *losses = program(
             state,
@@ -178,11 +218,45 @@ def train(
         history.valid_loss.append(valid_loss)
         if candidate_loss < best_loss:
             best, best_loss, history.best_epoch = candidate, candidate_loss, epoch
+        if entry.is_active:
+            kept = {
+                "state": jax.tree.leaves(state),
+                "best": best,
+                "best_loss": best_loss,
+                "key": key,
+                "epoch": epoch + 1,
+            }
+            entry.keep({**kept, "history": deepcopy(history)})
         if on_epoch is not None:
             on_epoch(epoch, train_loss, valid_loss)
-        if _should_stop(history, how):
-            break
     return to_numpy(best), history
+
+
+def validator(
+    network: Any,
+    loss: Callable[[Any, Any], Any],
+    table: DeviceTable,
+    target: NDArray[np.floating],
+    weight: NDArray[np.floating],
+    rows: NDArray[np.intp],
+    how: Training,
+) -> Callable[[Params], float]:
+    """A function of weights that returns their loss on validation rows; it runs the program that `train` runs.
+
+    Parameters are those of `train`; ``rows`` are the validation rows.
+    """
+    with _PROGRAM_LOCK:
+        program = _program(network, loss, None, how.batch_size, how.schedule, how.average > 0, table.n_inputs)
+    columns = table.column(target), table.column(weight / weight[rows].mean())
+    valid, no_rate = table.rows(rows), np.float32(0.0)
+
+    def validation_loss(params: Params) -> float:
+        return float(program(
+            start_state(params), table.inputs, table.encoding, *columns, valid, len(rows), valid, len(rows),
+            0, 1, 0, 1, no_rate, no_rate, no_rate, 0,
+        )[3])  # fmt: skip
+
+    return validation_loss
 
 
 def _should_stop(history: History, how: Training) -> bool:
@@ -192,7 +266,7 @@ def _should_stop(history: History, how: Training) -> bool:
     return len(losses) >= 25 and float(np.mean(losses[-5:])) > float(np.mean(losses[-25:-5])) - how.stop_margin
 
 
-def _start(params: Params) -> Any:
+def start_state(params: Params) -> Any:
     """Initial state on the device: weights, state of the optimiser, and averaged weights."""
     import jax
 
@@ -207,11 +281,8 @@ def _optimiser() -> Any:
     return optax.scale_by_adam()
 
 
-@functools.cache
-def _program(
-    network: Any, loss: Any, penalty: Any, batch_size: int, schedule: str, averaged: bool, n_inputs: int
-) -> Callable[..., Any]:
-    """One epoch of training with its validation, compiled once per combination of arguments."""
+def adam_update(network: Any, loss: Any, penalty: Any, averaged: bool) -> Callable[..., Any]:
+    """A function of state and batch that takes one step of Adam; it returns the new state and the loss of the batch."""
     import jax
     import jax.numpy as jnp
 
@@ -221,6 +292,33 @@ def _program(
         values = loss(network(params, x, key), target) * weight
         value = jnp.sum(values)
         return value if penalty is None else value + penalty(params, n_rows)
+
+    def update(
+        state: Any, x: Any, target: Any, share: Any, key: Any, n_rows: Any,
+        rate: Any, weight_decay: Any, average: Any, n_done: Any,
+    ) -> Any:  # fmt: skip
+        params, optimiser_state, mean_params = state
+        value, gradient = jax.value_and_grad(batch_loss)(params, x, target, share, key, n_rows)
+        updates, optimiser_state = optimiser.update(gradient, optimiser_state)
+        params = jax.tree.map(lambda p, u: p - rate * (u + weight_decay * p), params, updates)
+        if averaged:
+            # Early in training the decay is smaller, so that the initial weights are forgotten faster.
+            keep = jnp.minimum(average, (1.0 + n_done) / (10.0 + n_done))
+            mean_params = jax.tree.map(lambda m, p: keep * m + (1.0 - keep) * p, mean_params, params)
+        return params, optimiser_state, mean_params, value
+
+    return update
+
+
+@functools.cache
+def _program(
+    network: Any, loss: Any, penalty: Any, batch_size: int, schedule: str, averaged: bool, n_inputs: int
+) -> Callable[..., Any]:
+    """One epoch of training with its validation, compiled once per combination of arguments."""
+    import jax
+    import jax.numpy as jnp
+
+    update = adam_update(network, loss, penalty, averaged)
 
     def epoch_program(
         state: Any, inputs: Any, encoding: Any, target: Any, weight: Any, rows: Any, n_rows: Any,
@@ -239,13 +337,10 @@ def _program(
             done = (epoch * n_steps + i) / (max_epochs * n_steps)
             rate = learning_rate * (0.5 * (1.0 + jnp.cos(jnp.pi * done)) if schedule == "cosine" else 1.0)
             key = jax.random.fold_in(jax.random.key(seed), epoch * n_steps + i)
-            value, gradient = jax.value_and_grad(batch_loss)(params, read(chosen), target[chosen], share, key, n_rows)
-            updates, optimiser_state = optimiser.update(gradient, optimiser_state)
-            params = jax.tree.map(lambda p, u: p - rate * (u + weight_decay * p), params, updates)
-            if averaged:
-                # Early in training the decay is smaller, so that the initial weights are forgotten faster.
-                keep = jnp.minimum(average, (1.0 + epoch * n_steps + i) / (10.0 + epoch * n_steps + i))
-                mean_params = jax.tree.map(lambda m, p: keep * m + (1.0 - keep) * p, mean_params, params)
+            params, optimiser_state, mean_params, value = update(
+                (params, optimiser_state, mean_params), read(chosen), target[chosen], share, key, n_rows,
+                rate, weight_decay, average, epoch * n_steps + i,
+            )  # fmt: skip
             return params, optimiser_state, mean_params, total + value * jnp.sum(counts)
 
         n_chunks = (n_valid + VALID_CHUNK - 1) // VALID_CHUNK

@@ -167,13 +167,18 @@ def _number(graph: Graph, sources: dict[int, str], column: Column) -> str:
 def _index(graph: Graph, values: str, column: Column, missing: str) -> str:
     """Category indices of one column, from text or from numeric codes."""
     n = column.n_categories
+    unlisted = n - 1 if column.rest else n
     if not column.codes:
         index_of = {**{label: code for code, label in enumerate(column.categories)}, missing: n + 1}
-        attributes = {"keys_strings": list(index_of), "values_int64s": list(index_of.values()), "default_int64": n}
+        attributes = {
+            "keys_strings": list(index_of),
+            "values_int64s": list(index_of.values()),
+            "default_int64": unlisted,
+        }
         return graph.op("LabelEncoder", values, domain=ML_DOMAIN, **attributes)
     equal = graph.op("Equal", graph.op("Unsqueeze", values, ints(1)), np.array(column.codes))
-    # The minimum over all codes: the index of the equal one, n if there is none.
-    candidates = graph.op("Where", equal, np.arange(n), np.int64(n))
+    # The minimum over all codes: the index of the equal one, the largest number if there is none.
+    candidates = graph.op("Where", equal, np.arange(len(column.codes)), np.int64(unlisted))
     index = graph.op("ReduceMin", candidates, axes=[1], keepdims=0)
     return graph.op("Where", graph.op("IsNaN", values), np.int64(n + 1), index)
 

@@ -13,6 +13,8 @@ from usnrt.memory.retrieval import N_GUIDES, Retrieval
 from usnrt.nn.mlp import MLP
 from usnrt.nn.quantiles import N_OUTPUTS
 from usnrt.persistence._errors import ModelFileError
+from usnrt.tables.csv_format import CsvFormat
+from usnrt.tables.dates import compile_format
 from usnrt.tree.experts import EXPERTS, GUIDED
 from usnrt.tree.model import ExpertTree, TreeModel
 from usnrt.tree.structure import Tree
@@ -66,6 +68,22 @@ def check_inputs(inputs: Any) -> None:
         raise ModelFileError("the network inputs are inconsistent")
 
 
+def check_encoder(encoder: Any) -> None:
+    """Check the date formats and the format of the file, which regular expressions are made of."""
+    for texts in (encoder.date_formats_, {} if encoder.reading_ is None else encoder.reading_):
+        if type(texts) is not dict or not all(type(item) is str for pair in texts.items() for item in pair):
+            raise ModelFileError("the formats of the columns are invalid")
+    try:
+        for format in encoder.date_formats_.values():
+            compile_format(format[:100])
+        if encoder.reading_ is not None:
+            format_of_file = CsvFormat(**encoder.reading_)
+            if any(len(mark) > 1 for mark in (format_of_file.decimal, format_of_file.thousands)):
+                raise ValueError
+    except (TypeError, ValueError):
+        raise ModelFileError("the formats of the columns are invalid") from None
+
+
 def check_forest(forest: Any) -> None:
     """Check that all arrays have one length, children follow their parents (no cycles), and indices are in bounds."""
     n = len(forest.feature)
@@ -102,6 +120,23 @@ def check_fingerprint(fingerprint: Any) -> None:
         and 0 <= fingerprint.repeated <= 1
     ):
         raise ModelFileError("the fingerprint of the training rows is invalid")
+
+
+def check_familiar(familiar: Any) -> None:
+    """Check that the hashes are sorted and not empty, and that there is one finite target per hash, or none."""
+    hashes, target = familiar.hashes, familiar.target
+    is_valid = (
+        isinstance(hashes, np.ndarray)
+        and hashes.ndim == 1
+        and hashes.dtype == np.uint64
+        and len(hashes) > 0
+        and bool((hashes[1:] > hashes[:-1]).all())
+        and (target is None or (_is_array(target, "f", 1) and len(target) == len(hashes) and _is_finite(target)))
+        and type(familiar.weight) is float
+        and 0 <= familiar.weight < 1
+    )
+    if not is_valid:
+        raise ModelFileError("the features of the training rows are invalid")
 
 
 def check_encoding(encoding: Any) -> None:
@@ -299,6 +334,7 @@ CHECKS: dict[str, Callable[[Any], None]] = {
     "MLP": check_network,
     "DropoutMLP": check_network,
     "ConcreteDropoutMLP": check_network,
+    "TableEncoder": check_encoder,
     "NetworkInputs": check_inputs,
     "PiecewiseLinear": check_encoding,
     "Retrieval": check_retrieval,
@@ -311,6 +347,7 @@ CHECKS: dict[str, Callable[[Any], None]] = {
     "USNRTEnsemble": check_regressor,
     "PaperUSNRTRegressor": check_regressor,
     "PaperUSNRTEnsemble": check_regressor,
+    "Familiar": check_familiar,
     "Fingerprint": check_fingerprint,
     "FlatForest": check_forest,
     "RandomForestVarianceRegressor": check_forest_model,

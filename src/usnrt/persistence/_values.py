@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from usnrt.persistence._checks import CHECKS
 from usnrt.persistence._classes import class_named, name_of
 from usnrt.persistence._errors import ModelFileError
+from usnrt.utils.result_table import Table
 
 MAX_DEPTH = 100  # of nested values
 
@@ -194,6 +195,8 @@ def _has_only_fields(kind: type) -> bool:
 
 def state_of(value: Any) -> dict[str, Any]:
     """The attributes of an object that are stored."""
+    if isinstance(value, Table):
+        return {"_columns": dict(value), "_n_rows": value.shape[0]}
     if _has_only_fields(type(value)):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     return dict(vars(value))
@@ -201,6 +204,8 @@ def state_of(value: Any) -> dict[str, Any]:
 
 def make_object(kind: type, state: dict[str, Any]) -> Any:
     """An instance of a class with these attributes; ``__init__`` is not called."""
+    if kind is Table:
+        return _make_table(state)
     known = [field.name for field in dataclasses.fields(kind)] if _has_only_fields(kind) else None
     for name in state:
         if not name.isidentifier() or name.startswith("__") or (known is None and _is_part_of(kind, name)):
@@ -214,6 +219,16 @@ def make_object(kind: type, state: dict[str, Any]) -> Any:
         if not hasattr(instance, name):
             raise ModelFileError(f"attribute {name!r} of class {kind.__name__} is missing")
     return instance
+
+
+def _make_table(state: dict[str, Any]) -> Table:
+    """A table of the columns in a file."""
+    columns = state.get("_columns")
+    if type(columns) is not dict or not all(
+        type(name) is str and isinstance(values, np.ndarray) and values.ndim == 1 for name, values in columns.items()
+    ):
+        raise ModelFileError("a table has invalid columns")
+    return Table(columns)
 
 
 def _is_part_of(kind: type, name: str) -> bool:

@@ -116,7 +116,8 @@ class IntervalDisplay(Display):
         if options:
             raise TypeError(f"options must be those of from_predictions, got {sorted(options)[0]}=")
         check_levels(coverage, "coverage")
-        dist, interval = distribution_and_interval(estimator, X, coverage)
+        dist, bounds = distribution_and_interval(estimator, X, [coverage])
+        interval = bounds[:, :, 0]
         f = as_forecast(dist)
         target = name_of(y, "target") if target is None else target
         return cls(check_truth(y, f), dist.ppf(0.5), interval, coverage, target, name).plot(**plot)

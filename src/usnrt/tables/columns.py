@@ -25,11 +25,14 @@ class Column:
     categories : tuple of str
         Labels by code; empty for numeric columns.
     codes : tuple of float
-        The input values of ``categories`` if the input is numeric (integer codes); empty for text.
+        The input values of ``categories`` if the input is numeric (integer codes); empty for text. The rest has none.
     has_missing : bool
         Whether the column has missing values in the training rows.
     boolean : bool
         Whether the input is boolean, encoded as 1 and 0.
+    rest : bool
+        Whether the last category stands for all values that are not listed: rare ones of a table larger than memory,
+        and those unseen in training.
 
     Examples
     --------
@@ -47,6 +50,7 @@ class Column:
     codes: tuple[float, ...] = ()
     has_missing: bool = False
     boolean: bool = False
+    rest: bool = False
 
     @property
     def is_categorical(self) -> bool:

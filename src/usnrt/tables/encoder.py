@@ -1,6 +1,6 @@
 """Encoding of typed columns as one numeric matrix, the split features."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.tables.columns import Column
-from usnrt.tables.reading import FeatureColumn, FeatureTable, as_table
+from usnrt.tables.conversion import converted, understood
+from usnrt.tables.reading import FeatureColumn, as_table
 from usnrt.tables.time import read_time, recurring_parts
 
-_WORDS = {"number": "numbers", "text": "text", "date": "dates"}
 CALENDAR_PARTS = ("year", "month", "day", "weekday", "hour", "minute")
 
 
@@ -20,7 +20,10 @@ class TableEncoder:
 
     Numbers are unchanged, booleans become 1 and 0, missing values are NaN. Text and categories become codes
     ``0 .. K-1`` (in alphabetical order, or in the order of the categorical dtype); a category unseen in training
-    becomes -1. A date becomes those of its calendar parts that vary among the training rows.
+    becomes -1, or the rest if the column has one. A date becomes those of its calendar parts that vary among the
+    training rows. Text that is all dates of one format is read as dates; text that differs in every row is ignored,
+    with a warning. Both stay text in a column of a categorical dtype, and in columns that ``categorical_features``
+    names.
 
     Attributes
     ----------
@@ -31,7 +34,12 @@ class TableEncoder:
     source_names_ : list of str
         Names of the input columns.
     source_types_ : list of str
-        Type of each input column: "number", "text", "date" or "empty" (all values missing).
+        Type of each input column: "number", "text", "date" or "empty" (all values missing, or ignored).
+    date_formats_ : mapping of str to str
+        Formats of the dates that were text, by input column.
+    reading_ : mapping or None
+        How the file was read that the table came from, if the command line has read it: "decimal", "thousands" and
+        others. Then text is converted to numbers, and numbers to text, where the training table had them.
 
     Examples
     --------
@@ -51,6 +59,8 @@ class TableEncoder:
     n_categories_: NDArray[np.int64]
     source_names_: list[str]
     source_types_: list[str]
+    date_formats_: Mapping[str, str] = {}
+    reading_: Mapping[str, Any] | None = None
 
     def fit(self, X: Any, categorical_features: Any = None, time_position: int | None = None) -> "TableEncoder":
         """Learn columns, categories and calendar parts.
@@ -70,20 +80,34 @@ class TableEncoder:
         self
         """
         table = as_table(X)
-        named = _resolve_categorical(categorical_features, table)
+        named = categorical_positions(categorical_features, table.names)
         columns: list[Column] = []
         types: list[str] = []
+        formats: dict[str, str] = {}
         for index, name in enumerate(table.names):
             column = table.column(index)
+            if index in named:
+                refuse_dates(column.type, name)
+            else:
+                column, format = understood(column, name)
+                formats.update({name: format} if format else {})
             described = _describe(column, name, index, index in named)
-            columns += described if index != time_position else _of_time(described, table, index)
+            columns += described if index != time_position else _of_time(described, column, name)
             types.append(column.type)
         if not columns:
             raise ValueError("X must have a column besides time_column that is a feature, got none")
-        self.columns_ = columns
+        self._set(columns, list(table.names), types)
+        self.date_formats_ = formats
+        return self
+
+    @classmethod
+    def from_columns(cls, columns: list[Column], names: list[str], types: list[str]) -> "TableEncoder":
+        """An encoder whose columns were learnt elsewhere; the arguments are its attributes."""
+        return cls()._set(columns, names, types)
+
+    def _set(self, columns: list[Column], names: list[str], types: list[str]) -> "TableEncoder":
+        self.columns_, self.source_names_, self.source_types_ = columns, names, types
         self.n_categories_ = np.array([column.n_categories for column in columns], dtype=np.int64)
-        self.source_names_ = list(table.names)
-        self.source_types_ = types
         return self
 
     def transform(self, X: Any) -> NDArray[np.float64]:
@@ -113,7 +137,7 @@ class TableEncoder:
             index = column.source_index
             if index not in read:
                 read = {index: self._checked(table.column(index), index)}  # the parts of a date are adjacent
-            encoded[:, position] = _encode(read[index], column)
+            encoded[:, position] = encode_column(read[index], column)
         return encoded
 
     def _is_plain(self) -> bool:
@@ -125,47 +149,51 @@ class TableEncoder:
         expected, name = self.source_types_[index], self.source_names_[index]
         if expected == "empty":
             return FeatureColumn("empty", np.full(len(column.values), np.nan))
-        if column.type not in (expected, "empty"):
-            raise ValueError(
-                f"column {name!r} must hold {_WORDS[expected]} as in fit, but it holds {_WORDS[column.type]}"
-            )
-        return column
+        if column.type == "empty":
+            return column
+        return converted(column, expected, name, self.date_formats_.get(name, ""), self.reading_)
 
     def source_of(self, name: str) -> list[int]:
         """Positions of the encoded columns of an input column."""
         return [position for position, column in enumerate(self.columns_) if column.source == name]
 
 
-def _resolve_categorical(spec: Any, table: FeatureTable) -> set[int]:
-    """Positions of the columns that the user declared categorical."""
+def categorical_positions(spec: Any, names: Sequence[str]) -> set[int]:
+    """Positions of the columns that the parameter ``categorical_features`` declares categorical.
+
+    Examples
+    --------
+    >>> from usnrt.tables.encoder import categorical_positions
+    >>> categorical_positions(["size", 0], ["age", "size", "price"])
+    {0, 1}
+    """
     if spec is None or (isinstance(spec, str) and spec == "from_dtype"):
         return set()
     if isinstance(spec, str) or not isinstance(spec, Iterable):
         raise ValueError(f"categorical_features must be None, 'from_dtype', names, positions or a mask, got {spec!r}")
     entries = np.asarray(list(spec), dtype=object).ravel()
     if entries.size and all(isinstance(entry, bool | np.bool_) for entry in entries):
-        if len(entries) != table.n_columns:
-            raise ValueError(f"categorical_features as a mask must have {table.n_columns} entries, got {len(entries)}")
-        positions = set(np.flatnonzero(entries.astype(bool)).tolist())
-    else:
-        positions = {_position(entry, table) for entry in entries}
-    for position in sorted(positions):
-        if table.column(position).type == "date":
-            raise ValueError(
-                f"categorical_features must name numbers or text, but {table.names[position]!r} holds dates"
-            )
-    return positions
+        if len(entries) != len(names):
+            raise ValueError(f"categorical_features as a mask must have {len(names)} entries, got {len(entries)}")
+        return set(np.flatnonzero(entries.astype(bool)).tolist())
+    return {_position(entry, names) for entry in entries}
 
 
-def _position(entry: Any, table: FeatureTable) -> int:
+def refuse_dates(kind: str, name: str) -> None:
+    """Raise a ValueError if a column that was declared categorical holds dates."""
+    if kind == "date":
+        raise ValueError(f"categorical_features must name numbers or text, but {name!r} holds dates")
+
+
+def _position(entry: Any, names: Sequence[str]) -> int:
     if isinstance(entry, str):
-        if entry not in table.names:
+        if entry not in names:
             raise ValueError(f"categorical_features must name columns of X, but {entry!r} is not one")
-        return table.names.index(entry)
+        return names.index(entry)
     if isinstance(entry, int | np.integer) and not isinstance(entry, bool):
-        if not -table.n_columns <= entry < table.n_columns:
-            raise ValueError(f"categorical_features must be positions below {table.n_columns}, got {int(entry)}")
-        return int(entry) % table.n_columns
+        if not -len(names) <= entry < len(names):
+            raise ValueError(f"categorical_features must be positions below {len(names)}, got {int(entry)}")
+        return int(entry) % len(names)
     raise ValueError(f"categorical_features must hold names or positions, got {entry!r}")
 
 
@@ -181,26 +209,26 @@ def _describe(column: FeatureColumn, name: str, index: int, named: bool) -> list
         return [replace(base, name=f"{name} ({part})", part=part, has_missing=missing) for part in varying or ["year"]]
     if column.type == "text":
         seen = {value for value in column.values if value is not None}
-        order = _natural_order(seen) if column.labels is None else [x for x in column.labels if x in seen]
+        order = natural_order(seen) if column.labels is None else [x for x in column.labels if x in seen]
         missing = any(value is None for value in column.values)
         return [replace(base, kind="categorical", categories=tuple(order), has_missing=missing)]
     missing = bool(np.isnan(column.values).any())
     if named:
         codes = np.unique(column.values[~np.isnan(column.values)])
-        labels = tuple(_number_label(code, column.boolean) for code in codes)
+        labels = tuple(number_label(code, column.boolean) for code in codes)
         return [replace(base, kind="categorical", categories=labels, codes=tuple(codes.tolist()), has_missing=missing)]
     return [replace(base, has_missing=missing)]
 
 
-def _of_time(described: list[Column], table: FeatureTable, index: int) -> list[Column]:
+def _of_time(described: list[Column], column: FeatureColumn, name: str) -> list[Column]:
     """The encoded columns of a time column that are features."""
-    if table.column(index).type != "date":
+    if column.type != "date":
         return []
-    recurring = recurring_parts(read_time(table, index))
-    return [column for column in described if column.part in recurring]
+    recurring = recurring_parts(read_time(column, name))
+    return [part for part in described if part.part in recurring]
 
 
-def _natural_order(labels: set[str]) -> list[str]:
+def natural_order(labels: set[str]) -> list[str]:
     """Alphabetical order, or numerical order if all labels are numbers: "2" before "10"."""
     try:
         return sorted(labels, key=lambda label: (float(label), label))
@@ -208,13 +236,13 @@ def _natural_order(labels: set[str]) -> list[str]:
         return sorted(labels)
 
 
-def _number_label(code: float, boolean: bool) -> str:
+def number_label(code: float, boolean: bool) -> str:
     if boolean:
         return str(bool(code))
     return str(int(code)) if float(code).is_integer() else repr(float(code))
 
 
-def _encode(column: FeatureColumn, target: Column) -> NDArray[np.float64]:
+def encode_column(column: FeatureColumn, target: Column) -> NDArray[np.float64]:
     """Values of one encoded column."""
     if column.type == "empty":
         return np.full(len(column.values), np.nan)
@@ -223,13 +251,15 @@ def _encode(column: FeatureColumn, target: Column) -> NDArray[np.float64]:
     if column.type == "text":
         codes: dict[Any, float] = {label: float(code) for code, label in enumerate(target.categories)}
         codes[None] = np.nan
-        return np.array([codes.get(value, -1.0) for value in column.values])
+        unlisted = target.n_categories - 1.0 if target.rest else -1.0
+        return np.array([codes.get(value, unlisted) for value in column.values])
     if not target.is_categorical:
         return column.values
     known = np.array(target.codes)
     position = np.searchsorted(known, column.values).clip(max=max(len(known) - 1, 0))
     found = known[position] == column.values
-    return np.where(np.isnan(column.values), np.nan, np.where(found, position, -1.0))
+    unlisted = target.n_categories - 1.0 if target.rest else -1.0
+    return np.where(np.isnan(column.values), np.nan, np.where(found, position, unlisted))
 
 
 def calendar_part(dates: NDArray[Any], part: str) -> NDArray[np.float64]:

@@ -16,18 +16,22 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, validate_data
 
+from usnrt.tables.large_integers import warn_of_large_integers
+from usnrt.utils.names import missing_names
+
 ColumnType = Literal["number", "text", "date", "empty"]
 _MISSING_TYPES = {"NoneType", "NAType", "NaTType"}
 
 
 @dataclass(frozen=True)
 class FeatureColumn:
-    """One input column: type, values and, for ordered categories, the labels in their order."""
+    """One input column: type, values, for ordered categories the labels in their order, whether it is declared so."""
 
     type: ColumnType
     values: NDArray[Any]
     labels: tuple[str, ...] | None = None
     boolean: bool = False
+    category: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,9 @@ def read_table(estimator: Any, X: Any, *, reset: bool) -> FeatureTable:
     frame = _as_frame(X)
     if not reset and frame is not None and not _has_fitted_names(estimator, frame):
         # names first: the more likely mistake, with the clearer message
-        validate_data(estimator, X, reset=False, skip_check_array=True)
+        _check_names(estimator, X, frame)
+    if reset:
+        warn_of_large_integers(X, frame)
     table, checked = _read_array(X, estimator) if frame is None else (_read_frame(frame, estimator), X)
     if reset or (frame is None and not _has_fitted_width(estimator, table)):
         validate_data(estimator, checked, reset=reset, skip_check_array=True)
@@ -95,6 +101,19 @@ def read_table(estimator: Any, X: Any, *, reset: bool) -> FeatureTable:
     if frame is None and fitted_names is not None:
         return FeatureTable([str(n) for n in fitted_names], table.n_rows, table.columns, table.matrix)
     return table
+
+
+def _check_names(estimator: Any, X: Any, frame: nw.DataFrame[Any]) -> None:
+    """The checks of scikit-learn, whose message begins with the columns that are missing."""
+    try:
+        validate_data(estimator, X, reset=False, skip_check_array=True)
+    except ValueError as error:
+        fitted = [str(name) for name in getattr(estimator, "feature_names_in_", ())]
+        absent = [name for name in fitted if name not in frame.columns]
+        sentence = missing_names(absent, [str(name) for name in frame.columns if name not in fitted])
+        if not sentence.endswith("?"):  # nothing to add
+            raise
+        raise ValueError(f"{sentence} {error}") from None
 
 
 def _has_fitted_names(estimator: Any, frame: nw.DataFrame[Any]) -> bool:
@@ -114,6 +133,19 @@ def as_table(X: Any) -> FeatureTable:
         return X
     frame = _as_frame(X)
     return _read_array(X, None)[0] if frame is None else _read_frame(frame, None)
+
+
+def read_column(X: Any, name: str) -> FeatureColumn:
+    """One column of a data frame.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from usnrt.tables.reading import read_column
+    >>> read_column(pa.table({"a": [1, None]}), "a").values
+    array([ 1., nan])
+    """
+    return _from_series(nw.from_native(X, eager_only=True)[name], name)
 
 
 def _as_frame(X: Any) -> Any:
@@ -183,7 +215,7 @@ def _from_objects(values: NDArray[Any], name: str) -> FeatureColumn:
     if "date" in present:
         raise TypeError(f"a column must hold one type of value, but {name!r} mixes dates with others")
     text = np.full(len(values), None, dtype=object)
-    text[~missing] = [_as_label(v) for v in values[~missing]]
+    text[~missing] = [label_of(v) for v in values[~missing]]
     return _text_column(text)
 
 
@@ -217,7 +249,7 @@ def _as_datetime64(value: Any) -> np.datetime64:
     return np.datetime64(value, "us")
 
 
-def _as_label(value: Any) -> str:
+def label_of(value: Any) -> str:
     """Label of a category; 3 and 3.0 are the same category."""
     if isinstance(value, str):
         return str(value)
@@ -233,10 +265,10 @@ def _number_column(values: NDArray[np.float64], boolean: bool = False) -> Featur
     return FeatureColumn("number", values, boolean=boolean)
 
 
-def _text_column(values: NDArray[Any], labels: tuple[str, ...] | None = None) -> FeatureColumn:
+def _text_column(values: NDArray[Any], labels: tuple[str, ...] | None = None, category: bool = False) -> FeatureColumn:
     if all(value is None for value in values):
         return FeatureColumn("empty", np.full(len(values), np.nan))
-    return FeatureColumn("text", values, labels)
+    return FeatureColumn("text", values, labels, category=category)
 
 
 def _date_column(values: NDArray[Any]) -> FeatureColumn:
@@ -280,10 +312,17 @@ def _as_matrix(frame: nw.DataFrame[Any]) -> NDArray[np.float64] | None:
     return matrix if matrix.flags.writeable else matrix.copy(order="K")
 
 
+def _as_floats(series: nw.Series[Any]) -> NDArray[np.float64]:
+    try:
+        return series.cast(nw.Float64).to_numpy().astype(np.float64, copy=False)
+    except ValueError:  # pyarrow refuses integers that would be rounded
+        return np.array([np.nan if value is None else float(value) for value in series.to_list()])
+
+
 def _from_series(series: nw.Series[Any], name: str) -> FeatureColumn:
     dtype = series.dtype
     if dtype.is_numeric() or dtype == nw.Boolean:
-        values = series.cast(nw.Float64).to_numpy().astype(np.float64, copy=False)
+        values = _as_floats(series)
         _refuse_infinity(values, [name])
         return _number_column(values, boolean=dtype == nw.Boolean)
     if dtype in (nw.String, nw.Categorical, nw.Enum):
@@ -291,7 +330,7 @@ def _from_series(series: nw.Series[Any], name: str) -> FeatureColumn:
         text = np.array(series.cast(nw.String).to_list(), dtype=object)
         text[series.is_null().to_numpy()] = None  # pandas has several missing values
         labels = tuple(str(label) for label in dtype.categories) if isinstance(dtype, nw.Enum) else None
-        return _text_column(text, labels)
+        return _text_column(text, labels, category=dtype != nw.String)
     if dtype in (nw.List, nw.Array, nw.Struct, nw.Binary):
         raise TypeError(f"X must hold numbers, text, booleans or dates, but column {name!r} is {dtype}")
     if isinstance(dtype, nw.Datetime) and dtype.time_zone is not None:

@@ -13,7 +13,10 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 def merged_rows(
-    raw: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray[np.float64]
+    raw: NDArray[np.float64],
+    y: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    hashes: NDArray[np.uint64] | None = None,
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """Merge equal rows, adding up their weights, and sort rows by their contents.
 
@@ -24,6 +27,8 @@ def merged_rows(
     raw : ndarray of shape (n, d)
         NaN for missing values, which compare equal here.
     y, weight : ndarray of shape (n,)
+    hashes : ndarray of uint64 of shape (n,), optional
+        ``row_hashes(raw, y)``, if known.
 
     Returns
     -------
@@ -42,7 +47,10 @@ def merged_rows(
     [(5.0, 1.0), (6.0, 4.0)]
     """
     rows = np.flatnonzero(weight > 0)
-    hashes = row_hashes(raw, y)[rows]
+    hashes = (row_hashes(raw, y) if hashes is None else hashes)[rows]
+    order = np.argsort(hashes)
+    if not (hashes[order[1:]] == hashes[order[:-1]]).any():
+        return rows[order], weight[rows[order]]
     # The target breaks ties of hashes, which occur about once in ten billion tables; the weight makes the order of
     # summation, hence its rounding, independent of the order of the copies.
     order = np.lexsort((weight[rows], y[rows], hashes))
@@ -51,8 +59,6 @@ def merged_rows(
     same = np.flatnonzero(hashes[1:] == hashes[:-1]) + 1
     is_first[same] = ~_equal(raw, y, rows[same], rows[same - 1])
     starts = np.flatnonzero(is_first)
-    if len(rows) == 0:
-        return rows, weight[rows]
     return np.minimum.reduceat(rows, starts), np.add.reduceat(weight[rows], starts)
 
 

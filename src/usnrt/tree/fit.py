@@ -1,13 +1,14 @@
 """Fitting a tree, given a recipe and a table."""
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.memory.retrieval import N_GUIDES, Retrieval, fit_retrieval
+from usnrt.memory.retrieval import N_GUIDES, PREDICT_ROWS, Retrieval, fit_retrieval
 from usnrt.nn.device import DeviceTable
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.guided import GuidedMLP
@@ -21,8 +22,12 @@ from usnrt.tree.from_scratch import FromScratch
 from usnrt.tree.grow import GrownTree, grow
 from usnrt.tree.model import ExpertTree, TreeModel, VarianceTree
 from usnrt.tree.recipe import Hidden, PaperTreeRecipe, QuantileTreeRecipe
+from usnrt.tree.refine import Refinement
 from usnrt.tree.shared_network import SharedNetwork
-from usnrt.tree.structure import TreeBuilder
+from usnrt.tree.streamed import StreamedRows, train_root_on_store
+from usnrt.tree.structure import Tree, TreeBuilder
+from usnrt.utils.checkpoint import NO_CHECKPOINT, Checkpoint
+from usnrt.utils.packing import pack, unpack
 from usnrt.utils.progress import Progress
 from usnrt.utils.types import Floats, Rows
 
@@ -30,6 +35,8 @@ ModelT = TypeVar("ModelT", bound=TreeModel)
 
 # Smaller tables have no memory: a metric learnt from fewer rows is arbitrary.
 MIN_ROWS_TO_REMEMBER = 200
+# Phases of a fit with their shares of its processor time, as measured on 4,000 to 60,000 rows; for the progress bar.
+PHASES = {"memory": 0.33, "network": 0.52, "regions": 0.15}
 
 
 @dataclass(frozen=True)
@@ -75,6 +82,10 @@ class FittedTree(Generic[ModelT]):
     split_params: list[Params | None] = field(default_factory=list)
 
 
+# Classes of objects in the entry of a fitted tree, see `_remembered`.
+STORED = FittedTree, ExpertTree, VarianceTree, Tree, MLP, PiecewiseLinear, Retrieval, Refinement, History
+
+
 def fit_quantile_tree(
     recipe: QuantileTreeRecipe,
     table: TrainingTable,
@@ -83,7 +94,8 @@ def fit_quantile_tree(
     seed: int,
     n_threads: int,
     progress: Progress,
-    in_time_order: bool = False,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
+    streamed: StreamedRows | None = None,
 ) -> FittedTree[ExpertTree]:
     """Learn a memory, train the network, and grow a tree by its residuals.
 
@@ -97,37 +109,87 @@ def fit_quantile_tree(
     seed : int
     n_threads : int
     progress : Progress
-    in_time_order : bool, default=False
-        Whether validation rows are later than training rows. The memory then holds the training rows only: neighbours
-        from the future would make validation rows look more predictable than new rows are.
+    checkpoint : Checkpoint, default=NO_CHECKPOINT
+    streamed : StreamedRows, optional
+        All rows, if ``table`` is a sample of them. The network is trained on all training rows; everything else, the
+        memory, the splits, their fine-tuning and the weights of the experts, uses the sample.
 
     Returns
     -------
     FittedTree
     """
+    return _remembered(
+        checkpoint,
+        columns,
+        lambda within: _fit_quantile_tree(
+            recipe, table, columns, is_validation, seed, n_threads, progress, within, streamed
+        ),
+    )
+
+
+def _remembered(
+    checkpoint: Checkpoint, columns: ColumnKinds, fit: Callable[[Checkpoint], FittedTree[ModelT]]
+) -> FittedTree[ModelT]:
+    """The fitted tree in a checkpoint; if there is none, it is fitted and stored in place of its parts."""
+    shared = {"numeric": columns.numeric}
+    saved = checkpoint.load("tree")
+    if saved is not None:
+        stored: FittedTree[ModelT] = unpack(saved.arrays, saved.meta["tree"], STORED, shared)
+        return stored
+    within = checkpoint.within("tree")
+    fitted = fit(within)
+    if checkpoint.is_active:
+        arrays, meta = pack(fitted, shared)
+        if checkpoint.save("tree", arrays, {"tree": meta}):
+            within.clear()
+    return fitted
+
+
+def _fit_quantile_tree(
+    recipe: QuantileTreeRecipe,
+    table: TrainingTable,
+    columns: ColumnKinds,
+    is_validation: NDArray[np.bool_],
+    seed: int,
+    n_threads: int,
+    progress: Progress,
+    checkpoint: Checkpoint,
+    streamed: StreamedRows | None,
+) -> FittedTree[ExpertTree]:
+    progress.plan(PHASES)
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1, 0, 7)))
-    encoding, memory, inputs = _encoded_and_guided(recipe, table, columns, is_validation, rng, n_threads, progress)
-    n_inputs = inputs.shape[1] if encoding is None else encoding.n_outputs
+    encoding, memory, guides = _encoded_and_guided(
+        recipe, table, columns, is_validation, rng, n_threads, progress, checkpoint.within("memory")
+    )
+    n_inputs = table.inputs.shape[1] + (0 if guides is None else N_GUIDES)
+    n_inputs = n_inputs if encoding is None else encoding.n_outputs
     network = _network(recipe.hidden, "hidden", table, n_inputs, N_OUTPUTS, "algebraic")
     guided = network
     if memory is not None:
         first = table.inputs.shape[1]
         guided = GuidedMLP(network.sizes, network.activation, network.output, first, N_GUIDES, recipe.guide_dropout)
-    strategy = SharedNetwork(recipe, table, DeviceTable(inputs, encoding), guided, is_validation, progress)
-    strategy.train_root(rng)
-    if memory is not None and not in_time_order:
+    on_device = DeviceTable(table.inputs, encoding, guides)
+    strategy = SharedNetwork(recipe, table, on_device, guided, is_validation, progress, checkpoint)
+    progress.begin("network")
+    if streamed is None:
+        strategy.train_root(rng)
+    else:
+        train_root_on_store(strategy, streamed, memory, encoding, seed, rng, n_threads)
+    progress.begin("regions")
+    if memory is not None and not recipe.in_time_order:
         # From now on the memory holds the validation rows too; they are predicted like new rows, without themselves.
         memory = memory.with_rows(table, n_threads)
     rows = np.flatnonzero(is_validation) if is_validation.any() else np.arange(table.n_rows)
+    weight = table.validation_weight[rows]
     root = _root_model(network, strategy.params, encoding, memory, table)
-    root.refine(table.raw[rows], table.inputs[rows], table.y[rows], table.weight[rows], rows)
+    root.refine(table.raw[rows], table.inputs[rows], table.y[rows], weight, rows)
     strategy.mean_of = functools.partial(_means, root, table)
-    grown = grow(table, columns.n_categories, recipe.split, strategy, seed, n_threads, progress)
+    grown = grow(table, columns.n_categories, recipe.split, strategy, seed, n_threads, progress, checkpoint)
     model = _with_regions(root, grown)
-    refined = model.refine(table.raw[rows], table.inputs[rows], table.y[rows], table.weight[rows], rows)
+    refined = model.refine(table.raw[rows], table.inputs[rows], table.y[rows], weight, rows)
     scores = conformity_scores(refined, table.y[rows])
     leaf = grown.tree.leaf_of(table.raw[rows])
-    grown.tree.set_leaf_residuals(leaf, table.y[rows] - quantile_function_mean(refined), table.weight[rows])
+    grown.tree.set_leaf_residuals(leaf, table.y[rows] - quantile_function_mean(refined), weight)
     return FittedTree(model.without_unused(), [node.history for node in grown.nodes], rows, scores, refined)
 
 
@@ -139,8 +201,9 @@ def _encoded_and_guided(
     rng: np.random.Generator,
     n_threads: int,
     progress: Progress,
-) -> tuple[PiecewiseLinear | None, Retrieval | None, NDArray[np.float32]]:
-    """Encoding of the network inputs, memory of the training rows, and the inputs with the guides of the memory.
+    checkpoint: Checkpoint,
+) -> tuple[PiecewiseLinear | None, Retrieval | None, NDArray[np.float32] | None]:
+    """Encoding of the network inputs with the guides, memory of the training rows, and its guides.
 
     The guides of training rows are those of a memory of the other training rows.
     """
@@ -149,18 +212,17 @@ def _encoded_and_guided(
     if recipe.n_bins > 0:
         encoding = PiecewiseLinear.fit(table.inputs[training_rows], columns.numeric, recipe.n_bins)
     if not recipe.memory or len(training_rows) < MIN_ROWS_TO_REMEMBER or len(validation_rows) == 0:
-        return encoding, None, table.inputs
-    report = progress.reporter("root", table.n_rows, "memory")
+        return encoding, None, None
     how = recipe.metric.within(recipe.max_epochs, len(training_rows))
+    report = progress.reporter("root", table.n_rows, "memory", how.n_steps, "step")
     memory = fit_retrieval(
         table, encoding, training_rows, validation_rows, how, rng,
-        lambda n_steps, loss: report(n_steps, loss, loss), n_threads,
+        lambda n_steps, loss: report(n_steps, loss, loss), n_threads, checkpoint,
     )  # fmt: skip
-    guides = memory.guides(memory.predict(table.inputs, np.arange(table.n_rows), n_threads))
-    inputs = np.concatenate([table.inputs, guides], axis=1)
+    guides = memory.guides_of(table.inputs, np.arange(table.n_rows), n_threads)
     if encoding is not None:
-        encoding = PiecewiseLinear(inputs.shape[1], encoding.columns, encoding.slope, encoding.offset)
-    return encoding, memory, inputs
+        encoding = PiecewiseLinear(table.inputs.shape[1] + N_GUIDES, encoding.columns, encoding.slope, encoding.offset)
+    return encoding, memory, guides
 
 
 def _root_model(
@@ -175,8 +237,11 @@ def _root_model(
 
 def _means(root: ExpertTree, table: TrainingTable, params: Params, rows: Rows) -> Floats:
     """Predicted means of rows of the table by the experts of the root, with another network."""
-    model = replace(root, params=[params])
-    return model.quantile_functions(table.raw[rows], table.inputs[rows], without=rows)[1]
+    model, means = replace(root, params=[params]), np.empty(len(rows))
+    for start in range(0, len(rows), PREDICT_ROWS):
+        own = rows[start : start + PREDICT_ROWS]
+        means[start : start + len(own)] = model.quantile_functions(table.raw[own], table.inputs[own], without=own)[1]
+    return means
 
 
 def _with_regions(root: ExpertTree, grown: GrownTree) -> ExpertTree:
@@ -197,6 +262,7 @@ def fit_paper_tree(
     seed: int,
     n_threads: int,
     progress: Progress,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> FittedTree[VarianceTree]:
     """Grow a tree of the paper: mean and variance networks; parameters as for `fit_quantile_tree`.
 
@@ -204,15 +270,36 @@ def fit_paper_tree(
     -------
     FittedTree
     """
+    return _remembered(
+        checkpoint, columns, lambda within: _fit_paper_tree(recipe, table, columns, seed, n_threads, progress, within)
+    )
+
+
+def _fit_paper_tree(
+    recipe: PaperTreeRecipe,
+    table: TrainingTable,
+    columns: ColumnKinds,
+    seed: int,
+    n_threads: int,
+    progress: Progress,
+    checkpoint: Checkpoint,
+) -> FittedTree[VarianceTree]:
     n_inputs = table.inputs.shape[1]
     split_network = _network(recipe.split_hidden, "split_hidden", table, n_inputs)
     mean_network = _network(recipe.mean_hidden, "mean_hidden", table, n_inputs)
     sizes = (n_inputs, *hidden_sizes(recipe.variance_hidden, table.raw.shape[1], "variance_hidden"), 1)
     variance_network = MLP(sizes, "tanh", "softplus")
     strategy = FromScratch(
-        recipe, table, DeviceTable(table.inputs), split_network, mean_network, variance_network, progress
+        recipe,
+        table,
+        DeviceTable(table.inputs),
+        split_network,
+        mean_network,
+        variance_network,
+        progress,
+        checkpoint,
     )
-    grown = grow(table, columns.n_categories, recipe.split, strategy, seed, n_threads, progress)
+    grown = grow(table, columns.n_categories, recipe.split, strategy, seed, n_threads, progress, checkpoint)
     leaves = grown.leaves
     model = VarianceTree(
         grown.tree,

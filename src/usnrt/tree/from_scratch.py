@@ -14,6 +14,7 @@ from usnrt.tables.rows import draw_validation
 from usnrt.tables.training import TrainingTable
 from usnrt.tree.grow import Node
 from usnrt.tree.recipe import PaperTreeRecipe
+from usnrt.utils.checkpoint import NO_CHECKPOINT, Checkpoint
 from usnrt.utils.progress import Progress
 
 
@@ -30,6 +31,7 @@ class FromScratch:
     device_table : DeviceTable
     split_network, mean_network, variance_network : MLP
     progress : Progress
+    checkpoint : Checkpoint, default=NO_CHECKPOINT
     """
 
     recipe: PaperTreeRecipe
@@ -39,6 +41,7 @@ class FromScratch:
     mean_network: MLP
     variance_network: MLP
     progress: Progress
+    checkpoint: Checkpoint = NO_CHECKPOINT
 
     def compute_residuals(self, node: Node, rng: np.random.Generator) -> None:
         """Train the splitting network; its residuals on all rows of the node are tested."""
@@ -46,7 +49,9 @@ class FromScratch:
         parts = draw_validation(node.rows, self.recipe.validation_fraction, rng)
         params, node.history["split"] = train(
             self.split_network, squared_error, self.split_network.init(rng), self.device_table, table.y, table.weight,
-            *parts, self.recipe.training, rng, self.progress.reporter(node.name, len(node.rows), "split"),
+            *parts, self.recipe.training, rng,
+            self.progress.reporter(node.name, len(node.rows), "split", self.recipe.max_epochs),
+            checkpoint=node.checkpoint(self.checkpoint).within("split"),
         )  # fmt: skip
         node.networks["split"] = params
         node.residuals = node.rows, table.y[node.rows] - predict(self.split_network, params, table.inputs, node.rows)
@@ -62,7 +67,8 @@ class FromScratch:
             lambda: draw_validation(rows, recipe.validation_fraction, rng),
             (recipe.training, recipe.variance_training), rng,
             reinitialize=True, n_alternations=recipe.n_alternations,
-            on_epoch=lambda name, *state: self.progress.reporter(node.name, len(rows), name)(*state),
+            on_epoch=lambda name, *state: self.progress.reporter(node.name, len(rows), name, recipe.max_epochs)(*state),
+            checkpoint=node.checkpoint(self.checkpoint),
         )  # fmt: skip
         node.networks |= {"mean": pair.mean, "variance": pair.variance}
         node.history |= pair.history

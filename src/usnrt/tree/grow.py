@@ -21,6 +21,8 @@ from usnrt.tree.recipe import SplitRule
 from usnrt.tree.sharpen import sharpened
 from usnrt.tree.split import Members, Sample, Split, best_split
 from usnrt.tree.structure import Tree, TreeBuilder
+from usnrt.utils.checkpoint import NO_CHECKPOINT, Checkpoint
+from usnrt.utils.packing import pack, unpack
 from usnrt.utils.progress import Progress
 from usnrt.utils.threads import run_in_threads
 from usnrt.utils.types import Floats, Rows
@@ -54,6 +56,10 @@ class Node:
     residuals : tuple of ndarray
         Row numbers and residuals: the tested ones; in a leaf, those of its mean network.
     history : dict of str to History
+    moments : tuple of float or None
+        Weighted mean and standard deviation of the residuals.
+    parent : Node or None
+        None at the root.
     """
 
     path: Path
@@ -62,11 +68,42 @@ class Node:
     networks: dict[str, Params] = field(default_factory=dict)
     residuals: Residuals | None = None
     history: dict[str, History] = field(default_factory=dict)
+    moments: tuple[float, float] | None = None
+    parent: "Node | None" = None
 
     @property
     def name(self) -> str:
         """``"root"``, or the steps from there, e.g. ``"LR"``."""
         return "".join("LR"[step] for step in self.path) or "root"
+
+    def checkpoint(self, of_tree: Checkpoint) -> Checkpoint:
+        """The part of a tree's checkpoint for the trainings of this node."""
+        return of_tree.within(f"node {self.name}")
+
+    def save(self, of_tree: Checkpoint) -> None:
+        """Store the results of the finished node in place of those of its trainings."""
+        if not of_tree.is_active:
+            return
+        inherited = [name for name in self.networks if self._inherits(name)]
+        own = {name: params for name, params in self.networks.items() if name not in inherited}
+        arrays, meta = pack([self.split, own, inherited, self.history, self.moments])
+        if of_tree.save(f"node {self.name}", arrays, {"node": meta}):
+            self.checkpoint(of_tree).clear()
+
+    def restore(self, of_tree: Checkpoint) -> bool:
+        """Set the results that `save` has stored; returns whether there are any."""
+        saved = of_tree.load(f"node {self.name}")
+        if saved is None:
+            return False
+        value = unpack(saved.arrays, saved.meta["node"], (Split, History))
+        self.split, self.networks, inherited, self.history, self.moments = value
+        for name in inherited:
+            assert self.parent is not None
+            self.networks[name] = self.parent.networks[name]
+        return True
+
+    def _inherits(self, name: str) -> bool:
+        return self.parent is not None and self.networks[name] is self.parent.networks.get(name)
 
 
 class Strategy(Protocol):
@@ -112,6 +149,7 @@ def grow(
     seed: int,
     n_threads: int,
     progress: Progress,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> GrownTree:
     """Grow a tree and train the networks of its leaves.
 
@@ -125,6 +163,8 @@ def grow(
     seed : int
     n_threads : int
     progress : Progress
+    checkpoint : Checkpoint, default=NO_CHECKPOINT
+        Where finished nodes are stored.
 
     Returns
     -------
@@ -132,25 +172,35 @@ def grow(
     """
     smallest = rule.smallest_region(float(table.weight.sum()))
 
-    def process(node: Node) -> Node:
+    def compute(node: Node, n_rows: float) -> None:
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=node.path))
-        n_rows = float(table.weight[node.rows].sum())
         if n_rows >= 2 * smallest and (rule.max_depth is None or len(node.path) < rule.max_depth):
             strategy.compute_residuals(node, rng)
             node.split = _significant_split(node, table, n_categories, rule, smallest, strategy, n_threads)
         if node.split is None:
             strategy.finish_leaf(node, rng)
+        node.moments = None if node.residuals is None else _moments(*node.residuals, table.weight)
+        node.save(checkpoint)
+
+    def process(node: Node) -> Node:
+        n_rows = float(table.weight[node.rows].sum())
+        is_restored = node.restore(checkpoint)
+        if not is_restored:
+            compute(node, n_rows)
         outcome = "region" if node.split is None else f"split, T = {node.split.statistic:.1f}"
         if not node.path and n_rows < 2 * smallest:
             outcome = f"one region: a table needs {2 * smallest:,.0f} rows to be split"
-        progress.node_done(node.name, len(node.rows), outcome, node.split is None)
+        progress.node_done(node.name, len(node.rows), outcome, node.split is None, is_restored)
         return node
 
     def children(node: Node) -> list[Node]:
         if node.split is None:
             return []
         goes_left = node.split.goes_left(table.raw[node.rows, node.split.feature])
-        return [Node((*node.path, side), node.rows[member]) for side, member in enumerate((goes_left, ~goes_left))]
+        return [
+            Node((*node.path, side), node.rows[member], parent=node)
+            for side, member in enumerate((goes_left, ~goes_left))
+        ]
 
     root = Node((), np.arange(table.n_rows))
     nodes = {node.path: node for node in run_in_threads(process, [root], n_threads, progress, children)}
@@ -243,6 +293,13 @@ def is_significant(split: Split, rule: SplitRule) -> bool:
     return bool(split.log10_p + correction <= np.log10(rule.alpha))
 
 
+def _moments(rows: Rows, residuals: Floats, weight: Floats) -> tuple[float, float]:
+    """Weighted mean and standard deviation of residuals."""
+    mean = float(np.average(residuals, weights=weight[rows]))
+    variance = float(np.average((residuals - mean) ** 2, weights=weight[rows]))
+    return mean, float(np.sqrt(variance))
+
+
 def _assemble(nodes: dict[Path, Node], table: TrainingTable, n_categories: NDArray[np.int64]) -> GrownTree:
     """The tree in flat arrays, and its nodes in the same order."""
     builder = TreeBuilder(table.raw.shape[1], n_categories)
@@ -251,11 +308,8 @@ def _assemble(nodes: dict[Path, Node], table: TrainingTable, n_categories: NDArr
         node = nodes[path]
         if node.split is not None:
             handles[(*path, 0)], handles[(*path, 1)] = builder.add_children(handles[path], node.split)
-        if node.residuals is not None:
-            rows, residuals = node.residuals
-            mean = float(np.average(residuals, weights=table.weight[rows]))
-            variance = float(np.average((residuals - mean) ** 2, weights=table.weight[rows]))
-            builder.set_residuals(handles[path], mean, float(np.sqrt(variance)))
+        if node.moments is not None:
+            builder.set_residuals(handles[path], *node.moments)
     tree, node_of = builder.build()
     in_order = sorted(nodes.values(), key=lambda node: node_of[handles[node.path]])
     # weights of all rows of a node, not of the tested ones

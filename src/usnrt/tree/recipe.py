@@ -100,8 +100,12 @@ class Schedule:
         Steps of fine-tuning the network in a region; 0 for no fine-tuning.
     child_rate : float
         Learning rate of fine-tuning, as a share of the root's.
+    child_rows : int
+        Training rows that the probe and the fine-tuning of a region use at most: its first ones, a random sample.
     min_epochs : int
         Lower bound on the number of epochs, unless ``max_epochs`` is lower.
+    enough_rows : int
+        Large tables need fewer epochs than that: as many as present this number of rows to the network.
     """
 
     root_steps: int = 4000
@@ -115,7 +119,71 @@ class Schedule:
     min_probe_gain: float = 0.005
     child_steps: int = 400
     child_rate: float = 0.5
+    child_rows: int = 65_536
     min_epochs: int = 10
+    enough_rows: int = 4_000_000
+
+    def least_epochs(self, n_rows: int) -> int:
+        """Lower bound on the number of epochs of a training at the root on ``n_rows`` rows.
+
+        Examples
+        --------
+        >>> from usnrt.tree.recipe import Schedule
+        >>> [Schedule().least_epochs(n) for n in (1000, 400_000, 800_000, 10_000_000)]
+        [10, 10, 5, 1]
+        """
+        return int(np.clip(-(-self.enough_rows // max(n_rows, 1)), 1, self.min_epochs))
+
+
+@dataclass(frozen=True)
+class Streaming:
+    """How the network of the root is trained on rows that are read from a store, pass by pass.
+
+    Attributes
+    ----------
+    max_shards, shard_rows : int
+        As many logical shards as have this number of training rows each, within bounds and a power of two. See
+        `usnrt.nn.rounds`: averaging shards saves time, not steps, so each of them needs many rows.
+    piece_rows, pieces_per_round : int
+        See `usnrt.nn.rounds.RoundPlan`.
+    validation_rows : int
+        Validation rows on which the weights are evaluated after each round.
+    batch_size : int
+    n_steps, max_passes : int
+        As many passes as take each shard through this number of steps, within bounds.
+    """
+
+    max_shards: int = 4
+    shard_rows: int = 1_048_576
+    piece_rows: int = 8192
+    pieces_per_round: int = 8
+    validation_rows: int = 32_768
+    batch_size: int = 256
+    n_steps: int = 20_000
+    max_passes: int = 10
+
+    def n_shards(self, n_rows: int) -> int:
+        """Number of logical shards of about ``n_rows`` training rows.
+
+        Examples
+        --------
+        >>> from usnrt.tree.recipe import Streaming
+        >>> [Streaming().n_shards(n) for n in (800_000, 2_400_000, 8_000_000, 80_000_000)]
+        [1, 2, 4, 4]
+        """
+        return int(2 ** (int(np.clip(n_rows // self.shard_rows, 1, self.max_shards)).bit_length() - 1))
+
+    def n_passes(self, n_rows: int) -> int:
+        """Number of passes over ``n_rows`` training rows.
+
+        Examples
+        --------
+        >>> from usnrt.tree.recipe import Streaming
+        >>> [Streaming().n_passes(n) for n in (800_000, 2_400_000, 8_000_000, 80_000_000)]
+        [7, 5, 3, 1]
+        """
+        rows_seen = self.n_steps * self.batch_size * self.n_shards(n_rows)
+        return int(np.clip(-(-rows_seen // max(n_rows, 1)), 1, self.max_passes))
 
 
 @dataclass(frozen=True)
@@ -139,8 +207,12 @@ class QuantileTreeRecipe:
         See `usnrt.nn.train.Training`.
     guide_dropout : float
         See `usnrt.nn.guided.GuidedMLP`.
+    in_time_order : bool
+        Whether validation rows are later than training rows. The memory then holds the training rows only: neighbours
+        from the future would make validation rows look more predictable than new rows are.
     metric : MetricTraining
     schedule : Schedule
+    streaming : Streaming
     """
 
     split: SplitRule
@@ -155,8 +227,17 @@ class QuantileTreeRecipe:
     weight_decay: float = 0.1
     average: float = 0.99
     guide_dropout: float = 0.3
+    in_time_order: bool = False
     metric: MetricTraining = field(default_factory=MetricTraining)
     schedule: Schedule = field(default_factory=Schedule)
+    streaming: Streaming = field(default_factory=Streaming)
+
+    def for_sample(self, share: float) -> "QuantileTreeRecipe":
+        """The recipe for a sample of the rows: regions are as large a share of it as of the whole table."""
+        smallest = self.split.min_samples_leaf
+        if smallest is None:
+            return self
+        return replace(self, split=replace(self.split, min_samples_leaf=max(1, round(smallest * share))))
 
     def root_training(self, n_rows: float) -> Training:
         """Training at the root; ``n_rows`` is the weighted number of training rows.

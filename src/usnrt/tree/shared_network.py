@@ -16,8 +16,9 @@ from usnrt.nn.mlp import MLP, Params
 from usnrt.nn.quantiles import pinball, start_at
 from usnrt.nn.train import History, Training, train
 from usnrt.tables.training import TrainingTable
-from usnrt.tree.grow import Node, Path, Residuals
+from usnrt.tree.grow import Node, Residuals
 from usnrt.tree.recipe import QuantileTreeRecipe
+from usnrt.utils.checkpoint import NO_CHECKPOINT, Checkpoint
 from usnrt.utils.progress import Progress
 from usnrt.utils.types import Floats, Rows
 
@@ -36,6 +37,7 @@ class SharedNetwork:
     is_validation : ndarray of bool of shape (n,)
         The validation rows.
     progress : Progress
+    checkpoint : Checkpoint, default=NO_CHECKPOINT
 
     Attributes
     ----------
@@ -54,12 +56,13 @@ class SharedNetwork:
     network: MLP
     is_validation: NDArray[np.bool_]
     progress: Progress
+    checkpoint: Checkpoint = NO_CHECKPOINT
     params: Params = field(init=False)
     history: dict[str, History] = field(init=False, default_factory=dict)
     mean_of: Callable[[Params, Rows], Floats] = field(init=False)
-    _networks: dict[Path, Params] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
+        self._root_means = np.full(self.table.n_rows, np.nan)
         self._training = self.recipe.root_training(float(self.table.weight[~self.is_validation].sum()))
 
     def train_root(self, rng: np.random.Generator) -> None:
@@ -70,15 +73,17 @@ class SharedNetwork:
         """
         schedule, y = self.recipe.schedule, self.table.y
         rows = np.arange(self.table.n_rows)
-        training_rows = self._parts(rows)[0]
-        how = self.recipe.epochs(self._training, schedule.root_steps, len(training_rows), schedule.patience)
+        training_rows = self.parts(rows)[0]
+        checkpoint = self.checkpoint.within("root")
+        least = schedule.least_epochs(len(training_rows))
+        how = self.recipe.epochs(self._training, schedule.root_steps, len(training_rows), schedule.patience, least)
         start = float(y[training_rows].mean()), float(y[training_rows].std())
         params, best_loss = start_at(self.network, rng, *start), np.inf
         for number in range(1, schedule.max_rounds + 1):
             label = "network" if number == 1 else f"network {number}"
             if number == 2:
                 how = self._unhurried(how, len(training_rows))
-            params, history = self._train("root", label, rows, params, how, number > 1, rng)
+            params, history = self._train("root", label, rows, params, how, number > 1, rng, checkpoint)
             self.history[label] = history
             loss = min(history.valid_loss, default=np.inf)
             is_late = history.best_epoch >= schedule.late * how.max_epochs
@@ -93,7 +98,7 @@ class SharedNetwork:
         It does not stop early: starting again at the full step size, the loss increases before it decreases.
         """
         schedule = self.recipe.schedule
-        longer = self.recipe.epochs(how, schedule.more_steps, n_rows)
+        longer = self.recipe.epochs(how, schedule.more_steps, n_rows, min_epochs=schedule.least_epochs(n_rows))
         return replace(longer, weight_decay=schedule.more_decay * how.weight_decay)
 
     def compute_residuals(self, node: Node, rng: np.random.Generator) -> None:
@@ -106,8 +111,7 @@ class SharedNetwork:
         else:
             node.networks["network"] = self.params
             node.history |= self.history
-        self._networks[node.path] = node.networks["network"]
-        rows = self._parts(node.rows)[1]
+        rows = self.parts(node.rows)[1]
         node.residuals = rows, self._residuals(node, rows)
 
     def untested_residuals(self, node: Node) -> Residuals:
@@ -122,22 +126,38 @@ class SharedNetwork:
             self.compute_residuals(node, rng)
 
     def _residuals(self, node: Node, rows: Rows) -> Floats:
-        return self.table.y[rows] - self.mean_of(node.networks["network"], rows)
+        return self.table.y[rows] - self._means(node.networks["network"], rows)
+
+    def _means(self, params: Params, rows: Rows) -> Floats:
+        """Predicted means; those of the network of the root, which most nodes share, are computed once per row."""
+        if params is not self.params:
+            return self.mean_of(params, rows)
+        unknown = rows[np.isnan(self._root_means[rows])]
+        if len(unknown):
+            self._root_means[unknown] = self.mean_of(params, unknown)
+        return self._root_means[rows]
 
     def _fine_tune(self, node: Node, rng: np.random.Generator) -> None:
         """Fine-tune the parent's network on the rows of a node, and keep the result if its validation loss is smaller.
 
         A short probe decides whether it is worth more steps.
         """
-        schedule, params = self.recipe.schedule, self._networks[node.path[:-1]]
+        assert node.parent is not None
+        schedule, params = self.recipe.schedule, node.parent.networks["network"]
         node.networks["network"] = params
         if schedule.child_steps == 0:
             return
-        n_rows = len(self._parts(node.rows)[0])
+        training, validation = self.parts(node.rows)
+        rows = node.rows
+        if len(training) > schedule.child_rows:
+            rows = np.concatenate([training[: schedule.child_rows], validation])
+        n_rows = min(len(training), schedule.child_rows)
         how = replace(self._training, learning_rate=schedule.child_rate * self.recipe.learning_rate)
         for label, n_steps in (("probe", schedule.probe_steps), ("fine-tuning", schedule.child_steps)):
             steps = self.recipe.epochs(how, n_steps, n_rows, min_epochs=1)
-            params, history = self._train(node.name, label, node.rows, params, steps, True, rng)
+            params, history = self._train(
+                node.name, label, rows, params, steps, True, rng, node.checkpoint(self.checkpoint)
+            )
             node.history[label] = history
             gain = history.initial_loss - min(history.valid_loss, default=np.inf)
             if not gain >= schedule.min_probe_gain * history.initial_loss:  # also if the training diverged
@@ -153,13 +173,15 @@ class SharedNetwork:
         how: Training,
         keep_initial: bool,
         rng: np.random.Generator,
+        checkpoint: Checkpoint,
     ) -> tuple[Params, History]:
         return train(
-            self.network, pinball, params, self.device_table, self.table.y, self.table.weight, *self._parts(rows), how,
-            rng, self.progress.reporter(node_name, len(rows), label), keep_initial=keep_initial,
+            self.network, pinball, params, self.device_table, self.table.y, self.table.weight, *self.parts(rows), how,
+            rng, self.progress.reporter(node_name, len(rows), label, how.max_epochs), keep_initial=keep_initial,
+            checkpoint=checkpoint.within(label),
         )  # fmt: skip
 
-    def _parts(self, rows: Rows) -> tuple[Rows, Rows]:
+    def parts(self, rows: Rows) -> tuple[Rows, Rows]:
         """Training rows and validation rows; all rows take the place of either if it would be empty."""
         is_validation = self.is_validation[rows]
         training, validation = rows[~is_validation], rows[is_validation]

@@ -195,6 +195,14 @@ class Tree:
                 square = np.average((residuals[rows] - mean) ** 2, weights=weight[rows])
                 self.residual_mean[node], self.residual_std[node] = mean, np.sqrt(square)
 
+    def set_leaf_rows(self, n_rows: NDArray[np.float64]) -> None:
+        """Set the weighted number of rows of each leaf, shape (n_leaves,), and their sums in the other nodes."""
+        total = np.zeros(self.n_nodes)
+        total[self.leaves] = n_rows
+        for node in range(self.n_nodes - 1, 0, -1):  # children have larger numbers than their parent
+            total[self.parent[node]] += total[node]
+        self.n_rows = total
+
     def decision_path(self, X: ArrayLike) -> "csr_matrix":
         """The nodes on the path of each row.
 

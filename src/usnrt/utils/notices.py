@@ -14,3 +14,15 @@ class InfiniteIntervalWarning(ResultWarning):
 
 class TrainingRowsWarning(ResultWarning):
     """A model is evaluated on rows that it was trained on."""
+
+
+class AmbiguousDateWarning(ResultWarning):
+    """Dates written as text could have day and month the other way round."""
+
+
+class IgnoredColumnWarning(ResultWarning):
+    """A column cannot help to predict new rows and is ignored."""
+
+
+class RoundedIntegersWarning(ResultWarning):
+    """Integers are rounded, because they are beyond those that float64 holds exactly."""

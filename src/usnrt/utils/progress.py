@@ -1,11 +1,17 @@
 """Progress of a fit: events for callbacks, a progress bar on a terminal, lines in a log."""
 
+import os
+import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TextIO
+
+# Seconds between two updates of the bar, and between two lines about a training in a log.
+SHOW_INTERVAL, LOG_INTERVAL = 0.1, 60.0
 
 
 @dataclass(frozen=True)
@@ -44,13 +50,19 @@ class Progress:
     Parameters
     ----------
     verbose : int
-        0 for silence. 1 for a progress bar and one line per node; without a terminal, the lines only. 2 adds a line
-        for every tenth epoch where there is no terminal.
+        0 for silence. 1 for a progress bar and one line per node; without a terminal, the lines only, and one per
+        minute about the training. 2 adds a line for every tenth epoch where there is no terminal.
     callbacks : sequence of callables
         Each is called with a `FitEvent` after every epoch. An exception in one ends the fit.
     n_rows : int
         Rows of the whole table; the fit is complete when the finished regions hold as many.
     stream : text stream, default=sys.stderr
+        What cannot be written to it is left out: it never ends a fit.
+
+    Attributes
+    ----------
+    stop : threading.Event
+        Set to end the fit at the next epoch.
     """
 
     def __init__(
@@ -63,76 +75,281 @@ class Progress:
         self.verbose = int(verbose)
         self.callbacks = list(callbacks or [])
         self.n_rows = n_rows
-        self.stream = sys.stderr if stream is None else stream
         self.stop = threading.Event()
-        self._lock = threading.Lock()
-        self._start = time.monotonic()
-        self._rows_done = 0
-        self._n_regions = 0
-        self._width = 0
-        self._last_shown = 0.0
+        self._name = ""
+        self._work = _Work(n_rows)
+        self._display = _Display(sys.stderr if stream is None else stream, [self._work])
 
     def __reduce__(self) -> tuple[type["Progress"], tuple[Any, ...]]:
-        # Workers of a cluster get a new object: locks and streams cannot be pickled.
-        return Progress, (self.verbose, self.callbacks, self.n_rows)
+        # Workers of a cluster get a new object: locks and streams cannot be pickled. Members are silent there.
+        return Progress, (0 if self._name else self.verbose, self.callbacks, self.n_rows)
 
-    def epoch(self, event: FitEvent) -> None:
-        """Report an epoch; raises `FitStopped` if the fit is to end."""
+    def members(self, number: int) -> list["Progress"]:
+        """Progress objects of the trees of an ensemble, which are shown together and stop together."""
+        made = []
+        for index in range(number):
+            member = Progress(self.verbose, self.callbacks, self.n_rows)
+            member.stop, member._name, member._display = self.stop, f"member {index + 1} ", self._display
+            made.append(member)
+        self._display.works = [member._work for member in made]
+        return made
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """A task in a thread of its own, for which `wait` waits."""
+        self.check()
+        with self._display.is_idle:
+            self._display.n_running += 1
+        try:
+            yield
+        except FitStopped:
+            raise
+        except BaseException as error:
+            self._display.errors.append(error)
+            raise
+        finally:
+            with self._display.is_idle:
+                self._display.n_running -= 1
+                self._display.is_idle.notify_all()
+
+    def wait(self) -> BaseException | None:
+        """Stop all tasks that are `running`, wait until they have ended, and return the first error of one."""
+        self.stop.set()
+        with self._display.is_idle:
+            self._display.is_idle.wait_for(lambda: self._display.n_running == 0)
+        return next(iter(self._display.errors), None)
+
+    def check(self) -> None:
+        """Raise `FitStopped` if the fit is to end."""
         if self.stop.is_set():
             raise FitStopped
-        with self._lock:
+
+    def plan(self, phases: Mapping[str, float]) -> None:
+        """Set the phases of a fit with their typical shares of its time; the last one is that of the regions."""
+        self._work.phases = dict(phases)
+        self._work.phase = next(iter(phases))
+
+    def begin(self, phase: str) -> None:
+        """Begin a phase of the plan; those before are complete."""
+        with self._display.lock:
+            self._work.begin(phase)
+
+    def epoch(self, event: FitEvent, n_epochs: int | None = None, unit: str = "epoch") -> None:
+        """Report an epoch; raises `FitStopped` if the fit is to end.
+
+        Parameters
+        ----------
+        event : FitEvent
+        n_epochs : int, optional
+            The largest number of epochs of this training.
+        unit : str
+            What the training counts: epochs, passes or steps.
+        """
+        self.check()
+        with self._display.lock:
             for callback in self.callbacks:
                 callback(event)
-            if self.verbose and self._live and time.monotonic() - self._last_shown > 0.1:
-                self._last_shown = time.monotonic()
-                self._show(
-                    f"{self._bar()} {event.node} ({event.n_rows:,} rows) {event.network}: "
-                    f"epoch {event.epoch + 1}, validation loss {event.valid_loss:.4g}"
-                )
-            elif self.verbose > 1 and not self._live and event.epoch % 10 == 0:
-                self._line(f"{event.node} {event.network}: epoch {event.epoch + 1}, loss {event.valid_loss:.4g}")
+            self._work.advance(event.epoch, n_epochs)
+            if not self.verbose:
+                return
+            of = "" if n_epochs is None else f" of {n_epochs:,}"
+            where = f"{self._name}{event.node}"
+            self._display.training(
+                f"{where} ({event.n_rows:,} rows) {event.network}: "
+                f"{unit} {event.epoch + 1:,}{of}, validation loss {event.valid_loss:.4g}"
+            )
+            if self.verbose > 1 and event.epoch % 10 == 0 and not self._display.is_live:
+                self._line(f"{where} {event.network}: {unit} {event.epoch + 1}, loss {event.valid_loss:.4g}")
 
-    def reporter(self, node: str, n_rows: int, network: str) -> Callable[[int, float, float], None]:
+    def reporter(
+        self, node: str, n_rows: int, network: str, n_epochs: int | None = None, unit: str = "epoch"
+    ) -> Callable[[int, float, float], None]:
         """A function of epoch, training loss and validation loss that reports the epochs of one training."""
         return lambda epoch, train_loss, valid_loss: self.epoch(
-            FitEvent(node, n_rows, network, epoch, train_loss, valid_loss)
+            FitEvent(node, n_rows, network, epoch, train_loss, valid_loss), n_epochs, unit
         )
 
-    def node_done(self, node: str, n_rows: int, outcome: str, is_leaf: bool) -> None:
-        """Report that a node was split or became a region (a leaf of the tree)."""
-        with self._lock:
+    def node_done(self, node: str, n_rows: int, outcome: str, is_leaf: bool, is_restored: bool = False) -> None:
+        """Report that a node was split or became a region (a leaf of the tree), perhaps in an earlier call."""
+        with self._display.lock:
             if is_leaf:
-                self._rows_done += n_rows
-                self._n_regions += 1
+                self._work.finish_region(n_rows, is_restored)
             if self.verbose:
-                self._line(f"{node} ({n_rows:,} rows): {outcome}")
+                restored = ", from the checkpoint" if is_restored else ""
+                self._line(f"{self._name}{node} ({n_rows:,} rows): {outcome}{restored}")
+
+    def note(self, text: str) -> None:
+        """Write a line about something that is not an epoch or a node, such as where files are."""
+        if self.verbose:
+            with self._display.lock:
+                self._line(text)
 
     def finish(self) -> None:
         """Replace the bar with a line about the whole fit."""
         if self.verbose:
-            seconds = time.monotonic() - self._start
-            regions = "1 region" if self._n_regions == 1 else f"{self._n_regions} regions"
-            self._line(f"fitted {regions} in {seconds:.1f} s")
+            n_regions = sum(work.n_regions for work in self._display.works)
+            self._line(f"fitted {_regions(n_regions)} in {self.seconds:.1f} s")
 
     @property
-    def _live(self) -> bool:
-        return bool(getattr(self.stream, "isatty", lambda: False)())
-
-    def _bar(self, width: int = 20) -> str:
-        share = self._rows_done / self.n_rows if self.n_rows else 0.0
-        filled = int(share * width)
-        seconds = time.monotonic() - self._start
-        left = f", about {seconds * (1 - share) / share:.0f} s left" if share > 0.05 else ""
-        return f"[{'#' * filled}{'.' * (width - filled)}] {share:.0%}{left}"
-
-    def _show(self, text: str) -> None:
-        self.stream.write("\r" + text.ljust(self._width))
-        self._width = len(text)
-        self.stream.flush()
+    def seconds(self) -> float:
+        """Seconds since the start."""
+        return self._display.seconds
 
     def _line(self, text: str) -> None:
-        if self._live:
-            self.stream.write("\r" + " " * self._width + "\r")
-            self._width = 0
-        self.stream.write(text + "\n")
-        self.stream.flush()
+        self._display.line(text)
+
+
+class _Work:
+    """How much of a tree is done."""
+
+    def __init__(self, n_rows: int) -> None:
+        self.n_rows = n_rows
+        self.phases: dict[str, float] = {"regions": 1.0}
+        self.phase = "regions"
+        self.part_done = 0.0  # of the current phase
+        self.restored = 0.0  # share that an earlier call has done
+        self.rows_done = self.n_regions = 0
+        self._is_computed = False  # whether this call has computed anything in the current phase
+
+    @property
+    def share(self) -> float:
+        """Share of the work that is done, from 0 to 1."""
+        before = 0.0
+        for name, weight in self.phases.items():
+            if name == self.phase:
+                return before + weight * self.part_done
+            before += weight
+        return before
+
+    def begin(self, phase: str) -> None:
+        before = self.share
+        self.phase, self.part_done = phase, 0.0
+        if not self._is_computed:
+            self.restored += self.share - before
+        self._is_computed = False
+
+    def advance(self, epoch: int, n_epochs: int | None) -> None:
+        if n_epochs is None or self.phase == "regions":
+            return
+        if not self._is_computed:  # a training that goes on
+            self.restored += self.phases[self.phase] * epoch / n_epochs
+        self._is_computed = True
+        self.part_done = max(self.part_done, min(1.0, (epoch + 1) / n_epochs))
+
+    def finish_region(self, n_rows: int, is_restored: bool) -> None:
+        self.n_regions += 1
+        self.rows_done += n_rows
+        self.part_done = self.rows_done / self.n_rows if self.n_rows else 0.0
+        if is_restored and self.n_rows:
+            self.restored += self.phases["regions"] * n_rows / self.n_rows
+
+
+class _Display:
+    """The stream, and what all members of an ensemble have in common."""
+
+    def __init__(self, stream: TextIO, works: list[_Work]) -> None:
+        self.stream, self.works = stream, works
+        self.lock = threading.Lock()
+        self.is_idle, self.n_running = threading.Condition(), 0
+        self.errors: list[BaseException] = []
+        self._start = time.monotonic()
+        self._width = 0
+        self._last_shown = self._last_logged = self._start
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._start
+
+    @property
+    def is_live(self) -> bool:
+        try:
+            return bool(self.stream.isatty())
+        except (AttributeError, ValueError):  # closed, or not a stream at all
+            return False
+
+    def training(self, text: str) -> None:
+        """Show the state of the fit and of one training, but not too often."""
+        now = time.monotonic()
+        if self.is_live:
+            if now - self._last_shown > SHOW_INTERVAL or self._width == 0:
+                self._last_shown = now
+                self._show(f"{self._bar()} {self._summary()}; {text}")
+        elif now - self._last_logged > LOG_INTERVAL:
+            self._last_logged = now
+            self.line(f"{self._summary()}; {text}")
+
+    def _bar(self, width: int = 20) -> str:
+        filled = int(self._share * width)
+        return f"[{'#' * filled}{'.' * (width - filled)}]"
+
+    @property
+    def _share(self) -> float:
+        return sum(work.share for work in self.works) / len(self.works)
+
+    def _summary(self) -> str:
+        """For example "50%, about 3 min left, 412 MB, 2 regions with 2,000 of 4,000 rows"."""
+        share = self._share
+        computed = share - sum(work.restored for work in self.works) / len(self.works)
+        parts = [f"{share:.0%}"]
+        if computed > 0.02:
+            parts.append(f"about {_duration(self.seconds * (1.0 - share) / computed)} left")
+        memory = resident_bytes()
+        if memory is not None:
+            parts.append(f"{memory / 2**20:,.0f} MB")
+        n_regions = sum(work.n_regions for work in self.works)
+        if n_regions:
+            done, total = (sum(getattr(work, name) for work in self.works) for name in ("rows_done", "n_rows"))
+            parts.append(f"{_regions(n_regions)} with {done:,} of {total:,} rows")
+        return ", ".join(parts)
+
+    def _show(self, text: str) -> None:
+        text = text[: max(shutil.get_terminal_size().columns - 1, 20)]  # a longer line could not be overwritten
+        self._write("\r" + text.ljust(self._width))
+        self._width = len(text)
+
+    def line(self, text: str) -> None:
+        """Write a line in place of the bar."""
+        before = ""
+        if self.is_live:
+            before, self._width = "\r" + " " * self._width + "\r", 0
+        self._write(before + text + "\n")
+
+    def _write(self, text: str) -> None:
+        try:
+            self.stream.write(text)
+            self.stream.flush()
+        except (OSError, ValueError):  # a closed terminal, a full disk: no reason to lose a fit
+            pass
+
+
+def resident_bytes() -> int | None:
+    """Memory of this process that is in use, in bytes; the largest so far where the present one is not known.
+
+    Examples
+    --------
+    >>> from usnrt.utils.progress import resident_bytes
+    >>> resident_bytes() > 10_000_000
+    True
+    """
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError, AttributeError):
+        pass
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def _duration(seconds: float) -> str:
+    """For example "12 s", "3 min", "2.5 h"."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def _regions(number: int) -> str:
+    return "1 region" if number == 1 else f"{number} regions"

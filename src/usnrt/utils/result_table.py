@@ -1,6 +1,6 @@
 """A small table with named columns: the return type of tabular results, since pandas is optional."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from html import escape
 from typing import Any
 
@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 
-class Table(Mapping[str, NDArray[Any]]):
+class Table(dict[str, NDArray[Any]]):
     """Named columns of equal length, printed like a data frame.
 
-    It is a mapping from column name to array, so ``pandas.DataFrame(table)`` and
-    ``polars.DataFrame(dict(table))`` work as they are.
+    It is a dictionary of arrays by column name, so ``pandas.DataFrame(table)`` and ``polars.DataFrame(table)`` work.
 
     Parameters
     ----------
@@ -34,30 +33,24 @@ class Table(Mapping[str, NDArray[Any]]):
     """
 
     def __init__(self, columns: Mapping[str, ArrayLike]) -> None:
-        self._columns = {name: np.asarray(values) for name, values in columns.items()}
-        lengths = {name: len(values) for name, values in self._columns.items()}
+        super().__init__({name: np.asarray(values) for name, values in columns.items()})
+        lengths = {name: len(values) for name, values in self.items()}
         if len(set(lengths.values())) > 1:
             raise ValueError(f"columns must have equal lengths, got {lengths}")
-        self._n_rows = next(iter(lengths.values()), 0)
 
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        return self._columns[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._columns)
-
-    def __len__(self) -> int:
-        return len(self._columns)
+    @property
+    def _n_rows(self) -> int:
+        return len(next(iter(self.values()), ()))
 
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows and of columns."""
-        return self._n_rows, len(self._columns)
+        return self._n_rows, len(self)
 
     @property
     def columns(self) -> list[str]:
         """Names of the columns."""
-        return list(self._columns)
+        return list(self)
 
     def row(self, index: int) -> dict[str, Any]:
         """One row as a dictionary of plain Python values."""
@@ -73,13 +66,13 @@ class Table(Mapping[str, NDArray[Any]]):
             import pandas as pd
         except ImportError as error:
             raise ImportError("to_frame needs pandas: pip install 'usnrt[data]'") from error
-        return pd.DataFrame(self._columns)
+        return pd.DataFrame(self)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.column_stack(list(self._columns.values())).astype(dtype or float)
+        return np.column_stack(list(self.values())).astype(dtype or float)
 
     def _cells(self) -> list[list[str]]:
-        return [[_text(values[i]) for values in self._columns.values()] for i in range(self._n_rows)]
+        return [[_text(values[i]) for values in self.values()] for i in range(self._n_rows)]
 
     def __repr__(self) -> str:
         shown = self._cells()
@@ -89,7 +82,7 @@ class Table(Mapping[str, NDArray[Any]]):
                 shown[:30] + [["..."] * len(self)] + shown[-30:],
                 index[:30] + ["..."] + index[-30:],
             )
-        rows = [["", *self._columns], *([i, *cells] for i, cells in zip(index, shown))]
+        rows = [["", *self], *([i, *cells] for i, cells in zip(index, shown))]
         widths = [max(len(row[j]) for row in rows) for j in range(len(self) + 1)]
         lines = [
             "  ".join(cell.rjust(width) if j else cell.ljust(width) for j, (cell, width) in enumerate(zip(row, widths)))
@@ -98,7 +91,7 @@ class Table(Mapping[str, NDArray[Any]]):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{escape(name)}</th>" for name in self._columns)
+        head = "".join(f"<th>{escape(name)}</th>" for name in self)
         body = "".join(
             "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>" for cells in self._cells()
         )

@@ -75,4 +75,5 @@ def run_in_threads(
             raise
     if errors:
         raise errors[0]
+    progress.check()  # stopped by another member of an ensemble: results are missing
     return results

@@ -1,0 +1,158 @@
+"""Tables of several files, and tables larger than memory, which are read and written block by block."""
+
+import glob
+import io
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
+from usnrt.cli._errors import UserError
+from usnrt.tables.files import format_of
+from usnrt.tables.find_source import as_source, fits_memory, need_column, whole_table
+from usnrt.tables.sources import SelectedColumns, TableSource
+from usnrt.tables.streaming import BLOCK_BYTES
+from usnrt.utils.whole_file import whole_file
+
+if TYPE_CHECKING:
+    from usnrt.estimators.base import DistributionalRegressor
+    from usnrt.estimators.calibrated import CalibratedRegressor
+
+
+def is_many(path: Path) -> bool:
+    """Whether a path is a folder or a pattern such as ``sales/*.parquet``, not the name of a file."""
+    return path.is_dir() or (glob.has_magic(str(path)) and not path.exists())
+
+
+def read_many(path: Path, text_columns: Collection[str] = ()) -> pa.Table:
+    """The rows of all files of a folder or pattern, which fit in memory; see `large_source`."""
+    source = as_source(path, text_columns)
+    assert source is not None
+    if not fits_memory(source):
+        raise UserError(f"{path} has too many rows for this command; give it some of the files")
+    return whole_table(source)
+
+
+def large_source(path: Path) -> TableSource | None:
+    """The source of a table too large for memory; None if it is not too large, or not a table at all."""
+    if not is_many(path) and not (path.is_file() and _may_be_large(path)):
+        return None
+    source = as_source(path)
+    return None if source is None or fits_memory(source) else source
+
+
+def _may_be_large(path: Path) -> bool:
+    """Whether a single file is worth a look. The rows of a Parquet file are counted quickly."""
+    size = path.stat().st_size
+    return size > BLOCK_BYTES or (size > 0 and path.suffix.lower() in (".parquet", ".pq"))
+
+
+def default_output(path: Path) -> Path:
+    """The model file of a table, named after it.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from usnrt.cli._large import default_output
+    >>> default_output(Path("data/houses.csv.gz")), default_output(Path("sales/*.parquet"))
+    (PosixPath('data/houses.usnrt'), PosixPath('sales.usnrt'))
+    """
+    if glob.has_magic(str(path)) and not path.exists():
+        plain = [part for part in path.parent.parts if not glob.has_magic(part) and part not in ("/", "..")]
+        return Path(f"{plain[-1] if plain else 'model'}.usnrt")
+    return path.with_name(f"{path.name.split('.')[0]}.usnrt")
+
+
+def fit_large(
+    model: "CalibratedRegressor",
+    source: TableSource,
+    target: str,
+    drop: Sequence[str],
+    holdout: float,
+    checkpoint: Path | None = None,
+) -> int:
+    """Fit a model to a table larger than memory; returns the number of rows."""
+    if holdout:
+        raise UserError("--holdout applies to tables that fit in memory; evaluate the model on a file of its own")
+    names = next(table.column_names for table, _ in source.pieces(1))
+    for name in (target, *drop):
+        need_column(names, name, source.name)
+    if target in drop:
+        raise UserError(f"{target!r} is the target and cannot be left out")
+    rows = SelectedColumns(source, tuple(dict.fromkeys(drop)))
+    model.fit(rows, target, checkpoint=checkpoint)
+    return rows.n_rows_read
+
+
+def predict_large(
+    model: "DistributionalRegressor",
+    data: Path,
+    output: Path | None,
+    coverage: float,
+    keep: Sequence[str],
+    notify: Callable[[str], None],
+) -> None:
+    """Predict a table larger than memory; predictions are written as they are made."""
+    from usnrt.estimators.prediction_blocks import predict_source, source_for
+
+    source = source_for(model, data)
+    assert source is not None
+    lacking = n_rows = 0
+    with table_writer(output) as write:
+        for block, predicted in predict_source(model, source, coverage):
+            for name in keep:
+                if name not in block.table.column_names:
+                    raise UserError(f"{block.place} has no column {name!r} to keep")
+            columns = {name: block.table[name] for name in keep}
+            columns |= {name: predicted[name] for name in predicted.column_names}
+            write(pa.table(list(columns.values()), names=list(columns)))
+            n_rows += predicted.num_rows
+            if "supported" in predicted.column_names:
+                lacking += predicted["supported"].to_pylist().count(False)
+    if lacking:
+        notify(f"{lacking:,} of {n_rows:,} rows do not resemble the training rows (column supported)")
+    if output is not None:
+        notify(f"wrote {output}, {n_rows:,} rows")
+
+
+class _KeptOpen(io.RawIOBase):
+    """A file that stays open when the stream that compresses into it is closed."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def writable(self) -> bool:
+        """Always."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Write to the file."""
+        return self._file.write(data)
+
+
+@contextmanager
+def table_writer(path: Path | None) -> Iterator[Callable[[pa.Table], None]]:
+    """A function that appends tables to a file, which appears when it is complete; CSV to the terminal without one."""
+    kind, compression = ("csv", None) if path is None else format_of(path)
+    with ExitStack() as stack:
+        stream: Any = sys.stdout.buffer if path is None else stack.enter_context(whole_file(path))
+        if compression is not None:
+            stream = stack.enter_context(pa.CompressedOutputStream(pa.PythonFile(_KeptOpen(stream)), compression))
+        writers: list[Any] = []
+
+        def write(table: pa.Table) -> None:
+            if not writers:
+                if kind == "parquet":
+                    writer = pq.ParquetWriter(stream, table.schema)
+                else:
+                    options = pa_csv.WriteOptions(delimiter="\t" if kind == "tsv" else ",")
+                    writer = pa_csv.CSVWriter(stream, table.schema, write_options=options)
+                writers.append(stack.enter_context(writer))
+            writers[0].write_table(table.cast(writers[0].schema) if kind == "parquet" else table)
+
+        yield write

@@ -1,0 +1,327 @@
+"""Dates written as text: which format a column has, and its values.
+
+Formats are written as for ``strptime``. A format also matches dates without their time, times without seconds, with
+fractions of a second and with a time zone, which is ignored: dates are wall time. Month names are those of English,
+Dutch, French, German, Italian, Portuguese and Spanish, in full or abbreviated.
+"""
+
+import datetime
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+ORDERS = ("dmy", "mdy", "ymd")
+YEARS = range(1600, 2400)  # of dates that are recognised without being told
+MIN_COMPACT = 5  # distinct texts such as 20141013, which might be numbers, that must all be dates
+
+_MONTH_NAMES = """
+january janvier januar januari gennaio janeiro enero jan janv gen ene
+february février fevrier februar februari febbraio fevereiro febrero feb févr fevr fév fev
+march mars märz maerz maart marzo março marco mar mär mrz mrt
+april avril aprile abril apr avr abr
+may mai mei maggio maio mayo mag
+june juin juni giugno junho junio jun giu
+july juillet juli luglio julho julio jul juil lug
+august août aout augustus agosto aug ago
+september septembre settembre setembro septiembre sep sept set
+october octobre oktober ottobre outubro octubre oct okt ott out
+november novembre novembro noviembre nov
+december décembre decembre dezember dicembre dezembro diciembre dec déc dez dic
+"""
+MONTHS = {
+    name: number for number, line in enumerate(_MONTH_NAMES.strip().splitlines(), start=1) for name in line.split()
+}
+
+_SEPARATORS = ("-", "/", ".", " ")
+# By order: of two formats that match, the first is taken unless they differ in the order of day and month.
+_NUMERIC = [
+    *(f"%Y{s}%m{s}%d" for s in _SEPARATORS),
+    *(f"%d{s}%m{s}%Y" for s in _SEPARATORS),
+    *(f"%m{s}%d{s}%Y" for s in _SEPARATORS),
+]
+_SHORT_YEARS = [f"%{a}{s}%{b}{s}%y" for s in _SEPARATORS[:3] for a, b in ("dm", "md")]
+_WITHOUT_DAY = ["%Y-%m", "%m/%Y", "%Y/%m"]
+_NAMED = [
+    *(f"%d{s}%b{s}%{y}" for y in "Yy" for s in (*_SEPARATORS, "")),
+    "%d. %b %Y",
+    *(f"%b{s}%Y" for s in (*_SEPARATORS[:2], " ", ". ")),
+    *("%b %d, %Y", "%b %d %Y", "%b-%d-%Y", "%Y-%b-%d", "%Y %b %d", "%Y %b"),
+]
+_PREFIXES = ("", "%a, ", "%a ")
+
+_CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?"
+_ZONE = r"(?: ?(?:Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?))?"
+_TIMES = {
+    "": re.compile(r"(?P<date>.*)"),
+    "%Y%m%dT%H%M%S": re.compile(rf"(?P<date>\d{{8}})T\d{{4}}(?:\d{{2}})?{_ZONE}"),
+    "T%H:%M:%S": re.compile(rf"(?P<date>.*\d)T{_CLOCK}{_ZONE}"),
+    " %I:%M:%S %p": re.compile(rf"(?P<date>.*\d) +{_CLOCK} ?[AaPp]\.?[Mm]\.?"),
+    " %H:%M:%S": re.compile(rf"(?P<date>.*\d) +{_CLOCK}{_ZONE}"),
+    ", %H:%M:%S": re.compile(rf"(?P<date>.*\d), {_CLOCK}{_ZONE}"),
+}
+_LETTERS = r"[^\W\d_]+"
+_PATTERNS = {
+    "Y": r"(?P<Y>\d{4})",
+    "y": r"(?P<y>\d{2})",
+    "m": r"(?P<m>\d{1,2})",
+    "d": r"(?P<d>\d{1,2})",
+    "b": rf"(?P<b>{_LETTERS})\.?",
+    "H": r"(?P<H>\d{1,2})",
+    "I": r"(?P<H>\d{1,2})",
+    "M": r"(?P<M>\d{2})",
+    "S": r"(?P<S>\d{2})(?:[.,](?P<f>\d{1,9}))?",
+    "f": r"(?P<f>\d{1,9})",
+    "p": r"(?P<p>[AaPp])\.?[Mm]\.?",
+    "z": _ZONE,
+    "a": rf"{_LETTERS}\.?",
+    "%": "%",
+}
+
+
+@dataclass(frozen=True)
+class DateFormat:
+    """The format of a column of dates.
+
+    Attributes
+    ----------
+    format : str
+        As for ``strptime``.
+    ambiguous : bool
+        Whether the other order of day and month matches every value too, and nothing decides between them.
+    """
+
+    format: str
+    ambiguous: bool = False
+
+
+class DateFormatError(ValueError):
+    """A text is not a date of a format; ``text`` is that text."""
+
+    def __init__(self, text: str, format: str) -> None:
+        super().__init__(f"dates must be written as {format}, got {text!r}")
+        self.text = text
+
+
+def find_format(texts: Iterable[str | None], order: str = "") -> DateFormat | None:
+    """The one format in which all texts are dates, or None.
+
+    If day and month could be either way round, the day is first if dates have dots or dashes, or fall on the first
+    of a month only so; otherwise the month is first, as in pandas. The order of the texts does not matter.
+
+    Parameters
+    ----------
+    texts : iterable of str or None
+        None is a missing value.
+    order : {"", "dmy", "mdy", "ymd"} or str
+        Order of day, month and year where it is ambiguous, or a format that contains ``%``.
+
+    Returns
+    -------
+    DateFormat or None
+
+    Examples
+    --------
+    >>> from usnrt.tables.dates import find_format
+    >>> find_format(["20141013T000000", None, "20150225T000000"]).format
+    '%Y%m%dT%H%M%S'
+    >>> find_format(["31/12/2015", "01/02/2016"]).format
+    '%d/%m/%Y'
+    >>> find_format(["01/02/2016"])
+    DateFormat(format='%m/%d/%Y', ambiguous=True)
+    >>> find_format(["01/02/2016"], order="dmy")
+    DateFormat(format='%d/%m/%Y', ambiguous=False)
+    >>> find_format(["3 März 2015", "14 Okt 2015"]).format
+    '%d %b %Y'
+    >>> find_format(["2015-12-31", "unknown"]) is None
+    True
+    """
+    present = _distinct(texts)
+    if not present:
+        return None
+    if "%" in order:
+        return DateFormat(order) if _fits(present, order, any_year=True) else None
+    first = max(present, key=lambda text: (len(text), text))  # one with a time, whatever the order of rows
+    if not any(character.isdigit() for character in first) or len(first) > 60:
+        return None
+    found = [format for format in _candidates(first, order) if _fits(present, format)]
+    if not found:
+        return None
+    return _resolved(found, present, order)
+
+
+def parse_dates(texts: Sequence[str | None] | NDArray[Any], format: str) -> NDArray[np.datetime64]:
+    """Dates of one format.
+
+    Parameters
+    ----------
+    texts : sequence of n str or None
+    format : str
+        As from `find_format`.
+
+    Returns
+    -------
+    ndarray of datetime64[us] of shape (n,)
+        NaT where None.
+
+    Raises
+    ------
+    DateFormatError
+        If a text is not a date of this format.
+
+    Examples
+    --------
+    >>> from usnrt.tables.dates import parse_dates
+    >>> parse_dates(["31/12/2015", None, "1/2/2016 13:45"], "%d/%m/%Y %H:%M").astype("datetime64[m]")
+    array(['2015-12-31T00:00', 'NaT', '2016-02-01T13:45'], dtype='datetime64[m]')
+    """
+    reader = compile_format(format)
+    known: dict[str | None, Any] = {None: np.datetime64("NaT")}
+    for text in _distinct(texts):
+        date = reader(text)
+        if date is None:
+            raise DateFormatError(text, format)
+        known[text] = date
+    return np.array([known[text] for text in texts], dtype="datetime64[us]")
+
+
+def order_of(format: str) -> str:
+    """The order of day, month and year in a format, such as "dmy"; "" if it has no day or no month number.
+
+    Examples
+    --------
+    >>> from usnrt.tables.dates import order_of
+    >>> order_of("%d.%m.%Y %H:%M"), order_of("%b %Y")
+    ('dmy', '')
+    """
+    letters = "".join(re.findall("%([dmYy])", format)).lower()
+    return letters if letters in ORDERS else ""
+
+
+@lru_cache(maxsize=256)
+def compile_format(format: str) -> Callable[[str], datetime.datetime | None]:
+    """A function that reads one text; it returns None for a text that is no date of the format."""
+    match = re.compile(_expression(format)).fullmatch
+
+    def read(text: str) -> datetime.datetime | None:
+        found = match(text.strip())
+        return None if found is None else _date_of(found.groupdict())
+
+    return read
+
+
+def _expression(format: str) -> str:
+    """The regular expression of a format."""
+    if not re.search("%[Yy]", format):
+        raise ValueError(f"a date format must have a year (%Y or %y), got {format!r}")
+    date, time = re.fullmatch(r"(.*?)([T, ]*%[HI].*)?", format).groups()  # type: ignore[union-attr]
+    if not time:
+        return _translated(date)
+    if re.search("%[YydmbBj]", time):  # a date after the time
+        return _translated(format)
+    clock = _translated(time)
+    for seconds in (":" + _PATTERNS["S"], _PATTERNS["S"]):
+        if seconds in clock:
+            clock = clock.replace(seconds, f"(?:{seconds})?")
+            break
+    return f"{_translated(date)}(?:{clock}{_ZONE})?"
+
+
+def _translated(format: str) -> str:
+    """The regular expression of a format of which every part is needed."""
+    result = ""
+    pieces = re.findall(r"%.?|[^%]+", format)
+    for index, piece in enumerate(pieces):
+        if piece[0] != "%":
+            result += re.sub(r"(\\ )+", " +", re.escape(piece))
+            continue
+        letter = {"B": "b", "A": "a"}.get(piece[1:], piece[1:])
+        if letter not in _PATTERNS:
+            raise ValueError(f"a date format has directives such as %d, %m, %b, %Y, %H, got {piece!r} in {format!r}")
+        neighbours = [*pieces[index + 1 : index + 2], *pieces[max(index - 1, 0) : index]]
+        is_compact = any(neighbour[0] == "%" and neighbour[1:] not in "bB" for neighbour in neighbours)
+        result += _PATTERNS[letter].replace(r"\d{1,2})", r"\d{2})") if is_compact else _PATTERNS[letter]
+    return result
+
+
+def _date_of(parts: dict[str, str | None]) -> datetime.datetime | None:
+    """The date of the parts of a match; None if there is no such day or time."""
+    year = int(parts.get("Y") or 0) or _full_year(int(parts.get("y") or 0))
+    name, hour, fraction = parts.get("b"), int(parts.get("H") or 0), parts.get("f") or ""
+    month = MONTHS.get(name.lower(), 0) if name else int(parts.get("m") or 1)
+    half = (parts.get("p") or "").lower()
+    if half:
+        hour = -1 if not 1 <= hour <= 12 else hour % 12 + (12 if half == "p" else 0)
+    try:
+        return datetime.datetime(
+            year,
+            month,
+            int(parts.get("d") or 1),
+            hour,
+            int(parts.get("M") or 0),
+            int(parts.get("S") or 0),
+            int(fraction[:6].ljust(6, "0")),
+        )
+    except ValueError:
+        return None
+
+
+def _full_year(year: int) -> int:
+    return year + (2000 if year < 69 else 1900)  # as POSIX has it
+
+
+def _distinct(texts: Iterable[str | None]) -> list[str]:
+    return [text for text in dict.fromkeys(texts) if text is not None]
+
+
+def _candidates(text: str, order: str) -> list[str]:
+    """Formats that match one text, without those that another order excludes."""
+    text = text.strip()
+    formats = []
+    for time, pattern in _TIMES.items():
+        found = pattern.fullmatch(text)
+        if found and time.startswith("%"):
+            formats.append(time)
+        elif found:
+            formats += [date + time for date in _date_formats(found["date"], order)]
+    return [format for format in formats if compile_format(format)(text) is not None]
+
+
+def _date_formats(date: str, order: str) -> list[str]:
+    """Formats of dates without time that a text might have, by the characters in it."""
+    if any(character.isalpha() for character in date):
+        return [prefix + format for prefix in _PREFIXES for format in (*_NAMED, *(_NUMERIC if prefix else ()))]
+    if date.isdigit():
+        return ["%Y%m%d"] if len(date) == 8 else []
+    short = [f"%y{s}%m{s}%d" for s in _SEPARATORS[:3]] if order == "ymd" else _SHORT_YEARS
+    return [*_NUMERIC, *short, *_WITHOUT_DAY]
+
+
+def _fits(texts: list[str], format: str, any_year: bool = False) -> bool:
+    """Whether all texts are dates of a format, of years that are likely."""
+    read = compile_format(format)
+    if format == "%Y%m%d" and not any_year and len(texts) < MIN_COMPACT:
+        return False
+    likely = range(1, 10_000) if any_year else YEARS
+    return all((date := read(text)) is not None and date.year in likely for text in texts)
+
+
+def _resolved(found: list[str], texts: list[str], order: str) -> DateFormat | None:
+    """One of the formats that match all texts."""
+    by_order = {order_of(format): format for format in reversed(found)}
+    if order in by_order:
+        return DateFormat(by_order[order])
+    if not {"dmy", "mdy"} <= set(by_order):
+        return DateFormat(found[0])
+    if "%y" in found[0]:  # 10.11.12 may be anything
+        return None
+    days = {key: {compile_format(by_order[key])(text).day for text in texts} for key in ("dmy", "mdy")}  # type: ignore[union-attr]
+    firsts = [key for key, other in (("dmy", "mdy"), ("mdy", "dmy")) if days[key] == {1} and len(days[other]) > 1]
+    if firsts:
+        return DateFormat(by_order[firsts[0]])
+    month_first = "/" in by_order["mdy"]
+    return DateFormat(by_order["mdy" if month_first else "dmy"], ambiguous="." not in by_order["dmy"])

@@ -1,0 +1,183 @@
+"""Tables in files: one file, a folder or a pattern of Parquet or CSV files, read block by block."""
+
+import glob
+import os
+from abc import abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from usnrt.tables.sources import TableSource, check_columns, unreadable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+COMPRESSION = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+FORMATS = {".csv": "csv", ".tsv": "tsv", ".txt": "csv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet"}
+
+
+class TableFiles(TableSource):
+    """Files that hold the rows of one table; all have the same columns, in any order.
+
+    Parameters
+    ----------
+    files : list of Path
+    name : str
+        The path as it was given.
+    """
+
+    def __init__(self, files: list[Path], name: str) -> None:
+        self.files = files
+        self.name = name
+
+    @property
+    def n_bytes(self) -> int:
+        """Size of the files."""
+        return sum(file.stat().st_size for file in self.files)
+
+    @abstractmethod
+    def tables(self, file: Path, block_rows: int) -> "Iterator[pa.Table]":
+        """The rows of one file; the first table has its columns even if there are no rows."""
+
+    def pieces(self, block_rows: int) -> Iterator[tuple[Any, str]]:
+        """The rows of all files, with the columns in the order of the first file."""
+        import pyarrow as pa
+
+        names: list[str] = []
+        for file in self.files:
+            check_file(file)
+            try:
+                for table in self.tables(file, block_rows):
+                    names = names or table.column_names
+                    check_columns(table.column_names, names, str(file), str(self.files[0]))
+                    yield table.select(names), str(file)
+            except (pa.ArrowException, OSError, EOFError) as error:
+                raise unreadable(str(file), error) from None
+
+
+class ParquetFiles(TableFiles):
+    """Parquet files."""
+
+    def known_rows(self) -> int:
+        """Number of rows, from the ends of the files."""
+        import pyarrow as pa
+
+        n_rows = 0
+        for file in self.files:
+            check_file(file)
+            try:
+                with _open_parquet(file) as parquet:
+                    n_rows += parquet.metadata.num_rows
+            except (pa.ArrowException, OSError, EOFError) as error:
+                raise unreadable(str(file), error) from None
+        return n_rows
+
+    def tables(self, file: Path, block_rows: int) -> "Iterator[pa.Table]":
+        """The rows of one file; row groups are decoded one at a time."""
+        import pyarrow as pa
+
+        with _open_parquet(file) as parquet:
+            yield parquet.schema_arrow.empty_table()
+            for batch in parquet.iter_batches(block_rows, use_threads=False):
+                yield pa.Table.from_batches([batch])
+
+
+def _open_parquet(file: Path) -> "pq.ParquetFile":
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    _, compression = format_of(file)
+    if compression is None:
+        return pq.ParquetFile(str(file))
+    # Parquet is read from its end, so a file that is compressed as a whole must be in memory.
+    with pa.input_stream(str(file), compression=compression) as stream:
+        return pq.ParquetFile(pa.BufferReader(stream.read()))
+
+
+def check_file(file: Path) -> None:
+    """Raise a ValueError unless a file is there and holds something."""
+    if file.is_dir():
+        raise ValueError(f"{file} is a folder, not a file")
+    if not file.exists():
+        raise FileNotFoundError(f"{file} does not exist")
+    if file.stat().st_size == 0:
+        raise ValueError(f"{file} is empty")
+
+
+def files_of(path: str | os.PathLike[str]) -> list[Path]:
+    """The files that a path stands for, sorted by name.
+
+    Parameters
+    ----------
+    path : path-like
+        A file; a folder, which stands for all tables in it and its subfolders; or a pattern with ``*``, ``?``, ``[``
+        or ``**``. Names that begin with "." or "_" are left out of folders.
+
+    Returns
+    -------
+    list of Path
+        At least one.
+    """
+    text = os.path.expanduser(os.fspath(path))
+    place = Path(text)
+    if place.is_dir():
+        files = [file for file in sorted(place.rglob("*")) if file.is_file() and _is_shown(file.relative_to(place))]
+        _refuse_partitions(files, place)
+        files = [file for file in files if _is_table(file)]
+        if not files:
+            raise FileNotFoundError(f"the folder {path} has no .parquet, .csv or .tsv file")
+        return files
+    if place.exists() or not glob.has_magic(text):
+        if not place.exists():
+            raise FileNotFoundError(f"{path} does not exist")
+        return [place]
+    files = [Path(name) for name in sorted(glob.glob(text, recursive=True)) if os.path.isfile(name)]
+    if not files:
+        raise FileNotFoundError(f"no file matches {str(path)!r}")
+    return files
+
+
+def format_of(file: Path) -> tuple[str, str | None]:
+    """Format and compression of a file, from its name.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from usnrt.tables.files import format_of
+    >>> format_of(Path("sales.csv.gz"))
+    ('csv', 'gzip')
+    """
+    suffixes = [suffix.lower() for suffix in file.suffixes]
+    compression = COMPRESSION.get(suffixes[-1]) if suffixes else None
+    if compression:
+        suffixes.pop()
+    if not suffixes or suffixes[-1] not in FORMATS:
+        raise ValueError(
+            f"{file} must be a .csv, .tsv or .parquet file (also with .gz, .bz2 or .zst), "
+            f"got the ending {file.suffix!r}"
+        )
+    return FORMATS[suffixes[-1]], compression
+
+
+def _is_shown(path: Path) -> bool:
+    return not any(part.startswith((".", "_")) for part in path.parts)
+
+
+def _is_table(file: Path) -> bool:
+    try:
+        format_of(file)
+    except ValueError:
+        return False
+    return True
+
+
+def _refuse_partitions(files: list[Path], folder: Path) -> None:
+    """Folders such as year=2024 hold a column in their names, which would be lost."""
+    for file in files:
+        for part in file.relative_to(folder).parts[:-1]:
+            if "=" in part:
+                raise ValueError(
+                    f"the folder {folder} is partitioned ({part}); "
+                    f"give pyarrow.dataset.dataset({str(folder)!r}, partitioning='hive') instead"
+                )

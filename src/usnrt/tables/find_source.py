@@ -1,0 +1,215 @@
+"""Which source of rows an argument of `fit` stands for, and tables of sources that fit in memory."""
+
+import difflib
+import os
+import sys
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from usnrt.tables import streaming
+from usnrt.tables.csv_files import CsvFiles
+from usnrt.tables.files import ParquetFiles, TableFiles, files_of, format_of
+from usnrt.tables.reading import read_column
+from usnrt.tables.sources import ArraySource, BatchSource, Block, DatasetSource, TableSource
+from usnrt.tables.streaming import TrainingSource, column_names, pass_rows
+from usnrt.tables.survey import TableSurvey
+from usnrt.utils.types import Floats
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def as_source(X: Any, text_columns: Collection[str] = ()) -> TableSource | None:
+    """The source that X is or names; None for a table in memory.
+
+    Parameters
+    ----------
+    X : any
+        A path (a file, a folder or a pattern), a `pyarrow.dataset.Dataset`, an iterator of record batches, tables or
+        data frames, a numpy memory map too large to be read as a whole, or a `TableSource`.
+    text_columns : collection of str
+        Columns of CSV files that are text even if all of it looks like numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.tables.find_source import as_source
+    >>> as_source(np.zeros((3, 2))) is None
+    True
+    >>> as_source("sales/*.parquet")
+    Traceback (most recent call last):
+        ...
+    FileNotFoundError: no file matches 'sales/*.parquet'
+    """
+    if isinstance(X, TableSource):
+        return X
+    if isinstance(X, str | os.PathLike):
+        return _file_source(os.fspath(X), text_columns)
+    if isinstance(X, np.memmap):
+        # results of arithmetic with maps are instances too, but have no file
+        large = X.ndim == 2 and not _fits_memory(len(X), X.shape[1])
+        return ArraySource(X) if large and X.filename is not None else None
+    dataset, pyarrow = sys.modules.get("pyarrow.dataset"), sys.modules.get("pyarrow")
+    if dataset is not None and isinstance(X, dataset.Dataset):
+        return DatasetSource(X)
+    if hasattr(X, "__next__") or (pyarrow is not None and isinstance(X, pyarrow.RecordBatchReader)):
+        _need_pyarrow()
+        return BatchSource(iter(X))
+    return None
+
+
+def _file_source(path: str, text_columns: Collection[str]) -> TableFiles:
+    _need_pyarrow()
+    files = files_of(path)
+    kinds = {format_of(file)[0] == "parquet" for file in files}
+    if len(kinds) > 1:
+        raise ValueError(f"{path} must stand for Parquet files or for CSV files, got both")
+    return ParquetFiles(files, path) if kinds == {True} else CsvFiles(files, path, text_columns)
+
+
+def _need_pyarrow() -> None:
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        raise ImportError("files and record batches are read by pyarrow; install it, or usnrt[data]") from None
+
+
+def training_source(source: TableSource, y: Any, sample_weight: Any = None) -> TrainingSource:
+    """A source with its target and weights: names of columns, or arrays if the source is a memory map.
+
+    Parameters
+    ----------
+    source : TableSource
+    y : str or array-like of shape (n,)
+    sample_weight : str, array-like of shape (n,) or None
+    """
+    if isinstance(source, ArraySource):
+        n_rows = len(source.array)
+        arrays = [_checked_array(name, values, n_rows) for name, values in (("y", y), ("sample_weight", sample_weight))]
+        if arrays[0] is None:
+            raise ValueError("y must be an array of one number per row, got None")
+        return TrainingSource(source, arrays[0], arrays[1])
+    names = next((column_names(table) for table, _ in source.pieces(1)), None)
+    if names is None:
+        raise ValueError(f"{source.name} has no rows")
+    for argument, name in (("y", y), ("sample_weight", sample_weight)):
+        if name is None and argument == "sample_weight":
+            continue
+        if not isinstance(name, str):
+            raise TypeError(f"{argument} must be the name of a column of {source.name}, got {type(name).__name__}")
+        need_column(names, name, source.name)
+    if y == sample_weight:
+        raise ValueError(f"y and sample_weight must be different columns, got {y!r} for both")
+    if not set(names) - {y, sample_weight}:
+        raise ValueError(f"{source.name} must have columns besides the target, got none")
+    return TrainingSource(source, y, sample_weight)
+
+
+def need_column(names: Collection[str], name: str, place: str) -> None:
+    """Raise a ValueError unless a table has a column.
+
+    Examples
+    --------
+    >>> from usnrt.tables.find_source import need_column
+    >>> need_column(["price", "area"], "prize", "sales.csv")
+    Traceback (most recent call last):
+        ...
+    ValueError: sales.csv has no column 'prize'; did you mean 'price'?
+    """
+    if name in names:
+        return
+    close = difflib.get_close_matches(name, list(names), n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"its columns are {', '.join(list(names)[:12])}"
+    raise ValueError(f"{place} has no column {name!r}; {hint}")
+
+
+def _checked_array(name: str, values: Any, n_rows: int) -> Any:
+    if values is None:
+        return None
+    array = values if isinstance(values, np.ndarray) else np.asarray(values)
+    if array.shape != (n_rows,) or array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must be {n_rows:,} numbers, one per row of X, got {array.dtype} of {array.shape}")
+    return array
+
+
+def fits_memory(source: TableSource) -> bool:
+    """Whether a source is small enough to be read as a whole: `streaming.BLOCK_ROWS` and `streaming.BLOCK_BYTES`."""
+    n_columns, known = source.n_columns, source.known_rows()
+    if known is not None:
+        return _fits_memory(known, n_columns)
+    return all(_fits_memory(block.start + block.n_rows, n_columns) for block in source.blocks(pass_rows(n_columns)))
+
+
+def whole_table(source: TableSource) -> "pa.Table":
+    """All rows and columns of a source."""
+    blocks = list(source.blocks(pass_rows(source.n_columns)))
+    if not blocks:
+        raise ValueError(f"{source.name} has no rows")
+    return joined(blocks)
+
+
+@dataclass(frozen=True)
+class WholeTable:
+    """A source that was read into memory: features, targets and weights."""
+
+    X: Any
+    target: Floats
+    weight: Floats | None
+
+
+def read_whole(rows: TrainingSource) -> WholeTable | None:
+    """All rows of a source, or None if they are too many to be held in memory.
+
+    What is too many is `usnrt.tables.streaming.BLOCK_ROWS` and `BLOCK_BYTES`.
+    """
+    n_columns, known = rows.source.n_columns, rows.source.known_rows()
+    if known is not None and not _fits_memory(known, n_columns):
+        return None
+    blocks, n_rows = [], 0
+    for block in rows.blocks(pass_rows(n_columns)):
+        blocks.append(block)
+        n_rows += block.X.n_rows
+        if not _fits_memory(n_rows, n_columns):
+            return None
+    if not blocks:
+        raise ValueError(f"{rows.source.name} has no rows")
+    target, weight = (np.concatenate([getattr(block, name) for block in blocks]) for name in ("target", "weight"))
+    table = joined([block.X for block in blocks])
+    return WholeTable(table, target, None if rows.weight is None else weight)
+
+
+def _fits_memory(n_rows: int, n_columns: int) -> bool:
+    return n_rows <= streaming.BLOCK_ROWS and 8 * n_rows * n_columns <= streaming.BLOCK_BYTES
+
+
+def joined(blocks: "list[Block]") -> "pa.Table":
+    """Blocks as one table. Types of a column that differ, such as whole numbers and others, become one."""
+    import pyarrow as pa
+
+    tables = [block.table for block in blocks]
+    names = tables[0].column_names
+    mixed = [name for name in names if len({table.schema.field(name).type for table in tables}) > 1]
+    if mixed:
+        survey = TableSurvey(names)
+        for block in blocks:
+            survey.add(block)
+        kinds = dict(zip(names, survey.encoder().source_types_))
+        types = {"number": pa.float64(), "text": pa.string(), "date": pa.timestamp("us"), "empty": pa.null()}
+        tables = [_with_types(table, {name: types[kinds[name]] for name in mixed}) for table in tables]
+    return pa.concat_tables([table.replace_schema_metadata(None) for table in tables])
+
+
+def _with_types(table: "pa.Table", types: "dict[str, pa.DataType]") -> "pa.Table":
+    import pyarrow as pa
+
+    for name, kind in types.items():
+        column = read_column(table, name)
+        if column.type == "empty":
+            values = pa.nulls(table.num_rows, kind)
+        else:
+            values = pa.array(column.values, type=kind, from_pandas=True)
+        table = table.set_column(table.column_names.index(name), pa.field(name, kind), values)
+    return table

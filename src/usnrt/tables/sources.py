@@ -1,0 +1,294 @@
+"""Tables outside memory as sequences of blocks: pyarrow datasets, memory maps and iterators of record batches.
+
+`usnrt.tables.files` and `usnrt.tables.csv_files` have those in files, and `usnrt.tables.find_source` finds the right
+one. A block is a pyarrow Table (or rows of a
+memory map) of a bounded number of rows. All sources can be read several times; an iterator cannot, so its blocks are
+written to the scratch folder as they are read.
+"""
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import numpy as np
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive rows of a source.
+
+    Attributes
+    ----------
+    table : pyarrow.Table or ndarray of shape (n, d)
+    place : str
+        Where they are from: a file, or the name of the source.
+    first_row : int
+        Number of the first row there, counted from 1.
+    start : int
+        Number of the first row in the whole source, counted from 0.
+    """
+
+    table: Any
+    place: str
+    first_row: int
+    start: int
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.table.shape[0])
+
+    def row_name(self, row: int) -> str:
+        """A row of the block in words, for messages."""
+        return f"row {self.first_row + row:,} of {self.place}"
+
+
+class TableSource(ABC):
+    """A table outside memory."""
+
+    #: in messages
+    name: str = "the table"
+
+    @abstractmethod
+    def pieces(self, block_rows: int) -> Iterator[tuple[Any, str]]:
+        """Tables of at most about ``block_rows`` rows, each with the place that it is from."""
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return next((int(table.shape[1]) for table, _ in self.pieces(1)), 0)
+
+    def known_rows(self) -> int | None:
+        """Number of rows, if it is known without reading them."""
+        return None
+
+    def blocks(self, block_rows: int) -> Iterator[Block]:
+        """The rows in blocks of at most ``block_rows``; can be called again."""
+        start, place, row = 0, "", 0
+        for table, where in self.pieces(block_rows):
+            if where != place:
+                place, row = where, 0
+            for first in range(0, table.shape[0], block_rows):
+                part = table[first : first + block_rows]
+                yield Block(part, place, row + 1, start)
+                row, start = row + part.shape[0], start + part.shape[0]
+
+
+class ArraySource(TableSource):
+    """A numpy memory map of shape (n, d)."""
+
+    def __init__(self, array: np.memmap[Any, Any]) -> None:
+        self.array = array
+        self.name = os.path.basename(str(array.filename)) if array.filename else "X"
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return int(self.array.shape[1])
+
+    def known_rows(self) -> int:
+        """Number of rows."""
+        return len(self.array)
+
+    def pieces(self, block_rows: int) -> Iterator[tuple[Any, str]]:
+        """Rows copied from the map."""
+        for start in range(0, len(self.array), block_rows):
+            yield np.array(self.array[start : start + block_rows]), self.name
+
+
+class DatasetSource(TableSource):
+    """A `pyarrow.dataset.Dataset`; its schema decides what happens to files that differ from it."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+        self.name = "the dataset"
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return len(self.dataset.schema)
+
+    def pieces(self, block_rows: int) -> Iterator[tuple[Any, str]]:
+        """The batches of each file, with its path; of other datasets than files, all batches."""
+        import pyarrow as pa
+        import pyarrow.dataset as ds
+
+        # fewer batches ahead than by default, which are a hundred megabytes or more
+        options = {"batch_size": block_rows, "batch_readahead": 1, "fragment_readahead": 1}
+        places: list[tuple[Any, str]] = [(self.dataset, self.name)]
+        if type(self.dataset) is ds.FileSystemDataset:  # a filtered one has no fragments
+            with suppress(ValueError):
+                places = [(fragment, fragment.path) for fragment in self.dataset.get_fragments()]
+        for part, place in places:
+            try:
+                # a fragment alone would have the schema of its file
+                schema = {} if part is self.dataset else {"schema": self.dataset.schema}
+                for batch in part.to_batches(**schema, **options):
+                    yield pa.Table.from_batches([batch]), place
+            except (pa.ArrowException, OSError) as error:
+                raise unreadable(place, error) from None
+
+
+class BatchSource(TableSource):
+    """An iterator of record batches, tables or data frames, which can be read once.
+
+    Its tables are kept in memory until `spool` is called, and are written to files from then on.
+    """
+
+    def __init__(self, batches: Iterator[Any]) -> None:
+        self.name = "the iterator"
+        self._batches = batches
+        self._kept: list[pa.Table] = []
+        self._folder: Path | None = None
+        self._n_files = 0
+
+    def spool(self, folder: Path) -> None:
+        """Write the tables to files in a folder, those that were read already and those to come."""
+        self._folder = folder
+        for table in self._kept:
+            self._write(table)
+        self._kept = []
+
+    def pieces(self, block_rows: int) -> Iterator[tuple[Any, str]]:
+        """The tables that were read already, then those of the iterator; columns in the order of the first table."""
+        names: list[str] = []
+        for number, table in enumerate(self._tables(), start=1):
+            place = f"table {number:,} of the iterator"
+            names = names or table.column_names
+            check_columns(table.column_names, names, place, "the first one")
+            yield table.select(names), place
+
+    def _tables(self) -> "Iterator[pa.Table]":
+        number = 0
+        while number < len(self):
+            number += 1
+            yield self._read(number - 1)
+        for batch in self._batches:
+            number += 1
+            table = as_arrow(batch, number)
+            if self._folder is None:
+                self._kept.append(table)
+            else:
+                self._write(table)
+            yield table
+
+    def __len__(self) -> int:
+        return self._n_files if self._folder else len(self._kept)
+
+    def _write(self, table: "pa.Table") -> None:
+        import pyarrow as pa
+
+        assert self._folder is not None
+        buffer = pa.BufferOutputStream()
+        with pa.ipc.new_file(buffer, table.schema) as writer:
+            writer.write_table(table)
+        (self._folder / f"table-{self._n_files:06d}").write_bytes(buffer.getvalue())
+        self._n_files += 1
+
+    def _read(self, number: int) -> "pa.Table":
+        import pyarrow as pa
+
+        if self._folder is None:
+            return self._kept[number]
+        with open(self._folder / f"table-{number:06d}", "rb") as file:
+            return pa.ipc.open_file(pa.BufferReader(file.read())).read_all()
+
+
+class SelectedColumns(TableSource):
+    """Another source without some of its columns.
+
+    Attributes
+    ----------
+    n_rows_read : int
+        Rows of the last pass.
+    """
+
+    def __init__(self, source: TableSource, dropped: Collection[str]) -> None:
+        self._source, self._dropped = source, dropped
+        self.name = source.name
+        self.n_rows_read = 0
+
+    def known_rows(self) -> int | None:
+        """Number of rows, if it is known without reading them."""
+        return self._source.known_rows()
+
+    def pieces(self, block_rows: int) -> Iterator[tuple[Any, str]]:
+        """Tables without the columns."""
+        self.n_rows_read = 0
+        for table, place in self._source.pieces(block_rows):
+            self.n_rows_read += table.num_rows
+            yield table.drop_columns(list(self._dropped)), place
+
+
+def as_arrow(batch: Any, number: int = 1) -> "pa.Table":
+    """A record batch or a data frame as a pyarrow Table.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from usnrt.tables.sources import as_arrow
+    >>> as_arrow(pd.DataFrame({"a": [1, 2]}, index=[5, 6])).column_names
+    ['a']
+    """
+    import pyarrow as pa
+
+    if isinstance(batch, pa.Table):
+        return batch
+    if isinstance(batch, pa.RecordBatch):
+        return pa.Table.from_batches([batch])
+    frame = nw.from_native(batch, eager_only=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame):
+        raise TypeError(
+            "the iterator must yield record batches, tables or data frames, "
+            f"got {type(batch).__name__} as item {number}"
+        )
+    try:
+        return (
+            pa.Table.from_pandas(batch, preserve_index=False) if frame.implementation.is_pandas() else frame.to_arrow()
+        )
+    except pa.ArrowException as error:
+        raise unreadable(f"table {number:,} of the iterator", error) from None
+
+
+def check_columns(names: list[str], expected: list[str], place: str, first: str) -> None:
+    """Raise a ValueError unless a table has the columns of the first one.
+
+    Examples
+    --------
+    >>> from usnrt.tables.sources import check_columns
+    >>> check_columns(["b", "a"], ["a", "b"], "2.csv", "1.csv")
+    >>> check_columns(["a"], ["a", "b"], "2.csv", "1.csv")
+    Traceback (most recent call last):
+        ...
+    ValueError: 2.csv must have the columns of 1.csv, but 'b' is missing
+    """
+    repeated = [name for name in names if names.count(name) > 1]
+    if repeated:
+        raise ValueError(f"{place} must have unique column names, got {repeated[0]!r} twice")
+    absent = [name for name in expected if name not in names]
+    if absent:
+        raise ValueError(f"{place} must have the columns of {first}, but {absent[0]!r} is missing")
+    new = [name for name in names if name not in expected]
+    if new:
+        raise ValueError(f"{place} must have the columns of {first}, but it also has {new[0]!r}")
+
+
+def unreadable(place: str, error: Exception) -> ValueError:
+    """An error that names the place in one sentence.
+
+    Examples
+    --------
+    >>> from usnrt.tables.sources import unreadable
+    >>> unreadable("a.parquet", OSError("Couldn't deserialize   thrift"))
+    ValueError("a.parquet cannot be read: Couldn't deserialize thrift")
+    """
+    reason = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
+    return ValueError(f"{place} cannot be read: {' '.join(reason.split())[:300]}")

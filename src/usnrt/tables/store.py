@@ -1,0 +1,148 @@
+"""Distinct rows of a table of any size, read bucket by bucket, in an order that depends on their content only.
+
+Rows are sorted by a hash of their content (`usnrt.tables.rows.row_hashes`). So the order does not depend on the order,
+files or machine that the rows came from, copies of a row are one row, reading the store from its beginning is reading
+the table shuffled, and its first rows are a random sample. A bucket holds the rows whose hashes begin with the same
+bits: bucket 3 of 8 those that begin with 011.
+"""
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usnrt.tables.rows import row_hashes
+from usnrt.tables.training import DistinctRows
+from usnrt.utils.types import Rows
+
+BUCKET_ROWS = 65_536  # the largest average number of rows per bucket
+
+
+class RowStore(ABC):
+    """Distinct rows in the order of their hashes.
+
+    Parameters
+    ----------
+    starts : ndarray of int of shape (n_buckets + 1,)
+        Number of the first row of each bucket, and the number of rows.
+    n_features : int
+        Encoded columns.
+    weight_sum : float
+        Total weight of the rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.tables.rows import merged_rows
+    >>> from usnrt.tables.store import MemoryStore
+    >>> from usnrt.tables.training import DistinctRows
+    >>> raw, y = np.arange(100.0).reshape(-1, 1), np.zeros(100)
+    >>> rows, weight = merged_rows(raw, y, np.ones(100))
+    >>> store = MemoryStore(DistinctRows(raw[rows], y[rows], weight, rows), bucket_rows=30)
+    >>> store.n_rows, store.n_buckets, store.weight_sum
+    (100, 4, 100.0)
+    >>> [store.read(bucket).n_rows for bucket in range(4)] == np.diff(store.starts).tolist()
+    True
+    >>> store.sample(10).position
+    array([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
+    """
+
+    # Where the files of the store are, and where further temporary files may be written; None without files.
+    folder: Path | None = None
+
+    def __init__(self, starts: Rows, n_features: int, weight_sum: float) -> None:
+        self.starts = starts
+        self.n_features = n_features
+        self.weight_sum = weight_sum
+
+    @property
+    def n_rows(self) -> int:
+        """Number of distinct rows."""
+        return int(self.starts[-1])
+
+    @property
+    def n_buckets(self) -> int:
+        """Number of buckets, a power of two."""
+        return len(self.starts) - 1
+
+    def read(self, bucket: int) -> DistinctRows:
+        """The rows of a bucket; a bucket may be empty.
+
+        Returns
+        -------
+        DistinctRows
+            ``position`` numbers the rows of the store: those of the bucket are ``starts[bucket]``, ...,
+            ``starts[bucket + 1] - 1``.
+        """
+        return self.rows(int(self.starts[bucket]), int(self.starts[bucket + 1]))
+
+    def hashes(self, bucket: int) -> NDArray[np.uint64]:
+        """The hashes of a bucket's rows, in ascending order."""
+        return self.row_hashes(int(self.starts[bucket]), int(self.starts[bucket + 1]))
+
+    def sample(self, n: int) -> DistinctRows:
+        """The first n rows, a random sample; all rows if there are not more."""
+        return self.rows(0, min(n, self.n_rows))
+
+    @abstractmethod
+    def rows(self, start: int, stop: int) -> DistinctRows:
+        """The rows with the numbers ``start`` to ``stop - 1``."""
+
+    @abstractmethod
+    def row_hashes(self, start: int, stop: int) -> NDArray[np.uint64]:
+        """The hashes of the rows with the numbers ``start`` to ``stop - 1``."""
+
+
+class MemoryStore(RowStore):
+    """A store of rows that are in memory.
+
+    Parameters
+    ----------
+    rows : DistinctRows
+        In the order of `usnrt.tables.rows.merged_rows`.
+    bucket_rows : int
+        The largest average number of rows per bucket.
+    """
+
+    def __init__(self, rows: DistinctRows, bucket_rows: int = BUCKET_ROWS) -> None:
+        self._rows = rows
+        self._hashes = row_hashes(rows.raw, rows.target)
+        starts = bucket_starts(self._hashes, bucket_bits(rows.n_rows, bucket_rows))
+        super().__init__(starts, rows.raw.shape[1], float(rows.weight.sum()))
+
+    def rows(self, start: int, stop: int) -> DistinctRows:
+        """The rows with the numbers ``start`` to ``stop - 1``."""
+        part = slice(start, stop)
+        raw = np.asfortranarray(self._rows.raw[part])
+        return DistinctRows(raw, self._rows.target[part], self._rows.weight[part], np.arange(start, stop))
+
+    def row_hashes(self, start: int, stop: int) -> NDArray[np.uint64]:
+        """The hashes of the rows with the numbers ``start`` to ``stop - 1``."""
+        return self._hashes[start:stop]
+
+
+def bucket_bits(n_rows: int, bucket_rows: int = BUCKET_ROWS) -> int:
+    """Binary logarithm of the number of buckets: the smallest with at most ``bucket_rows`` rows each on average.
+
+    Examples
+    --------
+    >>> from usnrt.tables.store import bucket_bits
+    >>> bucket_bits(65_536), bucket_bits(65_537), bucket_bits(10_000_000)
+    (0, 1, 8)
+    """
+    return max(-(-n_rows // bucket_rows) - 1, 0).bit_length()
+
+
+def bucket_starts(hashes: NDArray[np.uint64], bits: int) -> Rows:
+    """Where each of 2**bits buckets begins among sorted hashes, and their number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.tables.store import bucket_starts
+    >>> bucket_starts(np.array([1, 2**62, 2**63, 2**63 + 1], dtype=np.uint64), 1)
+    array([0, 2, 4])
+    """
+    firsts = np.arange(2**bits, dtype=np.uint64) << np.uint64(64 - bits) if bits else np.zeros(1, dtype=np.uint64)
+    return np.append(np.searchsorted(hashes, firsts), len(hashes)).astype(np.intp)

@@ -1,0 +1,261 @@
+"""From a source of blocks to a store of encoded rows on disk, in two passes."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from usnrt.tables.disk_store import DiskStore, StoreWriter
+from usnrt.tables.encoder import TableEncoder, encode_column
+from usnrt.tables.reading import FeatureColumn
+from usnrt.tables.sources import BatchSource, Block, TableSource
+from usnrt.tables.store import BUCKET_ROWS
+from usnrt.tables.survey import TableSurvey
+from usnrt.utils.scratch import check_space, size_text
+from usnrt.utils.types import Floats
+
+BLOCK_ROWS = 1_048_576  # a table of at most as many rows is read into memory
+BLOCK_BYTES = 1 << 29  # ... if its numbers take no more than this
+PASS_BYTES = 1 << 24  # of the numbers of the rows that are read at a time, otherwise
+MIN_PASS_ROWS = 1024
+
+
+@dataclass(frozen=True)
+class TrainingBlock:
+    """Rows with their targets and weights; the weights are as they were given."""
+
+    X: Block
+    target: Floats
+    weight: Floats
+
+
+@dataclass(frozen=True)
+class TrainingSource:
+    """A source with the names of its target and weight columns, or with arrays of them.
+
+    Attributes
+    ----------
+    source : TableSource
+    target : str or ndarray of shape (n,)
+    weight : str, ndarray of shape (n,) or None
+    """
+
+    source: TableSource
+    target: Any
+    weight: Any = None
+
+    def blocks(self, block_rows: int) -> Iterator[TrainingBlock]:
+        """The rows in blocks; targets and weights are checked."""
+        for block in self.source.blocks(block_rows):
+            target = self._numbers(block, self.target, "the target")
+            weight = np.ones(block.n_rows) if self.weight is None else self._numbers(block, self.weight, "the weight")
+            if (weight < 0).any():
+                row = int(np.flatnonzero(weight < 0)[0])
+                raise ValueError(f"weights must be at least 0, got {weight[row]:g} in {block.row_name(row)}")
+            yield TrainingBlock(self._features(block), target, weight)
+
+    def _features(self, block: Block) -> Block:
+        names = [name for name in (self.target, self.weight) if isinstance(name, str)]
+        return Block(block.table.drop_columns(names), block.place, block.first_row, block.start) if names else block
+
+    def _numbers(self, block: Block, column: Any, what: str) -> Floats:
+        if not isinstance(column, str):
+            values = np.asarray(column[block.start : block.start + block.n_rows], dtype=np.float64)
+        else:
+            what = f"{what} {column!r}"
+            values = _as_numbers(block, column, what)
+        bad = np.flatnonzero(~np.isfinite(values))
+        if len(bad):
+            found = "a missing value" if np.isnan(values[bad[0]]) else str(values[bad[0]])
+            raise ValueError(f"{what} must be finite, got {found} in {block.row_name(int(bad[0]))}")
+        return values
+
+
+@dataclass(frozen=True)
+class StoredTable:
+    """A table on disk with its encoding.
+
+    Attributes
+    ----------
+    encoder : TableEncoder
+    store : DiskStore
+    example : pyarrow.Table or ndarray
+        The features of one row.
+    """
+
+    encoder: TableEncoder
+    store: DiskStore
+    example: Any
+
+
+@dataclass(frozen=True)
+class _Survey:
+    """What the first pass found: the encoding, number of rows, and how weights become counts."""
+
+    table: TableSurvey
+    example: Any
+    n_rows: int
+    whole_weights: bool
+    scale: float
+
+
+def build_store(
+    rows: TrainingSource,
+    folder: Path,
+    categorical_features: Any = None,
+    notify: Callable[[str], None] = lambda text: None,
+    block_rows: int | None = None,
+    bucket_rows: int = BUCKET_ROWS,
+) -> StoredTable:
+    """Learn the encoding of a table from all of its rows, and write them encoded and sorted by their hashes.
+
+    Parameters
+    ----------
+    rows : TrainingSource
+    folder : Path
+        An empty folder for the files of the store.
+    categorical_features : as of the estimators
+    notify : callable
+        Called with sentences about the progress.
+    block_rows : int, optional
+        Rows that are read at a time. The store is the same for any number.
+    bucket_rows : int
+        The largest average number of rows per bucket.
+
+    Returns
+    -------
+    StoredTable
+    """
+    if isinstance(rows.source, BatchSource):
+        rows.source.spool(folder)
+    survey = _survey(rows, categorical_features, block_rows)
+    encoder = survey.table.encoder()
+    n_passes = block_rows or pass_rows(len(encoder.columns_))
+    writer = StoreWriter(folder, survey.n_rows, survey.table.narrow(), survey.whole_weights, bucket_rows)
+    n_bytes = survey.n_rows * writer.layout.dtype.itemsize
+    check_space(folder, n_bytes)
+    notify(f"read {survey.n_rows:,} rows; they take up to {size_text(n_bytes)} in {folder} until the fit has ended")
+    for block in rows.blocks(n_passes):
+        writer.add(encoded(encoder, block.X.table), block.target, block.weight / survey.scale)
+    store = writer.finish()
+    notify(f"{store.n_rows:,} distinct rows, {size_text(store.n_bytes)} in {folder}")
+    return StoredTable(encoder, store, survey.example)
+
+
+def encoded(encoder: TableEncoder, table: Any) -> Floats:
+    """``encoder.transform(table)``; every label of a text column is looked up once per block.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from usnrt.tables import TableEncoder
+    >>> from usnrt.tables.streaming import encoded
+    >>> table = pa.table({"a": ["x", "y", None, "x"], "b": [1, 2, 3, 4]})
+    >>> encoded(TableEncoder().fit(table), table).T
+    array([[ 0.,  1., nan,  0.], [ 1.,  2.,  3.,  4.]])
+    """
+    if isinstance(table, np.ndarray):
+        return encoder.transform(table)
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    texts: dict[int, pa.DictionaryArray] = {}
+    for index, (name, kind) in enumerate(zip(encoder.source_names_, encoder.source_types_)):
+        if kind == "text" and pa.types.is_string(table[name].type):
+            texts[index] = pc.dictionary_encode(pa.concat_arrays(table[name].chunks))
+            table = table.set_column(index, name, pa.nulls(table.num_rows))
+    raw = np.require(encoder.transform(table), requirements="W")
+    for position, column in enumerate(encoder.columns_):
+        if column.source_index in texts:
+            text = texts[column.source_index]
+            labels = np.array([*text.dictionary.to_pylist(), None], dtype=object)
+            codes = encode_column(FeatureColumn("text", labels), column)
+            raw[:, position] = codes[text.indices.fill_null(len(labels) - 1).to_numpy(zero_copy_only=False)]
+    return raw
+
+
+def pass_rows(n_columns: int) -> int:
+    """How many rows to read at a time.
+
+    Examples
+    --------
+    >>> from usnrt.tables.streaming import pass_rows
+    >>> pass_rows(20), pass_rows(10_000)
+    (104857, 1024)
+    """
+    return max(PASS_BYTES // (8 * max(n_columns, 1)), MIN_PASS_ROWS)
+
+
+def _survey(rows: TrainingSource, categorical_features: Any, block_rows: int | None) -> _Survey:
+    survey: TableSurvey | None = None
+    example: Any = None
+    n_rows, weights = 0, _WeightSum()
+    for block in rows.blocks(block_rows or pass_rows(rows.source.n_columns)):
+        if survey is None:
+            survey = TableSurvey(column_names(block.X.table), categorical_features)
+            example = block.X.table[:1]
+        survey.add(block.X)
+        n_rows += block.X.n_rows
+        weights.add(block.weight)
+    if survey is None or n_rows == 0:
+        raise ValueError(f"{rows.source.name} has no rows")
+    if weights.n_positive == 0:
+        raise ValueError("sample_weight must be positive for at least one row, got only zeros")
+    return _Survey(survey, example, n_rows, weights.whole, weights.scale)
+
+
+def column_names(table: Any) -> list[str]:
+    """Names of the columns; x0, x1, ... for arrays."""
+    return [f"x{j}" for j in range(table.shape[1])] if isinstance(table, np.ndarray) else list(table.column_names)
+
+
+class _WeightSum:
+    """The exact sum of weights, in any order of the rows; see `usnrt.tables.rows.counted_weight`."""
+
+    def __init__(self) -> None:
+        self.whole = True
+        self.n_positive = 0
+        self._sum = Fraction(0)
+
+    def add(self, weight: Floats) -> None:
+        """Add the weights of a block."""
+        self.n_positive += int(np.count_nonzero(weight))
+        if self.whole and not np.array_equal(weight, np.floor(weight)):
+            self.whole = False
+        mantissa, exponent = np.frexp(weight)
+        digits = (mantissa * 2**53).astype(np.int64)
+        for power in np.unique(exponent):
+            part = digits[exponent == power]
+            # halves of the digits, as a sum of 2**31 whole numbers of 53 digits would overflow
+            total = (int((part >> 26).sum()) << 26) + int((part & (2**26 - 1)).sum())
+            self._sum += Fraction(total) * Fraction(2) ** (int(power) - 53)
+
+    @property
+    def scale(self) -> float:
+        """What weights are divided by: 1 if they are whole numbers, else their mean."""
+        return 1.0 if self.whole else float(self._sum / self.n_positive)
+
+
+def _as_numbers(block: Block, name: str, what: str) -> Floats:
+    """A column of a pyarrow table as float64."""
+    import pyarrow as pa
+
+    column = block.table[name]
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.int8())
+    try:
+        return np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        row = next((row for row, value in enumerate(column.to_pylist()) if not _is_number(value)), 0)
+        raise ValueError(f"{what} must hold numbers, got {column[row].as_py()!r} in {block.row_name(row)}") from None
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value if value is not None else 0)
+    except (TypeError, ValueError):
+        return False
+    return True

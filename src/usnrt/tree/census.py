@@ -1,0 +1,75 @@
+"""What all rows of a store add to a model that was fitted to a sample: ranges and numbers of rows per region."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usnrt.tables.roles import CALIBRATION, RowRoles
+from usnrt.tables.store import RowStore
+from usnrt.tree.structure import Tree
+from usnrt.utils.types import Floats
+
+
+@dataclass(frozen=True)
+class Census:
+    """Ranges and numbers of rows per region.
+
+    Attributes
+    ----------
+    low, high : ndarray of shape (n_leaves + 1, d)
+        Smallest and largest value of each column in each leaf and in the whole table; NaN if there is none.
+    has_missing : ndarray of bool of shape (d,)
+    n_rows : ndarray of shape (n_leaves,)
+        Weighted number of rows.
+    """
+
+    low: Floats
+    high: Floats
+    has_missing: NDArray[np.bool_]
+    n_rows: Floats
+
+
+def take_census(store: RowStore, roles: RowRoles, tree: Tree) -> Census:
+    """Count all rows of a store but the calibration rows, which affect nothing in a fit.
+
+    Parameters
+    ----------
+    store : RowStore
+    roles : RowRoles
+    tree : Tree
+
+    Returns
+    -------
+    Census
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.tables.roles import RowRoles
+    >>> from usnrt.tables.store import MemoryStore
+    >>> from usnrt.tables.training import DistinctRows
+    >>> from usnrt.tree.census import take_census
+    >>> from usnrt.tree.structure import TreeBuilder
+    >>> builder = TreeBuilder(1)
+    >>> root = builder.add_root(2)
+    >>> rows = DistinctRows(np.array([[1.0], [3.0]]), np.zeros(2), np.ones(2), np.arange(2))
+    >>> census = take_census(MemoryStore(rows), RowRoles(0, 0.2), builder.build()[0])
+    >>> census.low.tolist(), census.high.tolist(), census.n_rows.tolist()
+    ([[1.0], [1.0]], [[3.0], [3.0]], [2.0])
+    """
+    shape = tree.n_leaves + 1, store.n_features
+    low, high = np.full(shape, np.nan), np.full(shape, np.nan)
+    has_missing, n_rows = np.zeros(store.n_features, dtype=bool), np.zeros(tree.n_leaves)
+    for bucket in range(store.n_buckets):
+        rows = store.read(bucket)
+        kept = np.flatnonzero(roles.of(store.hashes(bucket)) != CALIBRATION)
+        raw, leaf = rows.raw[kept], tree.leaf_of(rows.raw)[kept]
+        n_rows += np.bincount(leaf, rows.weight[kept], tree.n_leaves)
+        has_missing |= np.isnan(raw).any(axis=0)
+        for own in np.unique(leaf).tolist():
+            part = raw[leaf == own]
+            low[own] = np.fmin(low[own], np.fmin.reduce(part, axis=0))
+            high[own] = np.fmax(high[own], np.fmax.reduce(part, axis=0))
+    low[-1], high[-1] = np.fmin.reduce(low[:-1], axis=0), np.fmax.reduce(high[:-1], axis=0)
+    return Census(low, high, has_missing, n_rows)

@@ -1,0 +1,168 @@
+"""Training the network of the root on all rows of a store, while everything else works on a sample of them.
+
+The rows are scaled, the memory adds its guides, and the result is written to one file per shard; then the network is
+trained on these files pass by pass, see `usnrt.nn.rounds`.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from usnrt.memory.retrieval import Retrieval
+from usnrt.nn.encoding import PiecewiseLinear
+from usnrt.nn.quantiles import pinball, start_at
+from usnrt.nn.rounds import EncodedRows, RoundPlan, Runner, rounds_per_pass, train_rounds
+from usnrt.nn.shard_files import ShardFile, ShardWriter
+from usnrt.nn.train import validator
+from usnrt.tables.inputs import NetworkInputs
+from usnrt.tables.roles import CALIBRATION, TRAINING, RowRoles, shard_of
+from usnrt.tables.store import RowStore
+from usnrt.tree.shared_network import SharedNetwork
+from usnrt.utils.progress import Progress
+from usnrt.utils.scratch import check_space, scratch_folder
+from usnrt.utils.threads import run_in_threads
+
+# Rows of the sample on which everything but the network of the root is fitted, and bytes of its split features.
+SAMPLE_ROWS, SAMPLE_BYTES = 1_048_576, 512 * 2**20
+
+
+def sample_size(store: RowStore) -> int:
+    """Number of rows of the sample: a million, fewer of wide tables, so that it takes at most half a gibibyte."""
+    return min(SAMPLE_ROWS, SAMPLE_BYTES // (8 * max(store.n_features, 1)))
+
+
+@dataclass(frozen=True)
+class StreamedRows:
+    """All rows of a store as the network of the root sees them.
+
+    Attributes
+    ----------
+    store : RowStore
+    roles : RowRoles
+        Only training rows are trained on.
+    inputs : NetworkInputs
+        Learnt from the sample.
+    target_mean, target_std : float
+        Scaling of the target.
+    runner : callable or None
+        Runs the shards of a round, see `usnrt.nn.rounds.Runner`; None for threads of this process.
+    """
+
+    store: RowStore
+    roles: RowRoles
+    inputs: NetworkInputs
+    target_mean: float
+    target_std: float
+    runner: Runner | None = None
+
+    def write(
+        self,
+        folder: Path,
+        n_shards: int,
+        memory: Retrieval | None,
+        mean_weight: float,
+        n_threads: int,
+        progress: Progress,
+    ) -> Sequence[ShardFile]:
+        """Write the training rows, scaled and with the guides of the memory, to one file per shard.
+
+        Parameters
+        ----------
+        folder : Path
+        n_shards : int
+        memory : Retrieval or None
+            It numbers rows as the sample does: the rows of the store without calibration rows.
+        mean_weight : float
+            Weights are divided by it.
+        n_threads : int
+        progress : Progress
+
+        Returns
+        -------
+        sequence of ShardFile
+        """
+        n_inputs = self.inputs.n_outputs_ + (0 if memory is None else memory.guide_mean.shape[0])
+        check_space(folder, 4 * (n_inputs + 2) * self.store.n_rows)
+        n_before = 0
+        with ShardWriter(folder, n_shards, n_inputs) as writer:
+            for bucket in range(self.store.n_buckets):
+                rows, hashes = self.store.read(bucket), self.store.hashes(bucket)
+                roles = self.roles.of(hashes)
+                number = n_before + np.cumsum(roles != CALIBRATION) - 1
+                n_before += int((roles != CALIBRATION).sum())
+                chosen = np.flatnonzero(roles == TRAINING)
+                inputs = self.inputs.transform(rows.raw[chosen])
+                if memory is not None:
+                    guides = memory.guides_of(inputs, number[chosen], n_threads)
+                    inputs = np.concatenate([inputs, guides], axis=1)
+                y = (rows.target[chosen] - self.target_mean) / self.target_std
+                weight, shard = rows.weight[chosen] / mean_weight, shard_of(hashes[chosen], n_shards)
+                for own in np.unique(shard).tolist():
+                    member = shard == own
+                    writer.append(own, EncodedRows(inputs[member], y[member], weight[member]))
+                progress.check()
+        return writer.files
+
+
+def train_root_on_store(
+    strategy: SharedNetwork,
+    streamed: StreamedRows,
+    memory: Retrieval | None,
+    encoding: PiecewiseLinear | None,
+    seed: int,
+    rng: np.random.Generator,
+    n_threads: int,
+) -> None:
+    """Train the network of the root on all training rows of a store, and set it in the strategy.
+
+    Parameters
+    ----------
+    strategy : SharedNetwork
+        Of the sample, whose validation rows choose the weights.
+    streamed : StreamedRows
+    memory : Retrieval or None
+        Of training rows.
+    encoding : PiecewiseLinear or None
+        Of the inputs with the guides.
+    seed : int
+    rng : numpy.random.Generator
+        Draws the initial weights.
+    n_threads : int
+    """
+    recipe, table, how = strategy.recipe, strategy.table, strategy.recipe.streaming
+    training, validation = strategy.parts(np.arange(table.n_rows))
+    mean_weight, y = float(table.weight[training].mean()), table.y[training]
+    params = start_at(strategy.network, rng, float(y.mean()), float(y.std()))
+    rows = validation[: how.validation_rows]
+    fine_tuning = recipe.root_training(float(table.weight[training].sum()))
+    loss_of = validator(strategy.network, pinball, strategy.device_table, table.y, table.weight, rows, fine_tuning)
+    progress = strategy.progress
+    with scratch_folder(streamed.store.folder) as folder:
+        n_shards = how.n_shards(round(streamed.store.n_rows * len(training) / table.n_rows))
+        shards = streamed.write(folder, n_shards, memory, mean_weight, n_threads, progress)
+        n_rows = [shard.n_rows for shard in shards]
+        plan = RoundPlan(
+            strategy.network, pinball, encoding, replace(fine_tuning, batch_size=how.batch_size),
+            min(how.n_passes(sum(n_rows)), recipe.max_epochs),
+            rounds_per_pass(n_rows, how.piece_rows, how.pieces_per_round), how.piece_rows, how.pieces_per_round, seed,
+        )  # fmt: skip
+        runner = streamed.runner or _in_threads(n_threads, progress)
+        n_rounds = plan.n_passes * plan.n_rounds
+        label = f"network, {plan.n_passes} passes" if plan.n_passes > 1 else "network, 1 pass"
+        report = progress.reporter("root", streamed.store.n_rows, label, n_rounds, "round")
+        checkpoint = strategy.checkpoint.within("root")
+        strategy.params, history = train_rounds(plan, shards, params, loss_of, runner, report, checkpoint)
+    strategy.history["network"] = history
+
+
+def _in_threads(n_threads: int, progress: Progress) -> Runner:
+    """A runner that uses threads of this process."""
+
+    def run(task: Callable[[Any], Any], items: Sequence[Any]) -> Iterable[Any]:
+        numbered = run_in_threads(lambda i: (i, task(items[i])), range(len(items)), n_threads, progress)
+        return [result for _, result in sorted(numbered, key=lambda pair: pair[0])]
+
+    return run

@@ -1,0 +1,360 @@
+"""Checkpoints: what a long fit has finished, and the state of what is running, in a folder.
+
+A fit is a sequence of computations that data, parameters and seed determine. Each of them may store its result, or its
+state, under a key of its own; a fit that starts again finds them and computes the rest. Any entry may be missing: then
+that part is computed again, with the same result. So entries need no order, and a process may be killed between any two
+writes.
+
+Entries are safetensors files with their description as JSON in the header, written atomically and with a checksum.
+"""
+
+import json
+import os
+import threading
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from usnrt.utils.checkpoint_files import (
+    ADVICE,
+    FORMAT_VERSION,
+    LOCK,
+    MANIFEST,
+    SEPARATOR,
+    SUFFIX,
+    CheckpointError,
+    Saved,
+    entry_bytes,
+    file_part,
+    parsed,
+    read_manifest,
+    reason,
+    write_manifest,
+)
+from usnrt.utils.folder_lock import FolderLock, FolderLocked
+from usnrt.utils.whole_file import whole_file
+
+# Seconds between two saves of the state of a running training.
+INTERVAL = 120.0
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint could not be written; the fit goes on."""
+
+
+class Checkpoint:
+    """No checkpoint: stores nothing. `FolderCheckpoint` has the same methods and stores entries.
+
+    Examples
+    --------
+    >>> from usnrt.utils.checkpoint import NO_CHECKPOINT
+    >>> NO_CHECKPOINT.save("epoch", {}, {"number": 3}), NO_CHECKPOINT.load("epoch")
+    (False, None)
+    """
+
+    def within(self, name: str) -> "Checkpoint":
+        """The same checkpoint with keys of its own, e.g. those of a node or of a member of an ensemble."""
+        return self
+
+    def load(self, key: str) -> Saved | None:
+        """The entry, or None if there is none."""
+        return None
+
+    def save(self, key: str, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> bool:
+        """Store an entry, replacing one of the same key; returns whether it was stored."""
+        return False
+
+    def is_due(self, key: str) -> bool:
+        """Whether the last save of an entry, or the start of the fit, was at least ``INTERVAL`` seconds ago."""
+        return False
+
+    @property
+    def is_active(self) -> bool:
+        """Whether entries are stored at all."""
+        return False
+
+    def clear(self) -> None:
+        """Remove all entries of this checkpoint; of one from `within`, its own only."""
+
+    def fixed(self, name: str, value: Any) -> Any:
+        """A JSON value that must not change when the fit starts again, such as a drawn seed: the first one given."""
+        return value
+
+
+NO_CHECKPOINT = Checkpoint()
+
+
+class FolderCheckpoint(Checkpoint):
+    """A checkpoint in a folder; thread-safe. Made by `opened` and `Folder.resume`.
+
+    Copies of it in other processes (it can be pickled) write to the same folder.
+
+    Parameters
+    ----------
+    folder : Path
+        An existing folder.
+    prefix : str
+        Start of the names of all files.
+    shared : Shared, default=None
+        State that checkpoints from `within` have in common.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from usnrt.utils.checkpoint import FolderCheckpoint
+    >>> node = FolderCheckpoint(Path(tempfile.mkdtemp())).within("node LR")
+    >>> node.save("probe", {"weights": np.ones(2)}, {"epoch": 3})
+    True
+    >>> node.load("probe")
+    Saved(arrays={'weights': array([1., 1.])}, meta={'epoch': 3})
+    >>> node.clear()
+    >>> node.load("probe") is None
+    True
+    """
+
+    def __init__(self, folder: Path, prefix: str = "", shared: "Shared | None" = None) -> None:
+        self.folder, self.prefix = folder, prefix
+        self._shared = Shared() if shared is None else shared
+
+    def __reduce__(self) -> tuple[type["FolderCheckpoint"], tuple[Path, str]]:
+        return FolderCheckpoint, (self.folder, self.prefix)
+
+    @property
+    def is_active(self) -> bool:
+        """True."""
+        return True
+
+    def within(self, name: str) -> "FolderCheckpoint":
+        """The same checkpoint with keys of its own."""
+        return FolderCheckpoint(self.folder, f"{self.prefix}{file_part(name)}{SEPARATOR}", self._shared)
+
+    def load(self, key: str) -> Saved | None:
+        """The entry, or None if there is none; a damaged one is a `CheckpointError`."""
+        path = self._path(key)
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise CheckpointError(f"checkpoint file {path} cannot be read: {reason(error)}") from None
+        try:
+            return parsed(path.name, data)
+        except Exception:  # a damaged file may cause any exception
+            raise CheckpointError(
+                f"checkpoint file {path} is damaged; delete it, and the fit computes this part again"
+            ) from None
+
+    def save(self, key: str, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> bool:
+        """Store an entry; if that fails, the fit goes on with one warning, and the previous entry is kept."""
+        path = self._path(key)
+        data = entry_bytes(path.name, arrays, meta)
+        with self._shared.lock:  # one at a time, and none after the end of the fit
+            if self._shared.is_closed:
+                return False
+            self._shared.saved_at[path.name] = time.monotonic()
+            try:
+                with whole_file(path) as file:
+                    file.write(data)
+            except OSError as error:
+                self._warn(error)
+                return False
+        return True
+
+    def _warn(self, error: OSError) -> None:
+        if not self._shared.has_warned:
+            self._shared.has_warned = True
+            warnings.warn(
+                f"the checkpoint in {self.folder} could not be written: {reason(error)}; the fit goes on, "
+                "and a later call would start from what was written before",
+                CheckpointWarning,
+                stacklevel=2,
+            )
+
+    def is_due(self, key: str) -> bool:
+        """Whether the last save of an entry, or the start of the fit, was at least ``INTERVAL`` seconds ago."""
+        last = self._shared.saved_at.get(self._path(key).name, self._shared.started_at)
+        return time.monotonic() - last >= INTERVAL
+
+    def clear(self) -> None:
+        """Remove all entries of this checkpoint; of one from `within`, its own only."""
+        for path in self.folder.iterdir():
+            if path.name.startswith(self.prefix) and path.name.endswith(SUFFIX):
+                with suppress(OSError):
+                    path.unlink()
+
+    def fixed(self, name: str, value: Any) -> Any:
+        """The first value given under this name, which is stored with the manifest."""
+        manifest = read_manifest(self.folder)
+        if name not in manifest["fixed"]:
+            manifest["fixed"][name] = value
+            write_manifest(self.folder, manifest)
+        return manifest["fixed"][name]
+
+    def _path(self, key: str) -> Path:
+        return self.folder / f"{self.prefix}{file_part(key)}{SUFFIX}"
+
+
+class Shared:
+    """State that all parts of a checkpoint have in common."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.started_at = time.monotonic()
+        self.saved_at: dict[str, float] = {}
+        self.has_warned = False
+        self.is_closed = False
+
+
+class Folder:
+    """A folder that this process has locked for a fit. Made by `opened`."""
+
+    def __init__(self, path: Path, is_new: bool) -> None:
+        self.path, self.is_new = path, is_new
+        self._shared = Shared()
+
+    def resume(self, identity: Mapping[str, Any]) -> FolderCheckpoint:
+        """The checkpoint of a fit; refused if the folder holds that of another one.
+
+        Parameters
+        ----------
+        identity : mapping of str to mapping of str to JSON values
+            What the fit is determined by, e.g. ``{"parameters": {"alpha": 0.01}}``. Versions are added.
+
+        Returns
+        -------
+        FolderCheckpoint
+        """
+        wanted = {"versions": _versions(), **json.loads(json.dumps(identity))}
+        if (self.path / MANIFEST).exists():
+            found = read_manifest(self.path)
+            difference = _difference(found["identity"], wanted)
+            if difference:
+                raise CheckpointError(f"checkpoint {self.path} is of another fit: {difference}; {ADVICE}")
+            self.is_new = bool(found["is_new_folder"])
+        else:
+            write_manifest(self.path, {"identity": wanted, "fixed": {}, "is_new_folder": self.is_new})
+        return FolderCheckpoint(self.path, "", self._shared)
+
+    def close(self, is_complete: bool) -> None:
+        """Remove all files of a complete fit; of another one, those that are of no further use."""
+        with self._shared.lock:
+            self._shared.is_closed = True
+        has_manifest = (self.path / MANIFEST).exists()
+        if is_complete and has_manifest:
+            for path in [*self.path.glob(f"*{SUFFIX}"), self.path / MANIFEST]:  # entries are never without a manifest
+                with suppress(OSError):
+                    path.unlink()
+            has_manifest = False
+        _remove_partial(self.path)
+        if self.is_new and not has_manifest:
+            with suppress(OSError):  # there may be files of the user
+                if [path.name for path in self.path.iterdir()] == [LOCK]:
+                    (self.path / LOCK).unlink()
+                    self.path.rmdir()
+
+
+@contextmanager
+def opened(folder: str | os.PathLike[str] | None) -> Iterator[Folder | None]:
+    """Lock a folder for a fit, and remove the checkpoint when the fit has succeeded.
+
+    If the fit fails, is interrupted or killed, the checkpoint stays.
+
+    Parameters
+    ----------
+    folder : path-like or None
+        A new or empty folder, or one with a checkpoint. None for no checkpoint.
+
+    Yields
+    ------
+    Folder or None
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from usnrt.utils.checkpoint import opened
+    >>> path = os.path.join(tempfile.mkdtemp(), "fit")
+    >>> with opened(path) as folder:
+    ...     checkpoint = folder.resume({"parameters": {"alpha": 0.01}})
+    ...     _ = checkpoint.save("root", {}, {"loss": 0.5})
+    ...     sorted(os.listdir(path))
+    ['checkpoint.json', 'checkpoint.lock', 'root.entry.safetensors']
+    >>> os.path.exists(path)
+    False
+    """
+    if folder is None:
+        yield None
+        return
+    path = _checked_path(folder)
+    try:
+        is_new = not path.exists()
+        path.mkdir(parents=True, exist_ok=True)
+        _check_own(path)
+        lock = FolderLock(path / LOCK)
+    except FolderLocked as error:
+        raise CheckpointError(f"checkpoint {path} is in use by {error}; wait for it or use another folder") from None
+    except OSError as error:
+        raise CheckpointError(f"checkpoint {path} cannot be written: {reason(error)}") from None
+    own = Folder(path, is_new)
+    is_complete = False
+    try:
+        _remove_partial(path)  # of a process that was killed
+        yield own
+        is_complete = True
+    finally:
+        try:
+            own.close(is_complete)
+        finally:
+            lock.release()
+
+
+def _checked_path(folder: Any) -> Path:
+    if not isinstance(folder, str | os.PathLike) or not os.fspath(folder):
+        raise TypeError(f"checkpoint must be the path of a folder or None, got {folder!r}")
+    path = Path(os.fspath(folder))
+    if path.exists() and not path.is_dir():
+        raise CheckpointError(f"checkpoint must be a folder, got the file {path}")
+    return path
+
+
+def _check_own(path: Path) -> None:
+    """Refuse a folder with other files: they would be in danger, and the user has probably made a mistake."""
+    names = [entry.name for entry in path.iterdir()]
+    if MANIFEST in names:
+        return
+    others = sorted(name for name in names if name != LOCK and not name.startswith(f".{MANIFEST}."))
+    if others:
+        raise CheckpointError(f"checkpoint must be a new or empty folder or one of a fit, got {path} with {others[0]}")
+
+
+def _remove_partial(path: Path) -> None:
+    for leftover in path.glob(".*.part"):
+        with suppress(OSError):
+            leftover.unlink()
+
+
+def _versions() -> dict[str, str]:
+    """Versions of what determines the bits of a fit."""
+    from importlib.metadata import version
+
+    from usnrt._version import __version__
+
+    return {"format": str(FORMAT_VERSION), "usnrt": __version__} | {
+        name: version(name) for name in ("jax", "numba", "numpy", "optax", "scikit-learn")
+    }
+
+
+def _difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """The first difference in words, or nothing."""
+    for topic in dict.fromkeys([*wanted, *found]):
+        old, new = found.get(topic, {}), wanted.get(topic, {})
+        for name in dict.fromkeys([*new, *old]):
+            if old.get(name) != new.get(name):
+                return f"it was written with {name}={old.get(name)!r}, got {name}={new.get(name)!r}"
+    return ""

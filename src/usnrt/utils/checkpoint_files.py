@@ -1,0 +1,116 @@
+"""Files of checkpoints: entries of arrays and JSON with a checksum, and a manifest."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usnrt.utils.whole_file import whole_file
+
+FORMAT, FORMAT_VERSION = "usnrt-checkpoint", 1
+MANIFEST, LOCK, SUFFIX = "checkpoint.json", "checkpoint.lock", ".entry.safetensors"
+# Between the parts of the name of an entry; no part contains it, and names end with `SUFFIX`, which does not start so.
+SEPARATOR = "_"
+ADVICE = "use another folder or delete this one"
+# Longer parts of a file name are shortened by a hash: names of nodes grow with every step down the tree.
+MAX_PART = 80
+
+
+class CheckpointError(ValueError):
+    """A checkpoint cannot be used; the message is one sentence."""
+
+
+class Saved(NamedTuple):
+    """An entry of a checkpoint.
+
+    Attributes
+    ----------
+    arrays : dict of str to ndarray
+    meta : dict
+        JSON values.
+    """
+
+    arrays: dict[str, NDArray[Any]]
+    meta: dict[str, Any]
+
+
+def entry_bytes(entry: str, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> bytes:
+    """The content of the file of an entry: safetensors, with JSON and the checksum in its header.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.utils.checkpoint_files import entry_bytes, parsed
+    >>> parsed("a", entry_bytes("a", {"x": np.ones(1)}, {"epoch": 3}))
+    Saved(arrays={'x': array([1.])}, meta={'epoch': 3})
+    """
+    from safetensors.numpy import save
+
+    plain = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    text = json.dumps(meta)
+    return save(plain, {"meta": text, "sha256": digest_of(entry, plain, text)})
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """The manifest in a folder."""
+    try:
+        content = json.loads((path / MANIFEST).read_bytes())
+        text = json.dumps(content["manifest"])
+        if content["format"] != FORMAT or content["sha256"] != hashlib.sha256(text.encode()).hexdigest():
+            raise ValueError
+        manifest: dict[str, Any] = content["manifest"]
+        return manifest
+    except OSError as error:
+        raise CheckpointError(f"checkpoint {path} cannot be read: {reason(error)}") from None
+    except (ValueError, KeyError, TypeError):
+        raise CheckpointError(f"checkpoint {path} is damaged: {MANIFEST} is not valid; {ADVICE}") from None
+
+
+def write_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
+    """Write the manifest of a folder."""
+    digest = hashlib.sha256(json.dumps(manifest).encode()).hexdigest()
+    content = {"format": FORMAT, "sha256": digest, "manifest": manifest}
+    try:
+        with whole_file(path / MANIFEST) as file:
+            file.write(json.dumps(content, indent=1).encode())
+    except OSError as error:
+        raise CheckpointError(f"checkpoint {path} cannot be written: {reason(error)}") from None
+
+
+def parsed(entry: str, data: bytes) -> Saved:
+    """The entry in a file; any exception if it is damaged."""
+    from safetensors.numpy import load as from_bytes
+
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])["__metadata__"]
+    arrays = from_bytes(data)
+    if header["sha256"] != digest_of(entry, arrays, header["meta"]):
+        raise ValueError
+    return Saved(arrays, json.loads(header["meta"]))
+
+
+def digest_of(entry: str, arrays: Mapping[str, NDArray[Any]], meta: str) -> str:
+    """Checksum of an entry, its name and the shapes of its arrays included."""
+    digest = hashlib.sha256(json.dumps([entry, meta]).encode())
+    for name in sorted(arrays):
+        digest.update(json.dumps([name, arrays[name].dtype.str, arrays[name].shape]).encode())
+        digest.update(arrays[name].tobytes())
+    return digest.hexdigest()
+
+
+def file_part(name: str) -> str:
+    """A part of a file name; long ones are shortened by their hash."""
+    plain = "".join(letter if letter.isalnum() else "-" for letter in name)
+    if len(plain) <= MAX_PART:
+        return plain
+    return f"{plain[: MAX_PART - 17]}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+
+
+def reason(error: OSError) -> str:
+    """For example "no space left on device"."""
+    text = error.strerror or str(error) or type(error).__name__
+    return text[0].lower() + text[1:]

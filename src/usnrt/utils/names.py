@@ -1,0 +1,46 @@
+"""Names that are missing, and those that were perhaps meant."""
+
+import difflib
+import re
+from collections.abc import Collection, Sequence
+
+MAX_NAMED = 5
+
+
+def close_name(name: str, names: Collection[str]) -> str | None:
+    """The name that was perhaps meant: equal but for case, spaces and punctuation, or else similar.
+
+    Examples
+    --------
+    >>> from usnrt.utils.names import close_name
+    >>> close_name("width", ["Width", "widths"]), close_name("price", ["prise"]), close_name("a", ["b"])
+    ('Width', 'prise', None)
+    """
+    alike = [other for other in names if _bare(other) == _bare(name)]
+    found = alike or difflib.get_close_matches(name, list(names), n=1)
+    if not found:  # similar but for case
+        by_bare = {_bare(other): other for other in names}
+        found = [by_bare[bare] for bare in difflib.get_close_matches(_bare(name), list(by_bare), n=1)]
+    return found[0] if found else None
+
+
+def missing_names(missing: Sequence[str], present: Collection[str]) -> str:
+    """State which names are missing, and which were perhaps meant.
+
+    Examples
+    --------
+    >>> from usnrt.utils.names import missing_names
+    >>> missing_names(["width"], ["Width", "price"])
+    "'width' is missing; did you mean 'Width'?"
+    >>> missing_names(["width", "b"], ["price"])
+    "'width', 'b' are missing"
+    """
+    shown = ", ".join(map(repr, missing[:MAX_NAMED])) + (", ..." if len(missing) > MAX_NAMED else "")
+    verb = "is" if len(missing) == 1 else "are"
+    close = [found for name in missing[:MAX_NAMED] if (found := close_name(name, present))]
+    meant = ", ".join(map(repr, dict.fromkeys(close)))
+    return f"{shown} {verb} missing" + (f"; did you mean {meant}?" if meant else "")
+
+
+def _bare(name: str) -> str:
+    return re.sub(r"[\W_]+", "", name).casefold()

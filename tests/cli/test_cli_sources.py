@@ -1,0 +1,118 @@
+"""Folders, patterns and tables larger than memory on the command line."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+
+from usnrt.cli._errors import UserError
+from usnrt.cli._large import default_output, fit_large, large_source
+from usnrt.estimators.base import DistributionalRegressor
+from usnrt.tables import streaming
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Tables of more than 100 rows are too large for memory."""
+    monkeypatch.setattr(streaming, "BLOCK_ROWS", 100)
+    monkeypatch.setattr(streaming, "PASS_BYTES", 1)
+    monkeypatch.setattr(streaming, "MIN_PASS_ROWS", 70)
+
+
+@pytest.fixture
+def parts(tmp_path, fitted, houses):
+    """A folder with test.csv of the fitted model, and the same rows in several files."""
+    table = houses(300, 1)
+    for ending, write in (("csv", pa_csv.write_csv), ("parquet", pq.write_table)):
+        folder = tmp_path / ending
+        folder.mkdir()
+        for number in range(3):
+            write(table[100 * number : 100 * (number + 1)], folder / f"part-{number}.{ending}")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("data", "output"),
+    [("csv", "p.parquet"), ("csv/*.csv", "p.csv"), ("parquet/*.parquet", "p.csv.gz"), ("parquet", None)],
+)
+def test_predictions_are_the_same_in_one_file_many_files_and_blocks(data, output, parts, fitted, inside, monkeypatch):
+    model = fitted[0] / "model.usnrt"
+    files = [parts / "parquet" / f"part-{number}.parquet" for number in range(3)]
+    pq.write_table(pa.concat_tables(map(pq.read_table, files)), parts / "all.parquet")
+    arguments = ["--keep", "id", *([] if output is None else ["-o", output, "--force"])]
+    results = []
+    for source, small in (("all.parquet", False), (data, False), (data, True)):
+        if small:
+            monkeypatch.setattr(streaming, "BLOCK_ROWS", 100)
+            monkeypatch.setattr(streaming, "MIN_PASS_ROWS", 70)
+            monkeypatch.setattr(streaming, "PASS_BYTES", 1)
+        run = inside("predict", model, source, *arguments, cwd=parts)
+        assert run.returncode == 0, run.stderr
+        if output is None:
+            results.append(run.stdout)
+        else:
+            results.append(pq.read_table(parts / output) if output == "p.parquet" else pa_csv.read_csv(parts / output))
+            assert f"wrote {output}, 300 rows" in run.stderr
+    assert results[0] == results[1] == results[2]
+
+
+def test_a_model_of_a_pattern_is_that_of_the_table(parts, inside):
+    options = ["--target", "price", "--drop", "id", "--set", "max_epochs=2", "--set", "memory=False", "--json"]
+    assert inside("fit", "parquet/*.parquet", *options, cwd=parts).returncode == 0
+    pq.write_table(pq.ParquetFile(parts / "parquet" / "part-0.parquet").read(), parts / "one.parquet")
+    run = inside("fit", "csv", *options, "-o", "csv.usnrt", cwd=parts)
+    assert run.returncode == 0, run.stderr
+    one, other = (inside("predict", name, "one.parquet", cwd=parts) for name in ("parquet.usnrt", "csv.usnrt"))
+    assert one.stdout == other.stdout
+
+
+def test_the_default_name_of_a_model():
+    names = {"a/b.csv": "a/b.usnrt", "a/*.csv": "a.usnrt", "*.csv": "model.usnrt", "a/*/b/*.csv": "b.usnrt"}
+    assert {name: str(default_output(Path(name))) for name in names} == names
+
+
+class Counted(DistributionalRegressor):
+    """Knows how many rows it was fitted to."""
+
+    def _fit_store(self, store):
+        self.weight_sum_ = store.weight_sum
+
+
+def test_large_tables_are_fitted_from_blocks(parts, small_blocks):
+    model = Counted()
+    assert fit_large(model, large_source(parts / "parquet"), "price", ["id", "id"], holdout=0.0) == 300
+    assert model.weight_sum_ == 300
+    assert model.feature_names_in_.tolist() == ["area", "district", "garden", "sold", "nothing"]
+    source = large_source(parts / "parquet")
+    with pytest.raises(UserError, match="^--holdout applies to tables that fit in memory"):
+        fit_large(model, source, "price", [], holdout=0.1)
+    with pytest.raises(UserError, match="^'price' is the target and cannot be left out$"):
+        fit_large(model, source, "price", ["price"], holdout=0.0)
+    with pytest.raises(ValueError, match="has no column 'prise'; did you mean 'price'"):
+        fit_large(model, source, "prise", [], holdout=0.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["predict", "MODEL", "none/*.csv"], "no file matches 'none/*.csv'"),
+        (["fit", "none/*.csv", "-t", "price", "-o", "m.usnrt"], "no file matches 'none/*.csv'"),
+        (["predict", "MODEL", "parquet", "--json"], "--json applies to tables that fit in memory"),
+        (
+            ["predict", "MODEL", "parquet", "--keep", "name", "-o", "p.csv"],
+            "has no column 'name' to keep",
+        ),
+        (["evaluate", "MODEL", "parquet"], "parquet has too many rows for this command; give it some of the files"),
+        (["fit", "parquet", "-t", "price", "--paper"], "PaperUSNRTRegressor needs a table in memory"),
+    ],
+)
+def test_one_sentence_and_nothing_written(arguments, message, parts, fitted, inside, small_blocks):
+    before = sorted(parts.iterdir())
+    model = fitted[0] / "model.usnrt"
+    run = inside(*(model if argument == "MODEL" else argument for argument in arguments), cwd=parts)
+    assert run.returncode == 1
+    assert message in run.stderr
+    assert sorted(parts.iterdir()) == before
+    assert run.stdout == ""
