@@ -122,20 +122,19 @@ def fit(
     else:
         found = training_data(data, target, drop or [], notify, keep or [], reading, categorical)
         categorical, left_out = [*categorical, *found.file.typed.categories], found.left_out
-        time = time_of(found.features, time_column, data)
-        fitted_rows, held_out = split_rows(len(found.target), holdout, seed, time)
+        fitted_rows, held_out = split_rows(len(found.target), holdout, seed, time_of(found.features, time_column, data))
 
     # The libraries for training take seconds to import: not before the table is known to be valid.
     from usnrt.cli._predict import evaluation
 
     model = make_model(preset, paper, members, settings, categorical, seed, verbose=0 if quiet else 1)
-    with warnings_as_notices(notify), _telling_of(checkpoint):
+    with warnings_as_notices(notify):
         if source is None:
             model.fit(found.features.take(fitted_rows), found.target[fitted_rows], checkpoint=checkpoint)
             found.remember(model)
             n_rows = len(fitted_rows)
         else:
-            n_rows = fit_large(model, source, target, drop or [], holdout, checkpoint, reading)
+            n_rows = fit_large(model, source, target, drop or [], holdout, checkpoint)
     model.set_params(verbose=0)  # the verbosity of this run is not part of the model
     model.target_name_ = target
     save_model(model, output)
@@ -256,12 +255,14 @@ def time_of(X: "pa.Table", time_column: str | None, path: Path) -> NDArray[np.fl
     """The time of each row, to hold out the latest; None without a time column."""
     if time_column is None:
         return None
+    from usnrt.tables.conversion import understood
     from usnrt.tables.reading import as_table
     from usnrt.tables.time import read_time
 
     if time_column not in X.column_names:
         raise UserError(f"{path} has no column {time_column!r} for --time-column")
-    return read_time(as_table(X.select([time_column])), 0)
+    column, _ = understood(as_table(X.select([time_column])).column(0), time_column)
+    return read_time(column, time_column)
 
 
 def split_rows(

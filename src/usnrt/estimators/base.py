@@ -15,8 +15,6 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
-from usnrt.estimators.cluster_fit import active_client, fit_on_cluster
-from usnrt.estimators.dask_predictions import predict_dask, predict_dask_table
 from usnrt.estimators.fit_identity import check_resumable, identity_of
 from usnrt.estimators.prediction_blocks import joined_predictions, predict_source, source_for
 from usnrt.estimators.prediction_table import EncodedPredictions, check_coverage, prediction_table
@@ -164,9 +162,14 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
             self._fit_rows(self._read_rows(whole.X, whole.target, whole.weight), checkpoint)
         else:
             self._check_fits_store()
+            for name in ("target_bounds", "target_transform", "time_column"):
+                if self._parameter(name) is not None:
+                    raise ValueError(
+                        f"{name} needs a table in memory, of at most {BLOCK_ROWS:,} rows; fit a sample of the rows"
+                    )
             notify = Progress(getattr(self, "verbose", 0)).note
             with scratch_folder(scratch) as folder:
-                stored = build_store(rows, folder, self._categorical_features(), notify)
+                stored = build_store(rows, folder, self._parameter("categorical_features"), notify)
                 read_table(self, stored.example, reset=True)
                 self.encoder_, self.fingerprint_ = stored.encoder, stored.store.fingerprint
                 if checkpoint is not None:
@@ -208,8 +211,10 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         weight = _check_sample_weight(sample_weight, target, dtype=np.float64, ensure_non_negative=True)
         if not weight.any():
             raise ValueError("sample_weight must be positive for at least one row, got only zeros")
-        position, time = self._read_time(features)
+        column = self._parameter("time_column")
+        position = None if column is None else time_position(column, features)
         encoder = TableEncoder().fit(features, self._parameter("categorical_features"), position)
+        time = None if position is None else _read_time(encoder, features, position)
         raw = encoder.transform(features)
         if np.count_nonzero(weight) < 2 and weight.sum() < 2:
             raise ValueError(f"{type(self).__name__} needs at least 2 rows with a positive weight, got 1")
@@ -222,17 +227,6 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         self.target_name_ = name if isinstance(name, str) else None
         self.fingerprint_ = fingerprint(raw, target, weight)  # of the rows that have a weight
         return DistinctRows(raw, target, weight, rows, None if time is None else time[rows])
-
-    def _read_time(self, features: FeatureTable) -> tuple[int | None, Floats | None]:
-        """Position of the time column and the time of each row; None without one."""
-        column = self._parameter("time_column")
-        if column is None:
-            return None, None
-        position = time_position(column, features)
-        time = read_time(features, position)
-        if time.min() == time.max():
-            raise ValueError(f"time_column must have at least two different values, got {features.names[position]!r}")
-        return position, time
 
     def _scaled_table(self, rows: DistinctRows) -> TrainingTable:
         """Fit the scaling of network inputs and target on these rows, and apply it to them."""
@@ -499,6 +493,15 @@ def read_target(y: ArrayLike) -> NDArray[np.float64]:
             "(Input y contains NaN, infinity or a value too large for dtype('float64').)"
         )
     return numbers
+
+
+def _read_time(encoder: TableEncoder, features: FeatureTable, position: int) -> Floats:
+    """The time of each row, at least two different ones."""
+    name = features.names[position]
+    time = read_time(encoder._checked(features.column(position), position), name)
+    if time.min() == time.max():
+        raise ValueError(f"time_column must have at least two different values, got {name!r}")
+    return time
 
 
 def _refuse_times(kind: str, name: object) -> NoReturn:

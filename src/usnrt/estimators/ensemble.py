@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Any, ClassVar
 
@@ -29,6 +30,7 @@ from usnrt.nn.quantiles import POSITIONS
 from usnrt.tables.training import DistinctRows, TrainingTable
 from usnrt.tree.fit import ColumnKinds, FittedTree, announce_compilation, fit_quantile_tree
 from usnrt.tree.model import ExpertTree, TreeModel
+from usnrt.tree.recipe import QuantileTreeRecipe
 from usnrt.tree.structure import Tree
 from usnrt.utils.constraints import TARGET_BOUNDS, TARGET_TRANSFORM, TIME_COLUMN, Constraint
 from usnrt.utils.progress import Progress
@@ -180,7 +182,8 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
         self.target_map_ = choose_map(self, rows, is_validation[0], candidates, recipe, probe_seed)
         by_validation = recipe.calibration is not None and calibration_rows is None
         table = self._marked_if_recalled(self._scaled_table(rows), by_validation)
-        fitted = self._fit_members(member, table, is_validation, seeds, rows.time is not None)
+        recipe = replace(recipe, in_time_order=rows.time is not None)
+        fitted = self._fit_members(member, recipe, table, is_validation, seeds)
         self.members_ = [tree.model for tree in fitted]
         self._keep_positions(rows)
         self.expert_weights_ = mean_expert_weights([tree.model for tree in fitted], table)
@@ -232,18 +235,17 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
     def _fit_members(
         self,
         member: USNRTRegressor,
+        recipe: QuantileTreeRecipe,
         table: TrainingTable,
         is_validation: NDArray[np.bool_],
         seeds: np.random.SeedSequence,
-        in_time_order: bool,
     ) -> list[FittedTree[ExpertTree]]:
         """Fit members in parallel; the remaining threads are shared between them."""
         columns = ColumnKinds(self.inputs_.numeric_, self.encoder_.n_categories_)
-        n_members = self._n_estimators()
-        n_threads = max(1, effective_n_jobs(self.n_jobs) // n_members)
+        n_threads = max(1, effective_n_jobs(self.n_jobs) // self.n_members)
         arguments = [
-            (member._recipe(), table, columns, own, int(seed.generate_state(1)[0]), n_threads)
-            for own, seed in zip(is_validation, seeds.spawn(n_members))
+            (recipe, table, columns, own, int(seed.generate_state(1)[0]), n_threads)
+            for own, seed in zip(is_validation, seeds.spawn(self.n_members))
         ]
         progress = Progress(self.verbose, member.callbacks, table.n_rows)
         announce_compilation(member._recipe(), table, progress)  # once, not by each member

@@ -54,4 +54,5 @@ def _time(model: "DistributionalRegressor", X: Any) -> tuple[Floats | None, bool
         return None, False
     table = read_table(model, X, reset=False)
     position = time_position(column, table)
-    return read_time(table, position), table.column(position).type == "date"
+    values = model.encoder_._checked(table.column(position), position)
+    return read_time(values, table.names[position]), values.type == "date"

@@ -1,6 +1,7 @@
 """USNRTRegressor: a tree of regions of different noise, each predicted by a network and a memory of similar rows."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +13,7 @@ from usnrt.estimators.convergence import warn_if_diverged
 from usnrt.estimators.neighbors import RememberingRegressor
 from usnrt.estimators.paper import PaperUSNRTRegressor
 from usnrt.estimators.probe import choose_map
-from usnrt.estimators.targets import candidate_maps, check_target
+from usnrt.estimators.targets import candidate_maps
 from usnrt.tables.roles import CALIBRATION, VALIDATION, RowRoles
 from usnrt.tables.store import RowStore
 from usnrt.tables.time import is_latest
@@ -295,6 +296,9 @@ class USNRTRegressor(RememberingRegressor):
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 0, 7)))
         rows, calibration_rows = self._draw_calibration_rows(rows, recipe.calibration_fraction, rng)
         is_validation = draw_validation_rows(rows, recipe.validation_fraction, rng)
+        candidates = candidate_maps(rows.target, self.target_bounds, self.target_transform)
+        self.target_map_ = choose_map(self, rows, is_validation, candidates, recipe, seed)
+        recipe = replace(recipe, in_time_order=rows.time is not None)
         self._fit_parts(recipe, rows, is_validation, calibration_rows, seed)
 
     def _fit_store(self, store: RowStore) -> None:
@@ -316,6 +320,7 @@ class USNRTRegressor(RememberingRegressor):
         rows, kept = sample.take(np.flatnonzero(role != CALIBRATION)), role[role != CALIBRATION]
         calibration = np.flatnonzero(role == CALIBRATION)
         calibration_rows = sample.take(calibration) if len(calibration) else None
+        self.target_map_ = None  # bounds and transforms were refused
         recipe = recipe.for_sample(sample.weight.sum() / store.weight_sum)
         self._fit_parts(recipe, rows, kept == VALIDATION, calibration_rows, seed, (store, roles))
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from usnrt.tables.columns import Column
 from usnrt.tables.conversion import converted, understood
-from usnrt.tables.reading import FeatureColumn, FeatureTable, as_table
+from usnrt.tables.reading import FeatureColumn, as_table
 from usnrt.tables.time import read_time, recurring_parts
 
 CALENDAR_PARTS = ("year", "month", "day", "weekday", "hour", "minute")
@@ -92,23 +92,21 @@ class TableEncoder:
                 column, format = understood(column, name)
                 formats.update({name: format} if format else {})
             described = _describe(column, name, index, index in named)
-            columns += described if index != time_position else _of_time(described, column.type, table, index)
+            columns += described if index != time_position else _of_time(described, column, name)
             types.append(column.type)
         if not columns:
             raise ValueError("X must have a column besides time_column that is a feature, got none")
-        return self._set(columns, list(table.names), types, formats)
+        self._set(columns, list(table.names), types)
+        self.date_formats_ = formats
+        return self
 
     @classmethod
-    def from_columns(
-        cls, columns: list[Column], names: list[str], types: list[str], formats: dict[str, str]
-    ) -> "TableEncoder":
+    def from_columns(cls, columns: list[Column], names: list[str], types: list[str]) -> "TableEncoder":
         """An encoder whose columns were learnt elsewhere; the arguments are its attributes."""
-        return cls()._set(columns, names, types, formats)
+        return cls()._set(columns, names, types)
 
-    def _set(
-        self, columns: list[Column], names: list[str], types: list[str], formats: dict[str, str]
-    ) -> "TableEncoder":
-        self.columns_, self.source_names_, self.source_types_, self.date_formats_ = columns, names, types, formats
+    def _set(self, columns: list[Column], names: list[str], types: list[str]) -> "TableEncoder":
+        self.columns_, self.source_names_, self.source_types_ = columns, names, types
         self.n_categories_ = np.array([column.n_categories for column in columns], dtype=np.int64)
         return self
 
@@ -222,12 +220,12 @@ def _describe(column: FeatureColumn, name: str, index: int, named: bool) -> list
     return [replace(base, has_missing=missing)]
 
 
-def _of_time(described: list[Column], type: str, table: FeatureTable, index: int) -> list[Column]:
+def _of_time(described: list[Column], column: FeatureColumn, name: str) -> list[Column]:
     """The encoded columns of a time column that are features."""
-    if type != "date":
+    if column.type != "date":
         return []
-    recurring = recurring_parts(read_time(table, index))
-    return [column for column in described if column.part in recurring]
+    recurring = recurring_parts(read_time(column, name))
+    return [part for part in described if part.part in recurring]
 
 
 def natural_order(labels: set[str]) -> list[str]:

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.tables.conversion import understood
-from usnrt.tables.reading import FeatureTable
+from usnrt.tables.reading import FeatureColumn, FeatureTable
 from usnrt.utils.types import Floats
 
 # Seconds in one round of each calendar part; a part is a feature if the table spans two of them.
@@ -34,14 +33,14 @@ def time_position(time_column: Any, table: FeatureTable) -> int:
     return int(time_column) % table.n_columns
 
 
-def read_time(table: FeatureTable, position: int) -> Floats:
+def read_time(column: FeatureColumn, name: str) -> Floats:
     """The time of each row: a number as it is, a date in seconds since 1970.
 
     Parameters
     ----------
-    table : FeatureTable
-    position : int
-        Of the time column.
+    column : FeatureColumn
+    name : str
+        Of the column.
 
     Returns
     -------
@@ -50,14 +49,11 @@ def read_time(table: FeatureTable, position: int) -> Floats:
     Examples
     --------
     >>> import numpy as np
-    >>> from usnrt.tables.reading import as_table
+    >>> from usnrt.tables.reading import FeatureColumn
     >>> from usnrt.tables.time import read_time
-    >>> read_time(as_table(np.array([["1970-01-02", "1970-01-03"]], dtype="datetime64[s]").T), 0)
+    >>> read_time(FeatureColumn("date", np.array(["1970-01-02", "1970-01-03"], dtype="datetime64[us]")), "day")
     array([ 86400., 172800.])
     """
-    column, name = table.column(position), table.names[position]
-    if column.type == "text":  # perhaps of dates
-        column = understood(column, name)[0]
     if column.type == "text":
         raise ValueError(f"time_column must hold numbers or dates, but {name!r} holds text")
     missing = np.isnat(column.values) if column.type == "date" else np.isnan(column.values)

@@ -96,7 +96,6 @@ def fit_quantile_tree(
     progress: Progress,
     checkpoint: Checkpoint = NO_CHECKPOINT,
     streamed: StreamedRows | None = None,
-    in_time_order: bool = False,
 ) -> FittedTree[ExpertTree]:
     """Learn a memory, train the network, and grow a tree by its residuals.
 
@@ -114,9 +113,6 @@ def fit_quantile_tree(
     streamed : StreamedRows, optional
         All rows, if ``table`` is a sample of them. The network is trained on all training rows; everything else, the
         memory, the splits, their fine-tuning and the weights of the experts, uses the sample.
-    in_time_order : bool, default=False
-        Whether validation rows are later than training rows. The memory then holds the training rows only: neighbours
-        from the future would make validation rows look more predictable than new rows are.
 
     Returns
     -------
@@ -182,7 +178,7 @@ def _fit_quantile_tree(
     else:
         train_root_on_store(strategy, streamed, memory, encoding, seed, rng, n_threads)
     progress.begin("regions")
-    if memory is not None and not in_time_order:
+    if memory is not None and not recipe.in_time_order:
         # From now on the memory holds the validation rows too; they are predicted like new rows, without themselves.
         memory = memory.with_rows(table, n_threads)
     rows = np.flatnonzero(is_validation) if is_validation.any() else np.arange(table.n_rows)
@@ -197,15 +193,6 @@ def _fit_quantile_tree(
     leaf = grown.tree.leaf_of(table.raw[rows])
     grown.tree.set_leaf_residuals(leaf, table.y[rows] - quantile_function_mean(refined), weight)
     return FittedTree(model.without_unused(), [node.history for node in grown.nodes], rows, scores, refined)
-
-
-def announce_compilation(recipe: QuantileTreeRecipe, table: TrainingTable, progress: Progress) -> None:
-    """Report, if the fit is verbose, that the first fit of a table of this shape takes longer."""
-    if not progress.verbose:
-        return
-    sentence = compilation_notice(table.n_rows, table.inputs.shape[1], recipe.hidden, recipe.n_bins, recipe.memory)
-    if sentence:
-        progress.note(sentence)
 
 
 def _encoded_and_guided(

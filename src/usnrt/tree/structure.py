@@ -179,14 +179,6 @@ class Tree:
         nodes = np.asarray(self.leaves)[known]
         self.residual_mean[nodes], self.residual_std[nodes] = mean[known], np.sqrt(squares / total)[known]
 
-    def set_leaf_rows(self, n_rows: NDArray[np.float64]) -> None:
-        """Set the weighted number of rows of each leaf, shape (n_leaves,), and their sums in the other nodes."""
-        total = np.zeros(self.n_nodes)
-        total[self.leaves] = n_rows
-        for node in range(self.n_nodes - 1, 0, -1):  # children have larger numbers than their parent
-            total[self.parent[node]] += total[node]
-        self.n_rows = total
-
     def set_residuals(self, X: ArrayLike, residuals: Floats, weight: Floats) -> None:
         """Set the residual moments of all nodes; nodes without residuals keep theirs.
 
@@ -202,6 +194,14 @@ class Tree:
                 mean = np.average(residuals[rows], weights=weight[rows])
                 square = np.average((residuals[rows] - mean) ** 2, weights=weight[rows])
                 self.residual_mean[node], self.residual_std[node] = mean, np.sqrt(square)
+
+    def set_leaf_rows(self, n_rows: NDArray[np.float64]) -> None:
+        """Set the weighted number of rows of each leaf, shape (n_leaves,), and their sums in the other nodes."""
+        total = np.zeros(self.n_nodes)
+        total[self.leaves] = n_rows
+        for node in range(self.n_nodes - 1, 0, -1):  # children have larger numbers than their parent
+            total[self.parent[node]] += total[node]
+        self.n_rows = total
 
     def decision_path(self, X: ArrayLike) -> "csr_matrix":
         """The nodes on the path of each row.
