@@ -122,19 +122,20 @@ def fit(
     else:
         found = training_data(data, target, drop or [], notify, keep or [], reading, categorical)
         categorical, left_out = [*categorical, *found.file.typed.categories], found.left_out
-        fitted_rows, held_out = split_rows(len(found.target), holdout, seed, time_of(found.features, time_column, data))
+        time = time_of(found.features, time_column, data)
+        fitted_rows, held_out = split_rows(len(found.target), holdout, seed, time)
 
     # The libraries for training take seconds to import: not before the table is known to be valid.
     from usnrt.cli._predict import evaluation
 
     model = make_model(preset, paper, members, settings, categorical, seed, verbose=0 if quiet else 1)
-    with warnings_as_notices(notify):
+    with warnings_as_notices(notify), _telling_of(checkpoint):
         if source is None:
             model.fit(found.features.take(fitted_rows), found.target[fitted_rows], checkpoint=checkpoint)
             found.remember(model)
             n_rows = len(fitted_rows)
         else:
-            n_rows = fit_large(model, source, target, drop or [], holdout, checkpoint)
+            n_rows = fit_large(model, source, target, drop or [], holdout, checkpoint, reading)
     model.set_params(verbose=0)  # the verbosity of this run is not part of the model
     model.target_name_ = target
     save_model(model, output)

@@ -15,6 +15,8 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
+from usnrt.estimators.cluster_fit import active_client, fit_on_cluster
+from usnrt.estimators.dask_predictions import predict_dask, predict_dask_table
 from usnrt.estimators.fit_identity import check_resumable, identity_of
 from usnrt.estimators.prediction_blocks import joined_predictions, predict_source, source_for
 from usnrt.estimators.prediction_table import EncodedPredictions, check_coverage, prediction_table

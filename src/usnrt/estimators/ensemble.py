@@ -1,6 +1,5 @@
 """USNRTEnsemble: several trees trained on different parts of the rows, calibrated jointly."""
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -242,15 +241,14 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
     ) -> list[FittedTree[ExpertTree]]:
         """Fit members in parallel; the remaining threads are shared between them."""
         columns = ColumnKinds(self.inputs_.numeric_, self.encoder_.n_categories_)
-        n_threads = max(1, effective_n_jobs(self.n_jobs) // self.n_members)
+        n_threads = max(1, effective_n_jobs(self.n_jobs) // self._n_estimators())
         arguments = [
             (recipe, table, columns, own, int(seed.generate_state(1)[0]), n_threads)
-            for own, seed in zip(is_validation, seeds.spawn(self.n_members))
+            for own, seed in zip(is_validation, seeds.spawn(self._n_estimators()))
         ]
         progress = Progress(self.verbose, member.callbacks, table.n_rows)
-        announce_compilation(member._recipe(), table, progress)  # once, not by each member
-        fit = functools.partial(fit_quantile_tree, in_time_order=in_time_order)
-        return self._fit_in_parallel(fit, arguments, progress)
+        announce_compilation(recipe, table, progress)  # once, not by each member
+        return self._fit_in_parallel(fit_quantile_tree, arguments, progress)
 
     def _quantiles_by_validation(self, is_validation: NDArray[np.bool_]) -> Callable[[Rows, Floats], Floats]:
         """Quantile functions of modified rows, each by the first member that was not trained on the row."""

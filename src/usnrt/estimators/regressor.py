@@ -303,13 +303,6 @@ class USNRTRegressor(RememberingRegressor):
 
     def _fit_store(self, store: RowStore) -> None:
         """Fit to the rows of a store: the network of the root to all of them, everything else to a sample."""
-        if self.time_column is not None:
-            raise ValueError(
-                f"time_column must be None for tables that are read block by block, got {self.time_column!r}"
-            )
-        if (self.target_bounds, self.target_transform) != (None, None):
-            for bucket in range(store.n_buckets):
-                check_target(store.read(bucket).target, self.target_bounds, self.target_transform)
         sample = store.sample(sample_size(store))
         if sample.n_rows == store.n_rows:
             self._fit(sample)
@@ -338,17 +331,14 @@ class USNRTRegressor(RememberingRegressor):
         whole: tuple[RowStore, RowRoles] | None = None,
     ) -> None:
         """Fit to training and validation rows; ``whole`` is the store whose sample they are, if there is one."""
-        candidates = candidate_maps(rows.target, self.target_bounds, self.target_transform)
-        self.target_map_ = choose_map(self, rows, is_validation, candidates, recipe, seed)
         by_validation = recipe.calibration is not None and calibration_rows is None
         table = self._marked_if_recalled(self._scaled_table(rows), by_validation)
-        to_model = None if self.target_map_ is None else self.target_map_.to_model
-        streamed = whole and StreamedRows(*whole, self.inputs_, self.target_mean_, self.target_std_, to_model=to_model)
+        streamed = whole and StreamedRows(*whole, self.inputs_, self.target_mean_, self.target_std_)
         columns = ColumnKinds(self.inputs_.numeric_, self.encoder_.n_categories_)
         progress = Progress(self.verbose, self.callbacks, table.n_rows)
         fitted = fit_quantile_tree(
             recipe, table, columns, is_validation, seed, effective_n_jobs(self.n_jobs), progress, self._checkpoint,
-            streamed, rows.time is not None,
+            streamed,
         )  # fmt: skip
         progress.finish()
         self.model_, self.expert_weights_ = fitted.model, fitted.model.expert_weights

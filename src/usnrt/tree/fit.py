@@ -122,7 +122,7 @@ def fit_quantile_tree(
         checkpoint,
         columns,
         lambda within: _fit_quantile_tree(
-            recipe, table, columns, is_validation, seed, n_threads, progress, within, streamed, in_time_order
+            recipe, table, columns, is_validation, seed, n_threads, progress, within, streamed
         ),
     )
 
@@ -155,7 +155,6 @@ def _fit_quantile_tree(
     progress: Progress,
     checkpoint: Checkpoint,
     streamed: StreamedRows | None,
-    in_time_order: bool,
 ) -> FittedTree[ExpertTree]:
     progress.plan(PHASES)
     announce_compilation(recipe, table, progress)
@@ -193,6 +192,15 @@ def _fit_quantile_tree(
     leaf = grown.tree.leaf_of(table.raw[rows])
     grown.tree.set_leaf_residuals(leaf, table.y[rows] - quantile_function_mean(refined), weight)
     return FittedTree(model.without_unused(), [node.history for node in grown.nodes], rows, scores, refined)
+
+
+def announce_compilation(recipe: QuantileTreeRecipe, table: TrainingTable, progress: Progress) -> None:
+    """Report, if the fit is verbose, that the first fit of a table of this shape takes longer."""
+    if not progress.verbose:
+        return
+    sentence = compilation_notice(table.n_rows, table.inputs.shape[1], recipe.hidden, recipe.n_bins, recipe.memory)
+    if sentence:
+        progress.note(sentence)
 
 
 def _encoded_and_guided(

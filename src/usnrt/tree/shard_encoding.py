@@ -1,6 +1,5 @@
 """How rows of a store become rows of the shards that the network of the root is trained on."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +10,6 @@ from usnrt.nn.rounds import EncodedRows
 from usnrt.tables.inputs import NetworkInputs
 from usnrt.tables.roles import CALIBRATION, TRAINING, RowRoles, shard_of
 from usnrt.tables.training import DistinctRows
-from usnrt.utils.types import Floats
 
 
 @dataclass(frozen=True)
@@ -26,8 +24,6 @@ class ShardEncoding:
         Scaling of targets and weights.
     n_shards : int
     memory : Retrieval or None
-    to_model : callable or None
-        See `usnrt.tree.streamed.StreamedRows`.
     """
 
     roles: RowRoles
@@ -37,7 +33,6 @@ class ShardEncoding:
     mean_weight: float
     n_shards: int
     memory: Retrieval | None
-    to_model: Callable[[Floats], Floats] | None = None
 
     @property
     def n_inputs(self) -> int:
@@ -64,8 +59,7 @@ class ShardEncoding:
         if self.memory is not None:
             guides = self.memory.guides_of(inputs, number[chosen], n_threads)
             inputs = np.concatenate([inputs, guides], axis=1)
-        target = rows.target[chosen] if self.to_model is None else self.to_model(rows.target[chosen])
-        y = (target - self.target_mean) / self.target_std
+        y = (rows.target[chosen] - self.target_mean) / self.target_std
         weight, shard = rows.weight[chosen] / self.mean_weight, shard_of(hashes[chosen], self.n_shards)
         parts = [(own, shard == own) for own in np.unique(shard).tolist()]
         return [(own, EncodedRows(inputs[member], y[member], weight[member])) for own, member in parts]

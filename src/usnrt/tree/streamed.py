@@ -27,7 +27,6 @@ from usnrt.tree.shared_network import SharedNetwork
 from usnrt.utils.progress import Progress
 from usnrt.utils.scratch import check_space, scratch_folder
 from usnrt.utils.threads import run_in_threads
-from usnrt.utils.types import Floats
 
 # Rows of the sample on which everything but the network of the root is fitted, and bytes of its split features.
 SAMPLE_ROWS, SAMPLE_BYTES = 1_048_576, 512 * 2**20
@@ -53,8 +52,6 @@ class StreamedRows:
         Scaling of the target.
     runner : callable or None
         Runs the shards of a round, see `usnrt.nn.rounds.Runner`; None for threads of this process.
-    to_model : callable or None
-        Maps targets to the scale that networks learn, before scaling; None for targets as they are.
     """
 
     store: RowStore
@@ -63,7 +60,6 @@ class StreamedRows:
     target_mean: float
     target_std: float
     runner: Runner | None = None
-    to_model: Callable[[Floats], Floats] | None = None
 
     def write(
         self,
@@ -106,7 +102,7 @@ class StreamedRows:
     def shard_encoding(self, n_shards: int, memory: Retrieval | None, mean_weight: float) -> ShardEncoding:
         """How rows become rows of shards; parameters as of `write`."""
         scaling = (self.inputs, self.target_mean, self.target_std, mean_weight)
-        return ShardEncoding(self.roles, *scaling, n_shards, memory, self.to_model)
+        return ShardEncoding(self.roles, *scaling, n_shards, memory)
 
 
 def train_root_on_store(
