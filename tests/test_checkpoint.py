@@ -236,12 +236,22 @@ def test_invalid_data_leave_no_folder(data, tmp_path):
 
 CHILD = """
 import sys
+import time
 import test_checkpoint
 from usnrt.utils import checkpoint
 
 checkpoint.INTERVAL = 0.0
-heard = lambda event: print(event.node, event.network, event.epoch, flush=True)
-model = getattr(test_checkpoint, sys.argv[1])([heard])
+heard = []
+
+
+def hear(event):
+    print(event.node, event.network, event.epoch, flush=True)
+    heard.append(event)
+    if len(heard) > int(sys.argv[3]):
+        time.sleep(2.0)  # so that the signal comes in time, however busy the machine is
+
+
+model = getattr(test_checkpoint, sys.argv[1])([hear])
 try:
     model.fit(*test_checkpoint.make_data(), checkpoint=sys.argv[2])
 except KeyboardInterrupt:
@@ -249,11 +259,14 @@ except KeyboardInterrupt:
 """
 
 
-def run_child(make, folder, n_events, delay, number):
-    """A process that fits in this folder; it gets a signal after so many epochs and a delay in seconds."""
+def run_child(make, folder, n_events, delay, number, n_quick=10**9):
+    """A process that fits in this folder; it gets a signal after so many epochs and a delay in seconds.
+
+    Epochs after the first ``n_quick`` take seconds.
+    """
     path = os.pathsep.join([os.path.dirname(__file__), *filter(None, sys.path)])
     process = subprocess.Popen(
-        [sys.executable, "-c", CHILD, make.__name__, str(folder)],
+        [sys.executable, "-c", CHILD, make.__name__, str(folder), str(n_quick)],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": path},
@@ -300,7 +313,7 @@ def test_processes_killed_at_random_moments_go_on_to_the_same_bits(data, tmp_pat
 def test_ctrl_c_leaves_a_checkpoint_and_no_other_files(data, tmp_path, make):
     expected = saved(make().fit(*data), tmp_path / "expected")
     folder = tmp_path / "fit"
-    code, printed = run_child(make, folder, 9, 0.0, signal.SIGINT)
+    code, printed = run_child(make, folder, 6, 0.0, signal.SIGINT, n_quick=5)
     assert (code, printed.splitlines()[-1]) == (0, "interrupted")
     names = os.listdir(folder)
     assert "checkpoint.json" in names

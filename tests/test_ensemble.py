@@ -12,14 +12,8 @@ from threadpoolctl import threadpool_limits
 from usnrt import USNRTEnsemble, USNRTRegressor
 from usnrt.datasets import make_heteroscedastic
 from usnrt.distributions import Mixture
-from usnrt.estimators.ensemble import (
-    Pairs,
-    capped_disagreement,
-    draw_folds,
-    level_factors,
-    mean_expert_weights,
-    own_error_share,
-)
+from usnrt.estimators.ensemble import draw_folds, mean_expert_weights
+from usnrt.estimators.pairs import Pairs, capped_disagreement, level_factors, own_error_share
 from usnrt.nn.quantiles import POSITIONS
 
 TINY = USNRTRegressor(hidden=(8,), memory=False, max_epochs=15, min_samples_leaf=300)

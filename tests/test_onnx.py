@@ -614,7 +614,9 @@ def test_calibrated_quantile_functions_like_the_library(seed, groups, own_mean):
         "one": Calibration(np.zeros(4, dtype=np.int64), residuals[1:2], []),
         "many": Calibration(np.array([1, 0, 2, 0]), residuals, []),
     }[groups]
-    model = SimpleNamespace(calibration_=calibration, target_mean_=5.0, target_std_=2.0, own_mean_=own_mean)
+    model = SimpleNamespace(
+        calibration_=calibration, target_mean_=5.0, target_std_=2.0, own_mean_=own_mean, target_map_=None
+    )
     levels = np.array([0.999, 1e-4, 0.05, 0.5])
     quantiles, mean, leaf = random_quantile_functions(rng, 20), rng.normal(size=20), rng.integers(0, 4, 20)
     graph = Graph("test")

@@ -125,8 +125,24 @@ GROWTH: dict[str, list[Change]] = {
     "categorical_features": [Change([2])],
     "random_state": [Change(1)],
 }
+TARGET: dict[str, list[Change]] = {
+    "target_bounds": [
+        Change((0, None), refused="y must be within target_bounds=(0, None), got y[0]=-0.16400371470994113"),
+        Change((-5, 0.5), refused="y must be within target_bounds=(-5, 0.5), got y[2]=0.6094728510975818"),
+    ],
+    "target_transform": [
+        Change(
+            "log",
+            refused="y must be at least 0 for target_transform='log', got y[0]=-0.16400371470994113; "
+            "target_bounds=(low, None) sets another lower bound",
+        ),
+        Change("log", given={"target_bounds": (-6, None)}),
+    ],
+    "time_column": [Change(1)],
+}
 TREE: dict[str, list[Change]] = {
     **GROWTH,
+    **TARGET,
     "n_bins": [Change(4), Change(0)],
     "hidden": [Change((5,))],
     "memory": [Change(False)],
@@ -195,6 +211,7 @@ def members(of_tree: dict[str, list[Change]], member: Any) -> dict[str, list[Cha
 OF_TREES = members(TREE, USNRTRegressor(**{**SMALL, "max_epochs": 2}))
 ENSEMBLE = {
     **OF_TREES,
+    **TARGET,
     "estimator__validation_fraction": [
         Change(
             0.4,

@@ -14,6 +14,7 @@ from usnrt._version import __version__
 if TYPE_CHECKING:  # what users' type checkers see
     from usnrt.comparison.run import compare
     from usnrt.estimators.ensemble import USNRTEnsemble
+    from usnrt.estimators.online import OnlineCalibrator
     from usnrt.estimators.paper import PaperUSNRTEnsemble, PaperUSNRTRegressor
     from usnrt.estimators.pipeline import in_pipeline
     from usnrt.estimators.regressor import USNRTRegressor
@@ -25,6 +26,7 @@ if TYPE_CHECKING:  # what users' type checkers see
 
 # public name -> the module it lives in
 _HOME = {
+    "OnlineCalibrator": "usnrt.estimators.online",
     "PaperUSNRTEnsemble": "usnrt.estimators.paper",
     "PaperUSNRTRegressor": "usnrt.estimators.paper",
     "USNRTEnsemble": "usnrt.estimators.ensemble",
@@ -40,6 +42,7 @@ _HOME = {
 }
 
 __all__ = [
+    "OnlineCalibrator",
     "PaperUSNRTEnsemble",
     "PaperUSNRTRegressor",
     "USNRTEnsemble",

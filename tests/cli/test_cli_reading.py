@@ -404,3 +404,18 @@ def test_options_of_prediction(models, tmp_path, inside):
     assert run.returncode == 1
     told = ["--sep", "~", "--decimal", ",", "--thousands", ".", "--encoding", "utf-8", "--dates", "%d:%m:%Y"]
     assert predictions(inside, models, tmp_path / "d.csv", *told) == predictions(inside, models, "german.csv")
+
+
+def test_options_need_a_table_that_fits_in_memory(models, inside, monkeypatch):
+    from usnrt.tables import streaming
+
+    monkeypatch.setattr(streaming, "BLOCK_ROWS", 50)
+    monkeypatch.setattr("usnrt.cli._large.BLOCK_BYTES", 1)
+    for command in (["predict", "german.usnrt", "german.csv"], ["fit", "german.csv", "-t", "preis", "-f", "-q"]):
+        run = inside(*command, "--decimal", ",", cwd=models)
+        assert run.stderr == (
+            "usnrt: --sep, --decimal, --thousands, --encoding, --dates and --types need a table that fits in memory\n"
+        )
+    blocks = inside("predict", "german.usnrt", "german.csv", "-o", "-", "-q", cwd=models)
+    monkeypatch.undo()
+    assert blocks.stdout == predictions(inside, models, "german.csv")  # the model knows the file's marks

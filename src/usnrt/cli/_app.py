@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from usnrt.cli._calibrate import calibrate
 from usnrt.cli._compare import compare
 from usnrt.cli._explain import explain
 from usnrt.cli._extras import bench, demo
@@ -41,7 +42,7 @@ def options(
     """Options of the application itself."""
 
 
-for command in (fit, predict, evaluate, compare, explain, report, export, info, demo):
+for command in (fit, predict, evaluate, compare, calibrate, explain, report, export, info, demo):
     app.command()(command)
 # bench parses its own arguments, --help included
 app.command(

@@ -24,10 +24,12 @@ from usnrt.cli._output import (
     silent,
     warnings_as_notices,
 )
-from usnrt.cli._reading_options import ReadOptions, reads_tables
+from usnrt.cli._reading_options import ReadOptions, check_unused, reads_tables
 from usnrt.cli._streams import is_standard, messages_beside, output_file
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from usnrt.estimators.calibrated import CalibratedRegressor
 
 
@@ -37,6 +39,13 @@ class Preset(StrEnum):
     fast = "fast"
     balanced = "balanced"
     ensemble = "ensemble"
+
+
+class Transform(StrEnum):
+    """Transforms of the target of `usnrt fit`."""
+
+    log = "log"
+    auto = "auto"
 
 
 # parameters of the ensemble itself rather than of its trees
@@ -69,6 +78,16 @@ def fit(
         typer.Option(help="Trees in an ensemble; default: 5 with --preset ensemble, otherwise one tree.", min=1),
     ] = None,
     paper: Annotated[bool, typer.Option("--paper", help="Use the paper's recipe instead of ours.")] = False,
+    lower: Annotated[float | None, typer.Option(help="Lower bound of the target, such as 0 for counts.")] = None,
+    upper: Annotated[float | None, typer.Option(help="Upper bound of the target.")] = None,
+    transform: Annotated[
+        Transform | None,
+        typer.Option(help="log: learn the target's logarithm. auto: if that predicts held-out rows better."),
+    ] = None,
+    time_column: Annotated[
+        str | None,
+        typer.Option(help="A column of dates or numbers that orders the rows: the latest ones validate."),
+    ] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="A parameter of the model as name=value; may be repeated.")
     ] = None,
@@ -92,18 +111,24 @@ def fit(
     output = output or default_output(data)
     check_writable(output, force)
     _check_holdout(holdout)
+    settings = [*(set_ or []), *target_settings(lower, upper, transform, time_column)]
+    if paper and len(settings) > len(set_ or []):
+        raise UserError("--lower, --upper, --transform and --time-column do not apply to --paper")
     notify = silent if quiet else notice
     source = large_source(data)
     categorical, held_out, left_out = categorical or [], np.zeros(0, dtype=np.intp), {}
-    if source is None:
+    if source is not None:
+        check_unused(reading)
+    else:
         found = training_data(data, target, drop or [], notify, keep or [], reading, categorical)
         categorical, left_out = [*categorical, *found.file.typed.categories], found.left_out
-        fitted_rows, held_out = split_rows(len(found.target), holdout, seed)
+        time = time_of(found.features, time_column, data)
+        fitted_rows, held_out = split_rows(len(found.target), holdout, seed, time)
 
     # The libraries for training take seconds to import: not before the table is known to be valid.
     from usnrt.cli._predict import evaluation
 
-    model = make_model(preset, paper, members, set_ or [], categorical, seed, verbose=0 if quiet else 1)
+    model = make_model(preset, paper, members, settings, categorical, seed, verbose=0 if quiet else 1)
     with warnings_as_notices(notify), _telling_of(checkpoint):
         if source is None:
             model.fit(found.features.take(fitted_rows), found.target[fitted_rows], checkpoint=checkpoint)
@@ -215,9 +240,42 @@ def _parameter_value(text: str) -> Any:
         return text
 
 
-def split_rows(n_rows: int, holdout: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Rows to fit and rows to hold out, each in the order of the file."""
+def target_settings(
+    lower: float | None, upper: float | None, transform: str | None, time_column: str | None
+) -> list[str]:
+    """The options about target and time as settings of a tree."""
+    settings = []
+    if lower is not None or upper is not None:
+        settings.append(f"target_bounds={(lower, upper)!r}")
+    if transform is not None:
+        settings.append(f"target_transform={transform}")
+    return [*settings, *([] if time_column is None else [f"time_column={time_column!r}"])]
+
+
+def time_of(X: "pa.Table", time_column: str | None, path: Path) -> NDArray[np.float64] | None:
+    """The time of each row, to hold out the latest; None without a time column."""
+    if time_column is None:
+        return None
+    from usnrt.tables.conversion import understood
+    from usnrt.tables.reading import as_table
+    from usnrt.tables.time import read_time
+
+    if time_column not in X.column_names:
+        raise UserError(f"{path} has no column {time_column!r} for --time-column")
+    column, _ = understood(as_table(X.select([time_column])).column(0), time_column)
+    return read_time(column, time_column)
+
+
+def split_rows(
+    n_rows: int, holdout: float, seed: int, time: NDArray[np.float64] | None = None
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows to fit and rows to hold out, each in the order of the file; with a time the latest are held out."""
     n_held_out = round(n_rows * holdout)
+    if time is not None:
+        from usnrt.tables.time import is_latest
+
+        latest = is_latest(time, n_held_out)
+        return np.flatnonzero(~latest), np.flatnonzero(latest)
     order = np.random.default_rng(seed).permutation(n_rows)
     return np.sort(order[n_held_out:]), np.sort(order[:n_held_out])
 

@@ -6,6 +6,8 @@ from usnrt.distributions.normal import Normal
 from usnrt.distributions.quantile_distribution import QuantileDistribution
 from usnrt.distributions.residual_distribution import ResidualDistribution
 from usnrt.distributions.student_t import StudentT
+from usnrt.distributions.target_map import TargetMap
+from usnrt.distributions.transformed import TransformedDistribution
 
 __all__ = [
     "Distribution",
@@ -14,4 +16,6 @@ __all__ = [
     "QuantileDistribution",
     "ResidualDistribution",
     "StudentT",
+    "TargetMap",
+    "TransformedDistribution",
 ]

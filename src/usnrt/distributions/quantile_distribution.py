@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Sequence
 from copy import copy
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -177,6 +177,11 @@ class QuantileDistribution(Distribution):
         return values
 
     def _crps(self, y: Floats) -> Floats:
+        below, above = self._crps_parts(y)
+        return below + above
+
+    def _crps_parts(self, y: Floats) -> tuple[Floats, Floats]:
+        """The integrals of F^2 below ``y`` and of (1 - F)^2 above ``y``, for ``y`` of shape (n,)."""
         y = y - self.loc
         z = position_of(self.knots, self.positions, y[:, None])[0][:, 0]
         segment = np.searchsorted(self.positions[1:-1], z, side="right")
@@ -194,9 +199,57 @@ class QuantileDistribution(Distribution):
             decrease = slope[:, 1:] * -np.diff(high, axis=1)[self.group]
             sum_high[:, :-1] = np.cumsum(decrease[:, ::-1], axis=1)[:, ::-1]
             rows = np.arange(len(self))
-            own = slope[rows, segment] * (below - low[self.group, segment] + above - high[self.group, segment])
+            own_low = slope[rows, segment] * (below - low[self.group, segment])
+            own_high = slope[rows, segment] * (above - high[self.group, segment])
             distance = np.abs(y - self.knots[rows, segment])
-        return sum_low[rows, segment] + sum_high[rows, segment] + np.where(representable, own, distance)
+        own_low = np.where(representable, own_low, np.where(z > 0, distance, 0.0))
+        own_high = np.where(representable, own_high, np.where(z > 0, 0.0, distance))
+        return sum_low[rows, segment] + own_low, sum_high[rows, segment] + own_high
+
+    def moments_between(self, low: float, high: float, centre: Floats) -> tuple[Floats, Floats, Floats]:
+        """Integrals of 1, ``y - centre`` and its square times the density between two values.
+
+        Parameters
+        ----------
+        low, high : float
+            Point masses at the ends do not count; infinite for no end.
+        centre : ndarray of shape (n,)
+
+        Returns
+        -------
+        mass, first, second : ndarray of shape (n,)
+        """
+        tables = np.array([residual.segment_moments(self.positions) for residual in self.residuals])
+        before = np.pad(np.cumsum(tables, axis=2), ((0, 0), (0, 0), (1, 0)))  # (n_groups, 3, J)
+        slope = segment_heights(self.knots) / np.diff(self.positions)
+        shift = np.array([residual.mean - self.positions[:-1] for residual in self.residuals])
+        # each segment is the line at_mean + slope * (E - E[E]), about the centre
+        at_mean = self.knots[:, :-1] + slope * shift[self.group] + (self.loc - centre)[:, None]
+        starts, ends = self._moments_up_to(low, "right", before), self._moments_up_to(high, "left", before)
+        # the overlap of each segment with the interval: what is below the upper end less what is below the lower end
+        mass, first, second = np.moveaxis(ends - starts, 2, 0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return (
+                mass.sum(axis=1),
+                (at_mean * mass + slope * first).sum(axis=1),
+                (at_mean**2 * mass + 2.0 * at_mean * slope * first + slope**2 * second).sum(axis=1),
+            )
+
+    def _moments_up_to(self, value: float, side: Literal["left", "right"], before: Floats) -> Floats:
+        """Moments of E about its mean in each segment below a value of the target, shape (n, J - 1, 3)."""
+        n, n_segments = len(self), self.positions.size - 1
+        whole: Floats = np.diff(before, axis=2).swapaxes(1, 2)[self.group]
+        if np.isinf(value):
+            return whole if value > 0 else np.zeros_like(whole)
+        z = np.clip(self._positions(np.full((n, 1), value), side)[0][:, 0], -1e8, 1e8)
+        segment = np.searchsorted(self.positions[1:-1], z, side=side)
+        below = np.empty((n, 3))
+        for residual, rows in self._grouped.groups():
+            below[rows] = residual.moments_below(z[rows]).T
+        complete = np.arange(n_segments) < segment[:, None]
+        parts = np.where(complete[:, :, None], whole, 0.0)
+        parts[np.arange(n), segment] = below - before[self.group, :, segment]  # the part of the value's own segment
+        return parts
 
     def _draw(self, size: int, rng: np.random.Generator) -> Floats:
         return self.loc[:, None] + value_at(self.knots, self.positions, self._grouped.draw(size, rng))

@@ -15,15 +15,21 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
+from usnrt.estimators.cluster_fit import active_client, fit_on_cluster
+from usnrt.estimators.dask_predictions import predict_dask, predict_dask_table
 from usnrt.estimators.fit_identity import check_resumable, identity_of
 from usnrt.estimators.prediction_blocks import joined_predictions, predict_source, source_for
 from usnrt.estimators.prediction_table import EncodedPredictions, check_coverage, prediction_table
+from usnrt.estimators.targets import check_target
 from usnrt.tables import Column, NetworkInputs, TableEncoder, read_table
+from usnrt.tables.dask_rows import DaskRows, dask_rows, is_dask
 from usnrt.tables.find_source import as_source, read_whole, training_source
 from usnrt.tables.fingerprint import fingerprint
+from usnrt.tables.reading import FeatureTable
 from usnrt.tables.rows import counted_weight, merged_rows
 from usnrt.tables.store import MemoryStore, RowStore
 from usnrt.tables.streaming import BLOCK_ROWS, TrainingSource, build_store
+from usnrt.tables.time import read_time, time_position
 from usnrt.tables.training import DistinctRows, TrainingTable, take_rows
 from usnrt.utils.blas import ONE_BLAS_THREAD
 from usnrt.utils.checkpoint import NO_CHECKPOINT, Checkpoint, Folder, opened
@@ -34,7 +40,7 @@ from usnrt.utils.scratch import scratch_folder
 from usnrt.utils.types import Floats
 
 if TYPE_CHECKING:
-    from usnrt.distributions import Distribution
+    from usnrt.distributions import Distribution, TargetMap
 
 
 class DistributionalRegressor(RegressorMixin, BaseEstimator):
@@ -50,6 +56,10 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
     categorical_features: Any = None
     # Name of the target, from the Series that was fitted or set by the caller; shown by reports and the command line.
     target_name_: str | None = None
+    # From the scale that the networks learn to the target, before scaling; None for the identity without bounds.
+    target_map_: "TargetMap | None" = None
+    # Mean and standard deviation of the training targets if the target is mapped, else None.
+    target_moments_: tuple[float, float] | None = None
     # Constraints of all parameters, by name.
     _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {}
     # Whether a fit stores its state in `_checkpoint`, which `fit` sets for the time of the fit.
@@ -73,10 +83,12 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
             numpy, pandas, polars or pyarrow. Text and categories are categorical; missing values are allowed. Or a
             table outside memory: the path of a Parquet or CSV file, of a folder of them, or a pattern such as
             ``"sales/*.parquet"``; a ``pyarrow.dataset.Dataset``; an iterator of record batches, tables or data frames;
-            a ``numpy.memmap``. It is read as a whole if it has at most 1,048,576 rows and 512 MB of numbers, and the
-            model is then that of the same table in memory. A larger one is read block by block.
+            a ``numpy.memmap``; a Dask DataFrame or Array. It is read as a whole if it has at most 1,048,576 rows and
+            512 MB of numbers, and the model is then that of the same table in memory. A larger one is read block by
+            block. Dask collections are fitted on the workers of the active ``distributed.Client``, if there is one.
         y : array-like of shape (n_samples,), or str
-            The target; the name of its column if X is a source of rows other than a ``numpy.memmap``.
+            The target; the name of its column if X is a source of rows other than a ``numpy.memmap``. For Dask
+            collections a Series or Array with the partitions of X, or the name of a column.
         sample_weight : array-like of shape (n_samples,), or str, default=None
             Weights of the rows. Whole numbers are repetitions: a weight of 2 is equivalent to repeating the row. Other
             weights are scaled to average 1. All copies of a row are training rows, validation rows or calibration rows
@@ -101,11 +113,10 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         try:
             with ONE_BLAS_THREAD, opened(checkpoint) as folder:
                 source = as_source(X)
-                if source is None:
-                    rows = self._read_rows(X, y, sample_weight)
-                    if folder is not None:
-                        self._resume(folder, MemoryStore(rows))
-                    self._fit(rows)
+                if is_dask(X):
+                    self._fit_dask(dask_rows(X, y, sample_weight), scratch, folder)
+                elif source is None:
+                    self._fit_rows(self._read_rows(X, y, sample_weight), folder)
                 else:
                     self._fit_source(training_source(source, y, sample_weight), scratch, folder)
                 self.__dict__.pop("_checkpoint", None)
@@ -138,27 +149,43 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         """Go on from the checkpoint of a fit to these rows, or begin one."""
         self._checkpoint = checkpoint.resume(identity_of(self, store, self.encoder_.n_categories_))
 
+    def _fit_rows(self, rows: DistinctRows, checkpoint: Folder | None) -> None:
+        """Fit to rows in memory."""
+        if checkpoint is not None:
+            self._resume(checkpoint, MemoryStore(rows))
+        self._fit(rows)
+
     def _fit_source(
         self, rows: TrainingSource, scratch: str | os.PathLike[str] | None, checkpoint: Folder | None
     ) -> None:
         """Fit to a table outside memory, in memory if it is small enough."""
         whole = read_whole(rows)
         if whole is not None:
-            distinct = self._read_rows(whole.X, whole.target, whole.weight)
-            if checkpoint is not None:
-                self._resume(checkpoint, MemoryStore(distinct))
-            self._fit(distinct)
+            self._fit_rows(self._read_rows(whole.X, whole.target, whole.weight), checkpoint)
         else:
             self._check_fits_store()
+            for name in ("target_bounds", "target_transform", "time_column"):
+                if self._parameter(name) is not None:
+                    raise ValueError(
+                        f"{name} needs a table in memory, of at most {BLOCK_ROWS:,} rows; fit a sample of the rows"
+                    )
             notify = Progress(getattr(self, "verbose", 0)).note
             with scratch_folder(scratch) as folder:
-                stored = build_store(rows, folder, self._categorical_features(), notify)
+                stored = build_store(rows, folder, self._parameter("categorical_features"), notify)
                 read_table(self, stored.example, reset=True)
                 self.encoder_, self.fingerprint_ = stored.encoder, stored.store.fingerprint
                 if checkpoint is not None:
                     self._resume(checkpoint, stored.store)
                 self._fit_store(stored.store)
         self.target_name_ = rows.target if isinstance(rows.target, str) else None
+
+    def _fit_dask(self, rows: DaskRows, scratch: str | os.PathLike[str] | None, checkpoint: Folder | None) -> None:
+        """Fit to a Dask collection: on the workers of the active client, or here, partition by partition."""
+        client = active_client()
+        if client is None:
+            self._fit_source(rows, scratch, checkpoint)
+        else:
+            fit_on_cluster(self, rows, client, checkpoint)
 
     def _distribution(self, raw: NDArray[np.float64]) -> "Distribution":
         raise NotImplementedError(f"{type(self).__name__} must define _distribution")
@@ -169,9 +196,9 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
 
     # -- reading tables -----------------------------------------------------------------------------------------
 
-    def _categorical_features(self) -> Any:
-        """The parameter that lists the categorical columns."""
-        return self.categorical_features
+    def _parameter(self, name: str) -> Any:
+        """A parameter about the table, None if the estimator does not have it; ensembles share it with members."""
+        return getattr(self, name, None)
 
     def _read_rows(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> DistinctRows:
         """Encode a table, and merge its equal rows."""
@@ -180,26 +207,37 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         features = read_table(self, X, reset=True)
         target = read_target(y)
         check_consistent_length(X, target)
+        check_target(target, self._parameter("target_bounds"), self._parameter("target_transform"))
         if len(target) < 2:
             raise ValueError(f"{type(self).__name__} needs at least 2 rows, got n_samples={len(target)}")
         weight = _check_sample_weight(sample_weight, target, dtype=np.float64, ensure_non_negative=True)
         if not weight.any():
             raise ValueError("sample_weight must be positive for at least one row, got only zeros")
-        encoder = TableEncoder().fit(features, categorical_features=self._categorical_features())
+        column = self._parameter("time_column")
+        position = None if column is None else time_position(column, features)
+        encoder = TableEncoder().fit(features, self._parameter("categorical_features"), position)
+        time = None if position is None else _read_time(encoder, features, position)
         raw = encoder.transform(features)
         if np.count_nonzero(weight) < 2 and weight.sum() < 2:
             raise ValueError(f"{type(self).__name__} needs at least 2 rows with a positive weight, got 1")
-        rows, weight = merged_rows(raw, target, counted_weight(weight))
+        # Equal rows of different times stay apart.
+        compared = raw if time is None else np.column_stack([raw, time])
+        rows, weight = merged_rows(compared, target, counted_weight(weight))
         raw, target = take_rows(raw, rows), target[rows]
         self.encoder_ = encoder
         name = getattr(y, "name", None)
         self.target_name_ = name if isinstance(name, str) else None
         self.fingerprint_ = fingerprint(raw, target, weight)  # of the rows that have a weight
-        return DistinctRows(raw, target, weight, rows)
+        return DistinctRows(raw, target, weight, rows, None if time is None else time[rows])
 
     def _scaled_table(self, rows: DistinctRows) -> TrainingTable:
         """Fit the scaling of network inputs and target on these rows, and apply it to them."""
-        raw, target, weight = rows.raw, rows.target, rows.weight
+        raw, weight = rows.raw, rows.weight
+        target, self.target_moments_ = rows.target, None
+        if self.target_map_ is not None:
+            mean = float(np.average(target, weights=weight))
+            self.target_moments_ = mean, float(np.sqrt(np.average((target - mean) ** 2, weights=weight)))
+            target = self.target_map_.to_model(target)
         self.inputs_ = NetworkInputs().fit(raw, self.encoder_.columns_, sample_weight=weight)
         self.target_mean_ = float(np.average(target, weights=weight))
         deviation = target - self.target_mean_
@@ -219,7 +257,28 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
             check_is_fitted(self)
         if isinstance(X, str | os.PathLike):
             raise TypeError(f"predict_table and predict_blocks take files, this takes a table in memory, got {X!r}")
+        if is_dask(X):
+            raise TypeError("predict and predict_table take Dask collections, this takes a table in memory")
         return self.encoder_.transform(read_table(self, X, reset=False))
+
+    def _to_model(self, target: Floats) -> Floats:
+        """Scaled targets, as the networks predict them."""
+        mapped = target if self.target_map_ is None else self.target_map_.to_model(target)
+        return (mapped - self.target_mean_) / self.target_std_
+
+    def _to_target(self, scaled: Floats) -> Floats:
+        """Values in units of the target, within its bounds, from scaled ones."""
+        values = self.target_mean_ + self.target_std_ * scaled
+        return values if self.target_map_ is None else self.target_map_.to_target(values)
+
+    def _in_units(self, dist: "Distribution") -> "Distribution":
+        """Distributions of the target from those of the scaled target."""
+        dist = dist.scaled(self.target_mean_, self.target_std_)
+        if self.target_map_ is None:
+            return dist
+        from usnrt.distributions import TransformedDistribution
+
+        return TransformedDistribution(dist, self.target_map_)
 
     @property
     def columns_(self) -> list[Column]:
@@ -240,7 +299,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         Distribution
             With ``mean()``, ``std()``, ``pdf``, ``logpdf``, ``cdf``, ``ppf``, ``interval``, ``rvs``, ``crps``.
         """
-        return self._distribution(self._encode(X)).scaled(self.target_mean_, self.target_std_)
+        return self._in_units(self._distribution(self._encode(X)))
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predicted mean and optionally standard deviation.
@@ -256,7 +315,10 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         std : ndarray of shape (n_samples,)
             Only with ``return_std=True``.
         """
-        dist = self._without_parts(self._encode(X)).scaled(self.target_mean_, self.target_std_)
+        if is_dask(X):
+            check_is_fitted(self, "encoder_")
+            return predict_dask(self, X, return_std)
+        dist = self._in_units(self._without_parts(self._encode(X)))
         return (dist.mean(), dist.std()) if return_std else dist.mean()
 
     def predict_interval(self, X: Any, coverage: float | Sequence[float] = 0.9) -> NDArray[np.float64]:
@@ -273,7 +335,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         ndarray of shape (n_samples, 2), or (n_samples, 2, k) for a sequence
             Lower and upper bounds.
         """
-        return self._without_parts(self._encode(X)).scaled(self.target_mean_, self.target_std_).interval(coverage)
+        return self._in_units(self._without_parts(self._encode(X))).interval(coverage)
 
     def predict_quantiles(self, X: Any, levels: Sequence[float]) -> NDArray[np.float64]:
         """Quantiles; they never cross.
@@ -288,7 +350,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples, q)
         """
-        dist = self._without_parts(self._encode(X)).scaled(self.target_mean_, self.target_std_)
+        dist = self._in_units(self._without_parts(self._encode(X)))
         return dist.ppf(np.atleast_1d(np.asarray(levels, dtype=np.float64)))
 
     def predict_variance(self, X: Any) -> Table:
@@ -323,7 +385,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         coverages : list of k floats
             In (0, 1).
         """
-        dist = self._distribution(raw).scaled(self.target_mean_, self.target_std_)
+        dist = self._in_units(self._distribution(raw))
         return EncodedPredictions(dist, dist.interval(coverages), None, None)
 
     def predict_table(self, X: Any, coverage: float = 0.9) -> Any:
@@ -332,7 +394,8 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or data frame of shape (n_samples, n_features), or source of rows
-            A source, as in `fit`, may have other columns beside the features; the predictions are in memory.
+            A source, as in `fit`, may have other columns beside the features; the predictions are in memory. Those for
+            a Dask DataFrame or Array are a lazy Dask DataFrame.
         coverage : float, default=0.9
             Nominal coverage of the interval from ``lower`` to ``upper``.
 
@@ -343,6 +406,8 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
             ``apply``) and ``supported`` (see ``predict_support``); a pandas index is kept. A pyarrow Table for sources.
         """
         check_is_fitted(self, "encoder_")
+        if is_dask(X):
+            return predict_dask_table(self, X, coverage)
         source = source_for(self, X)
         if source is None:
             return prediction_table(self, X, coverage)
@@ -430,6 +495,15 @@ def read_target(y: ArrayLike) -> NDArray[np.float64]:
             "(Input y contains NaN, infinity or a value too large for dtype('float64').)"
         )
     return numbers
+
+
+def _read_time(encoder: TableEncoder, features: FeatureTable, position: int) -> Floats:
+    """The time of each row, at least two different ones."""
+    name = features.names[position]
+    time = read_time(encoder._checked(features.column(position), position), name)
+    if time.min() == time.max():
+        raise ValueError(f"time_column must have at least two different values, got {name!r}")
+    return time
 
 
 def _refuse_times(kind: str, name: object) -> NoReturn:

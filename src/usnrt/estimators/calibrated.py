@@ -15,22 +15,29 @@ from usnrt.calibration.familiar import MIN_REPEATED, Familiar, combined_with_rec
 from usnrt.distributions import Distribution, QuantileDistribution, ResidualDistribution
 from usnrt.estimators.base import read_target
 from usnrt.estimators.prediction_table import EncodedPredictions
+from usnrt.estimators.recent import recent_rows
 from usnrt.estimators.regions import shortage
 from usnrt.estimators.supported import Prediction, SupportedRegressor
+from usnrt.estimators.targets import check_target, with_point_masses
 from usnrt.nn.quantile_functions import conformity_scores
 from usnrt.nn.quantiles import POSITIONS
 from usnrt.tables.rows import merged_rows
+from usnrt.tables.time import is_latest
 from usnrt.tables.training import DistinctRows, TrainingTable
 from usnrt.tree.rules import rules_table
 from usnrt.utils.checks import check_choice, check_number
 from usnrt.utils.notices import InfiniteIntervalWarning
 from usnrt.utils.result_table import Table
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, Rows
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
     from usnrt.explain.explanation import Explanation
+
+
+# The point masses at bounds are fitted to about this many rows.
+MAX_MASS_ROWS = 4000
 
 
 class CalibratedRegressor(SupportedRegressor):
@@ -98,10 +105,16 @@ class CalibratedRegressor(SupportedRegressor):
     def _draw_calibration_rows(
         self, rows: DistinctRows, fraction: float, rng: np.random.Generator
     ) -> tuple[DistinctRows, DistinctRows | None]:
-        """Rows to fit on, and calibration rows, drawn before scaling so that they affect nothing in the fit."""
+        """Rows to fit on, and calibration rows, drawn before scaling so that they affect nothing in the fit.
+
+        With a time column, calibration rows are the latest.
+        """
         n_calibration = round(fraction * rows.n_rows)
         if n_calibration == 0:
             return rows, None
+        if rows.time is not None:
+            latest = is_latest(rows.time, n_calibration)
+            return rows.take(np.flatnonzero(~latest)), rows.take(np.flatnonzero(latest))
         calibration, rest = np.split(rng.permutation(rows.n_rows), [n_calibration])
         return rows.take(np.sort(rest)), rows.take(calibration)
 
@@ -116,8 +129,12 @@ class CalibratedRegressor(SupportedRegressor):
 
     def _calibrate_on(self, rows: DistinctRows, by: str) -> None:
         """Calibrate on rows that no network was trained on; familiar rows separately, if there are enough."""
-        y = (rows.target - self.target_mean_) / self.target_std_
-        scores, leaf = conformity_scores(self._quantile_functions(rows.raw)[2], y), self.tree_.leaf_of(rows.raw)
+        y, quantiles, leaf = (
+            self._to_model(rows.target),
+            self._quantile_functions(rows.raw)[2],
+            self.tree_.leaf_of(rows.raw),
+        )
+        scores = conformity_scores(quantiles, y)
         known = np.zeros(len(y), dtype=bool) if self.familiar_ is None else self.familiar_.holds(rows.raw)
         # Familiar rows that are too few for a group of their own are treated like the others.
         group = leaf if by == "region" else np.zeros_like(leaf)
@@ -129,6 +146,41 @@ class CalibratedRegressor(SupportedRegressor):
         self.calibration_ = calibration
         if known.any():
             self.calibration_ = calibration.with_familiar(scores[known], leaf[known], rows.weight[known], MIN_REPEATED)
+        self._fit_point_masses(rows.target, rows.weight, leaf, quantiles)
+
+    def _fit_target(self, table: TrainingTable, rows: Rows, target: Floats, quantiles: Floats) -> None:
+        """Fit what depends on the target's units, by validation rows: point masses and the residuals of a logarithm.
+
+        Parameters
+        ----------
+        table : TrainingTable
+        rows : ndarray of int of shape (m,)
+            Validation rows.
+        target : ndarray of shape (m,)
+            In units of the target.
+        quantiles : ndarray of shape (m, n_positions)
+            By networks that were not trained on the rows.
+        """
+        raw, weight = table.raw[rows], table.weight[rows]
+        leaf = self.tree_.leaf_of(raw)
+        self._fit_point_masses(target, weight, leaf, quantiles)
+        if self.target_map_ is not None and self.target_map_.log:
+            mean = self._in_units(self._from_quantiles(leaf, np.zeros(len(leaf)), quantiles)).mean()
+            self.tree_.set_residuals(raw, target - mean, weight)
+
+    def _fit_point_masses(self, target: Floats, weight: Floats, leaf: NDArray[np.int64], quantiles: Floats) -> None:
+        """Fit the point masses at the bounds of the target to rows that no network was trained on."""
+        target_map = self.target_map_
+        if target_map is None or not target_map.is_bounded or len(target) == 0:
+            return
+        rows = np.arange(0, len(target), max(1, len(target) // MAX_MASS_ROWS))  # in the order of hashes: a sample
+        dist = self._from_quantiles(leaf[rows], np.zeros(len(rows)), quantiles[rows])
+        scaled = dist.scaled(self.target_mean_, self.target_std_)
+
+        def cdf(value: float) -> Floats:
+            return scaled.cdf(float(target_map.scale(np.array([value]))[0]))
+
+        self.target_map_ = with_point_masses(target_map, target[rows], weight[rows], cdf)
 
     def _calibrate_by_validation(self, table: TrainingTable, rows: NDArray[np.intp], scores: Floats, by: str) -> None:
         """Calibrate by the conformity scores of validation rows; familiar rows by those of repeated training rows."""
@@ -149,7 +201,7 @@ class CalibratedRegressor(SupportedRegressor):
         self.familiar_ = familiar
         self.calibration_ = self.calibration_.with_familiar(scores, leaf, weight, MIN_REPEATED)
 
-    def calibrate(self, X: Any, y: ArrayLike, by: str = "region") -> Self:
+    def calibrate(self, X: Any, y: ArrayLike, by: str = "region", window: Any = None) -> Self:
         """Calibrate on new rows: replaces the residual distributions, and nothing else.
 
         The coverage of `predict_interval` is then guaranteed, in every region, for rows that are exchangeable with
@@ -162,6 +214,9 @@ class CalibratedRegressor(SupportedRegressor):
         y : array-like of shape (n_samples,)
         by : {"region", "global"}, default="region"
             Whether every region, or the whole table, gets a residual distribution of its own.
+        window : int, timedelta or None, default=None
+            Use the most recent rows only: this many, or those of this duration before the latest, by the model's
+            ``time_column``; without one the last rows given are the most recent. None for all rows.
 
         Returns
         -------
@@ -169,8 +224,11 @@ class CalibratedRegressor(SupportedRegressor):
         """
         check_choice("by", by, ("region", "global"))
         raw, target = self._encode(X), read_target(y)
+        check_target(target, self._parameter("target_bounds"))
         if len(raw) != len(target):
             raise ValueError(f"X and y must have the same number of rows, got {len(raw)} and {len(target)}")
+        recent = recent_rows(self, X, len(target), window)
+        raw, target = raw[recent], target[recent]
         rows, weight = merged_rows(raw, target, np.ones(len(target)))
         self._calibrate_on(DistinctRows(raw[rows], target[rows], weight, rows), by)
         return self
@@ -202,7 +260,7 @@ class CalibratedRegressor(SupportedRegressor):
         leaf, _, quantiles = self._quantile_functions(self._encode(X))
         n_threads = self._n_threads(len(leaf))
         bounds = [
-            self.target_mean_ + self.target_std_ * self.calibration_.interval(quantiles, leaf, float(level), n_threads)
+            self._to_target(self.calibration_.interval(quantiles, leaf, float(level), n_threads))
             for level in np.atleast_1d(coverage)
         ]
         infinite = [float(level) for level, ends in zip(np.atleast_1d(coverage), bounds) if not np.isfinite(ends).all()]
@@ -226,8 +284,8 @@ class CalibratedRegressor(SupportedRegressor):
         if row_support is None and self.support_ is not None:
             row_support = self.support_.measure(raw, self.tree_.leaf_of(raw), n_threads)
         return EncodedPredictions(
-            dist.scaled(self.target_mean_, self.target_std_),
-            np.stack([self.target_mean_ + self.target_std_ * end for end in ends], axis=2),
+            self._in_units(dist),
+            np.stack([self._to_target(end) for end in ends], axis=2),
             self.tree_.apply(raw),
             None if row_support is None else row_support.supported,
         )

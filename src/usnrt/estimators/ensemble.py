@@ -1,7 +1,7 @@
 """USNRTEnsemble: several trees trained on different parts of the rows, calibrated jointly."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import replace
 from itertools import combinations
 from typing import Any, ClassVar
 
@@ -12,27 +12,31 @@ from numpy.typing import NDArray
 from usnrt.distributions import Distribution
 from usnrt.estimators.members import DEPRECATED, ENSEMBLE_CONSTRAINTS, EnsembleOf
 from usnrt.estimators.neighbors import RememberingRegressor
+from usnrt.estimators.pairs import (
+    MAX_DISAGREEMENT,
+    Pairs,
+    capped_disagreement,
+    disagreement,
+    level_factors,
+    own_error_share,
+)
 from usnrt.estimators.paper import PaperUSNRTEnsemble, PaperUSNRTRegressor
-from usnrt.estimators.regressor import USNRTRegressor
+from usnrt.estimators.probe import choose_map
+from usnrt.estimators.regressor import USNRTRegressor, draw_validation_rows
+from usnrt.estimators.targets import candidate_maps
 from usnrt.nn.quantile_functions import conformity_scores, value_at
-from usnrt.nn.quantiles import POSITIONS, quantile_function_mean
+from usnrt.nn.quantiles import POSITIONS
 from usnrt.tables.training import DistinctRows, TrainingTable
 from usnrt.tree.fit import ColumnKinds, FittedTree, announce_compilation, fit_quantile_tree
 from usnrt.tree.model import ExpertTree, TreeModel
-from usnrt.tree.refine import half_widths
+from usnrt.tree.recipe import QuantileTreeRecipe
 from usnrt.tree.structure import Tree
-from usnrt.utils.constraints import Constraint
+from usnrt.utils.constraints import TARGET_BOUNDS, TARGET_TRANSFORM, TIME_COLUMN, Constraint
 from usnrt.utils.progress import Progress
 from usnrt.utils.types import Floats, Rows
 
 # Share of the rows that validate two members, to measure the disagreement of members on rows that neither trained on.
 PAIRED = 0.25
-# Variances between members are capped at this multiple of the variance that they predict, in fitting and in prediction,
-# so that noise-free rows do not dominate.
-MAX_DISAGREEMENT = 4.0
-# Levels at which conformity scores of pairs and of single members are compared, and the window of their moving average.
-LEVELS = np.linspace(0.05, 0.95, 19)
-SMOOTHED = 5
 
 
 class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
@@ -61,6 +65,13 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
         defaults: the ensemble sets these.
     n_estimators : int, default=5
         Number of members.
+    target_bounds : pair of floats or None, default=None
+        See `USNRTRegressor`; None for that of the estimator.
+    target_transform : {"log", "auto", None}, default=None
+        See `USNRTRegressor`; None for that of the estimator.
+    time_column : str or int, default=None
+        See `USNRTRegressor`; None for that of the estimator. Folds would look ahead, so all members then validate on
+        the latest rows, ``validation_fraction`` of the estimator, and differ by their seeds only.
     categorical_features : list of names or positions, or bool mask, default=None
         See `USNRTRegressor`; None for those of the estimator.
     random_state : int, RandomState or None, default=None
@@ -105,18 +116,22 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
     members_: Sequence[TreeModel]
 
     _RESUMABLE = True
-    _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = ENSEMBLE_CONSTRAINTS
-    _MEMBER = USNRTRegressor
-    _SET_BY_ENSEMBLE: ClassVar[Mapping[str, str]] = {
-        **EnsembleOf._SET_BY_ENSEMBLE,
-        "validation_fraction": "members validate by folds: set n_estimators of the ensemble",
+    _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {
+        **ENSEMBLE_CONSTRAINTS,
+        "target_bounds": TARGET_BOUNDS,
+        "target_transform": TARGET_TRANSFORM,
+        "time_column": TIME_COLUMN,
     }
+    _MEMBER = USNRTRegressor
 
     def __init__(
         self,
         estimator: USNRTRegressor | None = None,
         *,
         n_estimators: int = 5,
+        target_bounds: tuple[float | None, float | None] | None = None,
+        target_transform: str | None = None,
+        time_column: str | int | None = None,
         categorical_features: Any = None,
         random_state: Any = None,
         n_jobs: int | None = -1,
@@ -125,6 +140,9 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
     ) -> None:
         self.estimator = estimator
         self.n_estimators = n_estimators
+        self.target_bounds = target_bounds
+        self.target_transform = target_transform
+        self.time_column = time_column
         self.categorical_features = categorical_features
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -145,19 +163,26 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
 
     # -- fitting -----------------------------------------------------------------------------------------------
 
+    def _set_by_ensemble(self) -> Mapping[str, str]:
+        if self._parameter("time_column") is not None:
+            return super()._set_by_ensemble()
+        by_folds = "members validate by folds: set n_estimators of the ensemble"
+        return {**super()._set_by_ensemble(), "validation_fraction": by_folds}
+
     def _fit(self, rows: DistinctRows) -> None:
         member = self._member()
         recipe = member._recipe()
         seeds = self._seeds(member)
         rng = np.random.default_rng(seeds.spawn(1)[0])
         rows, calibration_rows = self._draw_calibration_rows(rows, recipe.calibration_fraction, rng)
+        is_validation = self._validation_rows(rows, recipe.validation_fraction, rng)
+        candidates = candidate_maps(rows.target, self._parameter("target_bounds"), self._parameter("target_transform"))
+        probe_seed = int(seeds.generate_state(1)[0])
+        self.target_map_ = choose_map(self, rows, is_validation[0], candidates, recipe, probe_seed)
         by_validation = recipe.calibration is not None and calibration_rows is None
         table = self._marked_if_recalled(self._scaled_table(rows), by_validation)
-        n_members = self._n_estimators()
-        is_validation = np.zeros((n_members, table.n_rows), dtype=bool)
-        if table.n_rows >= 4 * n_members:
-            is_validation = draw_folds(table.n_rows, n_members, rng)
-        fitted = self._fit_members(member, table, is_validation, seeds)
+        recipe = replace(recipe, in_time_order=rows.time is not None)
+        fitted = self._fit_members(member, recipe, table, is_validation, seeds)
         self.members_ = [tree.model for tree in fitted]
         self._keep_positions(rows)
         self.expert_weights_ = mean_expert_weights([tree.model for tree in fitted], table)
@@ -168,31 +193,61 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
         )
         self._scale_residuals()
         self._warn_if_diverged([tree.history for tree in fitted], recipe.learning_rate)
-        if recipe.calibration is None:
-            return
-        by_folds = self._scores_by_folds(table, is_validation, fitted) if is_validation.any() else None
+        if recipe.calibration is not None:
+            self._calibrate(recipe.calibration, calibration_rows, table, is_validation, fitted, rows.time is not None)
+        validated = np.flatnonzero(is_validation.any(axis=0))
+        if self.target_map_ is not None:
+            quantiles = self._quantiles_by_validation(is_validation)(validated, table.raw[validated])
+            self._fit_target(table, validated, rows.target[validated], quantiles)
+
+    def _validation_rows(self, rows: DistinctRows, fraction: float, rng: np.random.Generator) -> NDArray[np.bool_]:
+        """Validation rows of each member: folds, or the latest rows of a table with a time column."""
+        if rows.time is not None:
+            return np.tile(draw_validation_rows(rows, fraction, rng), (self._n_estimators(), 1))
+        if rows.n_rows >= 4 * self._n_estimators():
+            return draw_folds(rows.n_rows, self._n_estimators(), rng)
+        return np.zeros((self._n_estimators(), rows.n_rows), dtype=bool)
+
+    def _calibrate(
+        self,
+        by: str,
+        calibration_rows: DistinctRows | None,
+        table: TrainingTable,
+        is_validation: NDArray[np.bool_],
+        fitted: Sequence[FittedTree[ExpertTree]],
+        in_time_order: bool,
+    ) -> None:
+        """Calibrate by rows that no member was trained on, or by the scores of each row by one member."""
+        validated = None
+        if in_time_order:  # no member was trained on these rows: they have scores of the ensemble itself
+            rows = np.flatnonzero(is_validation[0])
+            self.own_factor_ = 0.0
+            if len(rows):
+                validated = rows, conformity_scores(self._network_quantiles(table.raw[rows])[2], table.y[rows])
+        elif is_validation.any():
+            validated = self._scores_by_folds(table, is_validation, fitted)
         if calibration_rows is not None:
-            self._calibrate_on(calibration_rows, recipe.calibration)
-        elif by_folds is not None:
-            self._calibrate_by_validation(table, *by_folds, recipe.calibration)
+            self._calibrate_on(calibration_rows, by)
+        elif validated is not None:
+            self._calibrate_by_validation(table, *validated, by)
 
     def _fit_members(
         self,
         member: USNRTRegressor,
+        recipe: QuantileTreeRecipe,
         table: TrainingTable,
         is_validation: NDArray[np.bool_],
         seeds: np.random.SeedSequence,
     ) -> list[FittedTree[ExpertTree]]:
         """Fit members in parallel; the remaining threads are shared between them."""
         columns = ColumnKinds(self.inputs_.numeric_, self.encoder_.n_categories_)
-        n_members = self._n_estimators()
-        n_threads = max(1, effective_n_jobs(self.n_jobs) // n_members)
+        n_threads = max(1, effective_n_jobs(self.n_jobs) // self._n_estimators())
         arguments = [
-            (member._recipe(), table, columns, own, int(seed.generate_state(1)[0]), n_threads)
-            for own, seed in zip(is_validation, seeds.spawn(n_members))
+            (recipe, table, columns, own, int(seed.generate_state(1)[0]), n_threads)
+            for own, seed in zip(is_validation, seeds.spawn(self._n_estimators()))
         ]
         progress = Progress(self.verbose, member.callbacks, table.n_rows)
-        announce_compilation(member._recipe(), table, progress)  # once, not by each member
+        announce_compilation(recipe, table, progress)  # once, not by each member
         return self._fit_in_parallel(fit_quantile_tree, arguments, progress)
 
     def _quantiles_by_validation(self, is_validation: NDArray[np.bool_]) -> Callable[[Rows, Floats], Floats]:
@@ -229,7 +284,7 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
         self.shared_ = np.full(self.tree_.n_leaves, max(1.0 - own, 0.05))
         return known, scores[known] * level_factors(pairs, scores[known], own, self._n_estimators())
 
-    def _pairs(self, table: TrainingTable, is_validation: NDArray[np.bool_]) -> "Pairs":
+    def _pairs(self, table: TrainingTable, is_validation: NDArray[np.bool_]) -> Pairs:
         """Disagreement and conformity scores of the two members that were not trained on a row, and of their mean."""
         parts: list[Pairs] = []
         twice = is_validation.sum(axis=0) == 2
@@ -275,34 +330,6 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
         return dist.with_parts(aleatoric, dist.var() - aleatoric)
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """Rows that validate two members.
-
-    Attributes
-    ----------
-    rows : ndarray of int of shape (n,)
-    weight : ndarray of shape (n,)
-    disagreement : ndarray of shape (n,)
-        Variance between the two, see `capped_disagreement`.
-    single : ndarray of shape (2, n)
-        Conformity scores by each of the two.
-    joint : ndarray of shape (n,)
-        Conformity scores by the mean of their quantile functions.
-    """
-
-    rows: Rows
-    weight: Floats
-    disagreement: Floats
-    single: Floats
-    joint: Floats
-
-    @classmethod
-    def names(cls) -> list[str]:
-        """Names of the attributes, in order."""
-        return [field.name for field in fields(cls)]
-
-
 def mean_expert_weights(members: Sequence[ExpertTree], table: TrainingTable) -> Floats:
     """Weights of the experts, averaged over members and over the rows of each region of the first member.
 
@@ -322,91 +349,6 @@ def mean_expert_weights(members: Sequence[ExpertTree], table: TrainingTable) -> 
     total = np.bincount(regions, table.weight, n_regions)
     sums = [np.bincount(regions, table.weight * weights, n_regions) for weights in of_row.T]
     return np.stack(sums, axis=1) / total[:, None]
-
-
-def disagreement(member_quantiles: Floats) -> Floats:
-    """Variance between the means of members, in units of the mean variance that they predict.
-
-    The variance of a member is the square of the half width of its quantile function.
-
-    Parameters
-    ----------
-    member_quantiles : ndarray of shape (n_members, n, n_positions)
-
-    Returns
-    -------
-    ndarray of shape (n,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from usnrt.estimators.ensemble import disagreement
-    >>> from usnrt.nn.quantiles import POSITIONS
-    >>> disagreement(np.stack([POSITIONS[None, :], POSITIONS[None, :] + 2.0]))
-    array([2.])
-    """
-    within: Floats = np.mean([half_widths(quantiles) ** 2 for quantiles in member_quantiles], axis=0)
-    means = np.stack([quantile_function_mean(quantiles) for quantiles in member_quantiles])
-    between: Floats = means.var(axis=0, ddof=1)
-    return between / np.maximum(within, 1e-30)
-
-
-def capped_disagreement(member_quantiles: Floats) -> Floats:
-    """`disagreement`, at most ``MAX_DISAGREEMENT``."""
-    return np.minimum(disagreement(member_quantiles), MAX_DISAGREEMENT)
-
-
-def own_error_share(pairs: Pairs) -> float:
-    """The share of a member's squared error that is specific to it and vanishes in the mean of many members.
-
-    If it is rho, the squared error of the mean of two members is 1 - rho / 2 times that of one. The largest errors are
-    excluded: they are few, and common to all members.
-    """
-
-    def core(scores: Floats) -> float:
-        size = np.abs(scores).ravel()
-        weight = np.broadcast_to(pairs.weight, scores.shape).ravel()
-        kept = size <= np.quantile(size, 0.9)
-        return float(np.average(size[kept], weights=weight[kept]))
-
-    ratio = core(pairs.joint) / max(core(pairs.single), 1e-12)
-    return float(np.clip(2.0 * (1.0 - ratio**2), 0.0, 0.95))
-
-
-def level_factors(pairs: Pairs, scores: Floats, own: float, n_members: int) -> Floats:
-    """Factors that map conformity scores of single members to the distribution of the ensemble's.
-
-    At each level of the absolute score, the errors of pairs are r times those of single members; the errors of M
-    members are R times as large, with R² = 1 - 2 (M - 1) / M (1 - r²). The factors are divided by the average narrowing
-    of the quantile functions, which is applied separately.
-
-    Parameters
-    ----------
-    pairs : Pairs
-    scores : ndarray of shape (n,)
-        Conformity scores of single members.
-    own : float
-        From `own_error_share`.
-    n_members : int
-
-    Returns
-    -------
-    ndarray of shape (n,)
-    """
-    gain = 2.0 * (n_members - 1) / n_members
-
-    def quantiles_of(values: Floats) -> Floats:
-        size = np.abs(values).ravel()
-        order = np.argsort(size, kind="stable")
-        weight = np.broadcast_to(pairs.weight, values.shape).ravel()[order]
-        return np.interp(LEVELS, (np.cumsum(weight) - 0.5 * weight) / weight.sum(), size[order])
-
-    ratio = quantiles_of(pairs.joint) / np.maximum(quantiles_of(pairs.single), 1e-12)
-    padded = np.pad(np.minimum(ratio, 1.2), SMOOTHED // 2, mode="edge")
-    smooth = np.convolve(padded, np.full(SMOOTHED, 1.0 / SMOOTHED), mode="valid")
-    factor = np.sqrt(np.maximum(1.0 - gain * (1.0 - smooth**2), 0.02) / (1.0 - gain * own / 2.0))
-    level = (np.argsort(np.argsort(np.abs(scores), kind="stable"), kind="stable") + 0.5) / len(scores)
-    return np.interp(level, LEVELS, factor)
 
 
 def _narrowed(quantiles: Floats, share: Floats) -> Floats:

@@ -54,12 +54,12 @@ class EnsembleOf(CalibratedRegressor, Generic[MemberT]):
     n_members: int | str
     random_state: Any
 
-    # The class of the members; parameters of it that the ensemble sets, each with the advice of the error message.
+    # The class of the members.
     _MEMBER: ClassVar[type[CalibratedRegressor]]
-    _SET_BY_ENSEMBLE: ClassVar[Mapping[str, str]] = {
-        "n_jobs": "set n_jobs of the ensemble",
-        "verbose": "set verbose of the ensemble",
-    }
+
+    def _set_by_ensemble(self) -> Mapping[str, str]:
+        """Parameters of the estimator that the ensemble sets, each with the advice of the error message."""
+        return {"n_jobs": "set n_jobs of the ensemble", "verbose": "set verbose of the ensemble"}
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -79,7 +79,7 @@ class EnsembleOf(CalibratedRegressor, Generic[MemberT]):
             raise TypeError(f"estimator must be a {self._MEMBER.__name__} or None, got {self.estimator!r}")
         member = self._member()
         member._check_parameters()
-        for name, advice in self._SET_BY_ENSEMBLE.items():
+        for name, advice in self._set_by_ensemble().items():
             if not has_default(member, name):
                 raise ValueError(f"estimator.{name} is not used, {advice}, got {getattr(member, name)!r}")
 
@@ -92,14 +92,11 @@ class EnsembleOf(CalibratedRegressor, Generic[MemberT]):
         member: MemberT = clone(self._MEMBER() if self.estimator is None else self.estimator)
         return member
 
-    def _categorical_features(self) -> Any:
+    def _parameter(self, name: str) -> Any:
         """The parameter of the ensemble or, if it is None, of its estimator."""
-        own, inner = self.categorical_features, getattr(self.estimator, "categorical_features", None)
+        own, inner = super()._parameter(name), getattr(self.estimator, name, None)
         if own is not None and inner is not None and not same_value(own, inner):
-            raise ValueError(
-                "categorical_features and estimator.categorical_features must be equal if both are given, "
-                f"got {own!r} and {inner!r}"
-            )
+            raise ValueError(f"{name} and estimator.{name} must be equal if both are given, got {own!r} and {inner!r}")
         return inner if own is None else own
 
     def _seeds(self, member: MemberT) -> np.random.SeedSequence:

@@ -107,7 +107,7 @@ class RememberingRegressor(CalibratedRegressor):
                 "row": np.nonzero(is_row)[0],
                 "position": self.row_positions_[found.row[is_row]],
                 "weight": found.weight[is_row],
-                "target": self.target_mean_ + self.target_std_ * found.target[is_row],
+                "target": self._to_target(found.target[is_row]),
             }
         )
 

@@ -78,18 +78,11 @@ def prediction_table(model: "DistributionalRegressor", X: Any, coverage: float =
     """
     check_coverage(coverage)
     predicted = model._predict_encoded(model._encode(X), [float(coverage)])
-    lower, upper = predicted.bounds[:, 0, 0], predicted.bounds[:, 1, 0]
     if not np.isfinite(predicted.bounds).all():
         lack = shortage(getattr(model, "calibration_", None), float(coverage))
         if lack is not None:
             warnings.warn(str(lack), InfiniteIntervalWarning, stacklevel=3)
-    dist = predicted.distribution
-    columns: dict[str, NDArray[Any]] = {"mean": dist.mean(), "std": dist.std(), "lower": lower, "upper": upper}
-    if predicted.region is not None:
-        columns["region"] = predicted.region
-    if predicted.supported is not None:
-        columns["supported"] = predicted.supported
-    return like_frame(columns, X)
+    return like_frame(prediction_columns(predicted), X)
 
 
 def like_frame(columns: dict[str, NDArray[Any]], X: Any) -> Any:
@@ -110,6 +103,18 @@ def like_frame(columns: dict[str, NDArray[Any]], X: Any) -> Any:
     if frame.implementation.is_pandas():
         result.index = X.index
     return result
+
+
+def prediction_columns(predicted: EncodedPredictions) -> dict[str, NDArray[Any]]:
+    """The columns of a table of predictions with one coverage."""
+    dist, bounds = predicted.distribution, predicted.bounds
+    columns: dict[str, NDArray[Any]] = {"mean": dist.mean(), "std": dist.std()}
+    columns |= {"lower": bounds[:, 0, 0], "upper": bounds[:, 1, 0]}
+    if predicted.region is not None:
+        columns["region"] = predicted.region
+    if predicted.supported is not None:
+        columns["supported"] = predicted.supported
+    return columns
 
 
 def check_coverage(coverage: float) -> None:

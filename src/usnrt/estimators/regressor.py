@@ -1,6 +1,7 @@
 """USNRTRegressor: a tree of regions of different noise, each predicted by a network and a memory of similar rows."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,8 +12,11 @@ from sklearn.utils import check_random_state
 from usnrt.estimators.convergence import warn_if_diverged
 from usnrt.estimators.neighbors import RememberingRegressor
 from usnrt.estimators.paper import PaperUSNRTRegressor
+from usnrt.estimators.probe import choose_map
+from usnrt.estimators.targets import candidate_maps
 from usnrt.tables.roles import CALIBRATION, VALIDATION, RowRoles
 from usnrt.tables.store import RowStore
+from usnrt.tables.time import is_latest
 from usnrt.tables.training import DistinctRows
 from usnrt.tree.census import take_census
 from usnrt.tree.fit import ColumnKinds, fit_quantile_tree
@@ -24,6 +28,9 @@ from usnrt.utils.checks import check_applies
 from usnrt.utils.constraints import (
     CATEGORICAL_FEATURES,
     RANDOM_STATE,
+    TARGET_BOUNDS,
+    TARGET_TRANSFORM,
+    TIME_COLUMN,
     Callables,
     Choice,
     Constraint,
@@ -91,6 +98,17 @@ class USNRTRegressor(RememberingRegressor):
     calibration_fraction : float, default=0
         Share of the rows that are used for calibration only. The coverage of intervals is then guaranteed exactly. With
         0, calibration uses the validation rows, and the coverage is as good in practice, but not proven.
+    target_bounds : pair of floats or None, default=None
+        Lower and upper bound of the target, each a number or None: ``(0, None)`` for counts and prices. Means,
+        quantiles, intervals and samples are within them; what the networks predict outside is a point mass at the
+        bound. A share of the targets at a bound, such as zeros, is predicted as a point mass of that size.
+    target_transform : {"log", "auto", None}, default=None
+        ``"log"`` learns the logarithm of the target's distance from its lower bound (0 by default); beyond the largest
+        target it continues linearly. Predictions, their mean included, are in units of the target. ``"auto"`` chooses
+        between the logarithm and none by the CRPS of held-out rows, in units of the target, by small networks.
+    time_column : str or int, default=None
+        A column that orders the rows: validation rows and calibration rows are the latest. Of a date, the calendar
+        parts of which the table spans two rounds are features; a number is not a feature.
     categorical_features : list of names or positions, or bool mask, default=None
         Columns of integer category codes. Text and category columns are always categorical.
     random_state : int, RandomState or None, default=None
@@ -117,6 +135,8 @@ class USNRTRegressor(RememberingRegressor):
     background_ : ndarray of shape (n_leaves + 1, 32, n_encoded) or None
         Encoded rows of each region, and of the whole table, that `explain` compares rows with.
     calibration_ : Calibration or None
+    target_map_ : TargetMap or None
+        Bounds, logarithm and point masses of the target; None without any.
     n_leaves_ : int
         Number of regions.
     min_samples_leaf_ : float
@@ -166,6 +186,9 @@ class USNRTRegressor(RememberingRegressor):
         "validation_fraction": Number(0, 1),
         "calibration": Optional(Choice(("region", "global"))),
         "calibration_fraction": Number(0, 1, include_low=True),
+        "target_bounds": TARGET_BOUNDS,
+        "target_transform": TARGET_TRANSFORM,
+        "time_column": TIME_COLUMN,
         "categorical_features": CATEGORICAL_FEATURES,
         "random_state": RANDOM_STATE,
         "n_jobs": Jobs(),
@@ -188,6 +211,9 @@ class USNRTRegressor(RememberingRegressor):
         validation_fraction: float = 0.2,
         calibration: str | None = "region",
         calibration_fraction: float = 0.0,
+        target_bounds: tuple[float | None, float | None] | None = None,
+        target_transform: str | None = None,
+        time_column: str | int | None = None,
         categorical_features: Any = None,
         random_state: Any = None,
         n_jobs: int | None = -1,
@@ -206,6 +232,9 @@ class USNRTRegressor(RememberingRegressor):
         self.validation_fraction = validation_fraction
         self.calibration = calibration
         self.calibration_fraction = calibration_fraction
+        self.target_bounds = target_bounds
+        self.target_transform = target_transform
+        self.time_column = time_column
         self.categorical_features = categorical_features
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -266,10 +295,10 @@ class USNRTRegressor(RememberingRegressor):
         recipe, seed = self._recipe(), self._seed()
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 0, 7)))
         rows, calibration_rows = self._draw_calibration_rows(rows, recipe.calibration_fraction, rng)
-        is_validation = np.zeros(rows.n_rows, dtype=bool)
-        if rows.n_rows >= MIN_ROWS_TO_VALIDATE:
-            n_validation = round(recipe.validation_fraction * rows.n_rows)
-            is_validation[rng.permutation(rows.n_rows)[:n_validation]] = True
+        is_validation = draw_validation_rows(rows, recipe.validation_fraction, rng)
+        candidates = candidate_maps(rows.target, self.target_bounds, self.target_transform)
+        self.target_map_ = choose_map(self, rows, is_validation, candidates, recipe, seed)
+        recipe = replace(recipe, in_time_order=rows.time is not None)
         self._fit_parts(recipe, rows, is_validation, calibration_rows, seed)
 
     def _fit_store(self, store: RowStore) -> None:
@@ -284,6 +313,7 @@ class USNRTRegressor(RememberingRegressor):
         rows, kept = sample.take(np.flatnonzero(role != CALIBRATION)), role[role != CALIBRATION]
         calibration = np.flatnonzero(role == CALIBRATION)
         calibration_rows = sample.take(calibration) if len(calibration) else None
+        self.target_map_ = None  # bounds and transforms were refused
         recipe = recipe.for_sample(sample.weight.sum() / store.weight_sum)
         self._fit_parts(recipe, rows, kept == VALIDATION, calibration_rows, seed, (store, roles))
 
@@ -324,6 +354,7 @@ class USNRTRegressor(RememberingRegressor):
             self._calibrate_on(calibration_rows, recipe.calibration)
         elif recipe.calibration is not None:
             self._calibrate_by_validation(table, fitted.validation_rows, fitted.scores, recipe.calibration)
+        self._fit_target(table, fitted.validation_rows, rows.target[fitted.validation_rows], fitted.quantiles)
         trainings = {f"node {number}": histories for number, histories in enumerate(self.history_)}
         warn_if_diverged(self, trainings, recipe.learning_rate, stacklevel=5)
 
@@ -345,3 +376,27 @@ class USNRTRegressor(RememberingRegressor):
     def tree_(self) -> Tree:
         """The tree in flat arrays."""
         return self.model_.tree
+
+
+def draw_validation_rows(rows: DistinctRows, fraction: float, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Mark the validation rows: drawn at random, or the latest ones of a table with a time column.
+
+    Parameters
+    ----------
+    rows : DistinctRows
+    fraction : float
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    ndarray of bool of shape (n,)
+        All False for fewer than 5 rows.
+    """
+    is_validation = np.zeros(rows.n_rows, dtype=bool)
+    if rows.n_rows < MIN_ROWS_TO_VALIDATE:
+        return is_validation
+    n_validation = round(fraction * rows.n_rows)
+    if rows.time is not None:
+        return is_latest(rows.time, n_validation)
+    is_validation[rng.permutation(rows.n_rows)[:n_validation]] = True
+    return is_validation

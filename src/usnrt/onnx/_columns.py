@@ -130,9 +130,10 @@ def read_columns(graph: Graph, encoder: TableEncoder) -> EncodedColumns:
         doc = "columns in the order of training; NaN for missing values"
         matrix = graph.input("X", np.float64, ["n", len(encoder.source_names_)], doc)
         numbers = matrix
-        if len(numeric) < len(columns):
-            numbers = graph.op("Gather", matrix, ints(*numeric), axis=1) if numeric else ""
-        for index in set(range(len(columns))).difference(numeric):
+        used = [columns[position].source_index for position in numeric]
+        if len(used) < len(encoder.source_names_):
+            numbers = graph.op("Gather", matrix, ints(*used), axis=1) if used else ""
+        for index in {column.source_index for column in columns}.difference(used):
             sources[index] = graph.op("Gather", matrix, np.int64(index), axis=1)
     else:
         kinds = {"text": str, "date": np.int64}

@@ -8,11 +8,13 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from usnrt.distributions import ResidualDistribution
+from usnrt.distributions.transformed import NODE_LEVELS
 from usnrt.estimators.calibrated import standard_normal
-from usnrt.estimators.ensemble import MAX_DISAGREEMENT
+from usnrt.estimators.pairs import MAX_DISAGREEMENT
 from usnrt.nn.quantiles import POSITIONS
 from usnrt.onnx._graph import Graph, Value, ints
 from usnrt.onnx._networks import HALF_WIDTH, MEAN_WEIGHTS, weighted
+from usnrt.onnx._targets import mapped_outputs
 
 if TYPE_CHECKING:
     from usnrt.estimators.calibrated import CalibratedRegressor
@@ -91,6 +93,25 @@ def quantile_outputs(
     variance = graph.op("ReduceSum", graph.op("Mul", deviation, form), ints(1), keepdims=0)
     std = graph.op("Sqrt", graph.op("Max", variance, np.float64(0)))
 
+    if model.own_mean_:
+        mean = graph.op("Squeeze", centre, ints(1))
+    at_levels = _values_at(graph, model, quantiles, leaf, residuals, levels)
+    outputs = _unscaled(graph, model, mean, std, at_levels)
+    if model.target_map_ is None:
+        return outputs
+    at_nodes = _values_at(graph, model, quantiles, leaf, residuals, NODE_LEVELS)
+    return mapped_outputs(graph, model.target_map_, _unscaled(graph, model, mean, std, at_nodes)[2], outputs[2])
+
+
+def _values_at(
+    graph: Graph,
+    model: "CalibratedRegressor",
+    quantiles: str,
+    leaf: str,
+    residuals: Sequence[ResidualDistribution],
+    levels: NDArray[np.float64],
+) -> str:
+    """Quantiles at some levels, from quantile functions and residual distributions by group; name, shape (n, k)."""
     z = np.array([residual.ppf(levels) for residual in residuals])
     segment = np.searchsorted(POSITIONS[1:-1], z, side="right")
     fraction = (z - POSITIONS[segment]) / np.diff(POSITIONS)[segment]
@@ -100,9 +121,7 @@ def quantile_outputs(
         by_row = (_by_group(graph, model, leaf, knots) for knots in (segment, segment + 1))
         low, high = (graph.op("GatherElements", quantiles, knots, axis=1) for knots in by_row)
     above_low = graph.op("Mul", graph.op("Sub", high, low), _by_group(graph, model, leaf, fraction))
-    if model.own_mean_:
-        mean = graph.op("Squeeze", centre, ints(1))
-    return _unscaled(graph, model, mean, std, graph.op("Add", low, above_low))
+    return graph.op("Add", low, above_low)
 
 
 def _moment_forms(residuals: Sequence[ResidualDistribution]) -> NDArray[np.float64]:

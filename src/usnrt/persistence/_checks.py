@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from usnrt.distributions.target_map import TargetMap
+from usnrt.estimators.calibrated import CalibratedRegressor
 from usnrt.estimators.neighbors import memories
 from usnrt.memory.retrieval import N_GUIDES, Retrieval
 from usnrt.nn.mlp import MLP
@@ -246,6 +248,8 @@ def check_regressor(regressor: Any) -> None:
             or member.tree.n_features != len(attributes["encoder_"].columns_)
         ):
             raise ModelFileError("the trees do not fit to the columns of the table")
+    if not isinstance(attributes.get("target_map_"), TargetMap | None):
+        raise ModelFileError("the map of the target is invalid")
     weights, positions = attributes.get("expert_weights_"), attributes.get("row_positions_")
     n_numbered = 1 + max((memory.row.max() for memory in memories(regressor)), default=-1)
     is_valid = (
@@ -327,6 +331,41 @@ def _is_finite(*arrays: Any) -> bool:
     return all(bool(np.isfinite(array).all()) for array in arrays)
 
 
+def check_target_map(target_map: Any) -> None:
+    """Check that a target map has its bounds in order and can be evaluated."""
+    numbers = [getattr(target_map, name) for name in ("low", "high", "shift", "knee", "low_end", "high_end")]
+    is_valid = (
+        all(type(number) in (float, int) and not np.isnan(number) for number in numbers)
+        and type(target_map.log) is bool
+        and target_map.low <= target_map.low_end < target_map.high_end <= target_map.high
+        and all(type(at) is float and not np.isnan(at) for at in (target_map.low_at, target_map.high_at))
+        and 0 <= target_map.shift < np.inf
+        and 0 < target_map.knee < np.inf
+        and (np.isfinite(target_map.low) or not target_map.log)
+    )
+    if not is_valid:
+        raise ModelFileError("the map of the target is invalid")
+
+
+def check_online(online: Any) -> None:
+    """Check that an online calibrator has a model, and a finite surplus for each of its regions."""
+    model, surplus, by_region = online.model, online.surplus_, online.region_surplus_
+    is_valid = (
+        isinstance(model, CalibratedRegressor)
+        and type(online.coverage) is float
+        and 0 < online.coverage < 1
+        and _is_array(surplus, "f", 1)
+        and surplus.shape == (2,)
+        and _is_array(by_region, "f", 2)
+        and by_region.shape == (model.n_leaves_, 2)
+        and _is_finite(surplus, by_region)
+        and type(online.n_rows_) is int
+        and type(online.n_covered_) is int
+    )
+    if not is_valid:
+        raise ModelFileError("the online calibrator is invalid")
+
+
 CHECKS: dict[str, Callable[[Any], None]] = {
     "Tree": check_tree,
     "MLP": check_network,
@@ -337,6 +376,8 @@ CHECKS: dict[str, Callable[[Any], None]] = {
     "NetworkInputs": check_inputs,
     "PiecewiseLinear": check_encoding,
     "Retrieval": check_retrieval,
+    "TargetMap": check_target_map,
+    "OnlineCalibrator": check_online,
     "ExpertTree": check_expert_tree,
     "QuantileTree": check_quantile_tree,
     "VarianceTree": check_variance_tree,

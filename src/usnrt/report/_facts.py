@@ -223,7 +223,8 @@ def compare_with_baseline(
     model: DistributionalRegressor, predicted: EncodedPredictions, y: Floats, coverage: float
 ) -> dict[str, tuple[float, float]]:
     """Metrics of the model and of a constant normal distribution with the training target's mean and std."""
-    constant = Normal(np.full(len(y), model.target_mean_), np.full(len(y), model.target_std_))
+    mean, std = model.target_moments_ or (model.target_mean_, model.target_std_)
+    constant = Normal(np.full(len(y), mean), np.full(len(y), std))
     ours = evaluate(predicted.distribution, y=y, coverage=coverage, interval=predicted.bounds[:, :, -1])
     baseline_table = evaluate(constant, y=y, coverage=coverage)
     baseline = dict(zip(baseline_table["metric"].tolist(), baseline_table["value"].tolist()))

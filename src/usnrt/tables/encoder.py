@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from usnrt.tables.columns import Column
 from usnrt.tables.conversion import converted, understood
 from usnrt.tables.reading import FeatureColumn, as_table
+from usnrt.tables.time import read_time, recurring_parts
 
 CALENDAR_PARTS = ("year", "month", "day", "weekday", "hour", "minute")
 
@@ -61,7 +62,7 @@ class TableEncoder:
     date_formats_: Mapping[str, str] = {}
     reading_: Mapping[str, Any] | None = None
 
-    def fit(self, X: Any, categorical_features: Any = None) -> "TableEncoder":
+    def fit(self, X: Any, categorical_features: Any = None, time_position: int | None = None) -> "TableEncoder":
         """Learn columns, categories and calendar parts.
 
         Parameters
@@ -70,6 +71,9 @@ class TableEncoder:
             The training table.
         categorical_features : None, "from_dtype", list of names, list of positions or boolean mask
             Numeric columns to treat as categories. Text is always categorical.
+        time_position : int, optional
+            Position of a column that orders the rows. Of a date, the calendar parts that recur within the table are
+            encoded; a number is not, as all future values are outside of its range.
 
         Returns
         -------
@@ -87,8 +91,11 @@ class TableEncoder:
             else:
                 column, format = understood(column, name)
                 formats.update({name: format} if format else {})
-            columns += _describe(column, name, index, index in named)
+            described = _describe(column, name, index, index in named)
+            columns += described if index != time_position else _of_time(described, column, name)
             types.append(column.type)
+        if not columns:
+            raise ValueError("X must have a column besides time_column that is a feature, got none")
         return self._set(columns, list(table.names), types, formats)
 
     @classmethod
@@ -136,7 +143,8 @@ class TableEncoder:
         return encoded
 
     def _is_plain(self) -> bool:
-        return all(kind == "number" for kind in self.source_types_) and not self.n_categories_.any()
+        is_complete = len(self.columns_) == len(self.source_types_)  # a time column may be missing
+        return is_complete and all(kind == "number" for kind in self.source_types_) and not self.n_categories_.any()
 
     def _checked(self, column: FeatureColumn, index: int) -> FeatureColumn:
         """Check that the column has the type seen in fit; empty columns are compatible with any type."""
@@ -212,6 +220,14 @@ def _describe(column: FeatureColumn, name: str, index: int, named: bool) -> list
         labels = tuple(number_label(code, column.boolean) for code in codes)
         return [replace(base, kind="categorical", categories=labels, codes=tuple(codes.tolist()), has_missing=missing)]
     return [replace(base, has_missing=missing)]
+
+
+def _of_time(described: list[Column], column: FeatureColumn, name: str) -> list[Column]:
+    """The encoded columns of a time column that are features."""
+    if column.type != "date":
+        return []
+    recurring = recurring_parts(read_time(column, name))
+    return [part for part in described if part.part in recurring]
 
 
 def natural_order(labels: set[str]) -> list[str]:

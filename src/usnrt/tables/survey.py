@@ -79,6 +79,11 @@ class TableSurvey:
                 raise type(error)(f"{error} in {block.place}") from None
             survey.add(column, block.place)
 
+    def merge(self, other: "TableSurvey") -> None:
+        """Learn what another survey of rows of the same table has learnt."""
+        for own, others in zip(self._columns, other._columns, strict=True):
+            own.merge(others)
+
     def encoder(self) -> TableEncoder:
         """The encoding of all rows so far. Text that is all dates becomes dates, and ids are ignored, as in memory."""
         for survey in self._columns:
@@ -141,6 +146,22 @@ class _ColumnSurvey:
             self._add_values(column, place)
         else:
             self._add_labels(column, place)
+        self._check_counts()
+
+    def merge(self, other: "_ColumnSurvey") -> None:
+        """Add what another survey knows of the column."""
+        if other.type != "empty":
+            self._set_type(other.type, other._place)
+        self.narrow &= other.narrow
+        self._missing |= other._missing
+        self._boolean &= other._boolean
+        self._counts.update(other._counts)
+        for part, (low, high) in other._ranges.items():
+            own = self._ranges.get(part, (np.inf, -np.inf))
+            self._ranges[part] = (min(own[0], low), max(own[1], high))
+        self._check_counts()
+
+    def _check_counts(self) -> None:
         if len(self._counts) > MAX_LABELS:
             self._refuse_or_ignore()
 

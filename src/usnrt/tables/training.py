@@ -24,12 +24,15 @@ class DistinctRows:
         How often each row counts. Copies were merged, see `usnrt.tables.rows`.
     position : ndarray of int of shape (n,)
         Of the first copy of each row in the table that was given.
+    time : ndarray of shape (n,) or None
+        If the table has a time column.
     """
 
     raw: Floats
     target: Floats
     weight: Floats
     position: Rows
+    time: Floats | None = None
 
     @property
     def n_rows(self) -> int:
@@ -38,7 +41,8 @@ class DistinctRows:
 
     def take(self, rows: Rows) -> "DistinctRows":
         """Some of the rows."""
-        return DistinctRows(take_rows(self.raw, rows), self.target[rows], self.weight[rows], self.position[rows])
+        time = None if self.time is None else self.time[rows]
+        return DistinctRows(take_rows(self.raw, rows), self.target[rows], self.weight[rows], self.position[rows], time)
 
 
 def take_rows(raw: Floats, rows: Rows) -> Floats:

@@ -14,7 +14,7 @@ from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.guided import GuidedMLP
 from usnrt.nn.mlp import MLP, Params, hidden_sizes
 from usnrt.nn.quantile_functions import conformity_scores
-from usnrt.nn.quantiles import N_OUTPUTS, quantile_function_mean
+from usnrt.nn.quantiles import N_OUTPUTS, POSITIONS, quantile_function_mean
 from usnrt.nn.train import History
 from usnrt.tables.training import TrainingTable
 from usnrt.tree.experts import EXPERTS, NETWORK
@@ -68,6 +68,8 @@ class FittedTree(Generic[ModelT]):
         Rows of the table that have a conformity score; empty for trees of the paper.
     scores : ndarray of shape (m,)
         Their conformity scores, by networks that were not trained on them.
+    quantiles : ndarray of shape (m, n_positions)
+        Their quantile functions, by the same networks.
     split_params : list of Params or None
         For trees of the paper, the splitting network of each node; None in nodes that were too small to be split.
     """
@@ -76,6 +78,7 @@ class FittedTree(Generic[ModelT]):
     history: list[dict[str, History]]
     validation_rows: Rows = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     scores: Floats = field(default_factory=lambda: np.zeros(0))
+    quantiles: Floats = field(default_factory=lambda: np.zeros((0, len(POSITIONS))))
     split_params: list[Params | None] = field(default_factory=list)
 
 
@@ -174,8 +177,9 @@ def _fit_quantile_tree(
     else:
         train_root_on_store(strategy, streamed, memory, encoding, seed, rng, n_threads)
     progress.begin("regions")
-    # From now on the memory holds the validation rows too; they are predicted like new rows, without themselves.
-    memory = memory and memory.with_rows(table, n_threads)
+    if memory is not None and not recipe.in_time_order:
+        # From now on the memory holds the validation rows too; they are predicted like new rows, without themselves.
+        memory = memory.with_rows(table, n_threads)
     rows = np.flatnonzero(is_validation) if is_validation.any() else np.arange(table.n_rows)
     weight = table.validation_weight[rows]
     root = _root_model(network, strategy.params, encoding, memory, table)
@@ -187,7 +191,7 @@ def _fit_quantile_tree(
     scores = conformity_scores(refined, table.y[rows])
     leaf = grown.tree.leaf_of(table.raw[rows])
     grown.tree.set_leaf_residuals(leaf, table.y[rows] - quantile_function_mean(refined), weight)
-    return FittedTree(model.without_unused(), [node.history for node in grown.nodes], rows, scores)
+    return FittedTree(model.without_unused(), [node.history for node in grown.nodes], rows, scores, refined)
 
 
 def announce_compilation(recipe: QuantileTreeRecipe, table: TrainingTable, progress: Progress) -> None:

@@ -207,6 +207,9 @@ class QuantileTreeRecipe:
         See `usnrt.nn.train.Training`.
     guide_dropout : float
         See `usnrt.nn.guided.GuidedMLP`.
+    in_time_order : bool
+        Whether validation rows are later than training rows. The memory then holds the training rows only: neighbours
+        from the future would make validation rows look more predictable than new rows are.
     metric : MetricTraining
     schedule : Schedule
     streaming : Streaming
@@ -224,6 +227,7 @@ class QuantileTreeRecipe:
     weight_decay: float = 0.1
     average: float = 0.99
     guide_dropout: float = 0.3
+    in_time_order: bool = False
     metric: MetricTraining = field(default_factory=MetricTraining)
     schedule: Schedule = field(default_factory=Schedule)
     streaming: Streaming = field(default_factory=Streaming)

@@ -179,6 +179,22 @@ class Tree:
         nodes = np.asarray(self.leaves)[known]
         self.residual_mean[nodes], self.residual_std[nodes] = mean[known], np.sqrt(squares / total)[known]
 
+    def set_residuals(self, X: ArrayLike, residuals: Floats, weight: Floats) -> None:
+        """Set the residual moments of all nodes; nodes without residuals keep theirs.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+        residuals, weight : ndarray of shape (n,)
+        """
+        passed = self.decision_path(X).tocsc()
+        for node in range(len(self.feature)):
+            rows = passed.indices[passed.indptr[node] : passed.indptr[node + 1]]
+            if len(rows):
+                mean = np.average(residuals[rows], weights=weight[rows])
+                square = np.average((residuals[rows] - mean) ** 2, weights=weight[rows])
+                self.residual_mean[node], self.residual_std[node] = mean, np.sqrt(square)
+
     def set_leaf_rows(self, n_rows: NDArray[np.float64]) -> None:
         """Set the weighted number of rows of each leaf, shape (n_leaves,), and their sums in the other nodes."""
         total = np.zeros(self.n_nodes)

@@ -191,7 +191,36 @@ class Unchecked:
         return True
 
 
+@dataclass(frozen=True)
+class Bounds:
+    """A lower and an upper bound, each of which may be None."""
+
+    kind: str = "pair of floats or None"
+    must: str = "be a pair (low, high) of numbers or None, with low < high"
+
+    def allows(self, value: Any) -> bool:
+        if not isinstance(value, tuple | list) or len(value) != 2:
+            return False
+        low, high = (bound if bound is not None else sign * np.inf for bound, sign in zip(value, (-1, 1)))
+        numbers = all(isinstance(bound, Real) and not isinstance(bound, bool) for bound in (low, high))
+        return numbers and bool(low < high) and value != (None, None)
+
+
+@dataclass(frozen=True)
+class ColumnOfTable:
+    """The name or the position of a column."""
+
+    kind: str = "str or int"
+    must: str = "be the name or the position of a column"
+
+    def allows(self, value: Any) -> bool:
+        return isinstance(value, str) or (isinstance(value, Integral) and not isinstance(value, bool))
+
+
 CATEGORICAL_FEATURES = Unchecked("list of names or positions, or bool mask")
+TARGET_BOUNDS = Optional(Bounds())
+TARGET_TRANSFORM = Optional(Choice(("log", "auto")))
+TIME_COLUMN = Optional(ColumnOfTable())
 RANDOM_STATE = Unchecked("int, RandomState or None")
 
 

@@ -1,0 +1,116 @@
+"""Bounded and transformed targets: which map a model learns, and the point masses at the bounds."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from usnrt.distributions.target_map import MIN_SHARE, TargetMap
+from usnrt.utils.types import Floats
+
+# The interval is at most this share of the gap between the bound and the nearest other target.
+MAX_GAP = 0.99
+BISECTIONS = 40
+
+
+def bounds_of(target_bounds: Any) -> tuple[float, float]:
+    """Lower and upper bound, infinite where there is none.
+
+    Examples
+    --------
+    >>> from usnrt.estimators.targets import bounds_of
+    >>> bounds_of((0, None)), bounds_of(None)
+    ((0.0, inf), (-inf, inf))
+    """
+    low, high = (None, None) if target_bounds is None else target_bounds
+    return -np.inf if low is None else float(low), np.inf if high is None else float(high)
+
+
+def check_target(y: Floats, target_bounds: Any, target_transform: str | None = None) -> None:
+    """Raise a ValueError that names the first row whose target is outside the bounds, or below those of a logarithm.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.estimators.targets import check_target
+    >>> check_target(np.array([3.0, -1.0]), (0, None))
+    Traceback (most recent call last):
+        ...
+    ValueError: y must be within target_bounds=(0, None), got y[1]=-1.0
+    """
+    low, high = bounds_of(target_bounds)
+    bad = np.flatnonzero((y < low) | (y > high))
+    if len(bad):
+        raise ValueError(f"y must be within target_bounds={target_bounds!r}, got y[{bad[0]}]={y[bad[0]]}")
+    bad = np.flatnonzero(y < 0)
+    if target_transform == "log" and low == -np.inf and len(bad):
+        raise ValueError(
+            f"y must be at least 0 for target_transform='log', got y[{bad[0]}]={y[bad[0]]}; "
+            "target_bounds=(low, None) sets another lower bound"
+        )
+
+
+def candidate_maps(y: Floats, target_bounds: Any, target_transform: str | None) -> list[TargetMap | None]:
+    """The maps that a fit may use: one, or for ``"auto"`` those to choose from, without a logarithm first.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        Targets of the rows to fit.
+    target_bounds : pair or None
+    target_transform : {"log", "auto", None}
+
+    Returns
+    -------
+    list of TargetMap or None
+        None for the identity without bounds.
+    """
+    low, high = bounds_of(target_bounds)
+    plain = None if target_bounds is None else TargetMap(low, high).separated(y)
+    from_low = 0.0 if low == -np.inf else low
+    if target_transform is None or (target_transform == "auto" and (y.min() < from_low or y.min() == y.max())):
+        return [plain]
+    logarithm = TargetMap.logarithm(y, from_low, high).separated(y)
+    return [logarithm] if target_transform == "log" else [plain, logarithm]
+
+
+def with_point_masses(target_map: TargetMap, y: Floats, weight: Floats, cdf: Callable[[float], Floats]) -> TargetMap:
+    """Choose the intervals that are mapped to the bounds, so that predicted and observed shares of the bounds agree.
+
+    Networks predict values near a bound where many targets are at it. No target is between the bound and the nearest
+    other one, so that what is predicted there is a matter of rounding: the part that belongs to the bound is chosen
+    such that the mean predicted probability of the bound is the share of the targets at it, as far as the gap allows.
+
+    Parameters
+    ----------
+    target_map : TargetMap
+    y, weight : ndarray of shape (n,)
+        Targets of rows that were not trained on.
+    cdf : callable
+        Predicted probability per row of a value up to a given one, on the target's scale but without bounds.
+
+    Returns
+    -------
+    TargetMap
+    """
+
+    def end(bound: float, inward: float) -> float:
+        at = y == bound
+        share, others = float(np.average(at, weights=weight)), np.abs(y[~at] - bound)
+        if not np.isfinite(bound) or share < MIN_SHARE or len(others) == 0:
+            return bound
+
+        def is_enough(distance: float) -> bool:
+            below = float(np.average(cdf(bound + inward * distance), weights=weight))
+            return (below if inward > 0 else 1.0 - below) >= share
+
+        if is_enough(0.0):
+            return bound
+        nearest, farthest = 0.0, MAX_GAP * float(others.min())
+        for _ in range(BISECTIONS):
+            middle = (nearest + farthest) / 2.0
+            nearest, farthest = (nearest, middle) if is_enough(middle) else (middle, farthest)
+        return bound + inward * farthest
+
+    return replace(target_map, low_end=end(target_map.low, 1.0), high_end=end(target_map.high, -1.0))
