@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from usnrt.distributions import Normal
-from usnrt.estimators.base import DistributionalRegressor, read_target
+from usnrt.estimators.base import DistributionalRegressor
+from usnrt.estimators.targets import read_target
 
 
 class Constant(DistributionalRegressor):

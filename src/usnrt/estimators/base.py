@@ -1,9 +1,8 @@
 """Base of all estimators: reading tables and targets, and all predictions derived from one distribution."""
 
-import datetime
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +11,6 @@ from sklearn.utils.validation import (
     _check_sample_weight,
     check_consistent_length,
     check_is_fitted,
-    column_or_1d,
 )
 
 from usnrt.estimators.cluster_fit import active_client, fit_on_cluster
@@ -20,7 +18,7 @@ from usnrt.estimators.dask_predictions import predict_dask, predict_dask_table
 from usnrt.estimators.fit_identity import check_resumable, identity_of
 from usnrt.estimators.prediction_blocks import joined_predictions, predict_source, source_for
 from usnrt.estimators.prediction_table import EncodedPredictions, check_coverage, prediction_table
-from usnrt.estimators.targets import check_target
+from usnrt.estimators.targets import check_target, read_target
 from usnrt.tables import Column, NetworkInputs, TableEncoder, read_table
 from usnrt.tables.dask_rows import DaskRows, dask_rows, is_dask
 from usnrt.tables.find_source import as_source, read_whole, training_source
@@ -456,47 +454,6 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         return tags
 
 
-def read_target(y: ArrayLike) -> NDArray[np.float64]:
-    """Check a target: one finite number per row.
-
-    Examples
-    --------
-    >>> from usnrt.estimators.base import read_target
-    >>> read_target([1, 2, 3])
-    array([1., 2., 3.])
-    """
-    try:
-        values = column_or_1d(y, warn=True)
-    except ValueError:
-        shape = np.asarray(y).shape
-        if len(shape) != 2 or shape[1] < 2:
-            raise
-        raise ValueError(
-            f"y should be a 1d array, got an array of shape {shape}: for several targets use "
-            "sklearn.multioutput.MultiOutputRegressor(model), which fits one model per target"
-        ) from None
-    if np.iscomplexobj(values):
-        raise ValueError("Complex data not supported: y must hold real numbers")
-    if values.dtype.kind in "mM":
-        _refuse_times(values.dtype.kind, getattr(y, "name", None))
-    try:
-        numbers = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        bad_row = next(row for row, value in enumerate(values) if not _is_number(value))
-        if isinstance(values[bad_row], datetime.date | datetime.timedelta):
-            _refuse_times("m" if isinstance(values[bad_row], datetime.timedelta) else "M", getattr(y, "name", None))
-        raise ValueError(
-            f"y must hold numbers, got y[{bad_row}]={values[bad_row : bad_row + 1].tolist()[0]!r}"
-        ) from None
-    bad = np.flatnonzero(~np.isfinite(numbers))
-    if len(bad):
-        raise ValueError(
-            f"y must be finite, got y[{bad[0]}]={numbers[bad[0]]} "
-            "(Input y contains NaN, infinity or a value too large for dtype('float64').)"
-        )
-    return numbers
-
-
 def _read_time(encoder: TableEncoder, features: FeatureTable, position: int) -> Floats:
     """The time of each row, at least two different ones."""
     name = features.names[position]
@@ -504,24 +461,3 @@ def _read_time(encoder: TableEncoder, features: FeatureTable, position: int) -> 
     if time.min() == time.max():
         raise ValueError(f"time_column must have at least two different values, got {name!r}")
     return time
-
-
-def _refuse_times(kind: str, name: object) -> NoReturn:
-    """Raise the error for a target of dates ("M") or durations ("m")."""
-    column = f" in {name!r}" if isinstance(name, str) else ""
-    if kind == "M":
-        raise ValueError(
-            f"y must hold numbers, got dates{column}; convert them, for example to days since the first: "
-            "(y - y.min()) / numpy.timedelta64(1, 'D')"
-        )
-    raise ValueError(
-        f"y must hold numbers, got durations{column}; convert them, for example to days: y / numpy.timedelta64(1, 'D')"
-    )
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        float(value)
-    except (TypeError, ValueError):
-        return False
-    return True

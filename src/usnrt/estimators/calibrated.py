@@ -13,12 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 from usnrt.calibration.calibration import Calibration
 from usnrt.calibration.familiar import MIN_REPEATED, Familiar, combined_with_recall, find_familiar, with_recall
 from usnrt.distributions import Distribution, QuantileDistribution, ResidualDistribution
-from usnrt.estimators.base import read_target
 from usnrt.estimators.prediction_table import EncodedPredictions
 from usnrt.estimators.recent import recent_rows
 from usnrt.estimators.regions import shortage
 from usnrt.estimators.supported import Prediction, SupportedRegressor
-from usnrt.estimators.targets import check_target, with_point_masses
+from usnrt.estimators.targets import check_target, read_target, with_point_masses
 from usnrt.nn.quantile_functions import conformity_scores
 from usnrt.nn.quantiles import POSITIONS
 from usnrt.tables.rows import merged_rows

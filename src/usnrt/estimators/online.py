@@ -7,9 +7,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
-from usnrt.estimators.base import read_target
 from usnrt.estimators.calibrated import CalibratedRegressor
-from usnrt.estimators.targets import check_target
+from usnrt.estimators.targets import check_target, read_target
 from usnrt.nn.quantile_functions import value_at
 from usnrt.nn.quantiles import POSITIONS
 from usnrt.utils.checks import check_number

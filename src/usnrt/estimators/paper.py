@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from usnrt.distributions import Distribution, Mixture, Normal
-from usnrt.estimators.base import read_target
 from usnrt.estimators.calibrated import CalibratedRegressor
 from usnrt.estimators.convergence import warn_if_diverged
 from usnrt.estimators.members import DEPRECATED, ENSEMBLE_CONSTRAINTS, EnsembleOf
+from usnrt.estimators.targets import read_target
 from usnrt.nn.device import MARGIN
 from usnrt.nn.forward import predict
 from usnrt.nn.mlp import MLP, hidden_sizes

@@ -1,10 +1,13 @@
-"""Bounded and transformed targets: which map a model learns, and the point masses at the bounds."""
+"""Targets: reading them, which map of them a model learns, and the point masses at their bounds."""
 
+import datetime
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import column_or_1d
 
 from usnrt.distributions.target_map import MIN_SHARE, TargetMap
 from usnrt.utils.types import Floats
@@ -114,3 +117,65 @@ def with_point_masses(target_map: TargetMap, y: Floats, weight: Floats, cdf: Cal
         return bound + inward * farthest
 
     return replace(target_map, low_end=end(target_map.low, 1.0), high_end=end(target_map.high, -1.0))
+
+
+def read_target(y: ArrayLike) -> NDArray[np.float64]:
+    """Check a target: one finite number per row.
+
+    Examples
+    --------
+    >>> from usnrt.estimators.targets import read_target
+    >>> read_target([1, 2, 3])
+    array([1., 2., 3.])
+    """
+    try:
+        values = column_or_1d(y, warn=True)
+    except ValueError:
+        shape = np.asarray(y).shape
+        if len(shape) != 2 or shape[1] < 2:
+            raise
+        raise ValueError(
+            f"y should be a 1d array, got an array of shape {shape}: for several targets use "
+            "sklearn.multioutput.MultiOutputRegressor(model), which fits one model per target"
+        ) from None
+    if np.iscomplexobj(values):
+        raise ValueError("Complex data not supported: y must hold real numbers")
+    if values.dtype.kind in "mM":
+        _refuse_times(values.dtype.kind, getattr(y, "name", None))
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        bad_row = next(row for row, value in enumerate(values) if not _is_number(value))
+        if isinstance(values[bad_row], datetime.date | datetime.timedelta):
+            _refuse_times("m" if isinstance(values[bad_row], datetime.timedelta) else "M", getattr(y, "name", None))
+        raise ValueError(
+            f"y must hold numbers, got y[{bad_row}]={values[bad_row : bad_row + 1].tolist()[0]!r}"
+        ) from None
+    bad = np.flatnonzero(~np.isfinite(numbers))
+    if len(bad):
+        raise ValueError(
+            f"y must be finite, got y[{bad[0]}]={numbers[bad[0]]} "
+            "(Input y contains NaN, infinity or a value too large for dtype('float64').)"
+        )
+    return numbers
+
+
+def _refuse_times(kind: str, name: object) -> NoReturn:
+    """Raise the error for a target of dates ("M") or durations ("m")."""
+    column = f" in {name!r}" if isinstance(name, str) else ""
+    if kind == "M":
+        raise ValueError(
+            f"y must hold numbers, got dates{column}; convert them, for example to days since the first: "
+            "(y - y.min()) / numpy.timedelta64(1, 'D')"
+        )
+    raise ValueError(
+        f"y must hold numbers, got durations{column}; convert them, for example to days: y / numpy.timedelta64(1, 'D')"
+    )
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True

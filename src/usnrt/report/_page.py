@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from usnrt.calibration.conformal import rows_needed
-from usnrt.estimators.base import DistributionalRegressor, read_target
+from usnrt.estimators.base import DistributionalRegressor
 from usnrt.estimators.calibrated import CalibratedRegressor
 from usnrt.estimators.neighbors import has_examples, memory_sentence, rows_in_memory
+from usnrt.estimators.targets import read_target
 from usnrt.metrics.models import training_sentence
 from usnrt.report import _charts as charts
 from usnrt.report._bidi import escape, isolated
