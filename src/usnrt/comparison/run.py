@@ -14,7 +14,7 @@ from usnrt.comparison.models import Contender, contenders
 from usnrt.comparison.regions import find_regions
 from usnrt.comparison.result import Comparison, Entry, RowMetrics
 from usnrt.comparison.splits import Splits, copies, group_numbers, random_splits, read_time, time_splits
-from usnrt.estimators.base import read_target
+from usnrt.estimators.targets import read_target
 from usnrt.metrics.scores import interval_score_of_rows
 from usnrt.tables import TableEncoder
 from usnrt.utils.checks import check_number, check_whole

@@ -7,7 +7,8 @@ from numpy.typing import ArrayLike
 
 from usnrt.calibration.landmarks import evenly
 from usnrt.estimators.background import N_BACKGROUND
-from usnrt.estimators.base import DistributionalRegressor, read_target
+from usnrt.estimators.base import DistributionalRegressor
+from usnrt.estimators.targets import read_target
 from usnrt.explain.shapley import Contributions, shapley_values
 from usnrt.explain.values import Moments, players_of
 from usnrt.utils.checks import check_whole
