@@ -17,8 +17,10 @@ from matplotlib.patches import Rectangle
 ROOT = Path(__file__).parent.parent
 PICTURE = ROOT / "docs" / "pictures" / "layers.png"
 PURPOSE = {
-    "cli": "commands", "demo": "the demo", "bench": "experiments", "report": "a page for managers",
+    "cli": "commands", "comparison": "models compared", "demo": "the demo",
+    "bench": "experiments", "report": "a page for managers",
     "onnx": "export", "persistence": "model files", "plotting": "figures", "metrics": "scores of forecasts",
+    "explain": "why a row is uncertain",
     "baselines": "competing models", "estimators": "ours and the paper's", "calibration": "regions, support",
     "distributions": "predictive distributions", "tree": "splits and growth", "memory": "similar rows",
     "nn": "networks in jax",

@@ -16,10 +16,10 @@ def main() -> None:
     """Fit the same ensemble here and on the cluster."""
     bunch = make_heteroscedastic("piecewise", 400, random_state=0)
     recipe = USNRTRegressor(max_epochs=5)
-    here = USNRTEnsemble(recipe, n_members=2, random_state=0).fit(bunch.data, bunch.target)
+    here = USNRTEnsemble(recipe, n_estimators=2, random_state=0).fit(bunch.data, bunch.target)
     cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
     with cluster, Client(cluster), joblib.parallel_config("dask"):
-        there = USNRTEnsemble(recipe, n_members=2, random_state=0).fit(bunch.data, bunch.target)
+        there = USNRTEnsemble(recipe, n_estimators=2, random_state=0).fit(bunch.data, bunch.target)
     same = np.array_equal(here.predict(bunch.data), there.predict(bunch.data))
     print(f"2 members on 2 workers; the same predictions as here: {same}")
 

@@ -14,10 +14,10 @@ MODELS = {
     "tree": lambda rate: USNRTRegressor(**SMALL, learning_rate=rate, random_state=0),
     "paper": lambda rate: USNRTRegressor.paper(**PAPER, learning_rate=rate, random_state=0),
     "ensemble": lambda rate: USNRTEnsemble(
-        USNRTRegressor(**SMALL, learning_rate=rate), n_members=2, random_state=0, n_jobs=1
+        USNRTRegressor(**SMALL, learning_rate=rate), n_estimators=2, random_state=0, n_jobs=1
     ),
     "ensemble, paper": lambda rate: USNRTEnsemble.paper(
-        estimator=USNRTRegressor.paper(**PAPER, learning_rate=rate), n_members=2, random_state=0, n_jobs=1
+        estimator=USNRTRegressor.paper(**PAPER, learning_rate=rate), n_estimators=2, random_state=0, n_jobs=1
     ),
 }
 

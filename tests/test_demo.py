@@ -58,3 +58,13 @@ def test_the_command_takes_a_folder(monkeypatch, tmp_path):
     demo.main(["--output", str(tmp_path)])
     demo.main([])
     assert asked == [str(tmp_path), "demo-output"]
+
+
+@pytest.mark.parametrize(("package", "extra"), [("matplotlib", "plot"), ("jinja2", "report")])
+def test_a_missing_package_is_named_before_anything_is_fitted(monkeypatch, tmp_path, capsys, package, extra):
+    found = demo.find_spec
+    monkeypatch.setattr(demo, "find_spec", lambda name: None if name == package else found(name))
+    monkeypatch.setattr(demo, "find", lambda *_, **__: pytest.fail("the model was fitted"))
+    with pytest.raises(ImportError, match=rf"^the demo's \w+ needs {package}: pip install 'usnrt\[{extra}\]'$"):
+        demo.run(tmp_path)
+    assert capsys.readouterr().out == ""

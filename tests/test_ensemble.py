@@ -1,5 +1,6 @@
 """The ensemble: folds, calibration as a whole, parts of the variance, bits."""
 
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -25,7 +26,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def model(data):
-    return USNRTEnsemble(TINY, n_members=4, random_state=0).fit(data.data, data.target)
+    return USNRTEnsemble(TINY, n_estimators=4, random_state=0).fit(data.data, data.target)
 
 
 @pytest.mark.parametrize("n_members", [2, 3, 5, 8])
@@ -142,13 +143,13 @@ def test_levels_are_corrected_apart():
 
 def test_rows_set_aside_calibrate_the_ensemble_and_nothing_else(data):
     aside = clone(TINY).set_params(calibration_fraction=0.3)
-    model = USNRTEnsemble(aside, n_members=3, random_state=0).fit(data.data, data.target)
+    model = USNRTEnsemble(aside, n_estimators=3, random_state=0).fit(data.data, data.target)
     assert sum(len(scores) for scores in model.calibration_.scores) == round(0.3 * len(data.target))
     assert model.tree_.n_rows[0] == round(0.7 * len(data.target))
 
 
 def test_the_papers_ensemble_is_a_mixture_of_normals(data):
-    model = USNRTEnsemble.paper(n_members=2, random_state=0)
+    model = USNRTEnsemble.paper(n_estimators=2, random_state=0)
     model.estimator.set_params(max_epochs=3)
     model.fit(data.data, data.target)
     dist = model.predict_dist(data.data[:10])
@@ -183,7 +184,7 @@ def test_the_targets_of_test_rows_leave_no_trace(data):
 @pytest.mark.parametrize(
     ("parameters", "error", "message"),
     [
-        ({"n_members": 1}, ValueError, "n_members must be a whole number from 2 on, got 1"),
+        ({"n_estimators": 1}, ValueError, "n_estimators must be a whole number from 2 on, got 1"),
         ({"estimator": USNRTRegressor(alpha=2)}, ValueError, "alpha must be in (0, 1), got 2"),
     ],
 )
@@ -217,3 +218,24 @@ def test_weights_of_experts_are_averaged_over_members_and_rows():
     table = SimpleNamespace(raw=np.zeros((4, 1)), weight=np.array([3.0, 1.0, 1.0, 1.0]))
     expected = [[0.5 + 0.5 * 0.25 * 0.5, 0.5 * (0.75 + 0.25 * 0.5), 0.0], [0.25, 0.25, 0.5]]
     np.testing.assert_allclose(mean_expert_weights(members, table), expected)
+
+
+def test_the_former_name_of_the_number_of_members(data):
+    quick = USNRTRegressor(max_epochs=1, hidden=(4,), memory=False)
+    old = USNRTEnsemble(quick, n_members=2, random_state=0, n_jobs=1)
+    with pytest.warns(FutureWarning, match="n_members is called n_estimators now, as in scikit-learn"):
+        old.fit(data.data[:200], data.target[:200])
+    new = USNRTEnsemble(quick, n_estimators=2, random_state=0, n_jobs=1).fit(data.data[:200], data.target[:200])
+    assert len(old.members_) == len(new.members_) == 2
+    np.testing.assert_array_equal(old.predict(data.data[:9]), new.predict(data.data[:9]))
+
+
+def test_the_former_name_keeps_the_contract_of_scikit_learn():
+    model = clone(USNRTEnsemble(n_members=3))
+    assert (model.n_members, model.n_estimators) == (3, 5)
+    assert clone(USNRTEnsemble(n_estimators=4)).get_params()["n_estimators"] == 4
+    assert USNRTEnsemble().set_params(n_members=2).n_members == 2
+    assert repr(USNRTEnsemble(n_estimators=4)) == "USNRTEnsemble(n_estimators=4)"
+    message = "n_members is the former name of n_estimators: give n_estimators only, got n_members=3 and n_estimators=4"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        USNRTEnsemble(n_members=3, n_estimators=4).fit([[0.0], [1.0]], [0.0, 1.0])

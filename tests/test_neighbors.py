@@ -26,7 +26,7 @@ def make_table(n=900, seed=0):
 def fitted(request):
     X, y = make_table()
     tree = USNRTRegressor(**SMALL, random_state=0)
-    model = tree if request.param == "tree" else USNRTEnsemble(USNRTRegressor(**SMALL), n_members=2, random_state=0)
+    model = tree if request.param == "tree" else USNRTEnsemble(USNRTRegressor(**SMALL), n_estimators=2, random_state=0)
     return model.fit(X, y), X, y
 
 
@@ -104,7 +104,7 @@ def test_models_without_memory_raise_one_sentence():
     model = USNRTRegressor(**SMALL, memory=False, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match=r"^neighbors needs a model with memory, got one fitted with memory=False$"):
         model.neighbors(X)
-    ensemble = USNRTEnsemble(USNRTRegressor(**SMALL, memory=False), n_members=2, random_state=0).fit(X, y)
+    ensemble = USNRTEnsemble(USNRTRegressor(**SMALL, memory=False), n_estimators=2, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match=r"^neighbors needs a model with memory, got one fitted with memory=False$"):
         ensemble.neighbors(X)
     small = USNRTRegressor(**SMALL, random_state=0).fit(X[:100], y[:100])

@@ -32,7 +32,7 @@ def world(request, tmp_path_factory):
     train, test = make_table(1500, 0), make_table(400, 1)
     model = USNRTRegressor(min_samples_leaf=150, max_epochs=15, random_state=0)
     if request.param == "ensemble":
-        model = USNRTEnsemble(model, n_members=2, random_state=0)
+        model = USNRTEnsemble(model, n_estimators=2, random_state=0)
     model.fit(train.drop_columns("y"), train["y"].to_numpy())
     model.target_name_ = "y"
     model.save(folder / "model.usnrt")

@@ -117,7 +117,7 @@ def fitted(table):
     models["tree without memory"] = USNRTRegressor(**SMALL, memory=False, random_state=0)
     for name, make in (("", USNRTEnsemble), ("paper ", USNRTEnsemble.paper)):
         member = clone(trees[name]).set_params(random_state=None, n_jobs=-1)
-        models[f"{name}ensemble"] = make(estimator=member, n_members=3, random_state=0, n_jobs=1)
+        models[f"{name}ensemble"] = make(estimator=member, n_estimators=3, random_state=0, n_jobs=1)
     y = make_target(table, 1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("usnrt.tree.model.fit_weights", lambda *arguments: given_weights(arguments[-1]))
@@ -293,7 +293,7 @@ def test_ensembles_of_old_files():
     second = copy.copy(first.model_)
     bins = first.model_.encoding
     second.encoding = PiecewiseLinear(bins.n_inputs, bins.columns, 0.7 * bins.slope, 0.1 + bins.offset)
-    model = USNRTEnsemble(n_members=2)
+    model = USNRTEnsemble(n_estimators=2)
     vars(model).update({name: value for name, value in vars(first).items() if name.endswith("_") and name != "model_"})
     model.members_, model.shared_, model.own_factor_ = [first.model_, second], np.full(first.n_leaves_, 0.7), 0.9
     assert_same_predictions(model, old_rows(first))
@@ -369,6 +369,25 @@ def test_integer_codes_that_are_categories_and_a_column_without_values():
     # values of a column that was empty in training are ignored
     mean = session.run(["mean"], {"X": np.array([[7.0, np.nan, 3.0], [7.0, 1.0, 3.0]])})[0]
     np.testing.assert_allclose(mean[0], mean[1], rtol=1e-12)  # runtimes round rows of one batch differently
+
+
+def test_categories_that_are_not_listed_belong_to_the_rest(tmp_path):
+    """Tables larger than memory keep the most frequent categories; here, one of a small table is declared the rest."""
+    rng = np.random.default_rng(0)
+    X = np.array([rng.choice(["a", "b", "~"], 300), rng.choice([1.0, 2.0, 9.0], 300)], dtype=object).T
+    y = np.where(X[:, 0] == "~", 5.0, 0.2) * rng.normal(size=300)
+    model = USNRTRegressor(**SMALL, categorical_features=[1], random_state=0).fit(X, y)
+    text, codes = model.encoder_.columns_
+    model.encoder_.columns_ = [
+        dataclasses.replace(text, rest=True),
+        dataclasses.replace(codes, rest=True, codes=codes.codes[:-1]),
+    ]
+    new = np.array([["z", 2.0], ["b", 77.0], [None, None], ["z", 9.0]], dtype=object)
+    listed = np.array([["~", 2.0], ["b", 9.0], [None, None], ["~", 9.0]], dtype=object)
+    np.testing.assert_array_equal(model.predict(new), model.predict(listed))
+    assert_same_predictions(model, new)
+    model.save(tmp_path / "model.usnrt")
+    np.testing.assert_array_equal(usnrt.load(tmp_path / "model.usnrt").predict(new), model.predict(new))
 
 
 def test_nothing_but_text_and_no_split():

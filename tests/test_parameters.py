@@ -61,7 +61,7 @@ OWN = {
 
 def ensemble_of(make: Callable[..., Any], tree: dict[str, Any], **changes: Any) -> USNRTEnsemble:
     inner = {name.removeprefix("estimator__"): changes.pop(name) for name in list(changes) if "__" in name}
-    return make(**{"estimator": None, "n_members": 2, **SEED, **changes}).set_params(
+    return make(**{"estimator": None, "n_estimators": 2, **SEED, **changes}).set_params(
         **({} if "estimator" in changes else {"estimator": tree["make"](**{**tree["base"], **inner})})
     )
 
@@ -201,7 +201,8 @@ def members(of_tree: dict[str, list[Change]], member: Any) -> dict[str, list[Cha
     return {
         **changes,
         "estimator": [Change(member)],
-        "n_members": [Change(3)],
+        "n_estimators": [Change(3)],
+        "n_members": [Change(1, refused="n_members must be a whole number from 2 on or 'deprecated', got 1")],
         "categorical_features": [Change([2])],
         "random_state": [Change(1)],
     }
@@ -214,7 +215,7 @@ ENSEMBLE = {
     "estimator__validation_fraction": [
         Change(
             0.4,
-            refused="estimator.validation_fraction is not used, members validate by folds: set n_members of the "
+            refused="estimator.validation_fraction is not used, members validate by folds: set n_estimators of the "
             "ensemble, got 0.4",
         )
     ],

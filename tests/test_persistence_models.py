@@ -27,9 +27,11 @@ MODELS = {
     "default": USNRTRegressor(min_samples_leaf=40, hidden=(16, 8), max_epochs=3, **QUICK),
     "no memory": USNRTRegressor(min_samples_leaf=40, hidden=(16, 8), memory=False, max_epochs=3, **QUICK),
     "paper": USNRTRegressor.paper(min_samples_leaf=40, max_epochs=3, **QUICK),
-    "ensemble": USNRTEnsemble(USNRTRegressor(min_samples_leaf=60, hidden=(16, 8), max_epochs=2), n_members=3, **QUICK),
+    "ensemble": USNRTEnsemble(
+        USNRTRegressor(min_samples_leaf=60, hidden=(16, 8), max_epochs=2), n_estimators=3, **QUICK
+    ),
     "paper ensemble": USNRTEnsemble.paper(
-        estimator=USNRTRegressor.paper(min_samples_leaf=60, max_epochs=2), n_members=2, **QUICK
+        estimator=USNRTRegressor.paper(min_samples_leaf=60, max_epochs=2), n_estimators=2, **QUICK
     ),
     "hnn": baselines.HNNRegressor(max_epochs=2, **QUICK),
     "deep ensemble": baselines.DeepEnsembleRegressor(max_epochs=2, **QUICK),
@@ -145,6 +147,12 @@ def test_a_model_with_two_networks_in_a_file_of_the_second_format():
     assert migrated(new, 3) is new
 
 
+@pytest.mark.parametrize("name", ["USNRTEnsemble", "PaperUSNRTEnsemble"])
+def test_the_former_name_of_the_number_of_members_in_a_file(name):
+    new = migrated({"$object": name, "state": {"n_members": 3, "verbose": 0}}, 3)
+    assert new["state"] == {"n_estimators": 3, "n_members": "deprecated", "verbose": 0}
+
+
 def test_parameters_that_matter_to_fit_only_have_their_defaults_after_loading(tmp_path):
     X, y = table()
     seen = []
@@ -165,6 +173,11 @@ def test_an_unfitted_model_is_not_saved(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def with_column(model, **changes):
+    """Change the metadata of the first column, which is numeric."""
+    model.encoder_.columns_[0] = dataclasses.replace(model.encoder_.columns_[0], **changes)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -174,6 +187,8 @@ def test_an_unfitted_model_is_not_saved(tmp_path):
         (lambda m: m.forest_.feature.__setitem__(0, 10**6), "the forest splits on columns that do not exist"),
         (lambda m: object.__setattr__(m.forest_, "mean", np.zeros(2)), "the forest's array 'mean' has the wrong shape"),
         (lambda m: setattr(m.inputs_, "n_outputs_", 10**12), "the network inputs are inconsistent"),
+        (lambda m: with_column(m, rest=True), "the categories of a column are inconsistent"),
+        (lambda m: with_column(m, categories=("a",), codes=(1.0, 2.0)), "the categories of a column are inconsistent"),
     ],
 )
 def test_a_forest_that_would_read_outside_its_arrays(change, message, tmp_path):

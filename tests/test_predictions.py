@@ -28,7 +28,7 @@ def model(request, table):
     if request.param == "tree":
         return QUICK.fit(X, y)
     member = USNRTRegressor(min_samples_leaf=300, max_epochs=3, hidden=(40,), memory=False)
-    return USNRTEnsemble(member, n_members=2, random_state=0).fit(X, y)
+    return USNRTEnsemble(member, n_estimators=2, random_state=0).fit(X, y)
 
 
 def predictions(model, X):

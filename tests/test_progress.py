@@ -223,7 +223,7 @@ def test_members_are_shown_together():
 
 def test_an_ensemble_reports_its_members(data, capsys):
     one = USNRTRegressor(hidden=(8,), max_epochs=2, min_samples_leaf=200, memory=False)
-    USNRTEnsemble(one, n_members=2, random_state=0, verbose=1).fit(*data)
+    USNRTEnsemble(one, n_estimators=2, random_state=0, verbose=1).fit(*data)
     printed = capsys.readouterr()
     assert printed.out == ""
     lines = printed.err.splitlines()
@@ -241,7 +241,7 @@ def test_an_exception_in_a_callback_of_a_member_ends_all_members(data, n_jobs):
     one = USNRTRegressor(hidden=(8,), max_epochs=10**9, learning_rate=1e-30, memory=False, callbacks=[stop])
     n_threads = threading.active_count()
     with pytest.raises(KeyboardInterrupt):
-        USNRTEnsemble(one, n_members=3, random_state=0, n_jobs=n_jobs).fit(*data)
+        USNRTEnsemble(one, n_estimators=3, random_state=0, n_jobs=n_jobs).fit(*data)
     assert threading.active_count() == n_threads
 
 
@@ -309,7 +309,7 @@ def test_an_interrupted_refit_leaves_the_first_fit(data):
 
 INTERRUPTED = """
 import numpy as np
-from usnrt import USNRTRegressor
+from usnrt import USNRTEnsemble, USNRTRegressor
 
 rng = np.random.default_rng(0)
 X = rng.uniform(-1, 1, (600, 2))
@@ -336,3 +336,36 @@ def test_ctrl_c_leaves_the_model_unfitted_and_the_process_ends():
         process.kill()
     assert rest.splitlines()[-1] == "interrupted, unfitted"
     assert process.returncode == 0
+
+
+# -- the first fit of a table of some shape ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["tree", "ensemble"])
+def test_the_first_fit_of_a_shape_says_once_why_it_takes_longer(data, tmp_path, monkeypatch, capsys, kind):
+    monkeypatch.setenv("USNRT_CACHE", str(tmp_path))
+    sentence = (
+        "the first fit of a table of this shape (up to 1,024 rows, 2 inputs) compiles its programs and takes longer; "
+        f"they are kept in {tmp_path} for later fits\n"
+    )
+
+    def fit(verbose, rows=600):
+        tree = USNRTRegressor(hidden=(4,), memory=False, max_epochs=1)
+        model = tree if kind == "tree" else USNRTEnsemble(tree, n_estimators=2)
+        model.set_params(verbose=verbose, random_state=0, n_jobs=1).fit(data[0][:rows], data[1][:rows])
+        return capsys.readouterr().err
+
+    assert sentence not in fit(0)
+    assert fit(1).count(sentence) == 1
+    assert sentence not in fit(1)
+    assert sentence not in fit(1, 500)  # of the same padded length
+    monkeypatch.setattr("usnrt.nn.device._USED_SHAPES", set())
+    assert sentence not in fit(1)  # another process would find the marker
+
+
+def test_without_a_folder_the_notice_holds_for_the_process(monkeypatch):
+    from usnrt.nn.device import compilation_notice
+
+    monkeypatch.setenv("USNRT_CACHE", "off")
+    assert "kept in this process for later fits" in compilation_notice(10, 3, "some architecture")
+    assert compilation_notice(20, 3, "some architecture") == ""

@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any
 from usnrt._version import __version__
 
 if TYPE_CHECKING:  # what users' type checkers see
+    from usnrt.comparison.run import compare
     from usnrt.estimators.ensemble import USNRTEnsemble
     from usnrt.estimators.online import OnlineCalibrator
     from usnrt.estimators.paper import PaperUSNRTEnsemble, PaperUSNRTRegressor
+    from usnrt.estimators.pipeline import in_pipeline
     from usnrt.estimators.regressor import USNRTRegressor
+    from usnrt.explain.importance import uncertainty_importance
     from usnrt.metrics.evaluate import evaluate
     from usnrt.persistence import load
     from usnrt.plotting import plot_tree
@@ -32,7 +35,10 @@ _HOME = {
     "export_text": "usnrt.tree.rules",
     "export_graphviz": "usnrt.tree.rules",
     "plot_tree": "usnrt.plotting",
+    "compare": "usnrt.comparison.run",
     "evaluate": "usnrt.metrics.evaluate",
+    "in_pipeline": "usnrt.estimators.pipeline",
+    "uncertainty_importance": "usnrt.explain.importance",
 }
 
 __all__ = [
@@ -42,11 +48,14 @@ __all__ = [
     "USNRTEnsemble",
     "USNRTRegressor",
     "__version__",
+    "compare",
     "evaluate",
     "export_graphviz",
     "export_text",
+    "in_pipeline",
     "load",
     "plot_tree",
+    "uncertainty_importance",
 ]
 
 

@@ -7,6 +7,7 @@ the truth in tables and a figure, and a report is written as for real data.
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -141,6 +142,7 @@ def run(output_dir: str | Path = "demo-output", *, n_train: int = N_TRAIN, n_tes
     Path
         The figure that was written; ``report.html`` is in the same folder.
     """
+    need_packages()
     print(f"Fitting {n_train:,} generated rows with known noise.\n", flush=True)
     found = find(n_train, n_test, **params)
     print("\nBoundaries: thresholds of the tree and true boundaries of the noise")
@@ -156,6 +158,19 @@ def run(output_dir: str | Path = "demo-output", *, n_train: int = N_TRAIN, n_tes
     return path
 
 
+def need_packages() -> None:
+    """Raise an ImportError that names a package for the demo's output that is not installed, before anything is fitted.
+
+    Examples
+    --------
+    >>> from usnrt.demo import need_packages
+    >>> need_packages()
+    """
+    for package, extra, what in (("matplotlib", "plot", "figure"), ("jinja2", "report", "report")):
+        if find_spec(package) is None:
+            raise ImportError(f"the demo's {what} needs {package}: pip install 'usnrt[{extra}]'")
+
+
 def draw(found: Findings, path: Path) -> Path:
     """Draw the true and the predicted noise and save the figure.
 
@@ -169,11 +184,10 @@ def draw(found: Findings, path: Path) -> Path:
     -------
     Path
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("the demo's figure needs matplotlib: pip install 'usnrt[plot]'") from error
+    need_packages()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(13, 4.2), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(1, 3, width_ratios=(1.15, 1.15, 1))

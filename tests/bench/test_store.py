@@ -207,3 +207,14 @@ def test_a_forgotten_cell_is_run_again(store):
 def test_a_missing_record_says_so(store):
     with pytest.raises(KeyError, match="no record of electrical hnn seed 42"):
         store.read(CELL)
+
+
+def test_records_with_the_former_name_of_a_setting_are_not_outdated():
+    from usnrt.bench.cells import settings_of
+    from usnrt.bench.recipes import get_recipe
+    from usnrt.bench.status import _compared
+
+    now = settings_of(get_recipe("usnrt-ensemble").build(random_state=42))
+    then = {name: value for name, value in now.items() if name != "n_estimators"} | {"n_members": 5}
+    assert _compared(then) == _compared(now)
+    assert _compared({**then, "n_members": 4}) != _compared(now)

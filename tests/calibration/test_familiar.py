@@ -51,7 +51,7 @@ def test_familiar_and_new_rows_both_have_the_nominal_coverage(repeated, model, e
     X, y, rows = repeated
     if ensemble:
         quick = {**TREE, "max_epochs": 100}
-        model = USNRTEnsemble(USNRTRegressor(**quick), n_members=3, random_state=0).fit(X[rows], y[rows])
+        model = USNRTEnsemble(USNRTRegressor(**quick), n_estimators=3, random_state=0).fit(X[rows], y[rows])
     again = np.random.default_rng(2).integers(0, 800, 4000)
     again = again[np.isin(again, rows)]
     assert model.familiar_.holds(model._encode(X[again])).all()

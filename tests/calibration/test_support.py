@@ -320,7 +320,7 @@ def model(request):
     X, y = houses(900, 0)
     if request.param == "tree":
         return USNRTRegressor(**SMALL, random_state=0, n_jobs=1).fit(X, y)
-    return USNRTEnsemble(USNRTRegressor(**SMALL), n_members=3, random_state=0, n_jobs=1).fit(X, y)
+    return USNRTEnsemble(USNRTRegressor(**SMALL), n_estimators=3, random_state=0, n_jobs=1).fit(X, y)
 
 
 def without_support(model):

@@ -156,17 +156,30 @@ def test_a_renamed_column(tmp_path, inside):
         model.predict(frame)
 
 
-def test_a_thousand_columns_mixed_types_and_missing_values(tmp_path, inside):
+def thousand_columns():
     rng = np.random.default_rng(0)
     columns = {f"x{j}": [f"{v:.3f}".replace(".", ",") for v in rng.normal(size=40)] for j in range(1000)}
     columns["mixed"] = ["1,5", "a", "7", ""] * 10
     columns["sparse"] = [f"{v:.1f}".replace(".", ",") if v > 0.3 else "" for v in rng.random(40)]
     columns["price"] = [f"{v:.2f}".replace(".", ",") for v in rng.normal(size=40)]
     lines = [";".join(columns), *map(";".join, zip(*columns.values()))]
-    (tmp_path / "d.csv").write_text("\n".join(lines))
+    return columns, "\n".join(lines)
+
+
+def test_a_thousand_columns_mixed_types_and_missing_values(tmp_path):
+    columns, text = thousand_columns()
+    (tmp_path / "d.csv").write_text(text)
     data = training_data(tmp_path / "d.csv", "price", [], print, options=ReadOptions())
     types = data.features.schema.types
     assert types[:1000] == [pa.float64()] * 1000
     assert types[1000:] == [pa.string(), pa.float64()]
     assert data.features["sparse"].null_count == columns["sparse"].count("")
     assert data.features["x0"].to_pylist() == [float(v.replace(",", ".")) for v in columns["x0"]]
+
+
+@pytest.mark.slow
+def test_a_model_of_a_thousand_columns(tmp_path, usnrt):
+    (tmp_path / "d.csv").write_text(thousand_columns()[1])
+    run = usnrt("fit", "d.csv", "-t", "price", "-q", *FAST, cwd=tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert len(usnrt("predict", "d.usnrt", "d.csv", "-q", cwd=tmp_path).stdout.splitlines()) == 41

@@ -1,5 +1,6 @@
 """What each command does when all is well, in a process of its own as users run it."""
 
+import base64
 import json
 import os
 import re
@@ -53,6 +54,41 @@ def test_the_same_seed_gives_the_same_model_whatever_the_file_format(fitted, tmp
     )
     assert (run.returncode, run.stderr) == (0, "")
     assert (tmp_path / "train.usnrt").read_bytes() == (folder / "model.usnrt").read_bytes()
+
+
+def test_a_fit_goes_on_from_its_checkpoint(tmp_path, inside, houses, monkeypatch):
+    pa_csv.write_csv(houses(300, 0), tmp_path / "train.csv")
+    command = [*("fit", "train.csv", "-t", "price", "--drop", "id", "--preset", "fast", "--set", "max_epochs=3")]
+    command += ["--set", "hidden=(8,)", "--force", "--quiet"]
+    assert inside(*command, "-o", "plain.usnrt", cwd=tmp_path).returncode == 0
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(library.USNRTRegressor, "_fit_support", stop)
+    run = inside(*command, "-o", "resumed.usnrt", "--checkpoint", "fit", cwd=tmp_path)
+    assert run.returncode == 130
+    assert run.stderr == (
+        "usnrt: the same command goes on from the checkpoint in fit\nusnrt: stopped; nothing was written\n"
+    )
+    assert sorted(path.name for path in (tmp_path / "fit").iterdir()) == ["checkpoint.json", "tree.entry.safetensors"]
+    monkeypatch.undo()
+    run = inside(*command, "-o", "other.usnrt", "--checkpoint", "fit", "--seed", "1", cwd=tmp_path)
+    assert (run.returncode, run.stderr.splitlines()) == (
+        1,
+        [
+            "usnrt: checkpoint fit is of another fit: it was written with random_state=0, got random_state=1; "
+            "use another folder or delete this one"
+        ],
+    )
+    assert inside(*command, "-o", "resumed.usnrt", "--checkpoint", "fit", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "resumed.usnrt").read_bytes() == (tmp_path / "plain.usnrt").read_bytes()
+    assert not (tmp_path / "fit").exists()
+    run = inside(*command, "-o", "other.usnrt", "--checkpoint", ".", cwd=tmp_path)
+    assert run.returncode == 1
+    assert re.fullmatch(
+        r"usnrt: checkpoint must be a new or empty folder or one of a fit, got . with plain.usnrt\n", run.stderr
+    )
 
 
 def test_predict_writes_the_columns_it_promises(fitted, tmp_path, usnrt):
@@ -139,7 +175,7 @@ def test_an_ensemble_and_codes_of_categories(tmp_path, inside, houses):
     assert json.loads(run.stdout)["columns"][0] == "categories: code (3)"
     model = load(tmp_path / "train.usnrt")
     assert type(model).__name__ == "USNRTEnsemble"
-    assert (model.n_members, model.estimator.max_depth, model.random_state) == (2, 0, 0)
+    assert (model.n_estimators, model.estimator.max_depth, model.random_state) == (2, 0, 0)
     assert inside("report", "train.usnrt", "train.csv", "-q", cwd=tmp_path).stdout == "wrote report.html\n"
 
 
@@ -150,8 +186,8 @@ def test_an_ensemble_and_codes_of_categories(tmp_path, inside, houses):
         ("fast", False, None, [], library.USNRTRegressor.fast()),
         ("fast", False, None, ["max_epochs=3"], library.USNRTRegressor.fast(max_epochs=3)),
         ("ensemble", False, None, [], library.USNRTEnsemble(library.USNRTRegressor())),
-        ("balanced", False, 3, [], library.USNRTEnsemble(library.USNRTRegressor(), n_members=3)),
-        ("fast", False, 3, [], library.USNRTEnsemble(library.USNRTRegressor.fast(), n_members=3)),
+        ("balanced", False, 3, [], library.USNRTEnsemble(library.USNRTRegressor(), n_estimators=3)),
+        ("fast", False, 3, [], library.USNRTEnsemble(library.USNRTRegressor.fast(), n_estimators=3)),
         ("ensemble", True, None, [], library.USNRTEnsemble.paper()),
     ],
 )
@@ -265,3 +301,72 @@ def test_the_script_is_installed():
     if script is None:
         pytest.skip("the package is not installed with its script")
     assert subprocess.run([script, "--version"], capture_output=True, text=True, check=True).stdout.startswith("usnrt ")
+
+
+def test_explain_rows_of_a_table(inside, fitted):
+    folder, _ = fitted
+    run = inside("explain", "model.usnrt", "test.csv", "--rows", "2", "--id", "id", cwd=folder)
+    assert run.returncode == 0, run.stderr
+    assert "the first 2 of 300 rows are explained" in run.stderr
+    assert run.stdout.startswith("Rows are counted from 1, the first one below the header.\n\nid h0, row 1: ")
+    for words in ("standard deviation: average of the region", "district = ", "what would narrow the interval:"):
+        assert words in run.stdout
+    run = inside("explain", "model.usnrt", "test.csv", "--row", "7", "--row", "3", "--json", "--table", cwd=folder)
+    result = json.loads(run.stdout)
+    assert [row["row"] for row in result["rows"]] == [7, 3]
+    predicted = json.loads(inside("predict", "model.usnrt", "test.csv", "--json", cwd=folder).stdout)
+    for row in result["rows"]:
+        assert row["std"] == predicted[row["row"] - 1]["std"]
+        total = row["base_std"] + sum(row["std_contributions"].values()) + row["std_adjustment"]
+        assert total == pytest.approx(row["std"], rel=1e-9)
+        assert set(row["std_contributions"]) == {"area", "district", "garden", "sold", "nothing"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--row", "301"), "--row must be at most 300, the number of rows of test.csv, got 301"),
+        (("--id", "nr"), "test.csv has no column 'nr' to name the rows"),
+        (("--coverage", "2"), "--coverage must be in (0, 1), got 2"),
+    ],
+)
+def test_explain_refuses(inside, fitted, arguments, sentence):
+    run = inside("explain", "model.usnrt", "test.csv", *arguments, cwd=fitted[0])
+    assert (run.returncode, run.stderr) == (1, f"usnrt: {sentence}\n")
+
+
+def test_report_with_ids_time_and_training_rows(inside, fitted):
+    folder, _ = fitted
+    lines = (folder / "test.csv").read_text().splitlines()
+    lines[1] = lines[1].rsplit(",", 1)[0] + ","  # the first row has no target
+    (folder / "gaps.csv").write_text("\n".join(lines) + "\n")
+    options = ("--id", "id", "--time", "sold", "--train", "train.csv", "--force")
+    run = inside("report", "model.usnrt", "gaps.csv", "-o", "grown.html", *options, cwd=folder)
+    assert run.returncode == 0, run.stderr
+    text = (folder / "grown.html").read_text()
+    assert '<th scope="col">id</th>' in text
+    assert "Does it change with time?" in text
+    assert "The booster was trained on 900 training rows" in text
+    assert "gaps.csv -o grown.html --id id --time sold --train train.csv" in text
+    run = inside("report", "model.usnrt", "gaps.csv", "-o", "grown.html", "--force", "--no-booster", cwd=folder)
+    text = (folder / "grown.html").read_text()
+    ids = re.findall(r'data:text/csv;base64,([^"]*)"', text)
+    rows = base64.b64decode(ids[0]).decode().splitlines()
+    assert rows[0].startswith("row (from 1),price,mean")
+    assert rows[1].startswith("2,")  # the number in the file
+    assert rows[-1].startswith("300,")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--id", "nr"), "test.csv has no column 'nr' to name the rows"),
+        (("--time", "day"), "test.csv has no column 'day' to order the rows"),
+        (("--target", "cost"), "test.csv has no column 'cost'; "),
+    ],
+)
+def test_report_refuses(inside, fitted, arguments, sentence):
+    run = inside("report", "model.usnrt", "test.csv", "-o", "refused.html", *arguments, cwd=fitted[0])
+    assert run.returncode == 1
+    assert run.stderr.startswith(f"usnrt: {sentence}")
+    assert not (fitted[0] / "refused.html").exists()

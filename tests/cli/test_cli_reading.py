@@ -112,6 +112,17 @@ def test_parquet_with_dates_as_text(tmp_path):
     assert len(said) == 1
 
 
+def test_a_folder_of_files(tmp_path):
+    for name, only in (("1.csv", slice(50)), ("2.csv", slice(50, None))):
+        (tmp_path / name).write_bytes(text_of(**GERMAN, only=only).encode("latin-1"))
+    said = []
+    assert_right(read_file(tmp_path, said.append).table)
+    assert said[0].startswith(f"{tmp_path} was read with separator ';', decimal mark ',', thousands mark '.', encoding")
+    (tmp_path / "2.csv").write_text("a;b\n1;2\n3\n")
+    with pytest.raises(UserError, match=r"2.csv cannot be read: line 3 has 1 value"):
+        read_file(tmp_path, said.append)
+
+
 def reads(tmp_path, text, options=None, known=None, name="d.csv"):
     """A text as a table in Python, and what was said."""
     (tmp_path / name).write_text(text)
@@ -133,6 +144,9 @@ def reads(tmp_path, text, options=None, known=None, name="d.csv"):
         ("a;b\n1.234.567;x\n1;x\n", [1234567, 1]),
         ("a;b\n0,123;x\n0,456;x\n", [0.123, 0.456]),
         ("a;b\n+1,5;x\n-,5;x\n", [1.5, -0.5]),
+        ('a,b\n" 60",x\n 7 ,x\n', [60, 7]),
+        ("a,b\n 6.5,x\n7 ,x\n", [6.5, 7]),
+        ("a;b\n 6,5;x\n7 ;x\n", [6.5, 7]),
         ("a;b\n1,5;x\n2.5;x\n", ["1,5", "2.5"]),  # mixed marks are no numbers
         ("a;b\n1,5;x\nrot;x\n", ["1,5", "rot"]),
         ("a;b\n12,34,56;x\n1;x\n", ["12,34,56", "1"]),
@@ -236,6 +250,36 @@ def test_the_model_remembers_how_its_file_was_read(models, inside):
 def test_the_same_rows_have_the_same_predictions_in_every_format(models, tmp_path, variant, inside):
     expected = predictions(inside, models, "german.csv")
     assert predictions(inside, models, write(tmp_path, variant)) == expected
+
+
+@pytest.mark.parametrize("variant", ["plain", "german", "utf-16", "BOM", "gz", "month first", "month names", "compact"])
+def test_evaluate_and_report_in_every_format(models, tmp_path, variant, inside):
+    path, expected = write(tmp_path, variant), inside("evaluate", "german.usnrt", "german.csv", "-q", cwd=models).stdout
+    run = inside("evaluate", "german.usnrt", path, "-q", cwd=models)
+    assert (run.returncode, run.stdout) == (0, expected)
+    run = inside("report", "german.usnrt", path, "-o", tmp_path / "r.html", "-q", cwd=models)
+    assert (run.returncode, run.stdout) == (0, f"wrote {tmp_path / 'r.html'}\n")
+    assert "Uncertainty of predicting preis" in (tmp_path / "r.html").read_text()
+
+
+@pytest.mark.parametrize("variant", ["plain", "utf-16", "day first", "gz"])
+def test_fit_in_every_format(models, tmp_path, variant, inside):
+    """The same table gives the same model, whatever the format of its file."""
+    path = write(tmp_path, variant)
+    run = inside("fit", path, "-t", "preis", "-o", "m.usnrt", "-q", *FAST, cwd=tmp_path)
+    assert (run.returncode, run.stderr) == (0, "")
+    run = inside("predict", "m.usnrt", path, "-q", cwd=tmp_path)
+    assert run.stdout == predictions(inside, models, "german.csv")
+
+
+def test_a_model_of_one_column(tmp_path, inside):
+    rows = "".join(f"{i % 9},5;{i}\n" for i in range(60))
+    (tmp_path / "d.csv").write_text("x;y\n" + rows)
+    assert inside("fit", "d.csv", "-t", "y", "-q", *FAST, cwd=tmp_path).returncode == 0
+    (tmp_path / "one.csv").write_text("x\n0,5\n3,5\n")
+    run, expected = (inside("predict", "d.usnrt", name, "-q", cwd=tmp_path) for name in ("one.csv", "d.csv"))
+    lines = expected.stdout.splitlines()
+    assert run.stdout.splitlines() == [lines[0], lines[1], lines[4]]
 
 
 def test_a_model_of_the_command_line_takes_the_file_read_by_pandas(models, inside):
@@ -360,3 +404,18 @@ def test_options_of_prediction(models, tmp_path, inside):
     assert run.returncode == 1
     told = ["--sep", "~", "--decimal", ",", "--thousands", ".", "--encoding", "utf-8", "--dates", "%d:%m:%Y"]
     assert predictions(inside, models, tmp_path / "d.csv", *told) == predictions(inside, models, "german.csv")
+
+
+def test_options_need_a_table_that_fits_in_memory(models, inside, monkeypatch):
+    from usnrt.tables import streaming
+
+    monkeypatch.setattr(streaming, "BLOCK_ROWS", 50)
+    monkeypatch.setattr("usnrt.cli._large.BLOCK_BYTES", 1)
+    for command in (["predict", "german.usnrt", "german.csv"], ["fit", "german.csv", "-t", "preis", "-f", "-q"]):
+        run = inside(*command, "--decimal", ",", cwd=models)
+        assert run.stderr == (
+            "usnrt: --sep, --decimal, --thousands, --encoding, --dates and --types need a table that fits in memory\n"
+        )
+    blocks = inside("predict", "german.usnrt", "german.csv", "-o", "-", "-q", cwd=models)
+    monkeypatch.undo()
+    assert blocks.stdout == predictions(inside, models, "german.csv")  # the model knows the file's marks

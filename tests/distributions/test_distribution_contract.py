@@ -47,6 +47,23 @@ def test_quantile_is_the_inverse_of_cdf(family):
         np.testing.assert_allclose(one.ppf(one.cdf(y[None, :])[0])[0], y, rtol=1e-9, atol=1e-9)
 
 
+def test_survival_function(family):
+    dist = make(family)
+    at = dist.ppf(LEVELS)
+    np.testing.assert_allclose(dist.sf(at) + dist.cdf(at), 1.0, atol=1e-14)
+    assert dist.sf(at[:, 0]).shape == (7,)
+    # Far in the tail 1 - cdf is rounded, but sf still decreases by the integral of the density.
+    far = dist.ppf(np.nextafter(1.0, 0.0))
+    upper = far + 1e-3 * dist.std()
+    decrease = dist.sf(far) - dist.sf(upper)
+    expected = (upper - far) * (dist.pdf(far) + dist.pdf(upper)) / 2
+    np.testing.assert_allclose(decrease, expected, rtol=1e-4)
+    assert (dist.sf(far) > 0).all()
+    assert (dist.sf(far) < 1e-14).all()
+    beyond = dist.sf(far + 5 * dist.std())
+    assert ((beyond > 0) & (beyond < dist.sf(far))).all()
+
+
 def test_density_is_the_slope_of_cdf(family):
     dist = make(family)
     at = dist.ppf([0.02, 0.3, 0.7, 0.97])

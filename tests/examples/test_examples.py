@@ -15,6 +15,10 @@ EXAMPLES = {
     "pipeline_with_columns": (["pandas"], r"art: mean stated std (0\.[6-9]|1\.[0-2]).*\nlaw: mean stated std 0\.[01]"),
     "grid_search_by_crps": ([], r"chosen: {'max_depth': None}\n.*region"),
     "dask_cluster": (["dask", "distributed"], r"the same predictions as here: True"),
+    "big_fit_on_dask": (
+        ["dask", "distributed", "pandas"],
+        r"4 partitions; (8[4-9]|9\d)% of(.*\n)+.*old town",
+    ),
     "shap_of_the_std": (["shap"], r"x0: moves the stated std by 0\.[2-9].*\nx1: moves the stated std by 0\.[1-9]"),
     "mapie_around": (["mapie"], r"x0 <= 0\.5 +usnrt: +(8[5-9]|9\d)"),
     "skpro_adapter": (["skpro"], r"CRPS by skpro (0\.\d\d)\d*, by usnrt \1"),

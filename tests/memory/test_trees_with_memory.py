@@ -83,7 +83,9 @@ def test_the_same_bits_for_any_number_of_threads():
 
 def test_ensembles_remember(models):
     X, y = places(N_TRAIN, 1)
-    ensemble = USNRTEnsemble(USNRTRegressor(**{**SMALL, "random_state": None}), n_members=2, random_state=0).fit(X, y)
+    ensemble = USNRTEnsemble(USNRTRegressor(**{**SMALL, "random_state": None}), n_estimators=2, random_state=0).fit(
+        X, y
+    )
     new, truth = places(N_TEST, 6)
     assert np.mean(ensemble.predict_dist(new).crps(truth)) < 1.35 * 0.3 / np.sqrt(np.pi)
     lower, upper = ensemble.predict_interval(new, 0.9).T

@@ -32,4 +32,14 @@ def page(model, houses, tmp_path_factory):
     from usnrt.report import write_report
 
     X, y = houses(600, 3)
-    return write_report(model, X, y, tmp_path_factory.mktemp("report") / "report.html", source="test.csv")
+    return write_report(model, X, y, tmp_path_factory.mktemp("report") / "report.html", source="test.csv", time="sold")
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """A browser without a window."""
+    from chromium import start
+
+    driver = start()
+    yield driver
+    driver.quit()

@@ -11,12 +11,11 @@ import polars as pl
 import pytest
 
 import usnrt.report
-from usnrt.distributions import Normal
 from usnrt.report import write_report
 from usnrt.report._facts import LEVELS, cell_text, gather
 from usnrt.report._numbers import number, percent, wilson
 from usnrt.report._svg import nice_ticks
-from usnrt.report._words import level_sentence, metric_rows, support_sentence, verdict
+from usnrt.report._words import level_sentence, metric_rows, support_sentence, verdict, why_sentence
 
 
 @pytest.fixture(scope="module")
@@ -49,32 +48,19 @@ def test_regions_share_out_all_rows(facts):
     assert all(len(region.examples) == 4 for region in facts.regions)
 
 
-def test_drivers_are_the_features_that_the_noise_depends_on(facts):
-    names = [name for name, _ in facts.drivers]
+def test_drivers_are_those_of_uncertainty_importance(facts, model, houses):
+    names = [driver.name for driver in facts.drivers]
     assert names[0] == "district"
-    assert dict(facts.drivers)["district"] > 2 > dict(facts.drivers)["garden"] >= 1
     assert sorted(names) == ["age", "area", "district", "garden", "sold"]
-
-
-def test_a_feature_that_does_nothing_has_factor_1():
-    from usnrt.report._facts import uncertainty_drivers
-
-    class Encoder:
-        source_names_ = ["x", "nothing"]
-
-        def source_of(self, name):
-            return [self.source_names_.index(name)]
-
-    class Model:
-        encoder_, target_mean_, target_std_ = Encoder(), 0.0, 1.0
-
-        def _distribution(self, raw):
-            return Normal(raw[:, 0], np.where(raw[:, 0] > 0, 4.0, 1.0))
-
-    raw = np.random.default_rng(0).normal(size=(1000, 2))
-    (first, factor), (second, none) = uncertainty_drivers(Model(), raw, np.random.default_rng(1))
-    assert (first, second, none) == ("x", "nothing", 1.0)
-    assert factor == pytest.approx(2.0, rel=0.1)  # half the rows change side: sqrt(4) in the geometric mean
+    table = usnrt.uncertainty_importance(model, houses(600, 3)[0])
+    assert [(d.name, d.std, d.std_error, d.mean, d.mean_error) for d in facts.drivers] == [
+        tuple(row.values()) for row in table.rows()
+    ]
+    assert max(facts.drivers, key=lambda driver: driver.mean).name == "area"
+    sentence = why_sentence(facts)
+    assert sentence.startswith(f"Mainly district (±\u00a0{number(facts.drivers[0].std)})")
+    noise = replace(facts.drivers[1], std=1e-3)
+    assert why_sentence(replace(facts, drivers=[noise])).startswith("None in particular")
 
 
 def test_the_most_uncertain_rows_come_first(facts):
@@ -83,7 +69,7 @@ def test_the_most_uncertain_rows_come_first(facts):
     assert stds[0] == pytest.approx(facts.std.max(), rel=0.01)
     row = dict(facts.most_uncertain[0])
     assert list(row)[:4] == ["row", "predicted", "interval", "target"]
-    assert int(row["row"]) - 1 == np.argmax(facts.std)
+    assert int(row["row"]) == np.argmax(facts.std)
 
 
 @pytest.mark.parametrize(
@@ -94,6 +80,8 @@ def test_the_most_uncertain_rows_come_first(facts):
         (0.8, 600, "The model is overconfident.", "warn"),
         (0.99, 600, "The model is underconfident.", "warn"),
         (0.5, 10, "10 rows are too few to assess the calibration.", "unknown"),
+        (0.9, 50, "No deviation was found, but 50 rows are too few to tell.", "unknown"),
+        (0.7, 50, "The model is overconfident.", "warn"),
     ],
 )
 def test_verdicts(facts, inside, n, head, kind):
@@ -109,6 +97,35 @@ def test_a_region_that_is_wrong_is_named(facts):
     wrong = replace(region, calibration=replace(region.calibration, n=100, inside=0.6, low=0.5, high=0.7))
     said = verdict(replace(facts, regions=[wrong, *facts.regions[1:]]))
     assert f"In region {region.region} ({region.rule}) the coverage is 60\u00a0%." in said["rest"]
+
+
+def test_one_of_many_regions_may_deviate_by_chance(facts):
+    """8 of 10 % outside is significant for one region, but not for the worst of sixty."""
+    region = facts.regions[0]
+    low, high = wilson(82, 100)
+    wrong = replace(region, calibration=replace(region.calibration, n=100, inside=0.82, low=low, high=high))
+    right = replace(region, calibration=replace(region.calibration, n=100, inside=0.9))
+    assert f"In region {region.region} " in verdict(replace(facts, regions=[wrong]))["rest"]
+    assert "In region" not in verdict(replace(facts, regions=[wrong, *[right] * 59]))["rest"]
+
+
+def test_regions_with_few_rows_are_counted(facts):
+    few = [replace(r, calibration=replace(r.calibration, n=12)) for r in facts.regions[:2]]
+    said = verdict(replace(facts, regions=[*few, *facts.regions[2:]]))["rest"]
+    assert "2 of 5 regions have fewer than 30 of these rows." in said
+
+
+def test_a_promise_that_any_wide_interval_keeps_is_called_vacuous(facts):
+    wide = replace(facts, metrics={**facts.metrics, "width_90": (1000.0, 900.0)})
+    assert "This promise says little: on average the intervals are as wide (1000) as those of" in verdict(wide)["rest"]
+    assert "says little" not in verdict(facts)["rest"]
+
+
+def test_a_gain_within_sampling_error_is_called_so(facts):
+    y = np.array([0.0, 10.0, -9.0, 1.0])
+    few = replace(facts, n=4, y=y, mean=0.2 * y, baseline_mean=0.0, metrics={**facts.metrics, "rmse": (0.8, 1.0)})
+    said = verdict(few)["rest"]
+    assert "smaller than that of always predicting the mean, but 4 rows are too few to exclude chance." in said
 
 
 def test_infinite_intervals_are_not_praised(model, houses):
@@ -286,7 +303,7 @@ def test_without_jinja2_a_sentence_names_the_extra():
 
 def test_numbers_for_people():
     assert [number(v) for v in (0, 1, 1234.5, 0.00123, 1e-7, 1e20, np.inf, -np.inf)] == [
-        *("0", "1", "1,234", "0.00123", "1e-07", "1e+20", "∞", "-∞")
+        *("0", "1", "1234", "0.00123", "100\u00a0×\u00a010⁻⁹", "100\u00a0×\u00a010¹⁸", "∞", "-∞")
     ]
     assert percent(float("nan")) == "–"
     assert wilson(0, 0) == (0.0, 1.0)

@@ -23,7 +23,7 @@ WEIGHTS = {
 MODELS = {
     "tree": lambda seed: USNRTRegressor(random_state=seed, **TREE),
     "set aside": lambda seed: USNRTRegressor(random_state=seed, calibration_fraction=0.3, **TREE),
-    "ensemble": lambda seed: USNRTEnsemble(USNRTRegressor(**{**TREE, "n_jobs": -1}), random_state=seed, n_members=3),
+    "ensemble": lambda seed: USNRTEnsemble(USNRTRegressor(**{**TREE, "n_jobs": -1}), random_state=seed, n_estimators=3),
     "baseline": lambda seed: HNNRegressor(random_state=seed, max_epochs=40, n_jobs=1),
 }
 

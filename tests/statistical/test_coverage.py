@@ -54,7 +54,7 @@ def study(kind, n_sets, coverage=0.9, shift=0.0, ensemble=False, **parameters):
         tree = USNRTRegressor(**{**TINY, "calibration_fraction": 0.4, **parameters})
         if ensemble:
             tree.set_params(n_jobs=-1)  # the ensemble's own n_jobs counts
-            model = USNRTEnsemble(tree, n_members=3, n_jobs=1, random_state=seed).fit(X, y)
+            model = USNRTEnsemble(tree, n_estimators=3, n_jobs=1, random_state=seed).fit(X, y)
         else:
             model = tree.set_params(random_state=seed).fit(X, y)
         X_new, y_new = draw(kind, 400, 100_000 + seed)

@@ -18,7 +18,7 @@ def fit(kind, ensemble, seed, n=1000):
     data = make_heteroscedastic(kind, n_samples=n, random_state=seed)
     model = USNRTRegressor(hidden=(64, 32), memory=False, min_samples_leaf=200, max_epochs=30)
     if ensemble:
-        model = USNRTEnsemble(model, n_members=3)
+        model = USNRTEnsemble(model, n_estimators=3)
     categorical = [0] if kind == "categorical" else None
     model.set_params(categorical_features=categorical, random_state=seed, n_jobs=1)
     return model.fit(data.data, data.target)

@@ -38,7 +38,8 @@ def test_a_role_does_not_depend_on_the_other_rows():
 
 def test_uniform_numbers_are_in_range():
     values = uniform(HASHES, 7)
-    assert values.min() >= 0 and values.max() < 1
+    assert values.min() >= 0
+    assert values.max() < 1
     assert within((values < 0.5).mean(), 0.5)
 
 

@@ -18,6 +18,7 @@ from usnrt.tables.rows import counted_weight, merged_rows
 from usnrt.tables.store import MemoryStore
 from usnrt.tables.streaming import build_store
 from usnrt.tables.training import DistinctRows
+from usnrt.utils.notices import IgnoredColumnWarning
 
 N = 900
 
@@ -214,12 +215,32 @@ def test_the_most_frequent_categories_are_kept_and_the_rest_is_one(tmp_path, mon
     np.testing.assert_array_equal(found.encoder.transform(new), np.array([[1.0, 2, np.nan, 2, 0]] * 2).T)
 
 
-def test_too_many_labels_are_refused(tmp_path, monkeypatch):
+def test_too_many_labels_are_ignored_or_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(survey, "MAX_LABELS", 10)
-    table = pa.table({"id": [f"h{i}" for i in range(11)], "price": np.arange(11.0)})
-    message = "column 'id' has more than 10 different values, too many for categories; is it a name or an id"
-    with pytest.raises(ValueError, match=message):
-        stored(iter([table]), tmp_path)
+    table = pa.table({"id": [f"h{i}" for i in range(11)], "code": [*range(11)], "price": np.arange(11.0)})
+    with pytest.warns(IgnoredColumnWarning, match="^column 'id' is ignored: it has more than 10 different texts$"):
+        found = stored(iter(table.to_batches(max_chunksize=4)), tmp_path)
+    assert found.encoder.source_types_ == ["empty", "number"]
+    for column in ("id", "code"):
+        with pytest.raises(ValueError, match=f"^column '{column}' has more than 10 different values, too many for"):
+            stored(iter(table.to_batches(max_chunksize=4)), tmp_path, categorical_features=[column])
+
+
+@pytest.mark.filterwarnings("ignore::usnrt.utils.notices.IgnoredColumnWarning")
+def test_text_is_understood_as_in_memory(tmp_path):
+    """Dates written as text become dates, ids are ignored; but not in columns of a categorical type."""
+    rng = np.random.default_rng(0)
+    days = [f"{day:02d}.{month:02d}.2019" for day, month in rng.integers(1, [29, 13], (200, 2))]
+    columns = {"sold": days, "id": [f"h{i}" for i in range(200)], "almost": ["h0", *(f"h{i}" for i in range(199))]}
+    table = pa.table(columns | {"kept": pa.array(days).dictionary_encode(), "price": rng.normal(size=200)})
+    encoder = TableEncoder().fit(table.drop_columns(["price"]))
+    found = stored(iter(table.to_batches(max_chunksize=30)), tmp_path)
+    assert found.encoder.source_types_ == encoder.source_types_ == ["date", "empty", "text", "text"]
+    assert found.encoder.date_formats_ == encoder.date_formats_ == {"sold": "%d.%m.%Y"}
+    assert found.encoder.columns_ == encoder.columns_
+    raw, y = encoder.transform(table.drop_columns(["price"])), table["price"].to_numpy()
+    rows, _ = merged_rows(raw, y, np.ones(200))
+    np.testing.assert_array_equal(found.store.sample(200).raw, raw[rows])
 
 
 @pytest.mark.parametrize("values", [[16777217.0, 1.0], [0.1, 2.0], [1e300, 1.0]])

@@ -53,7 +53,7 @@ def test_without_calibration_quantiles_are_taken_as_they_are():
     fresh, truth = two_peaks(4000, 3)
     assert np.mean(model.predict_dist(fresh).cdf(truth) <= 0.9) == pytest.approx(0.9, abs=0.04)
     member = clone(model).set_params(random_state=None)
-    ensemble = USNRTEnsemble(member, n_members=2, random_state=0).fit(X, y)
+    ensemble = USNRTEnsemble(member, n_estimators=2, random_state=0).fit(X, y)
     parts = ensemble.predict_variance(fresh[:5])
     np.testing.assert_allclose(parts["aleatoric"] + parts["epistemic"], parts["total"])
 

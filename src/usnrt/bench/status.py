@@ -69,7 +69,12 @@ def outdated(store: Store) -> list[Cell]:
 
 
 def _compared(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings without those that do not affect results."""
+    """Settings by their current names, without those that do not affect results."""
+    settings = {
+        "n_estimators" if name == "n_members" and value != "deprecated" else name: value
+        for name, value in settings.items()
+        if value != "deprecated"
+    }
     return {name: value for name, value in settings.items() if name not in ("n_jobs", "verbose", "callbacks")}
 
 

@@ -5,10 +5,13 @@ from typing import Annotated
 import typer
 
 from usnrt.cli._calibrate import calibrate
+from usnrt.cli._compare import compare
+from usnrt.cli._explain import explain
 from usnrt.cli._extras import bench, demo
 from usnrt.cli._fit import fit
-from usnrt.cli._inspect import explain, export, info, report
+from usnrt.cli._inspect import export, info
 from usnrt.cli._predict import evaluate, predict
+from usnrt.cli._report import report
 
 HELP = "Regression on tables with calibrated uncertainty, region by region."
 
@@ -39,7 +42,7 @@ def options(
     """Options of the application itself."""
 
 
-for command in (fit, predict, evaluate, calibrate, explain, report, export, info, demo):
+for command in (fit, predict, evaluate, compare, calibrate, explain, report, export, info, demo):
     app.command()(command)
 # bench parses its own arguments, --help included
 app.command(

@@ -81,14 +81,14 @@ def typed_columns(
         if kinds[name] in ("text", "date") and pa.types.is_integer(result.columns[name].type)
     }
     numeric = {
-        name: trimmed(column)
+        name: column
         for name, column in texts.items()
         if kinds.get(name, "number" if from_csv else "") in ("number", "category")
     }
     left = _read_numbers(numeric, result, options, delimiter, known, kinds)
     for name, kind in options.types.items():
         if kind == "number" and name in left:
-            _refuse_text(name, numeric[name], allowed_marks(options), where)
+            _refuse_text(name, trimmed(numeric[name]), allowed_marks(options), where)
     others = {name: column for name, column in texts.items() if name in left or name not in numeric}
     if from_csv:
         others |= _compact_dates(result.columns, kinds)
@@ -112,12 +112,15 @@ def _read_numbers(
     for name, column in columns.items():
         if column.null_count == len(column):
             result.columns[name] = pa.chunked_array([pa.nulls(len(column))])
-        elif (number := _cast(column, (pa.int64(),))) is not None:
+            continue
+        number = _plain(column, options)
+        if number is None:
+            number = _plain(column := trimmed(column), options)
+        if number is not None:
             result.columns[name] = number
+            has_points |= pa.types.is_floating(number.type)
         elif _beyond_int64(column) and kinds.get(name) != "number":
             result.too_large.append(name)
-        elif (number := _points(column, options)) is not None:
-            result.columns[name], has_points = number, True
         else:
             left[name] = column
     for name, marks in find_marks(left, options, delimiter, known, has_points).items():
@@ -132,10 +135,11 @@ def _read_numbers(
     return {*left, *result.too_large}
 
 
-def _points(column: pa.ChunkedArray, options: ReadOptions) -> pa.ChunkedArray | None:
-    """Numbers with decimal points that cannot be thousands marks; None for other columns."""
-    if PLAIN not in allowed_marks(options):
-        return None
+def _plain(column: pa.ChunkedArray, options: ReadOptions) -> pa.ChunkedArray | None:
+    """Integers, or numbers with decimal points that cannot be thousands marks; None for other columns."""
+    numbers = _cast(column, (pa.int64(),))
+    if numbers is not None or PLAIN not in allowed_marks(options):
+        return numbers
     numbers = _cast(column, (pa.float64(),))
     return None if numbers is None or all_match(column, grouped_pattern(".")) else numbers
 

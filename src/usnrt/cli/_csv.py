@@ -1,6 +1,5 @@
 """CSV files: their format is found out, and all their columns are read as text."""
 
-import codecs
 import io
 import re
 from collections.abc import Collection
@@ -15,6 +14,7 @@ from usnrt.tables.csv_format import (
     ONE_COLUMN,
     CsvFormat,
     declared_delimiter,
+    decoded_start,
     find_delimiter,
     find_encoding,
     ragged_line,
@@ -79,12 +79,9 @@ def _sample(source: Source, encoding: str) -> tuple[str, bool]:
         data: bytes = stream.read(SAMPLE)
     is_whole = len(data) < SAMPLE
     try:
-        text = codecs.getincrementaldecoder(encoding)(errors="replace").decode(data, final=is_whole)
+        return decoded_start(data, encoding, is_whole), is_whole
     except UnicodeError:  # UTF-16 without its byte order mark
         raise _wrong_encoding(source, encoding) from None
-    text = text.lstrip("\ufeff")
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return (text if is_whole or "\n" not in text else text[: text.rindex("\n") + 1]), is_whole
 
 
 def _read(source: Source, delimiter: str, encoding: str, skip_rows: int) -> pa.Table:

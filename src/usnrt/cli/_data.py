@@ -102,7 +102,7 @@ def training_data(
     file = read_file(path, notice, options)
     table = file.table
     for name in (target, *drop, *keep):
-        _need(table.column_names, name, path)
+        need_column(table.column_names, name, path)
     if target in drop:
         raise UserError(f"{target!r} is the target and cannot be left out")
     if contradictory := set(drop) & set(keep):
@@ -174,7 +174,7 @@ def features_and_target(
     if not name:
         raise UserError("the model file does not contain the name of the target; give it with --target")
     table, _ = table_and_features(model, path, notice, options)
-    _need(table.column_names, name, path)
+    need_column(table.column_names, name, path)
     table, y = with_target(table, name, path, notice)
     return features_of(model, table, path), y
 
@@ -238,7 +238,8 @@ def _first_text(column: pa.ChunkedArray) -> tuple[int, Any]:
     return 1, column[0].as_py()
 
 
-def _need(names: Collection[str], name: str, path: Path) -> None:
+def need_column(names: Collection[str], name: str, path: Path) -> None:
+    """Raise an error unless a file has a column of this name."""
     if name in names:
         return
     close = close_name(name, names)

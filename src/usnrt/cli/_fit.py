@@ -2,7 +2,8 @@
 
 import ast
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,7 +24,7 @@ from usnrt.cli._output import (
     silent,
     warnings_as_notices,
 )
-from usnrt.cli._reading_options import ReadOptions, reads_tables
+from usnrt.cli._reading_options import ReadOptions, check_unused, reads_tables
 from usnrt.cli._streams import is_standard, messages_beside, output_file
 
 if TYPE_CHECKING:
@@ -105,33 +106,36 @@ def fit(
 ) -> None:
     """Fit a model to a table and write it to a file."""
     from usnrt.cli._data import training_data
-    from usnrt.cli._large import fit_large, large_source
+    from usnrt.cli._large import default_output, fit_large, large_source
 
-    output = output or _default_output(data)
+    output = output or default_output(data)
     check_writable(output, force)
     _check_holdout(holdout)
     settings = [*(set_ or []), *target_settings(lower, upper, transform, time_column)]
     if paper and len(settings) > len(set_ or []):
         raise UserError("--lower, --upper, --transform and --time-column do not apply to --paper")
     notify = silent if quiet else notice
-    source = None if is_standard(data) else large_source(data)
+    source = large_source(data)
     categorical, held_out, left_out = categorical or [], np.zeros(0, dtype=np.intp), {}
-    if source is None:
+    if source is not None:
+        check_unused(reading)
+    else:
         found = training_data(data, target, drop or [], notify, keep or [], reading, categorical)
         categorical, left_out = [*categorical, *found.file.typed.categories], found.left_out
-        fitted_rows, held_out = split_rows(len(found.target), holdout, seed, time_of(found.features, time_column, data))
+        time = time_of(found.features, time_column, data)
+        fitted_rows, held_out = split_rows(len(found.target), holdout, seed, time)
 
     # The libraries for training take seconds to import: not before the table is known to be valid.
     from usnrt.cli._predict import evaluation
 
     model = make_model(preset, paper, members, settings, categorical, seed, verbose=0 if quiet else 1)
-    with warnings_as_notices(notify):
+    with warnings_as_notices(notify), _telling_of(checkpoint):
         if source is None:
             model.fit(found.features.take(fitted_rows), found.target[fitted_rows], checkpoint=checkpoint)
             found.remember(model)
             n_rows = len(fitted_rows)
         else:
-            n_rows = fit_large(model, source, target, drop or [], holdout, checkpoint)
+            n_rows = fit_large(model, source, target, drop or [], holdout, checkpoint, reading)
     model.set_params(verbose=0)  # the verbosity of this run is not part of the model
     model.target_name_ = target
     save_model(model, output)
@@ -146,12 +150,15 @@ def fit(
             _print_summary(result, len(held_out), notify)
 
 
-def _default_output(data: Path) -> Path:
-    from usnrt.cli._large import default_output
-
-    if is_standard(data):
-        raise UserError("the model of standard input needs a file to write: --output")
-    return default_output(data)
+@contextmanager
+def _telling_of(checkpoint: Path | None) -> Iterator[None]:
+    """Say after Ctrl-C how to go on, if there is a checkpoint."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if checkpoint is not None and checkpoint.exists():
+            notice(f"the same command goes on from the checkpoint in {checkpoint}")
+        raise
 
 
 def save_model(model: "CalibratedRegressor", output: Path) -> None:
@@ -178,7 +185,7 @@ def _print_summary(result: dict[str, Any], n_held_out: int, notify: Callable[[st
     if n_held_out:
         print_metrics(result["held out"], title=f"On {n_held_out:,} held-out rows")
     if result["training rows in memory"]:
-        notify(memory_sentence(result["training rows in memory"]))
+        notify(memory_sentence(result["training rows in memory"], result["training rows in clear"]))
     print(f"wrote {result['model']}")
 
 
@@ -195,7 +202,7 @@ def make_model(
     from usnrt import USNRTEnsemble, USNRTRegressor
 
     if members is None:
-        members = USNRTEnsemble().n_members if preset is Preset.ensemble else 1
+        members = USNRTEnsemble().n_estimators if preset is Preset.ensemble else 1
     _check_preset(preset, paper, members)
     one_tree = USNRTRegressor.paper if paper else USNRTRegressor.fast if preset is Preset.fast else USNRTRegressor
     model: CalibratedRegressor = one_tree()
@@ -215,7 +222,7 @@ def make_model(
     of_ensemble = {name: changes.pop(name) for name in ENSEMBLE_PARAMETERS if name in changes}
     model.set_params(**changes)
     ensemble = USNRTEnsemble.paper if paper else USNRTEnsemble
-    return ensemble(estimator=model, n_members=members, **of_ensemble)
+    return ensemble(estimator=model, n_estimators=members, **of_ensemble)
 
 
 def _check_preset(preset: Preset, paper: bool, members: int) -> None:
@@ -275,7 +282,7 @@ def split_rows(
 
 def summary(model: "CalibratedRegressor", n_rows: int, target: str, output: Path) -> dict[str, Any]:
     """The result of a fit: file, target, rows, how the columns were read, regions."""
-    from usnrt.estimators.neighbors import rows_in_memory
+    from usnrt.estimators.neighbors import has_examples, rows_in_memory
     from usnrt.estimators.regions import region_rows
 
     return {
@@ -285,6 +292,7 @@ def summary(model: "CalibratedRegressor", n_rows: int, target: str, output: Path
         "columns": _column_notices(model),
         "regions": region_rows(model),
         "training rows in memory": rows_in_memory(model),
+        "training rows in clear": has_examples(model),
     }
 
 

@@ -1,4 +1,4 @@
-"""``usnrt explain``, ``report``, ``export`` and ``info``: the contents of a model file in several formats."""
+"""``usnrt export`` and ``info``: the contents of a model file in several formats."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -7,85 +7,13 @@ from typing import Annotated, Any
 import typer
 
 from usnrt.cli._errors import UserError
-from usnrt.cli._options import Coverage, Data, Force, Json, Model, Quiet, Target, check_coverage
+from usnrt.cli._options import Force, Json, Model
 from usnrt.cli._output import (
     check_writable,
-    notice,
     print_json,
     print_table,
-    region_table,
-    silent,
-    warnings_as_notices,
 )
-from usnrt.cli._reading_options import ReadOptions, reads_tables
-from usnrt.cli._streams import check_one_input, is_standard, messages_beside, output_file, shown
-
-
-def explain(model: Model, as_json: Json = False) -> None:
-    """Show the rules of a model's regions and the uncertainty in each."""
-    from usnrt.cli._data import load_model
-    from usnrt.estimators.neighbors import memory_sentence, rows_in_memory
-    from usnrt.estimators.regions import ratio_sentence, region_rows, uncertainty_ratio
-
-    fitted = load_model(model)
-    regions = region_rows(fitted)
-    if not regions:
-        raise UserError(f"{model} has no regions to explain: it is a {type(fitted).__name__}")
-    ratio, n_remembered = uncertainty_ratio(fitted), rows_in_memory(fitted)
-    if as_json:
-        print_json(
-            {
-                "target": fitted.target_name_,
-                "regions": regions,
-                "ratio": ratio,
-                "training rows in memory": n_remembered,
-            }
-        )
-        return
-    print_table(region_table(regions), title="Regions, the least certain first")
-    for sentence in (ratio_sentence(ratio), memory_sentence(n_remembered)):
-        if sentence:
-            print(sentence)
-
-
-@reads_tables
-def report(
-    model: Model,
-    data: Data,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
-    target: Target = None,
-    coverage: Coverage = 0.9,
-    force: Force = False,
-    quiet: Quiet = False,
-    *,
-    reading: ReadOptions,
-) -> None:
-    """Write an HTML report on a model: accuracy, calibration, and where it is uncertain and why."""
-    from usnrt.cli._data import features_and_target, load_model
-
-    check_coverage(coverage)
-    check_one_input(model, data)
-    check_writable(output, force)
-    fitted = load_model(model)
-    notify = silent if quiet else notice
-    X, y = features_and_target(fitted, data, target, notify, reading)
-    command = f"usnrt report {model} {data} -o {output}"
-    with warnings_as_notices(notify):
-        _write_report(fitted, X, y, output, coverage=coverage, source=shown(data), command=command)
-    with messages_beside(output):
-        print(f"wrote {output}")
-
-
-def _write_report(model: Any, X: Any, y: Any, output: Path, **options: Any) -> None:
-    """Write the page to a file or to standard output."""
-    from usnrt.report import write_report
-
-    if not is_standard(output):
-        write_report(model, X, y, output, **options)
-        return
-    with TemporaryDirectory() as folder, output_file(output) as file:
-        write_report(model, X, y, Path(folder) / "report.html", **options)
-        file.write((Path(folder) / "report.html").read_bytes())
+from usnrt.cli._streams import is_standard, messages_beside, output_file, shown
 
 
 def export(
@@ -149,7 +77,7 @@ def _shown(value: object) -> str:
 
 def _model_facts(path: Path, name: str) -> dict[str, Any]:
     from usnrt.cli._data import load_model
-    from usnrt.estimators.neighbors import rows_in_memory
+    from usnrt.estimators.neighbors import has_examples, rows_in_memory
     from usnrt.persistence import read_manifest
 
     model = load_model(path, name)
@@ -168,8 +96,20 @@ def _model_facts(path: Path, name: str) -> dict[str, Any]:
         "file format": _reading_facts(encoder),
         "regions": getattr(model, "n_leaves_", None),
         "training rows in memory": rows_in_memory(model),
+        "training rows in clear": has_examples(model),
+        "background of explanations": _background(model),
         "parameters that differ from the defaults": changed,
     }
+
+
+def _background(model: Any) -> str | None:
+    """What explanations compare rows with."""
+    background = getattr(model, "background_", None)
+    if background is None:
+        return None
+    if not model._remembers():
+        return "quantiles of each column per region"
+    return f"{background.shape[1]} training rows per region, without targets"
 
 
 def _reading_facts(encoder: Any) -> dict[str, str] | None:

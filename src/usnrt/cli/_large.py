@@ -3,7 +3,7 @@
 import glob
 import io
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -13,6 +13,10 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from usnrt.cli._errors import UserError
+from usnrt.cli._reading_options import ReadOptions
+from usnrt.cli._streams import Source, is_standard
+from usnrt.tables.csv_files import CsvFiles
+from usnrt.tables.csv_format import CsvFormat
 from usnrt.tables.files import format_of
 from usnrt.tables.find_source import as_source, fits_memory, need_column, whole_table
 from usnrt.tables.sources import SelectedColumns, TableSource
@@ -29,13 +33,16 @@ def is_many(path: Path) -> bool:
     return path.is_dir() or (glob.has_magic(str(path)) and not path.exists())
 
 
-def read_many(path: Path, text_columns: Collection[str] = ()) -> pa.Table:
-    """The rows of all files of a folder or pattern, which fit in memory; see `large_source`."""
-    source = as_source(path, text_columns)
+def read_many(path: Path, options: ReadOptions) -> tuple[pa.Table, CsvFormat, Source]:
+    """The rows of all files of a folder or pattern, which fit in memory; the columns of CSV files as text."""
+    source, format, kind = as_source(path), CsvFormat(), "parquet"
     assert source is not None
+    if isinstance(source, CsvFiles):
+        source = CsvFiles(source.files, source.name, types={}, delimiter=options.sep, encoding=options.encoding)
+        format, kind = source.format, "csv"
     if not fits_memory(source):
         raise UserError(f"{path} has too many rows for this command; give it some of the files")
-    return whole_table(source)
+    return whole_table(source), format, Source(path, kind)
 
 
 def large_source(path: Path) -> TableSource | None:
@@ -43,7 +50,15 @@ def large_source(path: Path) -> TableSource | None:
     if not is_many(path) and not (path.is_file() and _may_be_large(path)):
         return None
     source = as_source(path)
-    return None if source is None or fits_memory(source) else source
+    return None if source is None or is_small(source) else source
+
+
+def is_small(source: TableSource) -> bool:
+    """Whether a source fits in memory, or cannot be read: then the reader of small tables says why."""
+    try:
+        return fits_memory(source)
+    except ValueError:
+        return True
 
 
 def _may_be_large(path: Path) -> bool:
@@ -62,6 +77,8 @@ def default_output(path: Path) -> Path:
     >>> default_output(Path("data/houses.csv.gz")), default_output(Path("sales/*.parquet"))
     (PosixPath('data/houses.usnrt'), PosixPath('sales.usnrt'))
     """
+    if is_standard(path):
+        raise UserError("the model of standard input needs a file to write: --output")
     if glob.has_magic(str(path)) and not path.exists():
         plain = [part for part in path.parent.parts if not glob.has_magic(part) and part not in ("/", "..")]
         return Path(f"{plain[-1] if plain else 'model'}.usnrt")
@@ -75,8 +92,10 @@ def fit_large(
     drop: Sequence[str],
     holdout: float,
     checkpoint: Path | None = None,
+    reading: ReadOptions | None = None,
 ) -> int:
     """Fit a model to a table larger than memory; returns the number of rows."""
+    _refuse_options(reading)
     if holdout:
         raise UserError("--holdout applies to tables that fit in memory; evaluate the model on a file of its own")
     names = next(table.column_names for table, _ in source.pieces(1))
@@ -96,10 +115,12 @@ def predict_large(
     coverage: float,
     keep: Sequence[str],
     notify: Callable[[str], None],
+    reading: ReadOptions | None = None,
 ) -> None:
     """Predict a table larger than memory; predictions are written as they are made."""
     from usnrt.estimators.prediction_blocks import predict_source, source_for
 
+    _refuse_options(reading)
     source = source_for(model, data)
     assert source is not None
     lacking = n_rows = 0
@@ -116,8 +137,15 @@ def predict_large(
                 lacking += predicted["supported"].to_pylist().count(False)
     if lacking:
         notify(f"{lacking:,} of {n_rows:,} rows do not resemble the training rows (column supported)")
-    if output is not None:
+    if output is not None and not is_standard(output):
         notify(f"wrote {output}, {n_rows:,} rows")
+
+
+def _refuse_options(reading: ReadOptions | None) -> None:
+    """The options of how to read files are for tables that fit in memory."""
+    for name, value in vars(reading or ReadOptions()).items():
+        if value not in (None, "", {}):
+            raise UserError(f"--{name} applies to tables that fit in memory; convert the files to Parquet before")
 
 
 class _KeptOpen(io.RawIOBase):
@@ -138,9 +166,10 @@ class _KeptOpen(io.RawIOBase):
 @contextmanager
 def table_writer(path: Path | None) -> Iterator[Callable[[pa.Table], None]]:
     """A function that appends tables to a file, which appears when it is complete; CSV to the terminal without one."""
-    kind, compression = ("csv", None) if path is None else format_of(path)
+    is_terminal = path is None or is_standard(path)
+    kind, compression = ("csv", None) if path is None or is_terminal else format_of(path)
     with ExitStack() as stack:
-        stream: Any = sys.stdout.buffer if path is None else stack.enter_context(whole_file(path))
+        stream: Any = sys.stdout.buffer if path is None or is_terminal else stack.enter_context(whole_file(path))
         if compression is not None:
             stream = stack.enter_context(pa.CompressedOutputStream(pa.PythonFile(_KeptOpen(stream)), compression))
         writers: list[Any] = []

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from usnrt.cli._errors import UserError
 from usnrt.cli._options import Coverage, Data, Force, Json, Model, Quiet, Target, check_coverage
 from usnrt.cli._output import check_writable, notice, print_json, print_metrics, silent, warnings_as_notices
-from usnrt.cli._reading_options import ReadOptions, reads_tables
+from usnrt.cli._reading_options import ReadOptions, check_unused, reads_tables
 from usnrt.cli._streams import check_one_input, is_standard, shown
 
 if TYPE_CHECKING:
@@ -52,10 +52,12 @@ def predict(
     notify = silent if quiet else notice
     fitted = load_model(model)
     if large_source(data) is not None:
+        check_unused(reading)
         if as_json:
             raise UserError("--json applies to tables that fit in memory; --output writes the predictions to a file")
         with warnings_as_notices(notify):
-            predict_large(fitted, data, output, coverage, keep or [], notify)
+            to = None if is_standard(output) else output
+            predict_large(fitted, data, to, coverage, keep or [], notify, reading)
         return
     table, X = table_and_features(fitted, data, notify, reading)
     absent = [name for name in keep or [] if name not in table.column_names]

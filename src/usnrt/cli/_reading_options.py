@@ -52,6 +52,14 @@ class ReadOptions:
     types: Mapping[str, str] = field(default_factory=dict)
 
 
+def check_unused(options: ReadOptions) -> None:
+    """Refuse options for a table that is read block by block, whose types Arrow decides."""
+    if options != ReadOptions():
+        raise UserError(
+            "--sep, --decimal, --thousands, --encoding, --dates and --types need a table that fits in memory"
+        )
+
+
 def reads_tables(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of `ReadOptions`; it gets them as its keyword argument ``reading``."""
 

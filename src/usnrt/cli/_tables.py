@@ -82,22 +82,28 @@ def read_file(
     """
     options, known = options or ReadOptions(), known or Known()
     if is_many(path):
-        texts = [name for name, kind in {**known.types, **options.types}.items() if kind != "number"]
-        return _typed(read_many(path, texts), CsvFormat(), Source(path, "parquet"), notice, options, known)
+        table, format, source = read_many(path, options)
+        return _typed(table, format, source, notice, options, known)
     source = source_of(path)
-    try:
-        if source.kind == "parquet":
-            table, format = _read_parquet(source), CsvFormat()
-        else:
-            table, format = read_texts(source, options, known.format, known.types)
-    except pa.ArrowException as error:
-        raise UserError(f"{source.name} cannot be read: {' '.join(str(error).split())[:300]}") from None
-    except EOFError:
-        raise UserError(f"{source.name} cannot be read: the file is truncated") from None
+    table, format = _texts(source, options, known.format, known.types)
     if table.num_rows == 0:
         raise UserError(f"{source.name} has no rows")
     check_unique(table.column_names, source.name)
     return _typed(table, format, source, notice, options, known)
+
+
+def _texts(
+    source: Source, options: ReadOptions, like: CsvFormat | None, expected: Mapping[str, str]
+) -> tuple[pa.Table, CsvFormat]:
+    """`read_texts`, or a table with typed columns of a Parquet file; errors in one sentence."""
+    try:
+        if source.kind == "parquet":
+            return _read_parquet(source), CsvFormat()
+        return read_texts(source, options, like, expected)
+    except pa.ArrowException as error:
+        raise UserError(f"{source.name} cannot be read: {' '.join(str(error).split())[:300]}") from None
+    except EOFError:
+        raise UserError(f"{source.name} cannot be read: the file is truncated") from None
 
 
 def _typed(

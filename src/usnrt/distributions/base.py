@@ -60,6 +60,10 @@ class Distribution(ABC):
         """P(Y < y); differs from the cdf only at point masses."""
         return self._cdf(y)
 
+    def _sf(self, y: Floats) -> Floats:
+        """P(Y > y); subclasses are exact where it is far below 1."""
+        return 1.0 - self._cdf(y)
+
     # -- the public methods --
 
     def var(self) -> Floats:
@@ -102,6 +106,20 @@ class Distribution(ABC):
     def cdf(self, y: ArrayLike) -> Floats:
         """P(Y <= y) for ``y``, a number or of shape ``(n,)`` or ``(n, k)``; returns shape ``(n,)`` or ``(n, k)``."""
         return self._on_rows(self._cdf, y)
+
+    def sf(self, y: ArrayLike) -> Floats:
+        """P(Y > y), the survival function, for ``y``, a number or of shape ``(n,)`` or ``(n, k)``.
+
+        Small probabilities keep their precision, where ``1 - cdf(y)`` would be rounded to 0.
+
+        Examples
+        --------
+        >>> from usnrt.distributions import Normal
+        >>> dist = Normal([0.0], [1.0])
+        >>> 1 - dist.cdf(10.0), dist.sf(10.0)
+        (array([0.]), array([7.61985302e-24]))
+        """
+        return self._on_rows(self._sf, y)
 
     def cdf_left(self, y: ArrayLike) -> Floats:
         """P(Y < y): equal to ``cdf`` except at point masses, such as a standard deviation of 0."""

@@ -47,6 +47,10 @@ class GroupedResiduals:
         """P(E <= z) for ``z`` of shape (n, k)."""
         return self._by_group("cdf", z)
 
+    def sf(self, z: Floats) -> Floats:
+        """P(E > z) for ``z`` of shape (n, k)."""
+        return self._by_group("sf", z)
+
     def group_ppf(self, q: Floats) -> Floats:
         """Quantiles of each residual distribution at levels of shape (k,), shape (n_groups, k)."""
         return np.array([residual.ppf(q) for residual in self.residuals]).reshape(len(self.residuals), q.size)

@@ -131,6 +131,9 @@ class Mixture(Distribution):
     def _cdf(self, y: Floats) -> Floats:
         return np.minimum(self._average(self.family.formula_cdf, y), 1.0)
 
+    def _sf(self, y: Floats) -> Floats:
+        return np.minimum(self._average(self.family.formula_sf, y), 1.0)
+
     def _cdf_left(self, y: Floats) -> Floats:
         return np.minimum(self._average(self.family.formula_cdf_left, y), 1.0)
 

@@ -48,6 +48,15 @@ class ParametricDistribution(Distribution):
         """E|Y - Y'| / 2 of two independent draws, the second term of the CRPS."""
 
     @classmethod
+    def formula_sf(cls, y: Floats, *parameters: Floats) -> Floats:
+        """P(Y > y), by the symmetry of the distribution: the probability below the mirror image of y."""
+        *others, loc, scale = parameters
+        zero = np.zeros(())
+        with np.errstate(over="ignore", invalid="ignore"):
+            mirrored = cls.formula_cdf(loc - y, *others, zero, scale)
+        return np.where((scale == 0) & (y == loc), 0.0, mirrored)
+
+    @classmethod
     def formula_cdf_and_pdf(cls, y: Floats, *parameters: Floats) -> tuple[Floats, Floats]:
         """P(Y <= y) and the density, both needed for root finding."""
         with np.errstate(over="ignore", under="ignore"):
@@ -75,6 +84,9 @@ class ParametricDistribution(Distribution):
 
     def _cdf(self, y: Floats) -> Floats:
         return self.formula_cdf(y, *self._columns())
+
+    def _sf(self, y: Floats) -> Floats:
+        return self.formula_sf(y, *self._columns())
 
     def _cdf_left(self, y: Floats) -> Floats:
         return self.formula_cdf_left(y, *self._columns())

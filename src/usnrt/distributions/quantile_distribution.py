@@ -158,6 +158,12 @@ class QuantileDistribution(Distribution):
         ends = (y == self.knots[:, -1:]) & (y == self.knots[:, -2:-1])
         return np.where(ends, 1.0, self._grouped.cdf(z))
 
+    def _sf(self, y: Floats) -> Floats:
+        z, _ = self._positions(y)
+        y = y - self.loc[:, None]
+        ends = (y == self.knots[:, -1:]) & (y == self.knots[:, -2:-1])
+        return np.where(ends, 0.0, self._grouped.sf(z))
+
     def _cdf_left(self, y: Floats) -> Floats:
         z, _ = self._positions(y, side="left")
         y = y - self.loc[:, None]

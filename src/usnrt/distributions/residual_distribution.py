@@ -168,6 +168,17 @@ class ResidualDistribution:
             right = 1.0 - self.tail_mass[1] * np.exp(-self._beyond(z, 1) / self.tail_index[1])
         return np.where(z < self.knots[0], left, np.where(z > self.knots[-1], right, inside))
 
+    def sf(self, z: Floats) -> Floats:
+        """P(E > z), any shape; precise in the upper tail."""
+        cell, t = self._locate(z)
+        width = self.knots[cell + 1] - self.knots[cell]
+        rise = self.density[cell + 1] - self.density[cell]
+        inside = self._survival[cell] - width * t * (self.density[cell] + 0.5 * rise * t)
+        with np.errstate(under="ignore"):
+            left = 1.0 - self.tail_mass[0] * np.exp(-self._beyond(z, 0) / self.tail_index[0])
+            right = self.tail_mass[1] * np.exp(-self._beyond(z, 1) / self.tail_index[1])
+        return np.where(z < self.knots[0], left, np.where(z > self.knots[-1], right, inside))
+
     def ppf(self, q: Floats) -> Floats:
         """Quantiles at levels ``q`` in (0, 1), any shape."""
         cell = np.clip(np.searchsorted(self._cdf, q, side="right") - 1, 0, self.knots.size - 2)

@@ -13,11 +13,14 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
+from usnrt.estimators.cluster_fit import active_client, fit_on_cluster
+from usnrt.estimators.dask_predictions import predict_dask, predict_dask_table
 from usnrt.estimators.fit_identity import check_resumable, identity_of
 from usnrt.estimators.prediction_blocks import joined_predictions, predict_source, source_for
 from usnrt.estimators.prediction_table import EncodedPredictions, check_coverage, prediction_table
 from usnrt.estimators.targets import check_target, read_target
 from usnrt.tables import Column, NetworkInputs, TableEncoder, read_table
+from usnrt.tables.dask_rows import DaskRows, dask_rows, is_dask
 from usnrt.tables.find_source import as_source, read_whole, training_source
 from usnrt.tables.fingerprint import fingerprint
 from usnrt.tables.reading import FeatureTable
@@ -78,10 +81,12 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
             numpy, pandas, polars or pyarrow. Text and categories are categorical; missing values are allowed. Or a
             table outside memory: the path of a Parquet or CSV file, of a folder of them, or a pattern such as
             ``"sales/*.parquet"``; a ``pyarrow.dataset.Dataset``; an iterator of record batches, tables or data frames;
-            a ``numpy.memmap``. It is read as a whole if it has at most 1,048,576 rows and 512 MB of numbers, and the
-            model is then that of the same table in memory. A larger one is read block by block.
+            a ``numpy.memmap``; a Dask DataFrame or Array. It is read as a whole if it has at most 1,048,576 rows and
+            512 MB of numbers, and the model is then that of the same table in memory. A larger one is read block by
+            block. Dask collections are fitted on the workers of the active ``distributed.Client``, if there is one.
         y : array-like of shape (n_samples,), or str
-            The target; the name of its column if X is a source of rows other than a ``numpy.memmap``.
+            The target; the name of its column if X is a source of rows other than a ``numpy.memmap``. For Dask
+            collections a Series or Array with the partitions of X, or the name of a column.
         sample_weight : array-like of shape (n_samples,), or str, default=None
             Weights of the rows. Whole numbers are repetitions: a weight of 2 is equivalent to repeating the row. Other
             weights are scaled to average 1. All copies of a row are training rows, validation rows or calibration rows
@@ -106,11 +111,10 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         try:
             with ONE_BLAS_THREAD, opened(checkpoint) as folder:
                 source = as_source(X)
-                if source is None:
-                    rows = self._read_rows(X, y, sample_weight)
-                    if folder is not None:
-                        self._resume(folder, MemoryStore(rows))
-                    self._fit(rows)
+                if is_dask(X):
+                    self._fit_dask(dask_rows(X, y, sample_weight), scratch, folder)
+                elif source is None:
+                    self._fit_rows(self._read_rows(X, y, sample_weight), folder)
                 else:
                     self._fit_source(training_source(source, y, sample_weight), scratch, folder)
                 self.__dict__.pop("_checkpoint", None)
@@ -143,16 +147,19 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         """Go on from the checkpoint of a fit to these rows, or begin one."""
         self._checkpoint = checkpoint.resume(identity_of(self, store, self.encoder_.n_categories_))
 
+    def _fit_rows(self, rows: DistinctRows, checkpoint: Folder | None) -> None:
+        """Fit to rows in memory."""
+        if checkpoint is not None:
+            self._resume(checkpoint, MemoryStore(rows))
+        self._fit(rows)
+
     def _fit_source(
         self, rows: TrainingSource, scratch: str | os.PathLike[str] | None, checkpoint: Folder | None
     ) -> None:
         """Fit to a table outside memory, in memory if it is small enough."""
         whole = read_whole(rows)
         if whole is not None:
-            distinct = self._read_rows(whole.X, whole.target, whole.weight)
-            if checkpoint is not None:
-                self._resume(checkpoint, MemoryStore(distinct))
-            self._fit(distinct)
+            self._fit_rows(self._read_rows(whole.X, whole.target, whole.weight), checkpoint)
         else:
             self._check_fits_store()
             for name in ("target_bounds", "target_transform", "time_column"):
@@ -169,6 +176,14 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
                     self._resume(checkpoint, stored.store)
                 self._fit_store(stored.store)
         self.target_name_ = rows.target if isinstance(rows.target, str) else None
+
+    def _fit_dask(self, rows: DaskRows, scratch: str | os.PathLike[str] | None, checkpoint: Folder | None) -> None:
+        """Fit to a Dask collection: on the workers of the active client, or here, partition by partition."""
+        client = active_client()
+        if client is None:
+            self._fit_source(rows, scratch, checkpoint)
+        else:
+            fit_on_cluster(self, rows, client, checkpoint)
 
     def _distribution(self, raw: NDArray[np.float64]) -> "Distribution":
         raise NotImplementedError(f"{type(self).__name__} must define _distribution")
@@ -240,6 +255,8 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
             check_is_fitted(self)
         if isinstance(X, str | os.PathLike):
             raise TypeError(f"predict_table and predict_blocks take files, this takes a table in memory, got {X!r}")
+        if is_dask(X):
+            raise TypeError("predict and predict_table take Dask collections, this takes a table in memory")
         return self.encoder_.transform(read_table(self, X, reset=False))
 
     def _to_model(self, target: Floats) -> Floats:
@@ -296,6 +313,9 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         std : ndarray of shape (n_samples,)
             Only with ``return_std=True``.
         """
+        if is_dask(X):
+            check_is_fitted(self, "encoder_")
+            return predict_dask(self, X, return_std)
         dist = self._in_units(self._without_parts(self._encode(X)))
         return (dist.mean(), dist.std()) if return_std else dist.mean()
 
@@ -372,7 +392,8 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or data frame of shape (n_samples, n_features), or source of rows
-            A source, as in `fit`, may have other columns beside the features; the predictions are in memory.
+            A source, as in `fit`, may have other columns beside the features; the predictions are in memory. Those for
+            a Dask DataFrame or Array are a lazy Dask DataFrame.
         coverage : float, default=0.9
             Nominal coverage of the interval from ``lower`` to ``upper``.
 
@@ -383,6 +404,8 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
             ``apply``) and ``supported`` (see ``predict_support``); a pandas index is kept. A pyarrow Table for sources.
         """
         check_is_fitted(self, "encoder_")
+        if is_dask(X):
+            return predict_dask_table(self, X, coverage)
         source = source_for(self, X)
         if source is None:
             return prediction_table(self, X, coverage)

@@ -32,6 +32,8 @@ from usnrt.utils.types import Floats, Rows
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+    from usnrt.explain.explanation import Explanation
+
 
 # The point masses at bounds are fitted to about this many rows.
 MAX_MASS_ROWS = 4000
@@ -51,6 +53,9 @@ class CalibratedRegressor(SupportedRegressor):
     familiar_: Familiar | None = None
     # Weights of the experts in each region, shape (n_leaves, 3); None for models without experts.
     expert_weights_: Floats | None = None
+    # Encoded rows that `explain` compares rows with, shape (n_leaves + 1, n_background, n_encoded); the last sample is
+    # that of the whole table. None for the paper's estimators and for models of old files.
+    background_: Floats | None = None
 
     def _predicted(self, raw: Floats) -> Prediction:
         predicted = super()._predicted(raw)
@@ -353,6 +358,67 @@ class CalibratedRegressor(SupportedRegressor):
         """
         check_is_fitted(self)
         return rules_table(self.tree_, self.columns_, expert_weights=self.expert_weights_)
+
+    def explain(
+        self,
+        X: Any,
+        *,
+        coverage: float = 0.9,
+        baseline: str = "region",
+        n_neighbors: int = 5,
+        background: Any = None,
+        rounds: int = 1,
+        random_state: int = 0,
+    ) -> "Explanation":
+        """Why each row has its predicted mean and standard deviation, and what would narrow its interval.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+        coverage : float, default=0.9
+            Nominal coverage of the intervals.
+        baseline : {"region", "table"}, default="region"
+            Contributions explain the difference from the average prediction in the row's region, or in the whole
+            table. Features that only determine the region contribute to the second only.
+        n_neighbors : int, default=5
+            Number of similar training rows, if the model has a memory.
+        background : array-like or data frame, default=None
+            Rows whose average prediction is the baseline; by default those that the model kept in `fit`: some training
+            rows, or quantiles of each column with ``memory=False``. The paper's estimators and models of old files
+            keep none.
+        rounds : int, default=1
+            Each background row is used with this many pairs of permutations; the standard errors of the contributions
+            fall with its square root.
+        random_state : int, default=0
+            Seed of the permutations.
+
+        Returns
+        -------
+        Explanation
+            One `usnrt.explain.RowExplanation` per row: ``explanation[0]`` prints one; ``to_frame()`` and ``to_dict()``
+            return all.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from usnrt import USNRTRegressor
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(-1, 1, (600, 2))
+        >>> y = X[:, 1] + np.where(X[:, 0] > 0, 1.0, 0.1) * rng.normal(size=600)
+        >>> model = USNRTRegressor(min_samples_leaf=200, max_epochs=30, random_state=0).fit(X, y)
+        >>> row = model.explain([[0.5, 0.5]], baseline="table")[0]
+        >>> max(row.std_contributions, key=row.std_contributions.get)
+        'x0'
+        >>> total = row.base_mean + sum(row.mean_contributions.values()) + row.mean_adjustment
+        >>> bool(np.isclose(total, model.predict([[0.5, 0.5]])[0]))
+        True
+        """
+        from usnrt.explain.rows import explain_rows
+
+        return explain_rows(
+            self, X, coverage, baseline, n_neighbors=n_neighbors, background=background, rounds=rounds,
+            seed=random_state,
+        )  # fmt: skip
 
     def to_onnx(self, path: Any = None, *, levels: Sequence[float] = (0.05, 0.5, 0.95)) -> "ModelProto":
         """The model as one ONNX graph, from unprocessed rows to predictions, for other languages.

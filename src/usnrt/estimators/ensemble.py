@@ -10,7 +10,7 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from usnrt.distributions import Distribution
-from usnrt.estimators.members import ENSEMBLE_CONSTRAINTS, EnsembleOf
+from usnrt.estimators.members import DEPRECATED, ENSEMBLE_CONSTRAINTS, EnsembleOf
 from usnrt.estimators.neighbors import RememberingRegressor
 from usnrt.estimators.pairs import (
     MAX_DISAGREEMENT,
@@ -27,7 +27,7 @@ from usnrt.estimators.targets import candidate_maps
 from usnrt.nn.quantile_functions import conformity_scores, value_at
 from usnrt.nn.quantiles import POSITIONS
 from usnrt.tables.training import DistinctRows, TrainingTable
-from usnrt.tree.fit import ColumnKinds, FittedTree, fit_quantile_tree
+from usnrt.tree.fit import ColumnKinds, FittedTree, announce_compilation, fit_quantile_tree
 from usnrt.tree.model import ExpertTree, TreeModel
 from usnrt.tree.recipe import QuantileTreeRecipe
 from usnrt.tree.structure import Tree
@@ -63,7 +63,8 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
     estimator : USNRTRegressor, default=None
         The member; None for the default one. Its ``n_jobs``, ``verbose`` and ``validation_fraction`` must have their
         defaults: the ensemble sets these.
-    n_members : int, default=5
+    n_estimators : int, default=5
+        Number of members.
     target_bounds : pair of floats or None, default=None
         See `USNRTRegressor`; None for that of the estimator.
     target_transform : {"log", "auto", None}, default=None
@@ -80,6 +81,8 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
         ``joblib.parallel_config("dask")``; -1 for all cores.
     verbose : int, default=0
         1 shows a progress bar and reports the nodes of all members.
+    n_members : int or "deprecated", default="deprecated"
+        Former name of ``n_estimators``, which will be removed in the next release.
 
     Attributes
     ----------
@@ -93,7 +96,7 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
         κ, the share of a member's variance that all members have in common; the same in all regions.
     own_factor_ : float
         c, the factor of the variance between members' means.
-    row_positions_ : ndarray of int or None
+    row_positions_, examples_, background_
         See `USNRTRegressor`.
     calibration_ : Calibration or None
 
@@ -105,7 +108,7 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
     >>> X = rng.uniform(-1, 1, (400, 2))
     >>> y = X[:, 1] + 0.3 * rng.normal(size=400)
     >>> quick = USNRTRegressor(max_epochs=20)
-    >>> model = USNRTEnsemble(quick, n_members=3, random_state=0).fit(X, y)
+    >>> model = USNRTEnsemble(quick, n_estimators=3, random_state=0).fit(X, y)
     >>> model.predict_variance([[0.0, 0.0]]).columns
     ['aleatoric', 'epistemic', 'total']
     """
@@ -125,7 +128,7 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
         self,
         estimator: USNRTRegressor | None = None,
         *,
-        n_members: int = 5,
+        n_estimators: int = 5,
         target_bounds: tuple[float | None, float | None] | None = None,
         target_transform: str | None = None,
         time_column: str | int | None = None,
@@ -133,9 +136,10 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
         random_state: Any = None,
         n_jobs: int | None = -1,
         verbose: int = 0,
+        n_members: int | str = DEPRECATED,
     ) -> None:
         self.estimator = estimator
-        self.n_members = n_members
+        self.n_estimators = n_estimators
         self.target_bounds = target_bounds
         self.target_transform = target_transform
         self.time_column = time_column
@@ -143,6 +147,7 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.n_members = n_members
 
     @staticmethod
     def paper(**parameters: Any) -> PaperUSNRTEnsemble:
@@ -151,8 +156,8 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
         Examples
         --------
         >>> from usnrt import USNRTEnsemble
-        >>> USNRTEnsemble.paper(n_members=3)
-        PaperUSNRTEnsemble(estimator=PaperUSNRTRegressor(), n_members=3)
+        >>> USNRTEnsemble.paper(n_estimators=3)
+        PaperUSNRTEnsemble(estimator=PaperUSNRTRegressor(), n_estimators=3)
         """
         return PaperUSNRTEnsemble(**{"estimator": PaperUSNRTRegressor(), **parameters})
 
@@ -161,7 +166,7 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
     def _set_by_ensemble(self) -> Mapping[str, str]:
         if self._parameter("time_column") is not None:
             return super()._set_by_ensemble()
-        by_folds = "members validate by folds: set n_members of the ensemble"
+        by_folds = "members validate by folds: set n_estimators of the ensemble"
         return {**super()._set_by_ensemble(), "validation_fraction": by_folds}
 
     def _fit(self, rows: DistinctRows) -> None:
@@ -198,10 +203,10 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
     def _validation_rows(self, rows: DistinctRows, fraction: float, rng: np.random.Generator) -> NDArray[np.bool_]:
         """Validation rows of each member: folds, or the latest rows of a table with a time column."""
         if rows.time is not None:
-            return np.tile(draw_validation_rows(rows, fraction, rng), (self.n_members, 1))
-        if rows.n_rows >= 4 * self.n_members:
-            return draw_folds(rows.n_rows, self.n_members, rng)
-        return np.zeros((self.n_members, rows.n_rows), dtype=bool)
+            return np.tile(draw_validation_rows(rows, fraction, rng), (self._n_estimators(), 1))
+        if rows.n_rows >= 4 * self._n_estimators():
+            return draw_folds(rows.n_rows, self._n_estimators(), rng)
+        return np.zeros((self._n_estimators(), rows.n_rows), dtype=bool)
 
     def _calibrate(
         self,
@@ -236,12 +241,13 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
     ) -> list[FittedTree[ExpertTree]]:
         """Fit members in parallel; the remaining threads are shared between them."""
         columns = ColumnKinds(self.inputs_.numeric_, self.encoder_.n_categories_)
-        n_threads = max(1, effective_n_jobs(self.n_jobs) // self.n_members)
+        n_threads = max(1, effective_n_jobs(self.n_jobs) // self._n_estimators())
         arguments = [
             (recipe, table, columns, own, int(seed.generate_state(1)[0]), n_threads)
-            for own, seed in zip(is_validation, seeds.spawn(self.n_members))
+            for own, seed in zip(is_validation, seeds.spawn(self._n_estimators()))
         ]
         progress = Progress(self.verbose, member.callbacks, table.n_rows)
+        announce_compilation(recipe, table, progress)  # once, not by each member
         return self._fit_in_parallel(fit_quantile_tree, arguments, progress)
 
     def _quantiles_by_validation(self, is_validation: NDArray[np.bool_]) -> Callable[[Rows, Floats], Floats]:
@@ -276,13 +282,13 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
         own = own_error_share(pairs)
         self.own_factor_ = own / max(float(np.average(pairs.disagreement, weights=pairs.weight)), 1e-12)
         self.shared_ = np.full(self.tree_.n_leaves, max(1.0 - own, 0.05))
-        return known, scores[known] * level_factors(pairs, scores[known], own, self.n_members)
+        return known, scores[known] * level_factors(pairs, scores[known], own, self._n_estimators())
 
     def _pairs(self, table: TrainingTable, is_validation: NDArray[np.bool_]) -> Pairs:
         """Disagreement and conformity scores of the two members that were not trained on a row, and of their mean."""
         parts: list[Pairs] = []
         twice = is_validation.sum(axis=0) == 2
-        for first, second in combinations(range(self.n_members), 2):
+        for first, second in combinations(range(self._n_estimators()), 2):
             rows = np.flatnonzero(twice & is_validation[first] & is_validation[second])
             raw, inputs, y = table.raw[rows], table.inputs[rows], table.y[rows]
             both = np.stack(
@@ -295,8 +301,8 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
 
     # -- predictions -------------------------------------------------------------------------------------------
 
-    def _remembers(self) -> bool:
-        return self._member()._remembers()
+    def _memory(self) -> bool | str:
+        return self._member()._memory()
 
     @property
     def tree_(self) -> Tree:

@@ -1,5 +1,6 @@
 """Base of the ensembles: the member, its checks and seeds, and one warning for all members."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -20,6 +21,7 @@ from usnrt.utils.constraints import (
     CATEGORICAL_FEATURES,
     RANDOM_STATE,
     Constraint,
+    Either,
     Jobs,
     Unchecked,
     Verbosity,
@@ -30,13 +32,17 @@ from usnrt.utils.progress import FitStopped, Progress
 MemberT = TypeVar("MemberT", bound=CalibratedRegressor)
 ModelT = TypeVar("ModelT", bound=TreeModel)
 
+# Value of a parameter that has a new name, if it is not given.
+DEPRECATED = "deprecated"
+
 ENSEMBLE_CONSTRAINTS: Mapping[str, Constraint] = {
     "estimator": Unchecked("estimator"),  # by `EnsembleOf._check_parameters`
-    "n_members": Whole(2),
+    "n_estimators": Whole(2),
     "categorical_features": CATEGORICAL_FEATURES,
     "random_state": RANDOM_STATE,
     "n_jobs": Jobs(),
     "verbose": Verbosity(),
+    "n_members": Either(Whole(2), DEPRECATED),
 }
 
 
@@ -44,7 +50,8 @@ class EnsembleOf(CalibratedRegressor, Generic[MemberT]):
     """An ensemble of trees: its ``estimator`` describes the members, which are fitted on one table."""
 
     estimator: MemberT | None
-    n_members: int
+    n_estimators: int
+    n_members: int | str
     random_state: Any
 
     # The class of the members.
@@ -56,6 +63,18 @@ class EnsembleOf(CalibratedRegressor, Generic[MemberT]):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        if self.n_members != DEPRECATED:
+            if not has_default(self, "n_estimators"):
+                raise ValueError(
+                    "n_members is the former name of n_estimators: give n_estimators only, "
+                    f"got n_members={self.n_members!r} and n_estimators={self.n_estimators!r}"
+                )
+            warnings.warn(
+                "n_members is called n_estimators now, as in scikit-learn; the former name will be removed in the "
+                "next release",
+                FutureWarning,
+                stacklevel=3,
+            )
         if self.estimator is not None and not isinstance(self.estimator, self._MEMBER):
             raise TypeError(f"estimator must be a {self._MEMBER.__name__} or None, got {self.estimator!r}")
         member = self._member()
@@ -63,6 +82,10 @@ class EnsembleOf(CalibratedRegressor, Generic[MemberT]):
         for name, advice in self._set_by_ensemble().items():
             if not has_default(member, name):
                 raise ValueError(f"estimator.{name} is not used, {advice}, got {getattr(member, name)!r}")
+
+    def _n_estimators(self) -> int:
+        """Number of members, given by its former name or the new one."""
+        return self.n_estimators if isinstance(self.n_members, str) else int(self.n_members)
 
     def _member(self) -> MemberT:
         """An unfitted member."""

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from usnrt.estimators.background import background_of, marginal_background_of
 from usnrt.estimators.calibrated import CalibratedRegressor
 from usnrt.memory.retrieval import N_NEIGHBORS, Neighbors, Retrieval
+from usnrt.tables.reading import as_table
 from usnrt.tables.training import DistinctRows
 from usnrt.tree.model import ExpertTree, TreeModel
 from usnrt.utils.checks import check_whole
@@ -20,11 +22,46 @@ class RememberingRegressor(CalibratedRegressor):
 
     # Position in the table given to fit of each row that the memory numbers; None without a memory.
     row_positions_: NDArray[np.int64] | None = None
+    # With memory="examples", the same rows as they were given: one array per column.
+    examples_: list[NDArray[Any]] | None = None
 
     def _keep_positions(self, rows: DistinctRows) -> None:
-        """Keep the positions of the rows that are in the memory."""
+        """Keep the positions of the rows that are in the memory, and the background of explanations."""
         n_numbered = 1 + max((int(memory.row.max()) for memory in memories(self)), default=-1)
         self.row_positions_ = rows.position[:n_numbered].astype(np.int64) if n_numbered else None
+        self._keep_examples()
+        leaf, n_leaves = self.tree_.leaf_of(rows.raw), self.tree_.n_leaves
+        if self._remembers():
+            self.background_ = background_of(rows.raw, leaf, n_leaves, rows.weight)
+        else:
+            categorical = np.array([column.is_categorical for column in self.columns_], dtype=bool)
+            self.background_ = marginal_background_of(rows.raw, leaf, n_leaves, categorical, rows.weight)
+
+    def _read_rows(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> DistinctRows:
+        rows = super()._read_rows(X, y, sample_weight)
+        if self._memory() == "examples":  # those that are in the memory are known after the fit
+            table = as_table(X)
+            self._given_columns = [table.column(index).values for index in range(table.n_columns)]
+        return rows
+
+    def _check_fits_store(self) -> None:
+        super()._check_fits_store()
+        if self._memory() == "examples":
+            raise ValueError("memory='examples' needs a table that fits in memory, got a larger one; use memory=True")
+
+    def _keep_examples(self) -> None:
+        """Of the rows that were read, keep those that the memory numbers."""
+        given: list[NDArray[Any]] | None = self.__dict__.pop("_given_columns", None)
+        keeps = given is not None and self.row_positions_ is not None
+        self.examples_ = [values[self.row_positions_] for values in given or []] if keeps else None
+
+    def _memory(self) -> bool | str:
+        """The parameter ``memory``."""
+        raise NotImplementedError(f"{type(self).__name__} must define _memory")
+
+    def _remembers(self) -> bool:
+        """Whether the model may contain training rows."""
+        return bool(self._memory())
 
     def neighbors(self, X: Any, n_neighbors: int = 5) -> Table:
         """The training rows that are most similar to each row, with their targets.
@@ -105,18 +142,33 @@ def rows_in_memory(model: object) -> int:
     return held if familiar is None or familiar.target is None else max(held, len(familiar.target))
 
 
-def memory_sentence(n_rows: int) -> str:
+def memory_sentence(n_rows: int, in_clear: bool = False) -> str:
     """A sentence with the number of training rows that a model contains; empty for 0.
+
+    Parameters
+    ----------
+    n_rows : int
+    in_clear : bool, default=False
+        Whether it contains them as they were given, with ``memory="examples"``.
 
     Examples
     --------
     >>> from usnrt.estimators.neighbors import memory_sentence
     >>> memory_sentence(3000)
     'The model contains training data: the targets and transformed features of 3,000 rows.'
+    >>> memory_sentence(3000, in_clear=True)
+    'The model contains training data in clear: 3,000 rows with their targets, as they were given.'
     """
     if n_rows == 0:
         return ""
+    if in_clear:
+        return f"The model contains training data in clear: {n_rows:,} rows with their targets, as they were given."
     return f"The model contains training data: the targets and transformed features of {n_rows:,} rows."
+
+
+def has_examples(model: object) -> bool:
+    """Whether a fitted model contains training rows as they were given."""
+    return getattr(model, "examples_", None) is not None
 
 
 def similar_rows(

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from usnrt.distributions import Distribution, Mixture, Normal
 from usnrt.estimators.calibrated import CalibratedRegressor
 from usnrt.estimators.convergence import warn_if_diverged
-from usnrt.estimators.members import ENSEMBLE_CONSTRAINTS, EnsembleOf
+from usnrt.estimators.members import DEPRECATED, ENSEMBLE_CONSTRAINTS, EnsembleOf
 from usnrt.estimators.targets import read_target
 from usnrt.nn.device import MARGIN
 from usnrt.nn.forward import predict
@@ -309,7 +309,8 @@ class PaperUSNRTEnsemble(EnsembleOf[PaperUSNRTRegressor]):
     estimator : PaperUSNRTRegressor, default=None
         The member; None for the default one. Its ``n_jobs`` and ``verbose`` must have their defaults: the ensemble
         sets these.
-    n_members : int, default=5
+    n_estimators : int, default=5
+        Number of members.
     categorical_features : list of names or positions, or bool mask, default=None
         See `PaperUSNRTRegressor`; None for those of the estimator.
     random_state : int, RandomState or None, default=None
@@ -319,6 +320,8 @@ class PaperUSNRTEnsemble(EnsembleOf[PaperUSNRTRegressor]):
         ``joblib.parallel_config("dask")``; -1 for all cores.
     verbose : int, default=0
         1 shows a progress bar and reports the nodes of all members.
+    n_members : int or "deprecated", default="deprecated"
+        Former name of ``n_estimators``, which will be removed in the next release.
 
     Attributes
     ----------
@@ -334,7 +337,7 @@ class PaperUSNRTEnsemble(EnsembleOf[PaperUSNRTRegressor]):
     >>> X = rng.uniform(-1, 1, (200, 2))
     >>> y = X[:, 1] + 0.3 * rng.normal(size=200)
     >>> quick = USNRTRegressor.paper(max_epochs=5)
-    >>> model = USNRTEnsemble.paper(estimator=quick, n_members=2, random_state=0).fit(X, y)
+    >>> model = USNRTEnsemble.paper(estimator=quick, n_estimators=2, random_state=0).fit(X, y)
     >>> model.predict_dist(X)
     <Mixture of 200 rows>
     """
@@ -349,26 +352,28 @@ class PaperUSNRTEnsemble(EnsembleOf[PaperUSNRTRegressor]):
         self,
         estimator: PaperUSNRTRegressor | None = None,
         *,
-        n_members: int = 5,
+        n_estimators: int = 5,
         categorical_features: Any = None,
         random_state: Any = None,
         n_jobs: int | None = -1,
         verbose: int = 0,
+        n_members: int | str = DEPRECATED,
     ) -> None:
         self.estimator = estimator
-        self.n_members = n_members
+        self.n_estimators = n_estimators
         self.categorical_features = categorical_features
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.n_members = n_members
 
     def _fit(self, rows: DistinctRows) -> None:
         member = self._member()
         recipe = member._recipe()
         table = self._scaled_table(rows)
         columns = ColumnKinds(self.inputs_.numeric_, self.encoder_.n_categories_)
-        n_threads = max(1, effective_n_jobs(self.n_jobs) // self.n_members)
-        seeds = self._seeds(member).spawn(self.n_members)
+        n_threads = max(1, effective_n_jobs(self.n_jobs) // self._n_estimators())
+        seeds = self._seeds(member).spawn(self._n_estimators())
         arguments = [(recipe, table, columns, int(seed.generate_state(1)[0]), n_threads) for seed in seeds]
         progress = Progress(self.verbose, member.callbacks, table.n_rows)
         fitted: list[FittedTree[VarianceTree]] = self._fit_in_parallel(fit_paper_tree, arguments, progress)

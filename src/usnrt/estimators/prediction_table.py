@@ -78,17 +78,24 @@ def prediction_table(model: "DistributionalRegressor", X: Any, coverage: float =
     """
     check_coverage(coverage)
     predicted = model._predict_encoded(model._encode(X), [float(coverage)])
-    lower, upper = predicted.bounds[:, 0, 0], predicted.bounds[:, 1, 0]
     if not np.isfinite(predicted.bounds).all():
         lack = shortage(getattr(model, "calibration_", None), float(coverage))
         if lack is not None:
             warnings.warn(str(lack), InfiniteIntervalWarning, stacklevel=3)
-    dist = predicted.distribution
-    columns: dict[str, NDArray[Any]] = {"mean": dist.mean(), "std": dist.std(), "lower": lower, "upper": upper}
-    if predicted.region is not None:
-        columns["region"] = predicted.region
-    if predicted.supported is not None:
-        columns["supported"] = predicted.supported
+    return like_frame(prediction_columns(predicted), X)
+
+
+def like_frame(columns: dict[str, NDArray[Any]], X: Any) -> Any:
+    """Columns as a frame of the library that X came from, with its index, or as a `Table` if X is no frame.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.estimators.prediction_table import like_frame
+    >>> like_frame({"mean": np.array([1.0])}, [[0.0]])
+       mean
+    0     1
+    """
     frame = nw.from_native(X, pass_through=True, eager_only=True)
     if not isinstance(frame, nw.DataFrame):
         return Table(columns)
@@ -96,6 +103,18 @@ def prediction_table(model: "DistributionalRegressor", X: Any, coverage: float =
     if frame.implementation.is_pandas():
         result.index = X.index
     return result
+
+
+def prediction_columns(predicted: EncodedPredictions) -> dict[str, NDArray[Any]]:
+    """The columns of a table of predictions with one coverage."""
+    dist, bounds = predicted.distribution, predicted.bounds
+    columns: dict[str, NDArray[Any]] = {"mean": dist.mean(), "std": dist.std()}
+    columns |= {"lower": bounds[:, 0, 0], "upper": bounds[:, 1, 0]}
+    if predicted.region is not None:
+        columns["region"] = predicted.region
+    if predicted.supported is not None:
+        columns["supported"] = predicted.supported
+    return columns
 
 
 def check_coverage(coverage: float) -> None:

@@ -80,7 +80,8 @@ def ratio_sentence(ratio: float) -> str:
     """
     if np.isnan(ratio):
         return ""
-    return f"The residual std of the least certain region is {ratio:.3g} times that of the most certain one."
+    text = f"{ratio:,.0f}" if ratio >= 1000 else f"{ratio:.3g}"
+    return f"The residual std of the least certain region is {text} times that of the most certain one."
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from usnrt.utils.constraints import (
     Callables,
     Choice,
     Constraint,
+    Either,
     Flag,
     HiddenLayers,
     Jobs,
@@ -79,10 +80,12 @@ class USNRTRegressor(RememberingRegressor):
         for the scaled number only.
     hidden : sequence of int or str, default=(256, 128, 64)
         Hidden layers of the network; ``"8d"`` is eight times the number of features.
-    memory : bool, default=True
+    memory : bool or "examples", default=True
         Whether the model remembers training rows: predictions then also use the targets of the most similar ones. Such
         a model, and its file, contains training data: the targets and a transformation of the features of up to 65,536
-        rows.
+        rows, and for `explain` the features, without targets, of 32 rows per region. With ``"examples"`` it also
+        contains the rows of the memory as they were given, in clear, so that `explain` shows them; predictions are the
+        same. With False, `explain` compares rows with quantiles of each column instead of training rows.
     learning_rate : float, default=0.003
         Step size of Adam at the start; it falls to 0 along a cosine.
     max_epochs : int, default=300
@@ -127,6 +130,10 @@ class USNRTRegressor(RememberingRegressor):
         Weights of the network, of the network guided by the memory, and of the memory in each region, left to right.
     row_positions_ : ndarray of int or None
         Positions in the table given to `fit` of the rows that the memory numbers, see `neighbors`.
+    examples_ : list of ndarray or None
+        With ``memory="examples"`` these rows as they were given, one array per column.
+    background_ : ndarray of shape (n_leaves + 1, 32, n_encoded) or None
+        Encoded rows of each region, and of the whole table, that `explain` compares rows with.
     calibration_ : Calibration or None
     target_map_ : TargetMap or None
         Bounds, logarithm and point masses of the target; None without any.
@@ -173,7 +180,7 @@ class USNRTRegressor(RememberingRegressor):
         "max_depth": Optional(Whole(0)),
         "n_bins": Whole(0),
         "hidden": HiddenLayers(),
-        "memory": Flag(),
+        "memory": Either(Flag(), "examples"),
         "learning_rate": Number(0, np.inf),
         "max_epochs": Whole(1),
         "validation_fraction": Number(0, 1),
@@ -198,7 +205,7 @@ class USNRTRegressor(RememberingRegressor):
         max_depth: int | None = None,
         n_bins: int = 16,
         hidden: Sequence[int | str] = (256, 128, 64),
-        memory: bool = True,
+        memory: bool | str = True,
         learning_rate: float = 0.003,
         max_epochs: int = 300,
         validation_fraction: float = 0.2,
@@ -276,7 +283,7 @@ class USNRTRegressor(RememberingRegressor):
             split=SplitRule(self.alpha, self.max_leaves, self.min_samples_leaf, self.max_depth, follows_table=True),
             n_bins=self.n_bins,
             hidden=self.hidden,
-            memory=self.memory,
+            memory=bool(self.memory),
             learning_rate=self.learning_rate,
             max_epochs=self.max_epochs,
             validation_fraction=self.validation_fraction,
@@ -362,8 +369,8 @@ class USNRTRegressor(RememberingRegressor):
         """Quantile functions of modified training rows, which the memory does not find."""
         return self.model_.quantile_functions(raw, self.inputs_.transform(raw), without=rows)[2]
 
-    def _remembers(self) -> bool:
-        return bool(self.memory)
+    def _memory(self) -> bool | str:
+        return self.memory
 
     @property
     def tree_(self) -> Tree:

@@ -128,7 +128,16 @@ def read_target(y: ArrayLike) -> NDArray[np.float64]:
     >>> read_target([1, 2, 3])
     array([1., 2., 3.])
     """
-    values = column_or_1d(y, warn=True)
+    try:
+        values = column_or_1d(y, warn=True)
+    except ValueError:
+        shape = np.asarray(y).shape
+        if len(shape) != 2 or shape[1] < 2:
+            raise
+        raise ValueError(
+            f"y should be a 1d array, got an array of shape {shape}: for several targets use "
+            "sklearn.multioutput.MultiOutputRegressor(model), which fits one model per target"
+        ) from None
     if np.iscomplexobj(values):
         raise ValueError("Complex data not supported: y must hold real numbers")
     if values.dtype.kind in "mM":

@@ -41,13 +41,14 @@ def resolve(model: Any, X: Any) -> tuple[PredictsDistribution, Any]:
     >>> type(estimator).__name__, X.tolist()
     ('USNRTRegressor', [[0.0]])
     """
+    # Pipelines first, also those with predict_dist: the estimator knows its training rows.
+    steps = getattr(model, "steps", None)
+    if isinstance(steps, list) and steps and hasattr(steps[-1][1], "predict_dist"):
+        return steps[-1][1], model[:-1].transform(X) if len(steps) > 1 else X
     if hasattr(model, "predict_dist"):
         return model, X
     if hasattr(model, "best_estimator_"):
         return resolve(model.best_estimator_, X)
-    steps = getattr(model, "steps", None)
-    if steps and hasattr(steps[-1][1], "predict_dist"):
-        return steps[-1][1], model[:-1].transform(X) if len(steps) > 1 else X
     raise TypeError(f"model must be a Distribution or an estimator with predict_dist, got a {type(model).__name__}")
 
 

@@ -1,6 +1,7 @@
 """Arrays on the device, and the jax settings: compiler options and the compilation cache."""
 
 import functools
+import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -113,10 +114,9 @@ def use_disk_cache() -> None:
     """
     import jax
 
-    setting = os.environ.get("USNRT_CACHE", "")
-    if setting == "off" or jax.config.values.get("jax_compilation_cache_dir"):
+    root = cache_folder()
+    if root is None or jax.config.values.get("jax_compilation_cache_dir"):
         return
-    root = Path(setting) if setting else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "usnrt"
     try:
         (root / "jax").mkdir(parents=True, exist_ok=True)
     except OSError:
@@ -128,3 +128,47 @@ def use_disk_cache() -> None:
     }
     for name, value in options.items():
         jax.config.update(name, value)  # type: ignore[no-untyped-call]
+
+
+def cache_folder() -> Path | None:
+    """The folder for compiled programs; None if ``USNRT_CACHE=off``."""
+    setting = os.environ.get("USNRT_CACHE", "")
+    if setting == "off":
+        return None
+    return Path(setting) if setting else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "usnrt"
+
+
+_USED_SHAPES: set[str] = set()
+
+
+def compilation_notice(n_rows: int, n_inputs: int, *architecture: object) -> str:
+    """Why the first fit of a table of this shape takes longer; empty from the second fit on this machine on.
+
+    Parameters
+    ----------
+    n_rows, n_inputs : int
+        Of the table of network inputs; tables of similar length share their programs.
+    *architecture : objects
+        What else determines the compiled programs; compared by their text.
+    """
+    import jax
+
+    key = repr((jax.__version__, rounded_up(n_rows), n_inputs, *architecture, str(cache_folder())))
+    name = hashlib.sha256(key.encode()).hexdigest()[:24]
+    root = cache_folder()
+    marker = None if root is None else root / "shapes" / name
+    if name in _USED_SHAPES or (marker is not None and marker.exists()):
+        return ""
+    _USED_SHAPES.add(name)
+    kept = "in this process"
+    if marker is not None and root is not None:
+        try:
+            marker.parent.mkdir(parents=True, exist_ok=True)
+            marker.touch()
+            kept = f"in {root}"
+        except OSError:
+            pass  # without a writable folder the notice comes again in the next process, and so does the compilation
+    return (
+        f"the first fit of a table of this shape (up to {rounded_up(n_rows):,} rows, {n_inputs} inputs) compiles its "
+        f"programs and takes longer; they are kept {kept} for later fits"
+    )

@@ -289,11 +289,12 @@ def _run_program(plan: RoundPlan, task: ShardTask, window: EncodedRows, order: R
     n_rows = len(order)
     np.take(window.inputs, order, axis=0, out=inputs[:n_rows])
     columns[0, :n_rows], columns[1, :n_rows] = window.target[order], window.weight[order]
-    return program(
+    result: tuple[Any, Any] = program(
         jax.device_put(task.state), inputs, None if plan.encoding is None else plan.encoding.constants, *columns,
         n_rows, -(-n_rows // how.batch_size), np.float32(task.position), np.float32(plan.n_passes * plan.n_rounds),
         np.float32(how.learning_rate), np.float32(how.weight_decay), np.float32(how.average), seed,
     )  # fmt: skip
+    return result
 
 
 @functools.cache

@@ -68,6 +68,19 @@ def check_inputs(inputs: Any) -> None:
         raise ModelFileError("the network inputs are inconsistent")
 
 
+def check_column(column: Any) -> None:
+    """Check that codes of categories and categories match, so that no code is beyond them."""
+    is_valid = (
+        type(column.categories) is tuple
+        and type(column.codes) is tuple
+        and type(column.rest) is bool
+        and (bool(column.categories) or not column.rest)
+        and len(column.codes) in (0, len(column.categories) - column.rest)
+    )
+    if not is_valid:
+        raise ModelFileError("the categories of a column are inconsistent")
+
+
 def check_encoder(encoder: Any) -> None:
     """Check the date formats and the format of the file, which regular expressions are made of."""
     for texts in (encoder.date_formats_, {} if encoder.reading_ is None else encoder.reading_):
@@ -244,6 +257,30 @@ def check_regressor(regressor: Any) -> None:
     ) and (positions is None or (_is_array(positions, "i", 1) and len(positions) >= n_numbered))
     if not is_valid:
         raise ModelFileError("the experts or the rows of the memory do not fit to the trees")
+    _check_explanations(regressor, attributes)
+
+
+def _check_explanations(regressor: Any, attributes: dict[str, Any]) -> None:
+    """Check that background and examples, which explanations use, fit to the columns and to the memory."""
+    background, examples = attributes.get("background_"), attributes.get("examples_")
+    positions, encoder = attributes.get("row_positions_"), attributes.get("encoder_")
+    is_valid = background is None or (
+        _is_array(background, "f", 3)
+        and len(background) == regressor.tree_.n_leaves + 1
+        and background.shape[1] >= 1
+        and background.shape[2] == len(encoder.columns_)  # type: ignore[union-attr]
+    )
+    is_valid = is_valid and (
+        examples is None
+        or (
+            positions is not None
+            and isinstance(examples, list)
+            and len(examples) == len(encoder.source_names_)  # type: ignore[union-attr]
+            and all(isinstance(values, np.ndarray) and values.shape == positions.shape for values in examples)
+        )
+    )
+    if not is_valid:
+        raise ModelFileError("the background or the examples of explanations do not fit to the table")
 
 
 def n_inputs(model: Any) -> int:
@@ -334,6 +371,7 @@ CHECKS: dict[str, Callable[[Any], None]] = {
     "MLP": check_network,
     "DropoutMLP": check_network,
     "ConcreteDropoutMLP": check_network,
+    "Column": check_column,
     "TableEncoder": check_encoder,
     "NetworkInputs": check_inputs,
     "PiecewiseLinear": check_encoding,

@@ -77,6 +77,10 @@ FORMAT_2: Mapping[str, Renamed] = {
 }
 
 
+# Ensembles, whose ``n_members`` is called ``n_estimators`` now.
+ENSEMBLES = frozenset({"USNRTEnsemble", "PaperUSNRTEnsemble"})
+
+
 def migrated(value: Any, version: int) -> Any:
     """A JSON value of a file, with the names of the current format.
 
@@ -94,7 +98,7 @@ def migrated(value: Any, version: int) -> Any:
         value = _with_objects(value, _from_format_1)
     if version <= 2:
         value = _with_objects(value, _from_format_2)
-    return value
+    return _with_renamed_members(value)
 
 
 def _with_objects(value: Any, change: Callable[[str, State], tuple[str, State]]) -> Any:
@@ -127,6 +131,16 @@ def _from_format_1(name: str, state: State) -> tuple[str, State]:
 def _from_format_2(name: str, state: State) -> tuple[str, State]:
     renamed = FORMAT_2.get(name)
     return (name, state) if renamed is None else (renamed.name, renamed.apply(state))
+
+
+def _with_renamed_members(model: Any) -> Any:
+    """The model with the current name of its number of members; format 3 was written with both names."""
+    if not isinstance(model, dict) or model.get("$object") not in ENSEMBLES or not isinstance(model.get("state"), dict):
+        return model
+    state = model["state"]
+    if "n_estimators" in state or "n_members" not in state:
+        return model
+    return {**model, "state": {**state, "n_estimators": state["n_members"], "n_members": "deprecated"}}
 
 
 def _last_size(tree: State) -> int:

@@ -1,15 +1,20 @@
 """The charts of the page."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
+from usnrt.report._drift import Window
 from usnrt.report._facts import LEVELS, CalibrationFacts, Facts
-from usnrt.report._numbers import number, percent, wilson
-from usnrt.report._svg import Chart, nice_ticks
+from usnrt.report._numbers import axis_labels, percent, wilson
+from usnrt.report._svg import Chart, nice_ticks, shortened
+from usnrt.utils.types import Floats
 
 PERCENT_TICKS = [(level, f"{100 * level:.0f}") for level in (0, 0.2, 0.4, 0.6, 0.8, 1.0)]
 N_BINS = 20
-MAX_STROKES = 80
+# Rows in the chart of intervals, for screens and for phones.
+MAX_STROKES, FEW_STROKES = 80, 28
 
 
 def reliability(calibration: CalibrationFacts, coverage: float, small: bool = False) -> str:
@@ -59,33 +64,99 @@ def pit_histogram(pit: NDArray[np.float64]) -> str:
     return chart.svg()
 
 
-def intervals(facts: Facts) -> str:
-    """Intervals of some rows, by predicted mean, with the target as a dot, hollow if outside."""
+def intervals(facts: Facts, target: str) -> tuple[str, str]:
+    """Intervals of some rows, by predicted mean, with the target as a dot, hollow if outside.
+
+    Parameters
+    ----------
+    facts : Facts
+    target : str
+        Name of the target.
+
+    Returns
+    -------
+    wide, narrow : str
+        For screens and for phones, with fewer rows.
+    """
+    return _intervals(facts, target, MAX_STROKES, 880, 360), _intervals(facts, target, FEW_STROKES, 340, 300)
+
+
+def _intervals(facts: Facts, target: str, most: int, width: int, height: int) -> str:
     order = np.argsort(facts.mean, kind="stable")
-    if len(order) > MAX_STROKES:
-        order = order[np.linspace(0, len(order) - 1, MAX_STROKES).astype(int)]
-    ends = np.concatenate([facts.lower[order], facts.upper[order], facts.y[order]])
-    ends = ends[np.isfinite(ends)]
-    low, high = float(ends.min()), float(ends.max())
-    room = 0.04 * (high - low) or max(abs(high), 1.0)
+    if len(order) > most:
+        order = order[np.linspace(0, len(order) - 1, most).astype(int)]
+    low, high = visible_range(facts.lower[order], facts.upper[order], facts.y[order])
+    ticks = nice_ticks(low, high, 6)
+    labels, power = axis_labels(ticks)
     chart = Chart(
         (-1, len(order)),
-        (low - room, high + room),
+        (low, high),
         f"{len(order)} rows, by predicted mean",
-        "target",
+        shortened(target, height - 130) + (f" (× {power})" if power else ""),
         f"{percent(facts.coverage)} intervals of {len(order)} rows with the targets",
-        880,
-        360,
+        width,
+        height,
+        labels,
     )
-    ticks = nice_ticks(low - room, high + room, 6)
-    chart.ticks(y=[(value, number(value)) for value in ticks])
+    chart.ticks(y=zip(ticks, labels))
     for position, i in enumerate(order):
         inside = facts.lower[i] <= facts.y[i] <= facts.upper[i]
+        mean, lower, upper, y = facts.texts(i)
         tip = (
-            f"row {i + 1}: predicted {number(facts.mean[i])}, {number(facts.lower[i])} to {number(facts.upper[i])}, "
-            f"target {number(facts.y[i])}{'' if inside else ', outside'}"
+            f"{facts.labels.name} {facts.labels.texts[i]}: predicted {mean}, {lower} to {upper}, "
+            f"target {y}{'' if inside else ', outside'}"
         )
-        bounds = np.clip([facts.lower[i], facts.upper[i]], low - room, high + room)
+        bounds = np.clip([facts.lower[i], facts.upper[i]], low, high)
         chart.stroke(position, bounds[0], bounds[1], "interval", tip)
-        chart.dot(position, facts.y[i], "truth" if inside else "truth outside", tip, 3.2)
+        if low <= facts.y[i] <= high:
+            chart.dot(position, facts.y[i], "truth" if inside else "truth outside", tip, 3.2)
+        else:
+            chart.arrow(position, bool(facts.y[i] > high), "beyond" if inside else "beyond outside", tip)
+    return chart.svg()
+
+
+def visible_range(lower: Floats, upper: Floats, y: Floats) -> tuple[float, float]:
+    """The range of an axis for intervals and targets, in which a few extreme values do not flatten all others.
+
+    Values beyond twice the distance between the 5 % and the 95 % quantile, on either side of them, are left out.
+    """
+    values = np.concatenate([lower, upper, y])
+    values = values[np.isfinite(values)]
+    first, last = np.quantile(values, [0.05, 0.95])
+    room = 2.0 * (last - first)
+    kept = values[(values >= first - room) & (values <= last + room)] if room > 0 else values
+    low, high = float(kept.min()), float(kept.max())
+    margin = 0.04 * (high - low) or max(abs(high), 1e-300)
+    return low - margin, high + margin
+
+
+def over_time(windows: Sequence[Window], coverage: float) -> tuple[str, str]:
+    """Coverage in windows of time, with confidence intervals; for screens and for phones."""
+    return _over_time(windows, coverage, 880, 260), _over_time(windows, coverage, 340, 240)
+
+
+def _over_time(windows: Sequence[Window], coverage: float, width: int, height: int) -> str:
+    low = min(min(window.low for window in windows), coverage - 0.05)
+    low, high = max(0.0, low - 0.02), 1.0
+    chart = Chart(
+        (-0.6, len(windows) - 0.4),
+        (low, high),
+        "windows of time, the earliest first",
+        "coverage, %",
+        f"Coverage of {percent(coverage)} intervals in {len(windows)} windows of time",
+        width,
+        height,
+    )
+    chart.ticks(
+        [(place, str(place + 1)) for place in range(len(windows))],
+        [(value, f"{100 * value:g}") for value in nice_ticks(low, high, 4)],
+    )
+    chart.line([-0.6, len(windows) - 0.4], [coverage, coverage], "ideal", "nominal coverage")
+    for place, window in enumerate(windows):
+        tip = (
+            f"{window.label}: {percent(window.coverage)} of {window.n:,} rows inside "
+            f"(95 % confidence interval {percent(window.low)} to {percent(window.high)})"
+        )
+        chart.stroke(place, window.low, window.high, "interval", tip)
+        chart.dot(place, window.coverage, "dot", tip)
     return chart.svg()

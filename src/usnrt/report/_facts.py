@@ -1,27 +1,29 @@
 """Everything that the report shows, computed from a model and a table."""
 
-from copy import copy
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.distributions import Distribution, Normal
 from usnrt.estimators.base import DistributionalRegressor
+from usnrt.estimators.calibrated import CalibratedRegressor
 from usnrt.estimators.prediction_table import EncodedPredictions
 from usnrt.estimators.regions import calibration_rows, region_rows, shortage, uncertainty_ratio
-from usnrt.estimators.supported import SupportedRegressor
+from usnrt.explain.importance import importance_of_encoded
+from usnrt.explain.rows import row_values
+from usnrt.explain.words import support_reasons
 from usnrt.metrics.evaluate import evaluate
 from usnrt.metrics.models import encoded_training_share, is_infinite
-from usnrt.report._numbers import number, wilson
+from usnrt.report._numbers import digits_for, number, plus_minus, wilson
 from usnrt.utils.types import Floats
 
 LEVELS = np.array([*np.arange(5, 100, 5), 99]) / 100
-MAX_SAMPLE = 2000  # rows for the slower computations
+N_EXPLAINED = 200  # rows whose predictions are divided among the features
 Cells = list[tuple[str, str]]  # header and text; a feature may have the name of one of our columns
-N_EXAMPLES, N_UNCERTAIN, N_SHOWN_FEATURES = 4, 10, 8
+N_EXAMPLES, N_UNCERTAIN, N_UNSUPPORTED, N_SHOWN_FEATURES = 4, 10, 10, 8
 
 
 @dataclass
@@ -38,6 +40,40 @@ class CalibrationFacts:
     infinite_at: NDArray[np.float64] = field(
         default_factory=lambda: np.zeros(len(LEVELS))
     )  # share of infinite intervals at each of LEVELS
+
+
+@dataclass(frozen=True)
+class RowLabels:
+    """How rows are named: by an id, or by their number.
+
+    Attributes
+    ----------
+    name : str
+        Of the id, or "row".
+    texts : sequence of str
+    first_row : int or None
+        The number of the first row; None for ids.
+    """
+
+    name: str
+    texts: Sequence[str]
+    first_row: int | None = None
+
+    @classmethod
+    def numbers(cls, n: int, first_row: int = 0) -> "RowLabels":
+        """Rows numbered from ``first_row`` on."""
+        return cls("row", [str(i) for i in range(first_row, first_row + n)], first_row)
+
+
+@dataclass(frozen=True)
+class Driver:
+    """Mean absolute contribution of a feature to standard deviation and mean, with standard errors."""
+
+    name: str
+    std: float
+    std_error: float
+    mean: float
+    mean_error: float
 
 
 @dataclass
@@ -74,7 +110,9 @@ class Facts:
     calibration: CalibrationFacts
     widths: NDArray[np.float64]  # mean width of the interval of each of LEVELS
     metrics: dict[str, tuple[float, float]]  # name -> (model, baseline)
-    drivers: list[tuple[str, float]]  # feature -> factor by which shuffling it changes the std
+    drivers: list[Driver]  # the most important one for the standard deviation first
+    labels: RowLabels
+    baseline_mean: float  # mean of the training target
     ratio: float  # of the residual std of the least certain region to that of the most certain one
     lack: str  # which regions have too few calibration rows for this coverage, and how many are needed
     training: float  # share of training rows, 0 unless it is more than half
@@ -82,19 +120,32 @@ class Facts:
     regions: list[Region] = field(default_factory=list)
     most_uncertain: list[Cells] = field(default_factory=list)
     supported: NDArray[np.bool_] | None = None  # whether rows resemble the training rows; None without support
+    flags: dict[str, int] = field(default_factory=dict)  # number of rows by reason why they do not
+    unsupported: list[Cells] = field(default_factory=list)  # some of these rows
+
+    def texts(self, i: int) -> list[str]:
+        """Mean, interval and target of a row, with enough digits to see its standard deviation."""
+        values = [float(part[i]) for part in (self.mean, self.lower, self.upper, self.y)]
+        return [number(value, digits_for(value, float(self.std[i]))) for value in values]
 
 
-def gather(model: DistributionalRegressor, X: Any, y: Floats, coverage: float, seed: int = 0) -> Facts:
+def gather(
+    model: DistributionalRegressor, X: Any, y: Floats, coverage: float, seed: int = 0, labels: RowLabels | None = None
+) -> Facts:
     """Predict and evaluate everything that the report shows; the table is encoded once."""
     raw = model._encode(X)
+    return facts_of_encoded(model, X, raw, y, coverage, seed, labels or RowLabels.numbers(len(y)))[0]
+
+
+def facts_of_encoded(
+    model: DistributionalRegressor, X: Any, raw: Floats, y: Floats, coverage: float, seed: int, labels: RowLabels
+) -> tuple[Facts, Distribution]:
+    """`gather` for encoded rows, and the predicted distributions."""
     predicted = model._predict_encoded(raw, [*LEVELS.tolist(), coverage])
     dist, bounds = predicted.distribution, predicted.bounds
     inside = (bounds[:, 0] <= y[:, None]) & (y[:, None] <= bounds[:, 1])
     infinite = is_infinite(bounds)
     lack = shortage(getattr(model, "calibration_", None), coverage) if infinite[:, -1].any() else None
-    rng = np.random.default_rng(seed)
-    sample = np.sort(rng.permutation(len(y))[:MAX_SAMPLE])
-    drivers = uncertainty_drivers(model, raw[sample], rng)
     facts = Facts(
         n=len(y),
         coverage=coverage,
@@ -108,22 +159,40 @@ def gather(model: DistributionalRegressor, X: Any, y: Floats, coverage: float, s
         calibration=calibration_facts(inside, infinite),
         widths=(bounds[:, 1] - bounds[:, 0]).mean(axis=0)[:-1],
         metrics=compare_with_baseline(model, predicted, y, coverage),
-        drivers=drivers,
+        drivers=uncertainty_drivers(model, raw, seed),
+        labels=labels,
+        baseline_mean=model.target_mean_,
         ratio=uncertainty_ratio(model),
         lack="" if lack is None else f"{lack.where}; {lack.needed:,} are needed",
         training=encoded_training_share(model, raw, y),
         region=predicted.region,
         supported=predicted.supported,
     )
-    shown = [name for name, _ in drivers][:N_SHOWN_FEATURES]
+    shown = [driver.name for driver in facts.drivers][:N_SHOWN_FEATURES]
     facts.regions = _regions(model, X, facts, inside, infinite, shown)
     facts.most_uncertain = _rows(X, np.argsort(-facts.std, kind="stable")[:N_UNCERTAIN], facts, shown)
-    return facts
+    if isinstance(model, CalibratedRegressor) and model.support_ is not None:
+        _add_support(model, X, raw, facts, shown)
+    return facts, dist
 
 
-def predict(model: DistributionalRegressor, raw: Floats) -> Distribution:
-    """Distributions of encoded rows, in units of the target."""
-    return model._in_units(model._distribution(raw))
+def _add_support(model: CalibratedRegressor, X: Any, raw: Floats, facts: Facts, shown: list[str]) -> None:
+    """Why rows do not resemble the training rows: how many for each reason, and some of the rows."""
+    assert model.support_ is not None
+    found = model.support_.measure(raw, model.tree_.leaf_of(raw))
+    flags = {
+        "a number is outside the range of its region": found.outside,
+        "a category is new": found.unseen,
+        "a value is missing where training had none missing": found.missing,
+        "the combination is far from all training rows": found.far,
+    }
+    facts.flags = {name: int(rows.sum()) for name, rows in flags.items()}
+    # those with the widest predictions first
+    lacking = np.flatnonzero(~found.supported)
+    lacking = lacking[np.argsort(-facts.std[lacking], kind="stable")][:N_UNSUPPORTED]
+    reasons = support_reasons(model, raw[lacking]) or []
+    cells = _rows(X, lacking, facts, shown)
+    facts.unsupported = [[*row[:1], ("why", "; ".join(own)), *row[1:]] for row, own in zip(cells, reasons)]
 
 
 def calibration_facts(inside: NDArray[np.bool_], infinite: NDArray[np.bool_]) -> CalibrationFacts:
@@ -162,32 +231,11 @@ def compare_with_baseline(
     return {n: (v, baseline[n]) for n, v in zip(ours["metric"].tolist(), ours["value"].tolist()) if n in baseline}
 
 
-def uncertainty_drivers(
-    model: DistributionalRegressor, raw: Floats, rng: np.random.Generator, repeats: int = 3
-) -> list[tuple[str, float]]:
-    """Permutation importance of each feature for the predicted standard deviation.
-
-    Returns
-    -------
-    list of (name, factor)
-        The largest first; 1.5 means that permuting the feature makes the standard deviation 1.5 times larger or
-        smaller, in the geometric mean over the rows; 1 that it does not depend on the feature.
-    """
-    if isinstance(model, SupportedRegressor) and model.support_ is not None:
-        model = copy(model)  # permuted rows lack support, which is not to be measured here
-        model.support_ = None
-    before = np.log(np.maximum(predict(model, raw).std(), np.finfo(float).tiny))
-    result = []
-    for name in model.encoder_.source_names_:
-        columns = model.encoder_.source_of(name)
-        changes = []
-        for _ in range(repeats):
-            shuffled = raw.copy()
-            shuffled[:, columns] = raw[rng.permutation(len(raw))][:, columns]
-            after = np.log(np.maximum(predict(model, shuffled).std(), np.finfo(float).tiny))
-            changes.append(np.abs(after - before).mean())
-        result.append((name, float(np.exp(np.mean(changes)))))
-    return sorted(result, key=lambda item: -item[1])
+def uncertainty_drivers(model: DistributionalRegressor, raw: Floats, seed: int = 0) -> list[Driver]:
+    """`usnrt.uncertainty_importance` of each feature, the most important one for the standard deviation first."""
+    table = importance_of_encoded(model, raw, None, N_EXPLAINED, seed)
+    names = ("std", "std_error", "mean", "mean_error")
+    return [Driver(row["feature"], *(row[name] for name in names)) for row in table.rows()]
 
 
 def _regions(
@@ -231,23 +279,21 @@ def _regions(
 
 def _rows(X: Any, numbers: NDArray[Any], facts: Facts, shown: list[str]) -> list[Cells]:
     """Rows of the table with their predictions, as text."""
-    frame = nw.from_native(X, eager_only=True, pass_through=True)
     result = []
-    for i in (int(n) for n in numbers):
-        if isinstance(frame, nw.DataFrame):
-            values = {str(k): v for k, v in frame[[i]].rows(named=True)[0].items()}
-        else:
-            values = dict(zip(facts.names, np.asarray(X)[i].tolist()))
+    for i, values in zip(map(int, numbers), row_values(X, facts.names, numbers)):
         outside = not facts.lower[i] <= facts.y[i] <= facts.upper[i]
-        cells = {
-            "row": str(i + 1),
-            "predicted": f"{number(facts.mean[i], 4)} ± {number(facts.std[i], 2)}",
-            "interval": f"{number(facts.lower[i], 4)} to {number(facts.upper[i], 4)}",
-            "target": number(facts.y[i], 4) + (" (outside)" if outside else ""),
-        }
+        _, lower, upper, y = facts.texts(i)
+        cells = [
+            (facts.labels.name, facts.labels.texts[i]),
+            ("predicted", plus_minus(facts.mean[i], facts.std[i], digits_for(facts.mean[i], facts.std[i]))),
+            ("interval", f"{lower} to {upper}"),
+            ("target", y + (" (outside)" if outside else "")),
+        ]
         if facts.region is not None:
-            cells["region"] = str(facts.region[i])
-        result.append(list(cells.items()) + [(name, cell_text(values[name])) for name in shown])
+            cells.append(("region", str(facts.region[i])))
+        if facts.supported is not None:
+            cells.append(("supported", "yes" if facts.supported[i] else "no"))
+        result.append(cells + [(name, cell_text(values[name])) for name in shown])
     return result
 
 

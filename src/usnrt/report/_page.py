@@ -7,21 +7,29 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import ArrayLike
 
 from usnrt.calibration.conformal import rows_needed
 from usnrt.estimators.base import DistributionalRegressor
-from usnrt.estimators.neighbors import memory_sentence, rows_in_memory
+from usnrt.estimators.calibrated import CalibratedRegressor
+from usnrt.estimators.neighbors import has_examples, memory_sentence, rows_in_memory
 from usnrt.estimators.targets import read_target
 from usnrt.metrics.models import training_sentence
 from usnrt.report import _charts as charts
-from usnrt.report._facts import LEVELS, N_SHOWN_FEATURES, Cells, Facts, Region, gather
-from usnrt.report._numbers import number, percent
+from usnrt.report._bidi import escape, isolated
+from usnrt.report._booster import BoosterFacts, booster_sentence, compare_with_booster
+from usnrt.report._download import csv_link
+from usnrt.report._drift import MIN_WINDOW, Drift, drift_sentence, time_windows
+from usnrt.report._facts import LEVELS, N_SHOWN_FEATURES, Cells, Facts, Region, RowLabels, facts_of_encoded
+from usnrt.report._numbers import number, percent, plus_minus
+from usnrt.report._svg import shortened
 from usnrt.report._tree import draw_tree
 from usnrt.report._words import (
     level_sentence,
     metric_rows,
+    rows_note,
     subject,
     support_sentence,
     verdict,
@@ -29,10 +37,12 @@ from usnrt.report._words import (
     why_sentence,
 )
 from usnrt.tree.rules import count_text
+from usnrt.utils.checks import check_whole
 from usnrt.utils.notices import TrainingRowsWarning
 from usnrt.utils.whole_file import whole_file
 
 N_DRIVERS = 12
+MAX_NAME = 40  # characters of a column's name in the head of a table
 
 
 def write_report(
@@ -45,6 +55,12 @@ def write_report(
     title: str | None = None,
     source: str | None = None,
     command: str | None = None,
+    ids: ArrayLike | None = None,
+    id_name: str = "id",
+    first_row: int = 0,
+    time: Any = None,
+    train: tuple[Any, ArrayLike] | None = None,
+    booster: bool = True,
 ) -> Path:
     """Write an HTML report on a model: accuracy, calibration, and where it is uncertain and why.
 
@@ -62,6 +78,19 @@ def write_report(
         Nominal coverage of the intervals that are shown.
     title, source, command : str, optional
         Title; where the rows come from; how to repeat the report.
+    ids : array-like of shape (n_rows,), default=None
+        Names of the rows in the tables of the page; by default their numbers.
+    id_name : str, default="id"
+        What the ids are.
+    first_row : int, default=0
+        The number of the first row, if there are no ids; the page states it.
+    time : array-like of shape (n_rows,), or name of a column of X, default=None
+        Dates or numbers: adds coverage and errors over time. By default ``model.time_column``, if the model has one.
+    train : tuple of X and y, default=None
+        Training rows, for a fair comparison with a quick booster.
+    booster : bool, default=True
+        Whether to compare with a booster at all; it takes a few seconds. Without ``train`` it is trained on one half of
+        the rows to predict the other one.
 
     Returns
     -------
@@ -73,29 +102,68 @@ def write_report(
     target = read_target(y)
     if len(target) != np.shape(X)[0]:
         raise ValueError(f"y must have one value per row of X ({np.shape(X)[0]}), got {len(target)}")
-    facts = gather(model, X, target, coverage)
+    labels = _labels(ids, id_name, first_row, len(target))
+    raw = model._encode(X)
+    facts, dist = facts_of_encoded(model, X, raw, target, coverage, 0, labels)
     if facts.training:
         warnings.warn(training_sentence(facts.training), TrainingRowsWarning, stacklevel=2)
-    page = render(model, facts, title, source, command)
+    known = None if train is None else (train[0], read_target(train[1]))
+    compared = compare_with_booster(model, raw, target, dist, known) if booster else None
+    page = render(model, facts, title, source, command, _windows(model, X, facts, time), compared)
     with whole_file(path) as file:
         file.write(page.encode())
     return Path(path)
 
 
+def _labels(ids: ArrayLike | None, id_name: str, first_row: int, n: int) -> RowLabels:
+    if ids is None:
+        check_whole("first_row", first_row, 0)
+        return RowLabels.numbers(n, first_row)
+    texts = [str(value) for value in np.asarray(ids, dtype=object).ravel()]
+    if len(texts) != n:
+        raise ValueError(f"ids must have one value per row of X ({n}), got {len(texts)}")
+    return RowLabels(id_name, texts)
+
+
+def _windows(model: DistributionalRegressor, X: Any, facts: Facts, time: Any) -> Drift | None:
+    """Windows of time; None if the time is not known."""
+    given, time = time is not None, getattr(model, "time_column", None) if time is None else time
+    if isinstance(time, str):
+        frame = nw.from_native(X, eager_only=True, pass_through=True)
+        if not isinstance(frame, nw.DataFrame) or time not in frame.columns:
+            if given:
+                raise ValueError(f"time must be a column of X or an array, got {time!r}")
+            return None
+        time = frame[time].to_numpy()
+    if time is None:
+        return None
+    if np.shape(time) != (facts.n,):
+        raise ValueError(f"time must have one value per row of X ({facts.n}), got shape {np.shape(time)}")
+    return time_windows(time, facts.y, facts.mean, (facts.lower <= facts.y) & (facts.y <= facts.upper))
+
+
 def render(
-    model: DistributionalRegressor, facts: Facts, title: str | None, source: str | None, command: str | None
+    model: DistributionalRegressor,
+    facts: Facts,
+    title: str | None,
+    source: str | None,
+    command: str | None,
+    windows: Drift | None = None,
+    compared: BoosterFacts | None = None,
 ) -> str:
     """The page as HTML."""
     try:
         from jinja2 import Environment
         from markupsafe import Markup
+        from markupsafe import escape as plain
     except ImportError as error:
         raise ImportError("the report needs jinja2: pip install 'usnrt[report]'") from error
 
     from usnrt._version import __version__
 
     folder = files("usnrt.report")
-    template = Environment(autoescape=True).from_string((folder / "page.html").read_text("utf-8"))
+    environment = Environment(autoescape=True, finalize=lambda value: isolated(value) if type(value) is str else value)
+    template = environment.from_string((folder / "page.html").read_text("utf-8"))
     target = model.target_name_ or "the target"
     epoch = int(os.environ.get("SOURCE_DATE_EPOCH", time.time()))
     return template.render(
@@ -110,12 +178,17 @@ def render(
         metrics=metric_rows(facts),
         reliability=Markup(charts.reliability(facts.calibration, facts.coverage)),
         pit=Markup(charts.pit_histogram(facts.pit)),
-        intervals=Markup(charts.intervals(facts)),
+        intervals=[Markup(svg) for svg in charts.intervals(facts, target)],
+        booster="" if compared is None else booster_sentence(compared, _fitted_to(model)),
+        drift=None if windows is None else _drift(windows, facts),
+        download=csv_link(facts, model.target_name_ or "target"),
+        rows_note=rows_note(facts),
+        unsupported=facts.unsupported,
         levels=_levels(facts),
         tree=Markup(draw_tree(model)) if hasattr(model, "tree_") else None,
         where=where_sentence(facts),
         support=support_sentence(facts),
-        memory=memory_sentence(rows_in_memory(model)),
+        memory=memory_sentence(rows_in_memory(model), has_examples(model)),
         regions=[_region(region, facts) for region in facts.regions],
         rows_table=lambda rows: Markup(_rows_table(rows)),
         why=why_sentence(facts),
@@ -124,7 +197,8 @@ def render(
         most_uncertain=facts.most_uncertain,
         shown_note=_shown_note(facts),
         provenance=_provenance(model, facts, source),
-        command=command or _python(facts),
+        command=Markup(plain(command or _python(facts))),  # to be copied: without isolating characters
+        mean_std=number(float(np.mean(facts.std))),
         written=time.strftime(" on %Y-%m-%d at %H:%M UTC", time.gmtime(epoch)),
     )
 
@@ -166,11 +240,13 @@ def _region(region: Region, facts: Facts) -> dict[str, Any]:
 
 
 def _rows_table(rows: list[Cells]) -> str:
-    from markupsafe import escape
-
     if not rows:
         return ""
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name, _ in rows[0])
+    head = "".join(
+        f'<th scope="col"{f" title={chr(34)}{escape(name)}{chr(34)}" if len(name) > MAX_NAME else ""}>'
+        f"{escape(shortened(name, MAX_NAME, 1.0))}</th>"
+        for name, _ in rows[0]
+    )
     body = "".join(
         "<tr>"
         + "".join(
@@ -188,16 +264,48 @@ def _rows_table(rows: list[Cells]) -> str:
 
 def _drivers(facts: Facts) -> list[dict[str, Any]]:
     shown = facts.drivers[:N_DRIVERS]
-    largest = max(np.log(max(factor, 1.0)) for _, factor in shown) or 1.0
+    largest = max((driver.std for driver in shown), default=0.0) or 1.0
     return [
-        {"name": name, "factor": number(factor), "width": f"{100 * np.log(max(factor, 1.0)) / largest:.1f}"}
-        for name, factor in shown
+        {
+            "name": driver.name,
+            "std": plus_minus(driver.std, driver.std_error),
+            "mean": plus_minus(driver.mean, driver.mean_error),
+            "width": f"{100 * driver.std / largest:.1f}",
+        }
+        for driver in shown
     ]
 
 
 def _other_drivers(facts: Facts) -> str:
     rest = facts.drivers[N_DRIVERS:]
-    return f"{len(rest)} further features change it by × {number(rest[0][1])} or less." if rest else ""
+    return f"{len(rest)} further features change it by {number(rest[0].std)} or less." if rest else ""
+
+
+def _drift(drift: Drift, facts: Facts) -> dict[str, Any]:
+    """The section on time."""
+    from markupsafe import Markup
+
+    windows = drift.windows
+    if not windows:
+        few = f"{facts.n:,} rows are too few to compare windows of time, which need {MIN_WINDOW} rows each."
+        return {"text": few, "rows": [], "charts": []}
+    rows = [
+        {
+            "number": place,
+            "label": window.label,
+            "n": f"{window.n:,}",
+            "coverage": f"{percent(window.coverage)} ({percent(window.low)} to {percent(window.high)})",
+            "rmse": plus_minus(window.rmse, window.rmse_error),
+            "bias": plus_minus(window.bias, window.bias_error),
+        }
+        for place, window in enumerate(windows, 1)
+    ]
+    pictures = [Markup(svg) for svg in charts.over_time(windows, facts.coverage)]
+    return {"text": drift_sentence(drift, facts.coverage), "rows": rows, "charts": pictures}
+
+
+def _fitted_to(model: DistributionalRegressor) -> float | None:
+    return float(model.tree_.n_rows[0]) if isinstance(model, CalibratedRegressor) else None
 
 
 def _shown_note(facts: Facts) -> str:

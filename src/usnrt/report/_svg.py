@@ -1,9 +1,15 @@
 """Small charts as SVG. Colours are set in the page's style sheet, for dark mode and printing."""
 
+import unicodedata
 from collections.abc import Iterable, Sequence
-from html import escape
 
 import numpy as np
+
+from usnrt.report._bidi import escape
+
+# Widths of characters in the font sizes of the style sheet, generous: of a digit of a tick, of a letter of a label, and
+# of a letter of a script whose characters are wide.
+DIGIT_WIDTH, LABEL_WIDTH, WIDE = 7.4, 7.6, 1.9
 
 
 class Chart:
@@ -18,9 +24,11 @@ class Chart:
         Accessible name, for screen readers.
     width, height : int
         In units of the SVG; the page scales it.
+    y_ticks : sequence of str
+        Labels of the y axis, for which there must be room.
     """
 
-    left, right, top, bottom = 52, 12, 10, 42
+    right, top, bottom = 12, 10, 42
 
     def __init__(
         self,
@@ -31,9 +39,12 @@ class Chart:
         title: str,
         width: int = 420,
         height: int = 320,
+        y_ticks: Sequence[str] = (),
     ) -> None:
         self.x, self.y, self.width, self.height = x, y, width, height
+        self.left = max(52, round(28 + DIGIT_WIDTH * max(map(len, y_ticks), default=0)))
         self.parts: list[str] = []
+        y_label = shortened(y_label, height - self.top - self.bottom, LABEL_WIDTH)
         self.head = (
             f'<svg class="chart" viewBox="0 0 {width} {height}" role="img" aria-label="{escape(title)}">'
             f'<text class="label" x="{(self.left + width - self.right) / 2:g}" y="{height - 6}" '
@@ -99,9 +110,32 @@ class Chart:
             f'<line class="{kind}" x1="{at}" x2="{at}" y1="{self.at_y(low)}" y2="{self.at_y(high)}">{_tip(tip)}</line>'
         )
 
+    def arrow(self, x: float, upward: bool, kind: str, tip: str = "") -> None:
+        """A triangle at the upper or lower edge, for a value beyond it."""
+        at, edge = self.at_x(x), self.top if upward else self.height - self.bottom
+        base = edge + 8 if upward else edge - 8
+        self.parts.append(
+            f'<polygon class="{kind}" points="{at},{edge} {at - 4.5},{base} {at + 4.5},{base}">{_tip(tip)}</polygon>'
+        )
+
     def svg(self) -> str:
         """The chart as SVG."""
         return self.head + "".join(self.parts) + "</svg>"
+
+
+def shortened(text: str, room: float, width: float = LABEL_WIDTH) -> str:
+    """A text that is not longer than the room for it; East Asian characters count twice.
+
+    Examples
+    --------
+    >>> from usnrt.report._svg import shortened
+    >>> shortened("temperature", 200), shortened("temperature", 50)
+    ('temperature', 'tempe…')
+    """
+    widths = np.cumsum([width * (WIDE if unicodedata.east_asian_width(letter) in "WF" else 1.0) for letter in text])
+    if not len(text) or widths[-1] <= room:
+        return text
+    return text[: max(int(np.searchsorted(widths, room - width)), 1)] + "…"
 
 
 def _tip(text: str) -> str:
@@ -122,7 +156,7 @@ def nice_ticks(low: float, high: float, count: int = 5) -> list[float]:
         return [low]
     raw = span / count
     size = 10.0 ** np.floor(np.log10(raw))
-    step = size * next(factor for factor in (1, 2, 5, 10) if factor * size >= raw)
+    step = size * next(factor for factor in (1, 2, 2.5, 5, 10) if factor * size >= raw)
     first = int(np.ceil(low / step - 1e-9))
     last = int(np.floor(high / step + 1e-9))
     return [float(k * step) for k in range(first, last + 1)]

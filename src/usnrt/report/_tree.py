@@ -1,16 +1,17 @@
 """The tree as SVG: splits above, regions below; each region links to its details."""
 
-from html import escape
-
 import numpy as np
 
+from usnrt.report._bidi import escape
 from usnrt.report._numbers import number, percent
+from usnrt.report._svg import shortened
 from usnrt.tree.rules import ModelWithTree, split_text
 from usnrt.tree.structure import Tree
 from usnrt.utils.types import Floats
 
 BOX_WIDTH, BOX_GAP, LEVEL_HEIGHT, BOX_HEIGHT, MARGIN = 104, 14, 84, 66, 12
-TEXT_WIDTH = 6.4  # of a character, for shortening
+TEXT_WIDTH = 7.0  # of a character, for shortening
+LONG = 9  # characters of a number that is printed smaller
 
 
 def draw_tree(model: ModelWithTree) -> str:
@@ -70,6 +71,7 @@ def _shades(tree: Tree) -> dict[int, int]:
 def _region_box(tree: Tree, node: int, x: float, y: float, shade: int) -> str:
     std = tree.residual_std[node]
     share = percent(float(tree.n_rows[node] / tree.n_rows[0]), 0)
+    size = " long" if len(number(std)) > LONG else ""
     label = f"Region {node}: residual standard deviation {number(std)}, {share} of the training rows"
     return (
         f'<a href="#region-{node}" class="leaf" data-region="{node}" aria-label="{escape(label)}">'
@@ -77,7 +79,7 @@ def _region_box(tree: Tree, node: int, x: float, y: float, shade: int) -> str:
         f'<rect class="shade-{shade}" x="{x - BOX_WIDTH / 2:g}" y="{y:g}" width="{BOX_WIDTH}" '
         f'height="{BOX_HEIGHT}" rx="7"/>'
         f'<text class="leaf-rows on-{shade}" x="{x:g}" y="{y + 18:g}" text-anchor="middle">region {node}</text>'
-        f'<text class="leaf-std on-{shade}" x="{x:g}" y="{y + 37:g}" text-anchor="middle">± {number(std)}</text>'
+        f'<text class="leaf-std{size} on-{shade}" x="{x:g}" y="{y + 37:g}" text-anchor="middle">± {number(std)}</text>'
         f'<text class="leaf-rows on-{shade}" x="{x:g}" y="{y + 55:g}" text-anchor="middle">{share} of rows</text></a>'
     )
 
@@ -85,8 +87,8 @@ def _region_box(tree: Tree, node: int, x: float, y: float, shade: int) -> str:
 def _split_box(model: ModelWithTree, node: int, x: float, y: float) -> str:
     tree, name = model.tree_, model.columns_[int(model.tree_.feature[node])].name
     tip = f"{split_text(tree, node, model.columns_)}, or not? T = {tree.statistic[node]:.2f}"
-    text = _short(f"{name}?", BOX_WIDTH + BOX_GAP + 20)
-    half = max(30, len(text) * TEXT_WIDTH / 2 + 10)
+    text = f"{shortened(name, BOX_WIDTH + BOX_GAP + 4, TEXT_WIDTH)}?"
+    half = max(30, len(text) * TEXT_WIDTH / 2 + 12)
     return (
         f'<g class="split"><title>{escape(tip)}</title>'
         f'<rect x="{x - half:g}" y="{y:g}" width="{2 * half:g}" height="24" rx="12"/>'
@@ -105,10 +107,5 @@ def _edge(model: ModelWithTree, node: int, to_left: bool, start: tuple[float, fl
     return (
         f'<path class="edge" d="M{x0:g} {y0:g} C{x0:g} {middle:g} {x1:g} {middle:g} {x1:g} {y1:g}"/>'
         f'<text class="branch" x="{x1:g}" y="{y1 - 9:g}" text-anchor="middle"><title>{escape(rule)}</title>'
-        f"{escape(_short(branch, room))}</text>"
+        f"{escape(shortened(branch, room, TEXT_WIDTH))}</text>"
     )
-
-
-def _short(text: str, width: float) -> str:
-    most = max(int(width / TEXT_WIDTH), 4)
-    return text if len(text) <= most else text[: most - 1] + "…"

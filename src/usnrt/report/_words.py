@@ -2,12 +2,17 @@
 
 from dataclasses import replace
 
+import numpy as np
+from scipy.special import ndtri
+
 from usnrt.estimators.regions import ratio_sentence
 from usnrt.metrics.models import share_text
-from usnrt.report._facts import LEVELS, Facts
-from usnrt.report._numbers import number, percent
+from usnrt.report._facts import LEVELS, Facts, Region
+from usnrt.report._numbers import number, percent, wilson
 
 FEW_ROWS = 30
+# Half width of the 95 % confidence interval of the coverage from which the rows are too few to call it calibrated.
+UNCERTAIN_COVERAGE = 0.06
 TOLERANCE = 0.02  # a deviation of the coverage that is negligible, even if statistically significant
 
 MEANINGS = {
@@ -47,7 +52,12 @@ def verdict(facts: Facts) -> dict[str, str]:
         first = f"The {nominal} intervals contain the target in {inside} of them."
     elif abs(c.inside - facts.coverage) <= TOLERANCE or c.low <= facts.coverage <= c.high:
         head, kind = "The predicted uncertainty is calibrated.", ""
-        first = f"The {nominal} intervals contain the target in {inside} of the rows."
+        first = (
+            f"The {nominal} intervals contain the target in {inside} of the rows "
+            f"(95 % confidence interval {percent(c.low)} to {percent(c.high)})."
+        )
+        if (c.high - c.low) / 2 > UNCERTAIN_COVERAGE:
+            head, kind = f"No deviation was found, but {c.n:,} rows are too few to tell.", "unknown"
     elif c.inside < facts.coverage:
         head, kind = "The model is overconfident.", "warn"
         first = f"The {nominal} intervals contain the target in only {inside} of the rows."
@@ -57,7 +67,14 @@ def verdict(facts: Facts) -> dict[str, str]:
     return {
         "kind": kind,
         "head": head,
-        "rest": _joined(first, _against_baseline(facts), _worst_region(facts), ratio_sentence(facts.ratio)),
+        "rest": _joined(
+            first,
+            _vacuous(facts),
+            _against_baseline(facts),
+            _worst_region(facts),
+            _untested_regions(facts),
+            ratio_sentence(facts.ratio),
+        ),
     }
 
 
@@ -95,29 +112,62 @@ def level_sentence(facts: Facts, index: int) -> str:
     )
 
 
+def _vacuous(facts: Facts) -> str:
+    """Whether intervals keep their promise only because they are as wide as those of a model without features."""
+    widths = [value for name, value in facts.metrics.items() if name.startswith("width")]
+    if not widths or not widths[0][0] >= 0.98 * widths[0][1]:
+        return ""
+    return (
+        f"This promise says little: on average the intervals are as wide ({number(widths[0][0])}) as those of always "
+        f"predicting the mean ({number(widths[0][1])})."
+    )
+
+
 def _against_baseline(facts: Facts) -> str:
     ours, baseline = facts.metrics["rmse"]
     if not baseline > 0:
         return ""
     change = 1 - ours / baseline
-    if change > 0.005:
+    # The difference of the squared errors of the same rows, in standard errors.
+    gain = (facts.y - facts.baseline_mean) ** 2 - (facts.y - facts.mean) ** 2
+    error = float(gain.std() / np.sqrt(max(facts.n - 1, 1)))
+    if change > 0.005 and (facts.n < 2 or float(gain.mean()) > 2 * error):
         return f"The RMSE is {percent(change, 0)} smaller than that of always predicting the mean."
+    if change > 0.005:
+        return (
+            f"The RMSE is {percent(change, 0)} smaller than that of always predicting the mean, but {facts.n:,} rows "
+            "are too few to exclude chance."
+        )
     return "The RMSE is not smaller than that of always predicting the mean."
 
 
+def _assessed(facts: Facts) -> list[Region]:
+    return [r for r in facts.regions if r.calibration.n >= FEW_ROWS and not r.calibration.infinite]
+
+
 def _worst_region(facts: Facts) -> str:
-    """The region whose coverage deviates most; empty if none deviates significantly."""
-    assessed = [r for r in facts.regions if r.calibration.n >= FEW_ROWS and not r.calibration.infinite]
-    deviating = [
-        r
-        for r in assessed
-        if not r.calibration.low <= facts.coverage <= r.calibration.high
-        and abs(r.calibration.inside - facts.coverage) > 2 * TOLERANCE
-    ]
+    """The region whose coverage deviates most; empty if none deviates significantly, given their number."""
+    assessed = _assessed(facts)
+    z = float(ndtri(1 - 0.025 / max(len(assessed), 1)))
+    deviating = []
+    for region in assessed:
+        c = region.calibration
+        low, high = wilson(round(c.inside * c.n), c.n, z)
+        if not low <= facts.coverage <= high and abs(c.inside - facts.coverage) > 2 * TOLERANCE:
+            deviating.append(region)
     if deviating:
         worst = max(deviating, key=lambda r: abs(r.calibration.inside - facts.coverage))
         return f"In region {worst.region} ({worst.rule}) the coverage is {percent(worst.calibration.inside)}."
     return ""
+
+
+def _untested_regions(facts: Facts) -> str:
+    """How many regions have too few rows to assess them."""
+    few = sum(r.calibration.n < FEW_ROWS for r in facts.regions)
+    if len(facts.regions) < 2 or not few:
+        return ""
+    which = "one region has" if few == 1 else f"{few} of {len(facts.regions)} regions have"
+    return f"About single regions this says less: {which} fewer than {FEW_ROWS} of these rows."
 
 
 def where_sentence(facts: Facts) -> str:
@@ -134,28 +184,37 @@ def where_sentence(facts: Facts) -> str:
 
 
 def support_sentence(facts: Facts) -> str:
-    """How many rows resemble the training rows."""
+    """How many rows resemble the training rows, and why others do not."""
     if facts.supported is None:
         return ""
     lacking = int((~facts.supported).sum())
     if lacking == 0:
         return "All rows resemble the training rows."
     rows = "1 row does" if lacking == 1 else f"{lacking:,} rows do"
+    reasons = ", ".join(f"{name} ({count:,})" for name, count in facts.flags.items() if count)
     return (
-        f"{rows} not resemble the training rows ({percent(lacking / facts.n)} of all): a number is outside the range "
-        "of its region, a category is new, a value is unexpectedly missing, or the combination is far from all "
-        "training rows. Their predicted distributions are wider for this reason."
+        f"{rows} not resemble the training rows ({percent(lacking / facts.n)} of all)"
+        f"{': ' if reasons else ''}{reasons}. Their predicted distributions are wider for this reason."
     )
 
 
 def why_sentence(facts: Facts) -> str:
     """Which features the predicted standard deviation depends on."""
-    relevant = [(name, factor) for name, factor in facts.drivers if factor >= 1.05][:3]
+    usual = float(np.mean(facts.std))
+    relevant = [d for d in facts.drivers if d.std > 0.03 * usual and d.std > 2 * d.std_error][:3]
     if not relevant:
         return "None in particular: the predicted standard deviation is nearly the same for all rows."
-    names = [f"{name} (×\u00a0{number(factor)})" for name, factor in relevant]
+    names = [f"{d.name} (±\u00a0{number(d.std)})" for d in relevant]
     listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-    return f"Mainly {listed}."
+    return f"Mainly {listed}; the average standard deviation is {number(usual)}."
+
+
+def rows_note(facts: Facts) -> str:
+    """How rows are counted; empty if they have ids."""
+    first = facts.labels.first_row
+    if first is None:
+        return ""
+    return f"Rows are counted from {first}: row {first} is the first one of the table."
 
 
 def metric_rows(facts: Facts) -> list[dict[str, str]]:

@@ -37,6 +37,8 @@
       const region = link.dataset.region;
       show(region);
       if (!link.matches(".leaf")) centre(region);
+      const listed = document.querySelector(`.regions a[data-region="${region}"]`)?.closest("details");
+      if (listed) listed.open = true;
       history.replaceState(null, "", `#region-${region}`);
       const detail = document.getElementById(`region-${region}`);
       document.getElementById("announce").textContent = detail.dataset.summary;

@@ -1,9 +1,11 @@
 """Tables in CSV files, read block by block; the type of a column is the narrowest that all of its values have."""
 
+import codecs
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from usnrt.tables.csv_format import CsvFormat, declared_delimiter, find_delimiter, find_encoding
 from usnrt.tables.files import TableFiles, check_file, format_of
 from usnrt.tables.numbers import NULL_TEXTS
 from usnrt.tables.sources import check_columns, unreadable
@@ -11,6 +13,7 @@ from usnrt.tables.sources import check_columns, unreadable
 if TYPE_CHECKING:
     import pyarrow as pa
 
+SAMPLE = 1 << 18
 READ_BYTES = 1 << 23
 
 
@@ -26,7 +29,9 @@ class CsvFiles(TableFiles):
     text_columns : collection of str
         Columns that stay text even if all of it looks like numbers.
     types : mapping of str to pyarrow.DataType, optional
-        Types of columns if they are known: no pass is needed.
+        Types of columns if they are known: no pass is needed, and other columns are text.
+    delimiter, encoding : str, optional
+        Of all files; each file's own by default.
     """
 
     def __init__(
@@ -35,11 +40,14 @@ class CsvFiles(TableFiles):
         name: str,
         text_columns: Collection[str] = (),
         types: "Mapping[str, pa.DataType] | None" = None,
+        delimiter: str | None = None,
+        encoding: str | None = None,
     ) -> None:
         super().__init__(files, name)
         self.text_columns = text_columns
         self.types = types
-        self._dialects: dict[Path, tuple[str, str]] = {}
+        self._delimiter, self._encoding = delimiter, encoding
+        self._formats: dict[Path, tuple[CsvFormat, int]] = {}
 
     def tables(self, file: Path, block_rows: int) -> "Iterator[pa.Table]":
         """The rows of one file, typed."""
@@ -66,18 +74,36 @@ class CsvFiles(TableFiles):
                 raise unreadable(str(file), error) from None
         return {name: kinds[0] if kinds else pa.string() for name, kinds in candidates.items()}
 
+    @property
+    def format(self) -> CsvFormat:
+        """Separator and encoding of the first file."""
+        return self._format_of(self.files[0])[0]
+
+    def _format_of(self, file: Path) -> tuple[CsvFormat, int]:
+        """Format of a file, and how many lines come before its header."""
+        if file not in self._formats:
+            try:
+                encoding = self._encoding or find_encoding(_bytes(file))
+            except ValueError as error:  # binary
+                raise unreadable(str(file), error) from None
+            sample = _first_lines(file, encoding)
+            declared = declared_delimiter(sample.split("\n", 1)[0])
+            if declared:
+                sample = sample.partition("\n")[2]
+            preferred = "\t" if format_of(file)[0] == "tsv" else ","
+            delimiter = self._delimiter or declared or find_delimiter(sample, preferred=preferred)
+            self._formats[file] = CsvFormat(delimiter=delimiter, encoding=encoding), 1 if declared else 0
+        return self._formats[file]
+
     def _texts(self, file: Path) -> "Iterator[pa.Table]":
         """All columns as text. Arrow would guess types from the first block and fail where a later one differs."""
         import pyarrow as pa
         import pyarrow.csv as pa_csv
 
         _, compression = format_of(file)
-        if file not in self._dialects:
-            encoding = "utf8" if _is_utf8(file, compression) else "latin1"
-            self._dialects[file] = (encoding, _delimiter(file, compression))
-        encoding, delimiter = self._dialects[file]
-        read = pa_csv.ReadOptions(encoding=encoding, block_size=READ_BYTES)
-        parse = pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+        format, skipped = self._format_of(file)
+        read = pa_csv.ReadOptions(encoding=format.encoding, block_size=READ_BYTES, skip_rows=skipped)
+        parse = pa_csv.ParseOptions(delimiter=format.delimiter, newlines_in_values=True)
         with pa.input_stream(str(file), compression=compression) as stream:
             names = pa_csv.open_csv(stream, read, parse).schema.names
         check_columns(names, names, str(file), str(file))
@@ -131,27 +157,18 @@ def _typed(table: "pa.Table", types: "Mapping[str, pa.DataType]", file: Path) ->
     return pa.table(columns, names=table.column_names)
 
 
-def _delimiter(file: Path, compression: str | None) -> str:
+def _bytes(file: Path) -> Iterator[bytes]:
+    """The content of a file, uncompressed."""
     import pyarrow as pa
 
-    with pa.input_stream(str(file), compression=compression) as stream:
-        header: bytes = stream.read(65536).split(b"\n", 1)[0]
-    if format_of(file)[0] == "tsv" or (b"\t" in header and b"," not in header):
-        return "\t"
-    return ";" if b"," not in header and b";" in header else ","
+    with pa.input_stream(str(file), compression=format_of(file)[1]) as stream:
+        while block := stream.read(READ_BYTES):
+            yield block
 
 
-def _is_utf8(file: Path, compression: str | None) -> bool:
-    import codecs
-
-    import pyarrow as pa
-
-    decoder: Any = codecs.getincrementaldecoder("utf8")()
-    with pa.input_stream(str(file), compression=compression) as stream:
-        try:
-            while chunk := stream.read(READ_BYTES):
-                decoder.decode(chunk)
-            decoder.decode(b"", final=True)
-        except UnicodeDecodeError:
-            return False
-    return True
+def _first_lines(file: Path, encoding: str) -> str:
+    data = next(_bytes(file), b"")[:SAMPLE]
+    is_whole = len(data) < SAMPLE
+    text = codecs.getincrementaldecoder(encoding)(errors="replace").decode(data, final=is_whole).lstrip("\ufeff")
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return text if is_whole or "\n" not in text else text[: text.rindex("\n") + 1]

@@ -94,6 +94,20 @@ def _without_bom(block: bytes) -> str:
     return "utf-16-be" if even > 0.4 * len(sample) > 20 * odd else ""
 
 
+def decoded_start(data: bytes, encoding: str, is_whole: bool = False) -> str:
+    """The first lines of a file as text with plain line ends, without a part of a line at the end.
+
+    Examples
+    --------
+    >>> from usnrt.tables.csv_format import decoded_start
+    >>> decoded_start(b"a,b\\r\\n1,2\\r\\n3", "utf-8")
+    'a,b\\n1,2\\n'
+    """
+    text = codecs.getincrementaldecoder(encoding)(errors="replace").decode(data, final=is_whole).lstrip("\ufeff")
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return text if is_whole or "\n" not in text else text[: text.rindex("\n") + 1]
+
+
 def find_delimiter(sample: str, expected: Collection[str] = (), preferred: str = ",") -> str:
     """The separator of the columns.
 

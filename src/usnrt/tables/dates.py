@@ -179,14 +179,17 @@ def parse_dates(texts: Sequence[str | None] | NDArray[Any], format: str) -> NDAr
     >>> parse_dates(["31/12/2015", None, "1/2/2016 13:45"], "%d/%m/%Y %H:%M").astype("datetime64[m]")
     array(['2015-12-31T00:00', 'NaT', '2016-02-01T13:45'], dtype='datetime64[m]')
     """
-    reader = compile_format(format)
-    known: dict[str | None, Any] = {None: np.datetime64("NaT")}
+    read = compile_format(format)
+    position: dict[str | None, int] = {None: 0}
+    dates: list[datetime.datetime | None] = [None]
     for text in _distinct(texts):
-        date = reader(text)
+        date = read(text)
         if date is None:
             raise DateFormatError(text, format)
-        known[text] = date
-    return np.array([known[text] for text in texts], dtype="datetime64[us]")
+        position[text] = len(dates)
+        dates.append(date)
+    positions = np.fromiter((position[text] for text in texts), dtype=np.intp, count=len(texts))
+    return np.array(dates, dtype="datetime64[us]")[positions]
 
 
 def order_of(format: str) -> str:

@@ -62,6 +62,28 @@ class RecordLayout:
         return raw
 
 
+def packed_rows(layout: RecordLayout, raw: Floats, target: Floats, weight: Floats, merge: bool) -> Records:
+    """Records of rows with a weight; ``merge`` for one record per distinct row, in the order of their hashes."""
+    hashes = row_hashes(raw, target)
+    records = layout.pack(raw, target, weight, hashes)
+    if merge:
+        rows, weight = merged_rows(raw, target, weight, hashes)
+        if len(rows) < len(records):
+            records = records[rows]
+            records["weight"] = weight
+    elif not weight.all():
+        records = records[weight > 0]
+    return records
+
+
+def sorted_records(layout: RecordLayout, records: Records) -> Records:
+    """Records in the order of their hashes, copies merged."""
+    rows, weight = merged_rows(layout.features(records), records["target"], records["weight"], records["hash"])
+    records = records[rows]
+    records["weight"] = weight
+    return records
+
+
 class DiskStore(RowStore):
     """A store of rows in files; see `StoreWriter`.
 
@@ -158,15 +180,7 @@ class StoreWriter:
 
     def add(self, raw: Floats, target: Floats, weight: Floats) -> None:
         """Add rows; those of weight 0 are left out."""
-        hashes = row_hashes(raw, target)
-        records = self.layout.pack(raw, target, weight, hashes)
-        if self._merge_early:
-            rows, weight = merged_rows(raw, target, weight, hashes)
-            if len(rows) < len(records):
-                records = records[rows]
-                records["weight"] = weight
-        elif not weight.all():
-            records = records[weight > 0]
+        records = packed_rows(self.layout, raw, target, weight, self._merge_early)
         self._buffer.append(records)
         if sum(records.nbytes for records in self._buffer) > BUFFER_BYTES:
             self._flush()
@@ -185,28 +199,19 @@ class StoreWriter:
     def finish(self) -> DiskStore:
         """Sort the rows of each file and merge copies."""
         self._flush()
-        totals = _Totals(self._bits)
+        totals = StoreTotals(self._bits)
         file_starts = np.zeros(len(self._files) + 1, dtype=np.intp)
         for number, file in enumerate(self._files):
             if file.exists():
                 file_starts[number + 1] = self._sort(file, totals)
-        counts = totals.bucket_rows
-        n_rows = int(counts.sum())
-        # Fewer buckets where many rows were copies: their number follows from the distinct rows.
-        merged = counts.reshape(2 ** bucket_bits(n_rows, self._bucket_rows), -1).sum(axis=1)
-        starts = np.append(0, np.cumsum(merged)).astype(np.intp)
+        starts = totals.starts(self._bucket_rows)
         return DiskStore(
             self._files, np.cumsum(file_starts), self.layout, starts, totals.weight_sum, totals.fingerprint()
         )
 
-    def _sort(self, file: Path, totals: "_Totals") -> int:
+    def _sort(self, file: Path, totals: "StoreTotals") -> int:
         """Sort the rows of one file, merge copies, and return how many rows there are."""
-        records = read_records(file, self.layout.dtype)
-        raw = self.layout.features(records)
-        rows, weight = merged_rows(raw, records["target"], records["weight"], records["hash"])
-        del raw
-        records = records[rows]
-        records["weight"] = weight
+        records = sorted_records(self.layout, read_records(file, self.layout.dtype))
         sorted_file = file.with_suffix(".sorted")
         with open(sorted_file, "wb") as stream:
             stream.write(records.data)
@@ -215,8 +220,14 @@ class StoreWriter:
         return len(records)
 
 
-class _Totals:
-    """Sums over the sorted files."""
+class StoreTotals:
+    """Sums over the sorted files.
+
+    Parameters
+    ----------
+    bits : int
+        Binary logarithm of the number of buckets.
+    """
 
     def __init__(self, bits: int) -> None:
         self._bits = bits
@@ -233,6 +244,21 @@ class _Totals:
             self._hashes = np.unique(np.append(self._hashes, records["hash"]))[:SKETCH_SIZE]
         values, counts = np.unique(records["weight"], return_counts=True)
         self._copies.update(dict(zip(values.tolist(), counts.tolist())))
+
+    def merge(self, other: "StoreTotals") -> None:
+        """Add the totals of the files that follow."""
+        self.bucket_rows += other.bucket_rows
+        self.weight_sum += other.weight_sum
+        self._hashes = np.unique(np.append(self._hashes, other._hashes))[:SKETCH_SIZE]
+        self._copies.update(other._copies)
+
+    def starts(self, bucket_rows: int) -> Rows:
+        """Number of the first row of each bucket, and the number of rows.
+
+        There are fewer buckets where many rows were copies: their number follows from the distinct rows.
+        """
+        merged = self.bucket_rows.reshape(2 ** bucket_bits(int(self.bucket_rows.sum()), bucket_rows), -1).sum(axis=1)
+        return np.append(0, np.cumsum(merged)).astype(np.intp)
 
     def fingerprint(self) -> Fingerprint:
         """As `usnrt.tables.fingerprint.fingerprint` of all rows."""

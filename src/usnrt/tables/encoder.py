@@ -96,17 +96,19 @@ class TableEncoder:
             types.append(column.type)
         if not columns:
             raise ValueError("X must have a column besides time_column that is a feature, got none")
-        self._set(columns, list(table.names), types)
-        self.date_formats_ = formats
-        return self
+        return self._set(columns, list(table.names), types, formats)
 
     @classmethod
-    def from_columns(cls, columns: list[Column], names: list[str], types: list[str]) -> "TableEncoder":
+    def from_columns(
+        cls, columns: list[Column], names: list[str], types: list[str], formats: dict[str, str]
+    ) -> "TableEncoder":
         """An encoder whose columns were learnt elsewhere; the arguments are its attributes."""
-        return cls()._set(columns, names, types)
+        return cls()._set(columns, names, types, formats)
 
-    def _set(self, columns: list[Column], names: list[str], types: list[str]) -> "TableEncoder":
-        self.columns_, self.source_names_, self.source_types_ = columns, names, types
+    def _set(
+        self, columns: list[Column], names: list[str], types: list[str], formats: dict[str, str]
+    ) -> "TableEncoder":
+        self.columns_, self.source_names_, self.source_types_, self.date_formats_ = columns, names, types, formats
         self.n_categories_ = np.array([column.n_categories for column in columns], dtype=np.int64)
         return self
 

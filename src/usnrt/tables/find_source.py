@@ -3,7 +3,7 @@
 import difflib
 import os
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from usnrt.tables.csv_files import CsvFiles
 from usnrt.tables.files import ParquetFiles, TableFiles, files_of, format_of
 from usnrt.tables.reading import read_column
 from usnrt.tables.sources import ArraySource, BatchSource, Block, DatasetSource, TableSource
-from usnrt.tables.streaming import TrainingSource, column_names, pass_rows
+from usnrt.tables.streaming import TrainingBlock, TrainingSource, column_names, pass_rows
 from usnrt.tables.survey import TableSurvey
 from usnrt.utils.types import Floats
 
@@ -50,7 +50,7 @@ def as_source(X: Any, text_columns: Collection[str] = ()) -> TableSource | None:
         return _file_source(os.fspath(X), text_columns)
     if isinstance(X, np.memmap):
         # results of arithmetic with maps are instances too, but have no file
-        large = X.ndim == 2 and not _fits_memory(len(X), X.shape[1])
+        large = X.ndim == 2 and not rows_fit_memory(len(X), X.shape[1])
         return ArraySource(X) if large and X.filename is not None else None
     dataset, pyarrow = sys.modules.get("pyarrow.dataset"), sys.modules.get("pyarrow")
     if dataset is not None and isinstance(X, dataset.Dataset):
@@ -139,8 +139,8 @@ def fits_memory(source: TableSource) -> bool:
     """Whether a source is small enough to be read as a whole: `streaming.BLOCK_ROWS` and `streaming.BLOCK_BYTES`."""
     n_columns, known = source.n_columns, source.known_rows()
     if known is not None:
-        return _fits_memory(known, n_columns)
-    return all(_fits_memory(block.start + block.n_rows, n_columns) for block in source.blocks(pass_rows(n_columns)))
+        return rows_fit_memory(known, n_columns)
+    return all(rows_fit_memory(block.start + block.n_rows, n_columns) for block in source.blocks(pass_rows(n_columns)))
 
 
 def whole_table(source: TableSource) -> "pa.Table":
@@ -166,37 +166,44 @@ def read_whole(rows: TrainingSource) -> WholeTable | None:
     What is too many is `usnrt.tables.streaming.BLOCK_ROWS` and `BLOCK_BYTES`.
     """
     n_columns, known = rows.source.n_columns, rows.source.known_rows()
-    if known is not None and not _fits_memory(known, n_columns):
+    if known is not None and not rows_fit_memory(known, n_columns):
         return None
     blocks, n_rows = [], 0
     for block in rows.blocks(pass_rows(n_columns)):
         blocks.append(block)
         n_rows += block.X.n_rows
-        if not _fits_memory(n_rows, n_columns):
+        if not rows_fit_memory(n_rows, n_columns):
             return None
     if not blocks:
         raise ValueError(f"{rows.source.name} has no rows")
+    return whole_of(blocks, rows.weight is not None)
+
+
+def whole_of(blocks: Sequence[TrainingBlock], weighted: bool) -> WholeTable:
+    """Blocks of rows as one table; without weights unless ``weighted``."""
     target, weight = (np.concatenate([getattr(block, name) for block in blocks]) for name in ("target", "weight"))
-    table = joined([block.X for block in blocks])
-    return WholeTable(table, target, None if rows.weight is None else weight)
+    return WholeTable(joined([block.X for block in blocks]), target, weight if weighted else None)
 
 
-def _fits_memory(n_rows: int, n_columns: int) -> bool:
+def rows_fit_memory(n_rows: int, n_columns: int) -> bool:
+    """Whether a table is small enough to be held in memory: `streaming.BLOCK_ROWS` and `streaming.BLOCK_BYTES`."""
     return n_rows <= streaming.BLOCK_ROWS and 8 * n_rows * n_columns <= streaming.BLOCK_BYTES
 
 
-def joined(blocks: "list[Block]") -> "pa.Table":
+def joined(blocks: "list[Block]") -> Any:
     """Blocks as one table. Types of a column that differ, such as whole numbers and others, become one."""
+    tables = [block.table for block in blocks]
+    if isinstance(tables[0], np.ndarray):
+        return np.concatenate(tables)
     import pyarrow as pa
 
-    tables = [block.table for block in blocks]
     names = tables[0].column_names
     mixed = [name for name in names if len({table.schema.field(name).type for table in tables}) > 1]
     if mixed:
         survey = TableSurvey(names)
         for block in blocks:
             survey.add(block)
-        kinds = dict(zip(names, survey.encoder().source_types_))
+        kinds = dict(zip(names, survey.types()))
         types = {"number": pa.float64(), "text": pa.string(), "date": pa.timestamp("us"), "empty": pa.null()}
         tables = [_with_types(table, {name: types[kinds[name]] for name in mixed}) for table in tables]
     return pa.concat_tables([table.replace_schema_metadata(None) for table in tables])

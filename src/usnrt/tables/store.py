@@ -7,7 +7,9 @@ bits: bucket 3 of 8 those that begin with 011.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,6 +86,18 @@ class RowStore(ABC):
     def sample(self, n: int) -> DistinctRows:
         """The first n rows, a random sample; all rows if there are not more."""
         return self.rows(0, min(n, self.n_rows))
+
+    def map_buckets(self, function: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
+        """``function(rows, hashes, *arguments)`` of each bucket, in their order.
+
+        Parameters
+        ----------
+        function : callable
+            A function of a module, so that it can be sent to where the rows are.
+        *arguments : any
+        """
+        for bucket in range(self.n_buckets):
+            yield function(self.read(bucket), self.hashes(bucket), *arguments)
 
     @abstractmethod
     def rows(self, start: int, stop: int) -> DistinctRows:

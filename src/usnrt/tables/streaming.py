@@ -1,5 +1,6 @@
 """From a source of blocks to a store of encoded rows on disk, in two passes."""
 
+import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -91,15 +92,69 @@ class StoredTable:
     example: Any
 
 
-@dataclass(frozen=True)
-class _Survey:
-    """What the first pass found: the encoding, number of rows, and how weights become counts."""
+class RowSurvey:
+    """What the first pass finds: the encoding, the number of rows, and how weights become counts.
 
-    table: TableSurvey
-    example: Any
-    n_rows: int
-    whole_weights: bool
-    scale: float
+    Surveys of parts of a table can be merged; the result does not depend on the parts.
+
+    Parameters
+    ----------
+    categorical_features : as of the estimators
+
+    Attributes
+    ----------
+    n_rows : int
+    example : pyarrow.Table, ndarray or None
+        The features of one row.
+    """
+
+    def __init__(self, categorical_features: Any = None) -> None:
+        self.n_rows = 0
+        self.example: Any = None
+        self._categorical_features = categorical_features
+        self._table: TableSurvey | None = None
+        self._weights = _WeightSum()
+
+    def add(self, block: TrainingBlock) -> None:
+        """Learn from the rows of a block."""
+        if self._table is None:
+            self._table = TableSurvey(column_names(block.X.table), self._categorical_features)
+            self.example = block.X.table[:1]
+        self._table.add(block.X)
+        self.n_rows += block.X.n_rows
+        self._weights.add(block.weight)
+
+    def merge(self, other: "RowSurvey") -> None:
+        """Learn what a survey of other rows has learnt."""
+        if self._table is None:
+            self._table, self.example = copy.deepcopy(other._table), other.example
+        elif other._table is not None:
+            self._table.merge(other._table)
+        self.n_rows += other.n_rows
+        self._weights.merge(other._weights)
+
+    def check(self, name: str) -> None:
+        """Raise a ValueError if a source of that name has no rows, or none with a weight."""
+        if self.n_rows == 0:
+            raise ValueError(f"{name} has no rows")
+        if self._weights.n_positive == 0:
+            raise ValueError("sample_weight must be positive for at least one row, got only zeros")
+
+    @property
+    def table(self) -> TableSurvey:
+        """Survey of the features."""
+        assert self._table is not None
+        return self._table
+
+    @property
+    def whole_weights(self) -> bool:
+        """Whether all weights are whole numbers."""
+        return self._weights.whole
+
+    @property
+    def scale(self) -> float:
+        """What weights are divided by."""
+        return self._weights.scale
 
 
 def build_store(
@@ -189,22 +244,12 @@ def pass_rows(n_columns: int) -> int:
     return max(PASS_BYTES // (8 * max(n_columns, 1)), MIN_PASS_ROWS)
 
 
-def _survey(rows: TrainingSource, categorical_features: Any, block_rows: int | None) -> _Survey:
-    survey: TableSurvey | None = None
-    example: Any = None
-    n_rows, weights = 0, _WeightSum()
+def _survey(rows: TrainingSource, categorical_features: Any, block_rows: int | None) -> RowSurvey:
+    survey = RowSurvey(categorical_features)
     for block in rows.blocks(block_rows or pass_rows(rows.source.n_columns)):
-        if survey is None:
-            survey = TableSurvey(column_names(block.X.table), categorical_features)
-            example = block.X.table[:1]
-        survey.add(block.X)
-        n_rows += block.X.n_rows
-        weights.add(block.weight)
-    if survey is None or n_rows == 0:
-        raise ValueError(f"{rows.source.name} has no rows")
-    if weights.n_positive == 0:
-        raise ValueError("sample_weight must be positive for at least one row, got only zeros")
-    return _Survey(survey, example, n_rows, weights.whole, weights.scale)
+        survey.add(block)
+    survey.check(rows.source.name)
+    return survey
 
 
 def column_names(table: Any) -> list[str]:
@@ -232,6 +277,12 @@ class _WeightSum:
             # halves of the digits, as a sum of 2**31 whole numbers of 53 digits would overflow
             total = (int((part >> 26).sum()) << 26) + int((part & (2**26 - 1)).sum())
             self._sum += Fraction(total) * Fraction(2) ** (int(power) - 53)
+
+    def merge(self, other: "_WeightSum") -> None:
+        """Add the weights of another sum."""
+        self.whole &= other.whole
+        self.n_positive += other.n_positive
+        self._sum += other._sum
 
     @property
     def scale(self) -> float:

@@ -4,6 +4,7 @@ Everything kept is independent of the order of the rows and of the blocks. Count
 number of different labels that no useful category reaches; only the most frequent labels become categories.
 """
 
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.tables.columns import Column
+from usnrt.tables.conversion import understood
 from usnrt.tables.encoder import (
     CALENDAR_PARTS,
     TableEncoder,
@@ -24,6 +26,7 @@ from usnrt.tables.encoder import (
 )
 from usnrt.tables.reading import FeatureColumn, as_table, read_column
 from usnrt.tables.sources import Block
+from usnrt.utils.notices import IgnoredColumnWarning
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,14 +74,28 @@ class TableSurvey:
         for survey in self._columns:
             try:
                 column = _column_of(block.table, survey.name)
+                survey.category |= _is_category(block.table, survey.name)
             except (TypeError, ValueError) as error:  # for example infinity, or lists
                 raise type(error)(f"{error} in {block.place}") from None
             survey.add(column, block.place)
 
+    def merge(self, other: "TableSurvey") -> None:
+        """Learn what another survey of rows of the same table has learnt."""
+        for own, others in zip(self._columns, other._columns, strict=True):
+            own.merge(others)
+
     def encoder(self) -> TableEncoder:
-        """The encoding of all rows so far."""
+        """The encoding of all rows so far. Text that is all dates becomes dates, and ids are ignored, as in memory."""
+        for survey in self._columns:
+            survey.understand()
         columns = [column for survey in self._columns for column in survey.columns()]
-        return TableEncoder.from_columns(columns, self.names, [survey.type for survey in self._columns])
+        types = [survey.final_type for survey in self._columns]
+        formats = {survey.name: survey.format for survey in self._columns if survey.format}
+        return TableEncoder.from_columns(columns, self.names, types, formats)
+
+    def types(self) -> list[str]:
+        """Types of the input columns: "number", "text", "date" or "empty"."""
+        return [survey.type for survey in self._columns]
 
     def narrow(self) -> NDArray[np.bool_]:
         """Which encoded columns hold float32 numbers only."""
@@ -98,15 +115,25 @@ def _column_of(table: "pa.Table", name: str) -> "FeatureColumn | Counter[Any]":
     return Counter(dict(zip(counts.field("values").to_pylist(), counts.field("counts").to_pylist())))
 
 
+def _is_category(table: "pa.Table", name: str) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_dictionary(table.schema.field(name).type))
+
+
 class _ColumnSurvey:
     """What is known of one input column."""
 
     def __init__(self, name: str, index: int, named: bool) -> None:
         self.name, self.index, self.named = name, index, named
         self.type = "empty"
+        self.final_type = "empty"
+        self.format = ""
+        self.category = False
         self.narrow = True
         self._place = ""
         self._missing = False
+        self._is_ignored = False
         self._boolean = True
         self._counts: Counter[Any] = Counter()
         self._ranges: dict[str, tuple[float, float]] = {}
@@ -119,18 +146,41 @@ class _ColumnSurvey:
             self._add_values(column, place)
         else:
             self._add_labels(column, place)
+        self._check_counts()
+
+    def merge(self, other: "_ColumnSurvey") -> None:
+        """Add what another survey knows of the column."""
+        if other.type != "empty":
+            self._set_type(other.type, other._place)
+        self.narrow &= other.narrow
+        self._missing |= other._missing
+        self._boolean &= other._boolean
+        self._counts.update(other._counts)
+        for part, (low, high) in other._ranges.items():
+            own = self._ranges.get(part, (np.inf, -np.inf))
+            self._ranges[part] = (min(own[0], low), max(own[1], high))
+        self._check_counts()
+
+    def _check_counts(self) -> None:
         if len(self._counts) > MAX_LABELS:
+            self._refuse_or_ignore()
+
+    def _refuse_or_ignore(self) -> None:
+        """Too many labels are an error if the column was declared categorical; else it is ignored."""
+        if self.named or self.category:
             raise ValueError(
-                f"column {self.name!r} has more than {MAX_LABELS:,} different values, too many for categories; "
-                "is it a name or an id to leave out?"
+                f"column {self.name!r} has more than {MAX_LABELS:,} different values, too many for categories"
             )
+        self._is_ignored = True
+        self._counts = Counter()
 
     def _add_labels(self, counts: Mapping[Any, int], place: str) -> None:
         present = {label: count for label, count in counts.items() if label is not None}
         self._missing |= None in counts
         if present:
             self._set_type("text", place)
-            self._counts.update(present)
+            if not self._is_ignored:
+                self._counts.update(present)
 
     def _add_values(self, column: FeatureColumn, place: str) -> None:
         values = column.values
@@ -170,13 +220,37 @@ class _ColumnSurvey:
                 numbers = calendar_part(dates, part)
                 self._ranges[part] = (min(low, float(numbers.min())), max(high, float(numbers.max())))
 
+    def understand(self) -> None:
+        """Decide whether text is dates or is ignored, see `usnrt.tables.conversion.understood`."""
+        self.final_type = self.type
+        if self.type != "text" or self.named or self.category:
+            return
+        if self._is_ignored:
+            warnings.warn(
+                f"column {self.name!r} is ignored: it has more than {MAX_LABELS:,} different texts",
+                IgnoredColumnWarning,
+                stacklevel=2,
+            )
+            self.final_type = "empty"
+            return
+        differs = not self._missing and max(self._counts.values()) == 1
+        # a label twice, or a missing value, tells that not every row differs
+        labels: list[Any] = [*self._counts, *([] if differs else [next(iter(self._counts))])]
+        column, self.format = understood(FeatureColumn("text", np.array(labels, dtype=object)), self.name)
+        self.final_type = column.type
+        if column.type == "date":
+            self._add_dates(np.unique(column.values))
+
     def columns(self) -> list[Column]:
         """The encoded columns."""
-        base = Column(self.name, "numeric", self.name, source_index=self.index, has_missing=self._missing)
-        if self.type == "date":
+        missing = self._missing or (self.final_type == "empty")
+        base = Column(self.name, "numeric", self.name, source_index=self.index, has_missing=missing)
+        if self.final_type == "empty":
+            return [base]
+        if self.final_type == "date":
             parts = [part for part, (low, high) in self._ranges.items() if low < high] or ["year"]
             return [replace(base, name=f"{self.name} ({part})", part=part) for part in parts]
-        if self.type == "text":
+        if self.final_type == "text":
             kept, rest = most_frequent(self._counts, MAX_CATEGORIES)
             labels = natural_order(set(kept))
             return [_categorical(base, labels, rest)]

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from usnrt.tables.roles import CALIBRATION, RowRoles
 from usnrt.tables.store import RowStore
+from usnrt.tables.training import DistinctRows
 from usnrt.tree.structure import Tree
 from usnrt.utils.types import Floats
 
@@ -61,15 +62,22 @@ def take_census(store: RowStore, roles: RowRoles, tree: Tree) -> Census:
     shape = tree.n_leaves + 1, store.n_features
     low, high = np.full(shape, np.nan), np.full(shape, np.nan)
     has_missing, n_rows = np.zeros(store.n_features, dtype=bool), np.zeros(tree.n_leaves)
-    for bucket in range(store.n_buckets):
-        rows = store.read(bucket)
-        kept = np.flatnonzero(roles.of(store.hashes(bucket)) != CALIBRATION)
-        raw, leaf = rows.raw[kept], tree.leaf_of(rows.raw)[kept]
-        n_rows += np.bincount(leaf, rows.weight[kept], tree.n_leaves)
-        has_missing |= np.isnan(raw).any(axis=0)
-        for own in np.unique(leaf).tolist():
-            part = raw[leaf == own]
-            low[own] = np.fmin(low[own], np.fmin.reduce(part, axis=0))
-            high[own] = np.fmax(high[own], np.fmax.reduce(part, axis=0))
+    for part in store.map_buckets(_bucket_census, roles, tree):
+        low, high = np.fmin(low, part.low), np.fmax(high, part.high)
+        has_missing |= part.has_missing
+        n_rows += part.n_rows
     low[-1], high[-1] = np.fmin.reduce(low[:-1], axis=0), np.fmax.reduce(high[:-1], axis=0)
     return Census(low, high, has_missing, n_rows)
+
+
+def _bucket_census(rows: DistinctRows, hashes: NDArray[np.uint64], roles: RowRoles, tree: Tree) -> Census:
+    """The census of one bucket, without the range of the whole table."""
+    shape = tree.n_leaves + 1, rows.raw.shape[1]
+    low, high = np.full(shape, np.nan), np.full(shape, np.nan)
+    kept = np.flatnonzero(roles.of(hashes) != CALIBRATION)
+    raw, leaf = rows.raw[kept], tree.leaf_of(rows.raw)[kept]
+    for own in np.unique(leaf).tolist():
+        part = raw[leaf == own]
+        low[own], high[own] = np.fmin.reduce(part, axis=0), np.fmax.reduce(part, axis=0)
+    n_rows: Floats = np.bincount(leaf, rows.weight[kept], tree.n_leaves).astype(np.float64, copy=False)
+    return Census(low, high, np.asarray(np.isnan(raw).any(axis=0)), n_rows)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.memory.retrieval import N_GUIDES, PREDICT_ROWS, Retrieval, fit_retrieval
-from usnrt.nn.device import DeviceTable
+from usnrt.nn.device import DeviceTable, compilation_notice
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.guided import GuidedMLP
 from usnrt.nn.mlp import MLP, Params, hidden_sizes
@@ -157,6 +157,7 @@ def _fit_quantile_tree(
     streamed: StreamedRows | None,
 ) -> FittedTree[ExpertTree]:
     progress.plan(PHASES)
+    announce_compilation(recipe, table, progress)
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1, 0, 7)))
     encoding, memory, guides = _encoded_and_guided(
         recipe, table, columns, is_validation, rng, n_threads, progress, checkpoint.within("memory")
@@ -191,6 +192,15 @@ def _fit_quantile_tree(
     leaf = grown.tree.leaf_of(table.raw[rows])
     grown.tree.set_leaf_residuals(leaf, table.y[rows] - quantile_function_mean(refined), weight)
     return FittedTree(model.without_unused(), [node.history for node in grown.nodes], rows, scores, refined)
+
+
+def announce_compilation(recipe: QuantileTreeRecipe, table: TrainingTable, progress: Progress) -> None:
+    """Report, if the fit is verbose, that the first fit of a table of this shape takes longer."""
+    if not progress.verbose:
+        return
+    sentence = compilation_notice(table.n_rows, table.inputs.shape[1], recipe.hidden, recipe.n_bins, recipe.memory)
+    if sentence:
+        progress.note(sentence)
 
 
 def _encoded_and_guided(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.memory.retrieval import N_GUIDES, Retrieval, Retrieved
+from usnrt.memory.retrieval import N_GUIDES, PREDICT_ROWS, Retrieval, Retrieved
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import GroupedNetworks
 from usnrt.nn.mlp import MLP, Params
@@ -198,6 +198,14 @@ class ExpertTree(TreeModel):
         self, raw: Floats, inputs: NDArray[np.float32], n_threads: int = 1, without: Rows | None = None
     ) -> Predicted:
         """Region, mean and quantile function of each row; ``without`` as for `usnrt.memory.Retrieval.predict`."""
+        if len(raw) > PREDICT_ROWS:  # block by block: what the experts predict takes more memory than the result
+            blocks = [slice(start, start + PREDICT_ROWS) for start in range(0, len(raw), PREDICT_ROWS)]
+            parts = [
+                self.quantile_functions(raw[own], inputs[own], n_threads, None if without is None else without[own])
+                for own in blocks
+            ]
+            leaf, mean, quantiles = (np.concatenate(part) for part in zip(*parts))
+            return leaf, mean, quantiles
         leaf = self.tree.leaf_of(raw)
         retrieved = self._retrieved(inputs, leaf, without, n_threads)
         quantiles = np.zeros((len(leaf), len(POSITIONS)))
@@ -267,9 +275,12 @@ class ExpertTree(TreeModel):
         """
         leaf, n_leaves = self.tree.leaf_of(raw), self.tree.n_leaves
         if self.memory is not None:
-            retrieved = self.memory.predict(inputs, rows)
-            experts = np.stack([self._expert(expert, inputs, leaf, retrieved, 1) for expert in range(len(EXPERTS))])
-            self.expert_weights = fit_weights(experts, leaf, y, weight, n_leaves)
+            few = slice(PREDICT_ROWS)  # rows are in random order; weights do not need more of them
+            retrieved = self.memory.predict(inputs[few], rows[few])
+            experts = np.stack(
+                [self._expert(expert, inputs[few], leaf[few], retrieved, 1) for expert in range(len(EXPERTS))]
+            )
+            self.expert_weights = fit_weights(experts, leaf[few], y[few], weight[few], n_leaves)
         _, mean, quantiles = self.quantile_functions(raw, inputs, without=rows)
         self.refinement = Refinement.fit(leaf, mean, quantiles, y, weight, n_leaves)
         return self.refinement.apply(leaf, mean, quantiles)

@@ -14,12 +14,15 @@ import numpy as np
 from usnrt.memory.retrieval import Retrieval
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.quantiles import pinball, start_at
-from usnrt.nn.rounds import EncodedRows, RoundPlan, Runner, rounds_per_pass, train_rounds
+from usnrt.nn.rounds import RoundPlan, Runner, ShardRows, rounds_per_pass, train_rounds
 from usnrt.nn.shard_files import ShardFile, ShardWriter
 from usnrt.nn.train import validator
+from usnrt.tables.cluster_store import ClusterStore
 from usnrt.tables.inputs import NetworkInputs
-from usnrt.tables.roles import CALIBRATION, TRAINING, RowRoles, shard_of
+from usnrt.tables.roles import RowRoles
 from usnrt.tables.store import RowStore
+from usnrt.tree.cluster_shards import cluster_runner, cluster_shards
+from usnrt.tree.shard_encoding import ShardEncoding, kept_rows
 from usnrt.tree.shared_network import SharedNetwork
 from usnrt.utils.progress import Progress
 from usnrt.utils.scratch import check_space, scratch_folder
@@ -84,27 +87,22 @@ class StreamedRows:
         -------
         sequence of ShardFile
         """
-        n_inputs = self.inputs.n_outputs_ + (0 if memory is None else memory.guide_mean.shape[0])
-        check_space(folder, 4 * (n_inputs + 2) * self.store.n_rows)
+        encoding = self.shard_encoding(n_shards, memory, mean_weight)
+        check_space(folder, 4 * (encoding.n_inputs + 2) * self.store.n_rows)
         n_before = 0
-        with ShardWriter(folder, n_shards, n_inputs) as writer:
+        with ShardWriter(folder, n_shards, encoding.n_inputs) as writer:
             for bucket in range(self.store.n_buckets):
                 rows, hashes = self.store.read(bucket), self.store.hashes(bucket)
-                roles = self.roles.of(hashes)
-                number = n_before + np.cumsum(roles != CALIBRATION) - 1
-                n_before += int((roles != CALIBRATION).sum())
-                chosen = np.flatnonzero(roles == TRAINING)
-                inputs = self.inputs.transform(rows.raw[chosen])
-                if memory is not None:
-                    guides = memory.guides_of(inputs, number[chosen], n_threads)
-                    inputs = np.concatenate([inputs, guides], axis=1)
-                y = (rows.target[chosen] - self.target_mean) / self.target_std
-                weight, shard = rows.weight[chosen] / mean_weight, shard_of(hashes[chosen], n_shards)
-                for own in np.unique(shard).tolist():
-                    member = shard == own
-                    writer.append(own, EncodedRows(inputs[member], y[member], weight[member]))
+                for number, own in encoding.of(rows, hashes, n_before, n_threads):
+                    writer.append(number, own)
+                n_before += kept_rows(rows, hashes, self.roles)
                 progress.check()
         return writer.files
+
+    def shard_encoding(self, n_shards: int, memory: Retrieval | None, mean_weight: float) -> ShardEncoding:
+        """How rows become rows of shards; parameters as of `write`."""
+        scaling = (self.inputs, self.target_mean, self.target_std, mean_weight)
+        return ShardEncoding(self.roles, *scaling, n_shards, memory)
 
 
 def train_root_on_store(
@@ -142,20 +140,36 @@ def train_root_on_store(
     progress = strategy.progress
     with scratch_folder(streamed.store.folder) as folder:
         n_shards = how.n_shards(round(streamed.store.n_rows * len(training) / table.n_rows))
-        shards = streamed.write(folder, n_shards, memory, mean_weight, n_threads, progress)
+        shards, runner = _shards(streamed, folder, n_shards, memory, mean_weight, n_threads, progress)
         n_rows = [shard.n_rows for shard in shards]
         plan = RoundPlan(
             strategy.network, pinball, encoding, replace(fine_tuning, batch_size=how.batch_size),
             min(how.n_passes(sum(n_rows)), recipe.max_epochs),
             rounds_per_pass(n_rows, how.piece_rows, how.pieces_per_round), how.piece_rows, how.pieces_per_round, seed,
         )  # fmt: skip
-        runner = streamed.runner or _in_threads(n_threads, progress)
         n_rounds = plan.n_passes * plan.n_rounds
         label = f"network, {plan.n_passes} passes" if plan.n_passes > 1 else "network, 1 pass"
         report = progress.reporter("root", streamed.store.n_rows, label, n_rounds, "round")
         checkpoint = strategy.checkpoint.within("root")
         strategy.params, history = train_rounds(plan, shards, params, loss_of, runner, report, checkpoint)
     strategy.history["network"] = history
+
+
+def _shards(
+    streamed: StreamedRows,
+    folder: Path,
+    n_shards: int,
+    memory: Retrieval | None,
+    mean_weight: float,
+    n_threads: int,
+    progress: Progress,
+) -> tuple[Sequence[ShardRows], Runner]:
+    """The rows of each shard, and what trains on them: files and threads, or workers of a cluster."""
+    if isinstance(streamed.store, ClusterStore):
+        encoding = streamed.shard_encoding(n_shards, memory, mean_weight)
+        return cluster_shards(streamed.store, encoding), cluster_runner(streamed.store.client)
+    files = streamed.write(folder, n_shards, memory, mean_weight, n_threads, progress)
+    return files, streamed.runner or _in_threads(n_threads, progress)
 
 
 def _in_threads(n_threads: int, progress: Progress) -> Runner:

@@ -215,8 +215,10 @@ class Shared:
 class Folder:
     """A folder that this process has locked for a fit. Made by `opened`."""
 
-    def __init__(self, path: Path, is_new: bool) -> None:
-        self.path, self.is_new = path, is_new
+    def __init__(self, given: Path, is_new: bool) -> None:
+        self.given, self.is_new = given, is_new
+        # the fit may change the working folder, and workers of a cluster have another one
+        self.path = given.absolute()
         self._shared = Shared()
 
     def resume(self, identity: Mapping[str, Any]) -> FolderCheckpoint:
@@ -236,7 +238,7 @@ class Folder:
             found = read_manifest(self.path)
             difference = _difference(found["identity"], wanted)
             if difference:
-                raise CheckpointError(f"checkpoint {self.path} is of another fit: {difference}; {ADVICE}")
+                raise CheckpointError(f"checkpoint {self.given} is of another fit: {difference}; {ADVICE}")
             self.is_new = bool(found["is_new_folder"])
         else:
             write_manifest(self.path, {"identity": wanted, "fixed": {}, "is_new_folder": self.is_new})
@@ -296,7 +298,7 @@ def opened(folder: str | os.PathLike[str] | None) -> Iterator[Folder | None]:
         is_new = not path.exists()
         path.mkdir(parents=True, exist_ok=True)
         _check_own(path)
-        lock = FolderLock(path / LOCK)
+        lock = FolderLock(path.absolute() / LOCK)
     except FolderLocked as error:
         raise CheckpointError(f"checkpoint {path} is in use by {error}; wait for it or use another folder") from None
     except OSError as error:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TextIO
 
@@ -38,6 +39,31 @@ class FitEvent:
     epoch: int
     train_loss: float
     valid_loss: float
+
+
+# Where the progress of fits is written; None for sys.stderr.
+_STREAM: ContextVar[TextIO | None] = ContextVar("_STREAM", default=None)
+
+
+@contextmanager
+def progress_stream(stream: Any) -> Iterator[None]:
+    """Write the progress of the fits of this thread to a stream.
+
+    Examples
+    --------
+    >>> import io
+    >>> from usnrt.utils.progress import Progress, progress_stream
+    >>> stream = io.StringIO()
+    >>> with progress_stream(stream):
+    ...     Progress(verbose=1).note("read 10 rows")
+    >>> stream.getvalue()
+    'read 10 rows\\n'
+    """
+    token = _STREAM.set(stream)
+    try:
+        yield
+    finally:
+        _STREAM.reset(token)
 
 
 class FitStopped(Exception):
@@ -78,7 +104,7 @@ class Progress:
         self.stop = threading.Event()
         self._name = ""
         self._work = _Work(n_rows)
-        self._display = _Display(sys.stderr if stream is None else stream, [self._work])
+        self._display = _Display(stream or _STREAM.get() or sys.stderr, [self._work])
 
     def __reduce__(self) -> tuple[type["Progress"], tuple[Any, ...]]:
         # Workers of a cluster get a new object: locks and streams cannot be pickled. Members are silent there.

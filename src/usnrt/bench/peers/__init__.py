@@ -5,6 +5,7 @@ The boosting libraries use a fifth of the rows for early stopping and are not re
 
 from usnrt.bench.peers.boosting import CatBoostRegressor, LightGBMQuantileRegressor, NGBoostRegressor
 from usnrt.bench.peers.conformal import CrepesRegressor
+from usnrt.bench.peers.conformal_booster import ConformalBoosterRegressor
 from usnrt.bench.peers.forest import QuantileExtraTreesRegressor, QuantileForestRegressor
 from usnrt.bench.peers.neural import RealMLPRegressor, TabMRegressor
 from usnrt.bench.peers.quantiles import InterpolatedQuantiles
@@ -19,6 +20,7 @@ __all__ = [
     "CatBoostQuantileRegressor",
     "CatBoostRegressor",
     "CatBoostTunedRegressor",
+    "ConformalBoosterRegressor",
     "CrepesRegressor",
     "InterpolatedQuantiles",
     "LightGBMQuantileRegressor",

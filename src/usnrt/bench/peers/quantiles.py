@@ -72,6 +72,12 @@ class InterpolatedQuantiles(Distribution):
         high = 1.0 - (1.0 - self.levels[-1]) * np.exp(-np.maximum(y - self.values[:, -1:], 0.0) / self._high[:, None])
         return np.where(index == 0, low, np.where(index == self.levels.size, high, inside))
 
+    def _sf(self, y: Floats) -> Floats:
+        above = np.maximum(y - self.values[:, -1:], 0.0) / self._high[:, None]
+        with np.errstate(under="ignore"):
+            tail = (1.0 - self.levels[-1]) * np.exp(-above)
+        return np.where(y >= self.values[:, -1:], tail, 1.0 - self._cdf(y))
+
     def _logpdf(self, y: Floats) -> Floats:
         index = self._index(y)
         left, right, rise = self._step(index)

@@ -1,0 +1,157 @@
+"""Conformalised quantile regression over scikit-learn's histogram boosting: needs no further package."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import NDArray
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.utils import check_random_state
+from threadpoolctl import threadpool_limits
+
+from usnrt.baselines._docs import EVERY_MODEL, SharedDocs
+from usnrt.bench.peers._shared import TINY
+from usnrt.bench.peers.quantiles import InterpolatedQuantiles, check_levels, separated
+from usnrt.distributions import Distribution, Normal
+from usnrt.estimators.base import DistributionalRegressor
+from usnrt.tables.rows import draw_validation
+from usnrt.tables.training import DistinctRows
+from usnrt.utils.checks import check_number, check_running, check_whole
+from usnrt.utils.types import Floats
+
+# Fewer rows are boosted on one thread: threads that wait for each other cost more than they save.
+MIN_ROWS_FOR_THREADS = 20_000
+# Of scikit-learn's histograms; columns with more categories are treated as numbers.
+MAX_CATEGORIES = 255
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ConformalBoosterRegressor(SharedDocs, DistributionalRegressor):
+    """Quantile regression by scikit-learn's ``HistGradientBoostingRegressor``, conformalised on held-out rows.
+
+    One model per level; each predicted quantile is moved by the conformal quantile of its errors on the calibration
+    rows (Romano, Patterson and Candès, *Conformalized quantile regression*, 2019, with separate tails), so that
+    central intervals between two of the levels have at least their nominal coverage on average over all rows. The
+    distribution between the quantiles is that of `InterpolatedQuantiles`. Trees have 15 leaves, otherwise
+    scikit-learn's defaults; nothing was tuned.
+
+    Parameters
+    ----------
+    n_estimators : int, default=100
+        Maximum number of boosting rounds of each level; beyond 10,000 rows scikit-learn stops early, as by default.
+    learning_rate : float, default=0.1
+    levels : sequence of float, default=(0.05, 0.15, 0.3, 0.5, 0.7, 0.85, 0.95)
+        Levels of the quantiles.
+    calibration_fraction : float, default=0.2
+        Fraction of the rows for calibration. The models are not refitted with them.
+    {shared}
+
+    Attributes
+    ----------
+    models_ : list of HistGradientBoostingRegressor
+        One per level.
+    offsets_ : ndarray of shape (n_levels,)
+        What the calibration adds to each quantile, in units of the scaled target.
+
+    Examples
+    --------
+    >>> from usnrt.bench.peers import ConformalBoosterRegressor
+    >>> from usnrt.datasets import make_heteroscedastic
+    >>> data = make_heteroscedastic("jump", n_samples=500, random_state=0)
+    >>> model = ConformalBoosterRegressor(n_estimators=5, random_state=0, n_jobs=1).fit(data.data, data.target)
+    >>> model.predict_dist(data.data)
+    <InterpolatedQuantiles of 500 rows>
+    """
+
+    n_estimators: int = 100
+    learning_rate: float = 0.1
+    levels: Sequence[float] = (0.05, 0.15, 0.3, 0.5, 0.7, 0.85, 0.95)
+    calibration_fraction: float = 0.2
+    categorical_features: Any = None
+    random_state: Any = None
+    n_jobs: int | None = -1
+
+    _SHARED = EVERY_MODEL.lstrip()
+
+    def _fit(self, rows: DistinctRows) -> None:
+        table = self._scaled_table(rows)
+        check_whole("n_estimators", self.n_estimators, 1)
+        check_number("learning_rate", self.learning_rate, 0, np.inf)
+        check_levels(self.levels)
+        check_number("calibration_fraction", self.calibration_fraction, 0, 1)
+        check_running(self.n_jobs, 0, None)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        rng = np.random.default_rng(seed)
+        train, calibration = draw_validation(np.arange(table.n_rows), self.calibration_fraction, rng)
+        calibration = calibration if len(calibration) else train
+        self.constant_ = float(table.y[train][0]) if np.ptp(table.y[train]) == 0 else None
+        if self.constant_ is not None:
+            return
+        with boosting_threads(self.n_jobs, table.n_rows):
+            self.models_ = [
+                self._booster(level, seed).fit(table.raw[train], table.y[train], table.weight[train])
+                for level in self.levels
+            ]
+            errors = table.y[calibration, None] - self._quantiles(table.raw[calibration])
+        weight = table.weight[calibration]
+        self.offsets_ = np.array(
+            [conformal_quantile(errors[:, k], level, weight) for k, level in enumerate(self.levels)]
+        )
+
+    def _booster(self, level: float, seed: int) -> HistGradientBoostingRegressor:
+        n_categories = self.encoder_.n_categories_
+        return HistGradientBoostingRegressor(
+            loss="quantile",
+            quantile=level,
+            learning_rate=self.learning_rate,
+            max_iter=self.n_estimators,
+            max_leaf_nodes=15,
+            categorical_features=(n_categories > 0) & (n_categories <= MAX_CATEGORIES),
+            random_state=seed,
+        )
+
+    def _quantiles(self, raw: NDArray[np.float64]) -> Floats:
+        return np.column_stack([model.predict(raw) for model in self.models_])
+
+    def _distribution(self, raw: NDArray[np.float64]) -> Distribution:
+        if self.constant_ is not None:
+            return Normal(np.full(len(raw), self.constant_), TINY)
+        with boosting_threads(self.n_jobs, len(raw)):
+            values = self._quantiles(raw) + self.offsets_
+        return InterpolatedQuantiles(self.levels, separated(values, TINY))
+
+
+def boosting_threads(n_jobs: int | None, n_rows: int) -> threadpool_limits:
+    """Context in which scikit-learn's boosting uses at most ``n_jobs`` threads, and one for small tables."""
+    return threadpool_limits(effective_n_jobs(n_jobs) if n_rows >= MIN_ROWS_FOR_THREADS else 1, user_api="openmp")
+
+
+def conformal_quantile(errors: Floats, level: float, weight: Floats | None = None) -> float:
+    """What a quantile is moved by, so that a new target is below it with probability ``level``.
+
+    Above the median at least with this probability, below it at most; the extreme error where rows are too few.
+
+    Parameters
+    ----------
+    errors : ndarray of shape (n,)
+        Targets less their predicted quantiles, of calibration rows.
+    level : float
+    weight : ndarray of shape (n,), default=None
+        How often each row counts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.bench.peers.conformal_booster import conformal_quantile
+    >>> errors = np.arange(1.0, 20.0)
+    >>> conformal_quantile(errors, 0.95), conformal_quantile(errors, 0.5), conformal_quantile(errors, 0.05)
+    (19.0, 10.0, 1.0)
+    """
+    order = np.argsort(errors, kind="stable")
+    counts = np.cumsum(np.ones(len(errors)) if weight is None else weight[order])
+    rank = (counts[-1] + 1.0) * level
+    rank = np.ceil(rank - 1e-9) if level >= 0.5 else np.floor(rank + 1e-9)
+    position = int(np.searchsorted(counts, np.clip(rank, 1.0, counts[-1]) - 1e-9))
+    return float(errors[order][min(position, len(errors) - 1)])

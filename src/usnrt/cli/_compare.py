@@ -1,0 +1,142 @@
+"""``usnrt compare``: our models beside what else is installed, on a table of the user."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from usnrt.cli._errors import UserError
+from usnrt.cli._options import Coverage, Data, Force, Json, Quiet, check_coverage
+from usnrt.cli._output import check_writable, notice, print_json, print_table, silent, warnings_as_notices
+from usnrt.cli._reading_options import ReadOptions, reads_tables
+from usnrt.cli._streams import messages_beside, output_file, shown
+
+STOPPED = 130
+
+
+@reads_tables
+def compare(
+    data: Data,
+    target: Annotated[str, typer.Option("--target", "-t", help="The column to predict.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="An HTML page to write.")] = None,
+    picture: Annotated[Path | None, typer.Option("--picture", help="A .png, .svg or .pdf to write.")] = None,
+    models: Annotated[
+        list[str] | None,
+        typer.Option("--model", "-m", help="A model to compare, such as fast or catboost; may be repeated."),
+    ] = None,
+    folds: Annotated[int, typer.Option(help="Folds of a cross-validation; 1: one split.", min=1)] = 1,
+    test_size: Annotated[float, typer.Option("--test-size", help="Fraction of test rows of one split.")] = 0.25,
+    time_column: Annotated[
+        str | None, typer.Option("--time-column", help="A column of times: the latest rows are the test rows.")
+    ] = None,
+    drop: Annotated[list[str] | None, typer.Option("--drop", help="A column to leave out; may be repeated.")] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option("--keep", help="A column to keep though it looks like an id or free text; may be repeated."),
+    ] = None,
+    categorical: Annotated[
+        list[str] | None,
+        typer.Option("--categorical", help="A column of category codes; text is categorical anyway."),
+    ] = None,
+    coverage: Coverage = 0.9,
+    seed: Annotated[int, typer.Option(help="Random seed; the same seed gives the same comparison.")] = 0,
+    jobs: Annotated[int, typer.Option("--jobs", help="Threads of each model; -1: all cores.")] = -1,
+    force: Force = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+    *,
+    reading: ReadOptions,
+) -> None:
+    """Compare our models with others on a table: accuracy, coverage, time, and who is ahead by how much."""
+    from usnrt.cli._data import training_data
+
+    check_coverage(coverage)
+    if not 0 < test_size < 1:
+        raise UserError(f"--test-size must be in (0, 1), got {test_size:g}")
+    for path, package in ((output, "jinja2"), (picture, "matplotlib")):
+        if path is not None:
+            check_writable(path, force)
+            _need_package(package)
+    notify = silent if quiet else notice
+    drop, categorical = drop or [], categorical or []
+    declared = [*categorical, *([time_column] if time_column else [])]
+    # A time column that is dropped still orders the rows.
+    kept = [name for name in drop if name != time_column]
+    found = training_data(data, target, kept, notify, keep or [], reading, declared)
+    categorical += found.file.typed.categories
+    X, time = _without_time(found.features, time_column, drop)
+
+    from usnrt.comparison import compare as run
+    from usnrt.comparison.models import missing_packages
+
+    absent = missing_packages()
+    if absent and not models:
+        notify(f"not installed, hence not compared: {', '.join(absent)} (pip install 'usnrt[bench]')")
+    with warnings_as_notices(notify):
+        result = run(
+            X, found.target, models or None, folds=folds, test_size=test_size, time=time, coverage=coverage,
+            categorical_features=categorical or None, random_state=seed, n_jobs=jobs, verbose=0 if quiet else 1,
+        )  # fmt: skip
+    result.target = target
+    _write(result, output, picture, shown(data), _command(data, target, output, folds, time_column, seed), notify)
+    with messages_beside(output):
+        if as_json:
+            print_json(result.to_dict())
+        else:
+            _print(result, notify)
+    if result.n_done == 0:
+        raise typer.Exit(1)
+    if result.interrupted:
+        raise typer.Exit(STOPPED)
+
+
+def _without_time(X: Any, time_column: str | None, drop: list[str]) -> tuple[Any, Any]:
+    """Features and times; the time column is a feature unless it is dropped."""
+    from usnrt.comparison.splits import read_time
+
+    if time_column is None:
+        return X, None
+    time = read_time(time_column, X)
+    return X.drop_columns([time_column]) if time_column in drop else X, time
+
+
+def _need_package(package: str) -> None:
+    from importlib.util import find_spec
+
+    if find_spec(package) is None:
+        extra = {"jinja2": "report", "matplotlib": "plot"}[package]
+        raise UserError(f"the output needs {package}: pip install 'usnrt[{extra}]'")
+
+
+def _write(result: Any, output: Path | None, picture: Path | None, source: str, command: str, notify: Any) -> None:
+    if result.n_done == 0:
+        return
+    if picture is not None:
+        result.plot().savefig(picture, dpi=130)
+        notify(f"wrote {picture}")
+    if output is not None:
+        from usnrt.comparison.page import render
+
+        page = render(result, source, command)
+        with output_file(output) as file:
+            file.write(page.encode())
+        notify(f"wrote {output}")
+
+
+def _print(result: Any, notify: Any) -> None:
+    from usnrt.comparison.words import notes, shown_rows
+
+    print_table(shown_rows(result), title=f"{result.n_test:,} test rows, the best by CRPS first")
+    print(result.verdict.replace("\u00a0", " "))
+    for sentence in notes(result):
+        notify(sentence)
+
+
+def _command(data: Path, target: str, output: Path | None, folds: int, time_column: str | None, seed: int) -> str:
+    import shlex
+
+    words = ["usnrt", "compare", str(data), "--target", target]
+    words += ["--folds", str(folds)] if folds > 1 else []
+    words += ["--time-column", time_column] if time_column else []
+    words += ["--seed", str(seed)] if seed else []
+    return shlex.join([*words, *(["-o", str(output)] if output else [])])

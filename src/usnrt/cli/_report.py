@@ -1,0 +1,111 @@
+"""``usnrt report``: an HTML page on a model and a table with known targets."""
+
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from usnrt.cli._errors import UserError
+from usnrt.cli._options import Coverage, Data, Force, Model, Quiet, Target, check_coverage
+from usnrt.cli._output import check_writable, notice, silent, warnings_as_notices
+from usnrt.cli._reading_options import ReadOptions, reads_tables
+from usnrt.cli._streams import check_one_input, is_standard, messages_beside, output_file, shown
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from usnrt.estimators.base import DistributionalRegressor
+
+
+@reads_tables
+def report(
+    model: Model,
+    data: Data,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
+    target: Target = None,
+    coverage: Coverage = 0.9,
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="A column that names the rows; default: their numbers, from 1.")
+    ] = None,
+    time_column: Annotated[
+        str | None, typer.Option("--time", help="A column of dates or numbers: adds coverage and errors over time.")
+    ] = None,
+    train: Annotated[
+        Path | None,
+        typer.Option("--train", help="The training rows, for a fair comparison with a booster.", readable=False),
+    ] = None,
+    booster: Annotated[bool, typer.Option(help="Compare with a quick booster of scikit-learn.")] = True,
+    force: Force = False,
+    quiet: Quiet = False,
+    *,
+    reading: ReadOptions,
+) -> None:
+    """Write an HTML report on a model: accuracy, calibration, and where it is uncertain and why."""
+    from usnrt.cli._data import features_and_target, load_model
+
+    check_coverage(coverage)
+    check_one_input(model, data, *([] if train is None else [train]))
+    check_writable(output, force)
+    fitted = load_model(model)
+    notify = silent if quiet else notice
+    table, X, y, numbers = evaluated_rows(fitted, data, target, notify, reading)
+    for name, purpose in ((id_column, "name the rows"), (time_column, "order the rows")):
+        if name is not None and name not in table.column_names:
+            raise UserError(f"{shown(data)} has no column {name!r} to {purpose}")
+    known = None if train is None else features_and_target(fitted, train, target, notify, reading)
+    options = (("--id", id_column), ("--time", time_column), ("--train", train))
+    command = f"usnrt report {model} {data} -o {output}" + "".join(f" {k} {v}" for k, v in options if v is not None)
+    with warnings_as_notices(notify):
+        _write_report(
+            fitted, X, y, output, coverage=coverage, source=shown(data), command=command,
+            # Rows without a target are left out; the others keep their numbers in the file.
+            ids=table[id_column].to_pylist() if id_column else numbers if _has_gaps(numbers) else None,
+            id_name=id_column or "row (from 1)", first_row=1,
+            time=None if time_column is None else table[time_column].to_numpy(), train=known, booster=booster,
+        )  # fmt: skip
+    with messages_beside(output):
+        print(f"wrote {output}")
+
+
+def _write_report(model: Any, X: Any, y: Any, output: Path, **options: Any) -> None:
+    """Write the page to a file or to standard output."""
+    from usnrt.report import write_report
+
+    if not is_standard(output):
+        write_report(model, X, y, output, **options)
+        return
+    with TemporaryDirectory() as folder, output_file(output) as file:
+        write_report(model, X, y, Path(folder) / "report.html", **options)
+        file.write((Path(folder) / "report.html").read_bytes())
+
+
+def _has_gaps(numbers: NDArray[np.int64]) -> bool:
+    return bool(len(numbers)) and int(numbers[-1]) != len(numbers)
+
+
+def evaluated_rows(
+    model: "DistributionalRegressor",
+    path: Path,
+    target: str | None,
+    notify: Callable[[str], None],
+    reading: ReadOptions | None = None,
+) -> "tuple[pa.Table, pa.Table, NDArray[np.float64], NDArray[np.int64]]":
+    """The rows with a target: all columns, the features, the target, and their numbers in the file, from 1."""
+    import pyarrow as pa
+
+    from usnrt.cli._data import features_of, need_column, table_and_features, with_target
+
+    name = target or model.target_name_
+    if not name:
+        raise UserError("the model file does not contain the name of the target; give it with --target")
+    table, _ = table_and_features(model, path, notify, reading)
+    need_column(table.column_names, name, path)
+    number = "\0number"
+    numbered = table.append_column(number, pa.array(np.arange(1, table.num_rows + 1)))
+    numbered, y = with_target(numbered, name, path, notify)
+    table = numbered.drop_columns([number])
+    return table, features_of(model, table, path), y, numbered[number].to_numpy()

@@ -1,0 +1,156 @@
+"""The models that are compared: ours, the peers that are installed, and those of the user."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+from sklearn.base import clone
+
+from usnrt.bench.recipes import RECIPES, get_recipe
+from usnrt.comparison.forecasts import ConstantDistribution, SplitConformal, kind_of
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A model to compare.
+
+    Attributes
+    ----------
+    name : str
+    make : callable
+        Returns the unfitted model.
+    note : str
+        What readers should know of it; may be empty.
+    """
+
+    name: str
+    make: Callable[[], Any]
+    note: str = ""
+
+
+# Name in the comparison -> how it is built, and the module that must be installed.
+_BUILT_IN: dict[str, tuple[str, str]] = {
+    "usnrt fast": ("usnrt-fast", ""),
+    "usnrt balanced": ("usnrt", ""),
+    "usnrt ensemble": ("usnrt-ensemble", ""),
+    "CatBoost": ("catboost", "catboost"),
+    "CatBoost quantiles": ("catboost-multiquantile", "catboost"),
+    "LightGBM quantiles": ("lightgbm-quantile", "lightgbm"),
+    "NGBoost": ("ngboost", "ngboost"),
+    "quantile forest": ("quantile-forest", "quantile_forest"),
+    "conformal booster": ("usnrt.bench.peers:ConformalBoosterRegressor", ""),
+    "constant": ("usnrt.comparison.forecasts:ConstantDistribution", ""),
+}
+# Other ways to write these names.
+_SHORT = {"fast": "usnrt fast", "balanced": "usnrt balanced", "ensemble": "usnrt ensemble"}
+OURS = ("usnrt fast", "usnrt balanced", "usnrt ensemble")
+
+
+def installed_models() -> list[str]:
+    """Names of the models that are compared by default: all whose package is installed.
+
+    Examples
+    --------
+    >>> from usnrt.comparison.models import installed_models
+    >>> [name for name in installed_models() if name.startswith("usnrt")]
+    ['usnrt fast', 'usnrt balanced', 'usnrt ensemble']
+    """
+    return [name for name, (_, module) in _BUILT_IN.items() if not module or find_spec(module)]
+
+
+def missing_packages() -> list[str]:
+    """Packages of further models that are not installed."""
+    modules = dict.fromkeys(module for _, module in _BUILT_IN.values() if module)
+    return [module.replace("_", "-") for module in modules if not find_spec(module)]
+
+
+def contenders(
+    models: Mapping[str, Any] | Iterable[Any] | None, seed: int, n_jobs: int | None, categorical_features: Any
+) -> list[Contender]:
+    """The models to compare.
+
+    Parameters
+    ----------
+    models : mapping of str to estimator, iterable of names, or None
+        None for `installed_models`. Names are those, ``"fast"``, ``"balanced"``, ``"ensemble"``, or recipes of
+        `usnrt.bench`; a mapping may have a name as its value too.
+    seed : int
+        Given to all models whose ``random_state`` is None.
+    n_jobs : int or None
+        Given to the models that are chosen by name.
+    categorical_features : list or None
+        Given to the models that are chosen by name.
+
+    Returns
+    -------
+    list of Contender
+    """
+    if models is None:
+        models = installed_models()
+    if isinstance(models, str):
+        models = [models]
+    items = list(models.items()) if isinstance(models, Mapping) else [(name, name) for name in models]
+    if not items:
+        raise ValueError("models must name at least one model, got none")
+    found = []
+    for name, model in items:
+        if isinstance(model, str):
+            found.append(_by_name(str(name), model, seed, n_jobs, categorical_features))
+        elif not isinstance(models, Mapping):
+            raise TypeError(f"models must be a dict of names and estimators, or a list of names, got {model!r} in it")
+        else:
+            found.append(_of_user(str(name), model, seed))
+    names = [contender.name for contender in found]
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise ValueError(f"models must have different names, got {repeated!r} twice")
+    return found
+
+
+def _by_name(name: str, model: str, seed: int, n_jobs: int | None, categorical_features: Any) -> Contender:
+    lowered = {known.lower(): known for known in _BUILT_IN} | _SHORT
+    known = lowered.get(model.lower().strip())
+    if known is None and model.partition("?")[0] not in RECIPES:
+        raise ValueError(f"models must be among {', '.join(_BUILT_IN)}, or recipes of usnrt bench, got {model!r}")
+    recipe = get_recipe(_BUILT_IN[known][0] if known else model)
+
+    def make() -> Any:
+        if known == "constant":
+            return ConstantDistribution()
+        built = recipe.build(seed, -1 if n_jobs is None else n_jobs)
+        if categorical_features is not None and "categorical_features" in built.get_params(deep=False):
+            built.set_params(categorical_features=categorical_features)
+        return built
+
+    return Contender(known if known and name == model else name, make)
+
+
+def _of_user(name: str, model: Any, seed: int) -> Contender:
+    if isinstance(model, type) or not hasattr(model, "fit"):
+        raise TypeError(f"models[{name!r}] must be an estimator with fit, got {model!r}")
+    if kind_of(model) == "point":
+        note = "point forecasts, with split conformal intervals calibrated on a fifth of the training rows"
+        return Contender(name, lambda: SplitConformal(seeded(model, seed), random_state=seed), note)
+    return Contender(name, lambda: seeded(model, seed))
+
+
+def seeded(model: Any, seed: int) -> Any:
+    """A copy with ``seed`` for every ``random_state`` that is None, also inside pipelines.
+
+    Examples
+    --------
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from usnrt.comparison.models import seeded
+    >>> seeded(RandomForestRegressor(), 7).random_state, seeded(RandomForestRegressor(random_state=1), 7).random_state
+    (7, 1)
+    """
+    if not hasattr(model, "get_params"):
+        return model
+    copy = clone(model)
+    unset = {
+        name: seed
+        for name, value in copy.get_params(deep=True).items()
+        if value is None and (name == "random_state" or name.endswith("__random_state"))
+    }
+    return copy.set_params(**unset) if unset else copy

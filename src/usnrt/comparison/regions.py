@@ -1,0 +1,156 @@
+"""Regions to evaluate all models in: those of one tree that belongs to none of them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.model_selection import KFold
+
+from usnrt.bench.peers.conformal_booster import MAX_CATEGORIES, boosting_threads
+from usnrt.tables import TableEncoder
+from usnrt.tables.training import TrainingTable
+from usnrt.tree.grow import Node, Residuals, grow
+from usnrt.tree.recipe import SplitRule
+from usnrt.tree.rules import region_text
+from usnrt.utils.progress import Progress
+from usnrt.utils.types import Floats, Rows
+
+# Test rows that a region should have, so that its coverage says something.
+MIN_TEST_ROWS = 50
+# Regions with fewer test rows do not count.
+FEWEST_COUNTED = 20
+MAX_REGIONS = 10
+
+
+@dataclass(frozen=True)
+class Regions:
+    """Regions of the rows.
+
+    Attributes
+    ----------
+    region : ndarray of int of shape (n,)
+        Index of the region of each row.
+    rules : list of str
+        The rule of each region; one, "all rows", if the table was not split.
+    """
+
+    region: NDArray[np.intp]
+    rules: list[str]
+
+
+class _GivenResiduals:
+    """Strategy of a tree that is grown from given residuals: every second row is tested."""
+
+    def __init__(self, residuals: Floats) -> None:
+        self.residuals = residuals
+        self.is_tested = np.arange(len(residuals)) % 2 == 0
+
+    def compute_residuals(self, node: Node, rng: np.random.Generator) -> None:
+        rows = node.rows[self.is_tested[node.rows]]
+        node.residuals = rows, self.residuals[rows]
+
+    def untested_residuals(self, node: Node) -> Residuals | None:
+        rows = node.rows[~self.is_tested[node.rows]]
+        return rows, self.residuals[rows]
+
+    def finish_leaf(self, node: Node, rng: np.random.Generator) -> None:
+        """Nothing is trained."""
+
+
+def find_regions(
+    encoder: TableEncoder, raw: Floats, y: Floats, train: Rows, n_test: int, seed: int, n_jobs: int | None = 1
+) -> Regions:
+    """Regions with different noise, by Levene's test of the residuals of a neutral booster.
+
+    Parameters
+    ----------
+    encoder : TableEncoder
+    raw : ndarray of shape (n, d)
+        All rows, encoded.
+    y : ndarray of shape (n,)
+    train : ndarray of int
+        Rows that the tree is grown from.
+    n_test : int
+        Number of test rows, of which each region is to have enough.
+    seed : int
+    n_jobs : int or None, default=1
+        Number of threads of the booster.
+
+    Returns
+    -------
+    Regions
+        Of all rows.
+    """
+    n = len(train)
+    smallest = max(int(np.ceil(n * MIN_TEST_ROWS / max(n_test, 1))), -(-n // MAX_REGIONS))
+    if n < 2 * smallest or np.ptp(y[train]) == 0:
+        return Regions(np.zeros(len(y), dtype=np.intp), ["all rows"])
+    residuals = _cross_fitted_residuals(encoder, raw[train], y[train], seed, n_jobs)
+    table = TrainingTable(np.asfortranarray(raw[train]), np.empty((n, 0), dtype=np.float32), residuals, np.ones(n))
+    rule = SplitRule(0.01, MAX_REGIONS, smallest, None)
+    strategy = _GivenResiduals(residuals)
+    tree = grow(table, encoder.n_categories_, rule, strategy, seed, 1, Progress(0, None, n)).tree
+    if tree.n_leaves == 1:
+        return Regions(np.zeros(len(y), dtype=np.intp), ["all rows"])
+    rules = [region_text(tree, int(leaf), encoder.columns_) for leaf in tree.leaves]
+    return Regions(tree.leaf_of(raw).astype(np.intp), rules)
+
+
+def _cross_fitted_residuals(encoder: TableEncoder, raw: Floats, y: Floats, seed: int, n_jobs: int | None) -> Floats:
+    """Residuals of rows that the booster was not trained on."""
+    n_categories = encoder.n_categories_
+    categorical = (n_categories > 0) & (n_categories <= MAX_CATEGORIES)
+    residuals = np.empty(len(y))
+    for fitted, left in KFold(3, shuffle=True, random_state=seed).split(raw):
+        booster = HistGradientBoostingRegressor(max_iter=50, categorical_features=categorical, random_state=seed)
+        with boosting_threads(n_jobs, len(y)):
+            residuals[left] = y[left] - booster.fit(raw[fitted], y[fitted]).predict(raw[left])
+    return residuals
+
+
+def worst_gap(inside: NDArray[np.bool_], region: NDArray[np.intp], coverage: float) -> tuple[float, int]:
+    """Largest deviation of a region's coverage from the nominal one, and the region.
+
+    Parameters
+    ----------
+    inside : ndarray of bool of shape (n,)
+    region : ndarray of int of shape (n,)
+    coverage : float
+
+    Returns
+    -------
+    gap : float
+        Signed: negative if too few targets are inside.
+    region : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.comparison.regions import worst_gap
+    >>> inside = np.repeat([True, False, True], [30, 10, 40])
+    >>> gap, region = worst_gap(inside, np.repeat([0, 1], 40), 0.9)
+    >>> round(gap, 2), region
+    (-0.15, 0)
+    """
+    rows = np.bincount(region)
+    counted = rows >= min(FEWEST_COUNTED, rows.max())
+    gaps = np.bincount(region, inside) / np.maximum(rows, 1) - coverage
+    worst = int(np.argmax(np.where(counted, np.abs(gaps), -1.0)))
+    return float(gaps[worst]), worst
+
+
+def gap_by_chance(region: NDArray[np.intp], coverage: float) -> float:
+    """Expected largest deviation, without its sign, of a perfectly calibrated forecast in these regions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.comparison.regions import gap_by_chance
+    >>> round(gap_by_chance(np.zeros(100, dtype=int), 0.9), 3)
+    0.024
+    """
+    rows = np.bincount(region)
+    rows = rows[rows >= min(FEWEST_COUNTED, rows.max())]
+    draws = np.random.default_rng(0).binomial(rows, coverage, size=(4000, len(rows)))
+    return float(np.abs(draws / rows - coverage).max(axis=1).mean())

@@ -1,0 +1,181 @@
+"""Which rows train and which rows test: at random, by groups, or by time."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from usnrt.tables.rows import row_hashes
+from usnrt.utils.types import Floats, Rows
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Training and test rows of each fold; a row is a test row at most once.
+
+    Attributes
+    ----------
+    folds : tuple of (train, test)
+        Row numbers; one pair for a single split.
+    cluster : ndarray of int of shape (n,)
+        Rows of one cluster are not independent: copies of a row, a group, or neighbours in time.
+    how : str
+        How rows were chosen, in words.
+    """
+
+    folds: tuple[tuple[Rows, Rows], ...]
+    cluster: NDArray[np.intp]
+    how: str
+
+    @property
+    def test_rows(self) -> Rows:
+        """All test rows, fold by fold."""
+        return np.concatenate([test for _, test in self.folds])
+
+    @property
+    def fold_of(self) -> Rows:
+        """The fold of each of the test rows."""
+        return np.repeat(np.arange(len(self.folds)), [len(test) for _, test in self.folds])
+
+
+def random_splits(groups: NDArray[np.intp], folds: int, test_size: float, seed: int, what: str) -> Splits:
+    """Splits at random that keep groups together.
+
+    Parameters
+    ----------
+    groups : ndarray of int of shape (n,)
+        From 0 on. Rows of one group are on one side of every split.
+    folds : int
+        1 for a single split.
+    test_size : float
+        Fraction of the test rows of a single split.
+    seed : int
+    what : str
+        What the groups are, to state how rows were chosen; empty if every row is its own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.comparison.splits import random_splits
+    >>> splits = random_splits(np.array([0, 0, 1, 2, 2, 3]), 2, 0.25, 0, "groups")
+    >>> [test.tolist() for _, test in splits.folds]
+    [[2, 3, 4], [0, 1, 5]]
+    """
+    n, sizes = len(groups), np.bincount(groups)
+    order = np.random.default_rng(seed).permutation(len(sizes))
+    before = np.empty(len(sizes))
+    before[order] = np.cumsum(sizes[order]) - sizes[order]
+    if folds == 1:
+        fold = np.where(before < test_size * n, 0, 1)[groups]
+    else:
+        fold = (before * folds // n).astype(np.intp)[groups]
+    pairs = tuple((np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(folds))
+    if any(len(train) < 2 or len(test) < 2 for train, test in pairs):
+        raise ValueError(f"folds must leave at least 2 rows on each side, got folds={folds} for {len(sizes)} {what}")
+    together = f"; {what} stay together" if what else ""
+    how = "one random split" if folds == 1 else f"{folds}-fold cross-validation"
+    return Splits(pairs, groups, how + together)
+
+
+def time_splits(time: NDArray[Any], folds: int, test_size: float) -> Splits:
+    """Splits by time: test rows are later than all training rows.
+
+    Parameters
+    ----------
+    time : ndarray of shape (n,)
+        Numbers or dates. Rows of the same time are on one side.
+    folds : int
+        1: the latest rows are test rows. More: as many consecutive blocks at the end are test rows in turn, each of
+        ``n / (folds + 1)`` rows, and the rows before the block are its training rows.
+    test_size : float
+        Fraction of the test rows of a single split.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.comparison.splits import time_splits
+    >>> train, test = time_splits(np.array([5, 1, 2, 4, 3, 5, 0, 7]), 1, 0.25).folds[0]
+    >>> train.tolist(), test.tolist()
+    ([1, 2, 3, 4, 6], [0, 5, 7])
+    """
+    n = len(time)
+    order = np.argsort(time, kind="stable")
+    if folds == 1:
+        starts = [n - max(round(test_size * n), 1)]
+    else:
+        starts = [n - (folds - k) * (n // (folds + 1)) for k in range(folds)]
+    bounds = [time[order[start]] for start in starts]
+    pairs = []
+    for k, bound in enumerate(bounds):
+        is_test = time >= bound if k + 1 == len(bounds) else (time >= bound) & (time < bounds[k + 1])
+        pairs.append((np.flatnonzero(time < bound), np.flatnonzero(is_test)))
+    if any(len(train) < 2 or len(test) < 2 for train, test in pairs):
+        raise ValueError(
+            "time must leave at least 2 rows on each side of every split, "
+            f"got {len(np.unique(time))} different times for folds={folds}"
+        )
+    rank = np.empty(n, dtype=np.intp)
+    rank[order] = np.arange(n)
+    # Errors of neighbours in time are alike: blocks of about the square root of the number of test rows are clusters.
+    block = max(1, round(np.sqrt(sum(len(test) for _, test in pairs))))
+    what = (
+        "the latest rows are test rows" if folds == 1 else f"{folds} test blocks in time, each after its training rows"
+    )
+    return Splits(tuple(pairs), rank // block, what)
+
+
+def copies(raw: Floats, y: Floats) -> NDArray[np.intp]:
+    """The number of the distinct row that each row is a copy of, target included.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.comparison.splits import copies
+    >>> group = copies(np.array([[1.0], [2.0], [1.0]]), np.array([0.0, 0.0, 0.0]))
+    >>> bool(group[0] == group[2]), bool(group[0] == group[1])
+    (True, False)
+    """
+    return np.unique(row_hashes(raw, y), return_inverse=True)[1]
+
+
+def group_numbers(groups: ArrayLike, n: int) -> NDArray[np.intp]:
+    """Labels of groups as numbers from 0 on."""
+    labels = np.asarray(groups)
+    if labels.shape != (n,):
+        raise ValueError(f"groups must have one label per row ({n}), got {labels.shape}")
+    return np.unique(labels, return_inverse=True)[1]
+
+
+def read_time(time: Any, X: Any) -> NDArray[Any]:
+    """Times as numbers or datetimes, from an array or the name of a column of X.
+
+    Parameters
+    ----------
+    time : str or array-like of shape (n,)
+    X : data frame or array-like of n rows
+    """
+    import narwhals as nw
+
+    name = "time"
+    if isinstance(time, str):
+        frame = nw.from_native(X, pass_through=True, eager_only=True)
+        if not isinstance(frame, nw.DataFrame):
+            raise ValueError(f"time must be an array if X has no column names, got {time!r}")
+        if time not in frame.columns:
+            raise ValueError(f"time must be a column of X, got {time!r}; columns: {', '.join(frame.columns[:12])}")
+        name, time = f"the time column {time!r}", frame[time].to_numpy()
+    values = np.asarray(time)
+    if values.dtype.kind in "OUS":
+        try:
+            values = values.astype("datetime64[us]")
+        except (ValueError, TypeError):
+            raise ValueError(f"{name} must hold numbers or dates, got {values.ravel()[:1].tolist()[0]!r}") from None
+    if values.dtype.kind not in "iufM":
+        raise ValueError(f"{name} must hold numbers or dates, got {values.dtype}")
+    if values.ndim != 1 or len(values) != np.shape(X)[0]:
+        raise ValueError(f"{name} must have one value per row ({np.shape(X)[0]}), got {values.shape}")
+    missing = np.isnat(values) if values.dtype.kind == "M" else np.isnan(values.astype(np.float64))
+    if missing.any():
+        raise ValueError(f"{name} must have no missing values, got one in row {int(np.argmax(missing))}")
+    return values

@@ -1,0 +1,140 @@
+"""The comparison in words and in the cells of a table."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from usnrt.report._numbers import number, percent, wilson
+
+if TYPE_CHECKING:
+    from usnrt.comparison.result import Comparison
+
+
+def with_error(value: float, error: float) -> str:
+    """A value and its standard error, to two digits of the error.
+
+    Examples
+    --------
+    >>> from usnrt.comparison.words import with_error
+    >>> with_error(0.012345, 0.00412), with_error(1234.5, 210.0), with_error(0.0, 0.0)
+    ('0.0123 ± 0.0041', '1,230 ± 210', '0')
+    """
+    if not np.isfinite(value) or not np.isfinite(error):
+        return number(value)
+    if error == 0:
+        return number(value)
+    places = 1 - int(np.floor(np.log10(error)))
+    if not -15 < places < 15:
+        return f"{value:.3g} ± {error:.2g}"
+    rounded = round(value, places), round(error, places)
+    return " ± ".join(f"{v:,.{max(places, 0)}f}" for v in rounded)
+
+
+def verdict(comparison: "Comparison") -> str:
+    """Who is best by CRPS, ahead of whom, and who is tied.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    """
+    if comparison.n_done == 0:
+        return "No model could be compared."
+    best = comparison.best
+    others = [(name, d) for name, d in comparison._differences("crps", None) if name != best]
+    tied = [(name, d) for name, d in others if d.tie]
+    behind = [(name, d) for name, d in others if not d.tie]
+    if not others:
+        return f"{best} has a CRPS of {number(float(comparison.table['crps'][0]))}; there is no other model."
+    if not tied:
+        name, d = behind[0]
+        return f"{best} is best by CRPS, ahead of {name} by {with_error(d.value, d.std_error)}." + _coverage(comparison)
+    texts = [f"{name} ({with_error(d.value, d.std_error)})" for name, d in tied]
+    sentence = f"{best} has the lowest CRPS, but is tied with {_listed(texts)}: the difference is within its error."
+    if behind:
+        name, d = behind[0]
+        sentence += f" The next is {name}, behind by {with_error(d.value, d.std_error)}."
+    return sentence + _coverage(comparison)
+
+
+def _coverage(comparison: "Comparison") -> str:
+    """A remark on the intervals of the best model if their coverage is not the nominal one."""
+    entry = comparison.entries[0]
+    assert entry.metrics is not None
+    if np.isinf(entry.metrics.width).any():
+        share = float(np.isinf(entry.metrics.width).mean())
+        return f" {percent(share)} of the {percent(comparison.coverage)} intervals of {entry.name} are infinite."
+    inside = entry.metrics.inside
+    low, high = wilson(int(inside.sum()), len(inside))
+    if low <= comparison.coverage <= high:
+        return ""
+    return (
+        f" The {percent(comparison.coverage)} intervals of {entry.name} hold {percent(float(inside.mean()))} "
+        "of the test rows."
+    )
+
+
+def notes(comparison: "Comparison") -> list[str]:
+    """What readers need to know to read the table."""
+    splits = comparison.splits
+    n_folds = len(splits.folds)
+    rows = f"{comparison.n_train:,} training rows{' per fold' if n_folds > 1 else ''}"
+    lines = [f"Evaluated on {comparison.n_test:,} test rows, {rows} ({splits.how})."]
+    if n_folds == 1:
+        lines.append(
+            "± is the standard error over test rows of the paired difference between the fitted models; "
+            "folds=5 also covers the variation of the training rows."
+        )
+    else:
+        lines.append("± is the standard error of the paired difference, the larger one of that over rows and folds.")
+    n_regions = len(comparison.rules)
+    where = "one region, all rows" if n_regions == 1 else f"{n_regions} regions, the same for all models"
+    lines.append(
+        f"Worst region: largest deviation of the coverage from {percent(comparison.coverage)} in {where}; "
+        f"{number(100 * comparison.gap_by_chance, 2)} points are expected by chance."
+    )
+    for note in dict.fromkeys(entry.note for entry in comparison.entries if entry.note and entry.metrics):
+        names = [entry.name for entry in comparison.entries if entry.note == note and entry.metrics]
+        lines.append(f"{_listed(names)}: {note}.")
+    lines += [f"{name} failed: {error.rstrip('.')}." for name, error in comparison.errors.items()]
+    return [line.replace("\u00a0", " ") for line in lines]
+
+
+def shown_rows(comparison: "Comparison") -> list[dict[str, str]]:
+    """The table as text, for terminals and pages; failed models have dashes."""
+    table, level = comparison.table, percent(comparison.coverage).replace("\u00a0", " ")
+    rows = []
+    for row in table.rows():
+        failed = bool(row["error"])
+        rows.append(
+            {
+                "model": row["model"],
+                "CRPS": number(row["crps"]),
+                "behind the best": "failed" if failed else _behind(row),
+                "RMSE": number(row["rmse"]),
+                f"coverage of {level}": _share(row["coverage"]),
+                "width": number(row["width"]),
+                "interval score": number(row["interval_score"]),
+                "worst region": "–" if failed else f"{100 * row['worst_gap']:+.1f}",
+                "fit s": _seconds(row["fit_seconds"]),
+                "predict s": _seconds(row["predict_seconds"]),
+            }
+        )
+    return rows
+
+
+def _behind(row: dict[str, Any]) -> str:
+    if row["difference"] == 0 and row["std_error"] == 0:
+        return "best"
+    return with_error(row["difference"], row["std_error"]) + (" (tie)" if row["tie"] else "")
+
+
+def _share(share: float) -> str:
+    return percent(share).replace("\u00a0", " ")
+
+
+def _seconds(seconds: float) -> str:
+    return "–" if not np.isfinite(seconds) else f"{seconds:.1f}" if seconds >= 0.95 else f"{seconds:.2g}"
+
+
+def _listed(texts: list[str]) -> str:
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"

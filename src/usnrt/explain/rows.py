@@ -1,0 +1,202 @@
+"""Explanations of single rows: contributions, support, similar training rows, and what would narrow the interval."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from usnrt.estimators.background import background_of
+from usnrt.estimators.calibrated import CalibratedRegressor
+from usnrt.estimators.neighbors import RememberingRegressor, memories
+from usnrt.explain.explanation import Explanation, RowExplanation
+from usnrt.explain.shapley import shapley_values
+from usnrt.explain.values import Moments, players_of
+from usnrt.explain.words import Evidence, advice, support_reasons
+from usnrt.memory.retrieval import N_NEIGHBORS
+from usnrt.tree.rules import region_text
+from usnrt.utils.checks import check_choice, check_number, check_whole
+from usnrt.utils.types import Floats
+
+
+def explain_rows(
+    model: CalibratedRegressor,
+    X: Any,
+    coverage: float = 0.9,
+    baseline: str = "region",
+    *,
+    n_neighbors: int = 5,
+    background: Any = None,
+    rounds: int = 1,
+    seed: int = 0,
+) -> Explanation:
+    """Explain the predictions of rows; see `usnrt.USNRTRegressor.explain` for the parameters.
+
+    Returns
+    -------
+    Explanation
+    """
+    check_choice("baseline", baseline, ("region", "table"))
+    check_number("coverage", coverage, 0, 1)
+    check_whole("rounds", rounds, 1)
+    check_whole("n_neighbors", n_neighbors, 1, N_NEIGHBORS)
+    raw = model._encode(X)
+    leaf, n_leaves = model.tree_.leaf_of(raw), model.tree_.n_leaves
+    backgrounds = _backgrounds(model, background)
+    group = leaf if baseline == "region" else np.full_like(leaf, n_leaves)
+    moments = Moments(model)
+    nearest = moments.nearest_supported(raw)
+    found = shapley_values(moments, nearest, backgrounds, group, players_of(model), rounds, seed)
+    predicted = model._predict_encoded(raw, [coverage])
+    full = np.column_stack([predicted.distribution.mean(), predicted.distribution.std()])
+    adjustment = full - moments(nearest)  # 0 for supported rows
+    names, values = model.encoder_.source_names_, row_values(X, model.encoder_.source_names_)
+    reasons, similar = support_reasons(model, raw), similar_training_rows(model, X, n_neighbors)
+    evidence = measured(model, X, raw)
+    rules = {
+        node: region_text(model.tree_, node, model.columns_) for node in np.unique(model.tree_.apply(raw)).tolist()
+    }
+    rows = []
+    for i, node in enumerate(model.tree_.apply(raw).tolist()):
+        rows.append(
+            RowExplanation(
+                row=i,
+                mean=float(full[i, 0]),
+                std=float(full[i, 1]),
+                lower=float(predicted.bounds[i, 0, 0]),
+                upper=float(predicted.bounds[i, 1, 0]),
+                coverage=coverage,
+                region=node,
+                rule=rules[node],
+                baseline=baseline,
+                values=values[i],
+                base_mean=float(found.base[i, 0]),
+                base_std=float(found.base[i, 1]),
+                mean_contributions=dict(zip(names, found.values[i, :, 0].tolist())),
+                std_contributions=dict(zip(names, found.values[i, :, 1].tolist())),
+                mean_errors=dict(zip(names, found.errors[i, :, 0].tolist())),
+                std_errors=dict(zip(names, found.errors[i, :, 1].tolist())),
+                mean_adjustment=float(adjustment[i, 0]),
+                std_adjustment=float(adjustment[i, 1]),
+                unsupported=None if reasons is None else reasons[i],
+                neighbors=None if similar is None else similar[i],
+                advice=advice(evidence[i], None if reasons is None else reasons[i]),
+            )
+        )
+    return Explanation(rows, model.target_name_)
+
+
+def _backgrounds(model: CalibratedRegressor, background: Any) -> Floats:
+    """Background rows per region and of the whole table, shape (n_leaves + 1, b, d)."""
+    if background is not None:
+        raw = model._encode(background)
+        return background_of(raw, model.tree_.leaf_of(raw), model.tree_.n_leaves)
+    if model.background_ is None:
+        raise ValueError(
+            "explain needs background rows, since this model kept none in fit; pass some rows of the training table "
+            "as background"
+        )
+    return model.background_
+
+
+def measured(model: CalibratedRegressor, X: Any, raw: Floats) -> list[Evidence]:
+    """What is known about the reasons for the uncertainty of each row."""
+    n = len(raw)
+    dist = model._distribution(raw)
+    epistemic = np.full(n, np.nan) if dist.epistemic is None else dist.epistemic / np.maximum(dist.var(), 1e-300)
+    widening = np.ones(n) if model.support_ is None else model.predict_support(X)["widening"]
+    held = memories(model)
+    density, spread = np.full((2, n), np.nan)
+    if held:
+        inputs = model.inputs_.transform(raw)
+        retrieved = [memory.predict(inputs) for memory in held]
+        # The third guide of the network is the log density, standardised by the training rows.
+        density = np.mean([memory.guides(found)[:, 2] for memory, found in zip(held, retrieved)], axis=0)
+    if held and isinstance(model, RememberingRegressor) and model.row_positions_ is not None:
+        spread = _spread_of_neighbors(model, X, n)
+    return [Evidence(*map(float, values)) for values in zip(epistemic, widening, density, spread)]
+
+
+def _spread_of_neighbors(model: RememberingRegressor, X: Any, n: int) -> Floats:
+    """Weighted standard deviation of the targets of similar training rows."""
+    found = model.neighbors(X, N_NEIGHBORS)
+    row, weight, target = found["row"], found["weight"], found["target"]
+    total = np.maximum(np.bincount(row, weight, n), 1e-300)
+    mean = np.bincount(row, weight * target, n) / total
+    return np.sqrt(np.bincount(row, weight * (target - mean[row]) ** 2, n) / total)
+
+
+def similar_training_rows(model: CalibratedRegressor, X: Any, n_neighbors: int) -> list[list[dict[str, Any]]] | None:
+    """The most similar training rows of each row; None for models without memory.
+
+    Returns
+    -------
+    list of lists of dict, or None
+        Each with ``position``, ``weight`` and ``target``, and ``features`` if the model was fitted with
+        ``memory="examples"``.
+    """
+    if not isinstance(model, RememberingRegressor) or model.row_positions_ is None or not memories(model):
+        return None
+    found = model.neighbors(X, n_neighbors)
+    place = {position: place for place, position in enumerate(model.row_positions_.tolist())}
+    similar: list[list[dict[str, Any]]] = [[] for _ in range(len(model._encode(X)))]
+    for row, position, weight, target in zip(*(found[name].tolist() for name in found.columns)):
+        entry = {"position": position, "weight": weight, "target": target}
+        if model.examples_ is not None:
+            entry["features"] = _example(model, place[position])
+        similar[row].append(entry)
+    return similar
+
+
+def _example(model: RememberingRegressor, place: int) -> dict[str, Any]:
+    """A row of the memory as it was given."""
+    assert model.examples_ is not None
+    booleans = {column.source for column in model.columns_ if column.boolean}
+    row = {}
+    for name, values in zip(model.encoder_.source_names_, model.examples_):
+        value = values[place]
+        row[name] = bool(value) if name in booleans and value == value else plain_value(value)
+    return row
+
+
+def row_values(X: Any, names: Sequence[str], rows: NDArray[Any] | None = None) -> list[dict[str, Any]]:
+    """Rows of a table in the user's terms.
+
+    Parameters
+    ----------
+    X : array-like or data frame of shape (n, n_features)
+    names : sequence of str
+        Of the columns, for tables without names.
+    rows : ndarray of int, optional
+        Which rows; all by default.
+
+    Returns
+    -------
+    list of dict
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.explain.rows import row_values
+    >>> row_values(np.array([[1.5, 2.0], [3.0, np.nan]]), ["x0", "x1"])
+    [{'x0': 1.5, 'x1': 2.0}, {'x0': 3.0, 'x1': None}]
+    """
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        chosen = frame if rows is None else frame[[int(row) for row in rows]]
+        return [{str(k): plain_value(v) for k, v in row.items()} for row in chosen.rows(named=True)]
+    table = np.asarray(X, dtype=object if isinstance(X, list) else None)
+    table = table if rows is None else table[rows]
+    return [dict(zip(names, map(plain_value, row))) for row in table.tolist()]
+
+
+def plain_value(value: Any) -> Any:
+    """A cell as a Python value; None if it is missing."""
+    if isinstance(value, np.datetime64):
+        return None if np.isnat(value) else value.astype("datetime64[s]").item().isoformat(sep=" ")
+    value = value.item() if isinstance(value, np.generic) else value
+    try:
+        return None if value is None or bool(value != value) else value
+    except TypeError:  # pandas.NA
+        return None

@@ -1,0 +1,144 @@
+"""Comparison with a gradient-boosted model that takes seconds: scikit-learn's, by its quantiles."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from usnrt.calibration.landmarks import evenly
+from usnrt.distributions import Distribution
+from usnrt.estimators.base import DistributionalRegressor
+from usnrt.report._numbers import number, plus_minus
+from usnrt.utils.types import Floats
+
+LEVELS = np.array([0.1, 0.3, 0.5, 0.7, 0.9])
+MIN_ROWS, MAX_ROWS, MAX_COLUMNS = 200, 10_000, 200
+MAX_CATEGORIES = 250  # of one column that scikit-learn takes
+
+
+@dataclass(frozen=True)
+class BoosterFacts:
+    """CRPS of the model and of the booster, from the same five quantiles of the same rows.
+
+    Attributes
+    ----------
+    ours, theirs : float
+    difference, error : float
+        Mean of ours minus theirs, and its standard error.
+    rows, trained_on : int
+        Number of rows that are compared, and that each booster was trained on.
+    on_training_rows : bool
+        Whether the booster had training rows, or the other half of the evaluated rows.
+    """
+
+    ours: float
+    theirs: float
+    difference: float
+    error: float
+    rows: int
+    trained_on: int
+    on_training_rows: bool
+
+
+def compare_with_booster(
+    model: DistributionalRegressor,
+    raw: Floats,
+    y: Floats,
+    dist: Distribution,
+    train: tuple[Any, Floats] | None = None,
+) -> BoosterFacts | None:
+    """Compare the CRPS of a model and of a booster; None for too few rows or too many columns.
+
+    Parameters
+    ----------
+    model : DistributionalRegressor
+    raw : ndarray of shape (n, d)
+        Encoded rows.
+    y : ndarray of shape (n,)
+    dist : Distribution
+        The model's, of all rows.
+    train : tuple of X and y, optional
+        Training rows for the booster. Without them, it is trained on one half of the rows and predicts the other one.
+    """
+    rows = evenly(len(y), MAX_ROWS)
+    if raw.shape[1] > MAX_COLUMNS or np.isnan(raw).all() or len(rows) < (MIN_ROWS if train is None else 2):
+        return None
+    ours = pinball(dist.ppf(LEVELS)[rows], y[rows])
+    features, truth = _features(model, raw[rows]), y[rows]
+    if train is not None:
+        known = model._encode(train[0])
+        own = evenly(len(known), MAX_ROWS)
+        theirs = pinball(_boosted(model, _features(model, known[own]), train[1][own], features), truth)
+        trained_on = len(own)
+    else:
+        halves = np.array_split(np.random.default_rng(0).permutation(len(rows)), 2)
+        theirs, trained_on = np.empty(len(rows)), len(halves[0])
+        for own, other in (halves, halves[::-1]):
+            predicted = _boosted(model, features[own], truth[own], features[other])
+            theirs[other] = pinball(predicted, truth[other])
+    difference = ours - theirs
+    return BoosterFacts(
+        float(ours.mean()), float(theirs.mean()), float(difference.mean()),
+        float(difference.std(ddof=1) / np.sqrt(len(rows))), len(rows), trained_on, train is not None,
+    )  # fmt: skip
+
+
+def pinball(quantiles: Floats, y: Floats) -> Floats:
+    """CRPS of each row from quantiles at LEVELS: twice the mean pinball loss."""
+    distance = y[:, None] - quantiles
+    loss: Floats = 2.0 * np.maximum(LEVELS * distance, (LEVELS - 1.0) * distance).mean(axis=1)
+    return loss
+
+
+def _features(model: DistributionalRegressor, raw: Floats) -> Floats:
+    """Encoded rows in which unseen categories are missing."""
+    categorical = np.array([column.is_categorical for column in model.columns_], dtype=bool)
+    return np.where(categorical & (raw < 0), np.nan, raw)
+
+
+def _boosted(model: DistributionalRegressor, X: Floats, y: Floats, new: Floats) -> Floats:
+    """Sorted quantiles of new rows, shape (n, 5)."""
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    # Columns without values have no bins.
+    used = np.flatnonzero(~np.isnan(X).all(axis=0))
+    categorical = [0 < model.columns_[j].n_categories <= MAX_CATEGORIES for j in used]
+    predicted = [
+        HistGradientBoostingRegressor(
+            loss="quantile", quantile=level, max_iter=60, learning_rate=0.15, max_leaf_nodes=15, early_stopping=False,
+            categorical_features=np.array(categorical), random_state=0,
+        ).fit(X[:, used], y).predict(new[:, used])
+        for level in LEVELS.tolist()
+    ]  # fmt: skip
+    return np.sort(np.stack(predicted, axis=1), axis=1)
+
+
+def booster_sentence(facts: BoosterFacts, fitted_to: float | None) -> str:
+    """The comparison in words; the better one is named, whichever it is.
+
+    Parameters
+    ----------
+    facts : BoosterFacts
+    fitted_to : float or None
+        Number of training rows of the model.
+    """
+    compared = (
+        f"A quick booster (scikit-learn's HistGradientBoostingRegressor, five quantiles) has a CRPS of "
+        f"{number(facts.theirs, 4)} on {facts.rows:,} rows, this model {number(facts.ours, 4)}: a difference of "
+        f"{plus_minus(facts.difference, facts.error)}"
+    )
+    if abs(facts.difference) <= 2 * facts.error:
+        verdict = "which is within two standard errors: neither is better beyond sampling error"
+    elif facts.difference < 0:
+        verdict = "so this model is better"
+    else:
+        verdict = "so the booster is better"
+    mine = "" if fitted_to is None else f", this model on {fitted_to:,.0f}"
+    if facts.on_training_rows:
+        trained = f"The booster was trained on {facts.trained_on:,} training rows{mine}."
+    else:
+        trained = (
+            f"The booster was trained on one half of the evaluated rows ({facts.trained_on:,}) to predict the other "
+            f"one{mine}; give the training rows (--train) for a fair comparison."
+        )
+    return f"{compared}, {verdict}. {trained}"

@@ -1,0 +1,323 @@
+"""A store of rows on the workers of a Dask cluster.
+
+Everything is a task of Dask: each partition is encoded where it is, and divided by the hashes of its rows; the parts
+with the same leading bits are sent to one worker, which sorts them and merges copies. The sorted chunks stay on the
+workers. If a worker dies, Dask computes its chunks again from the partitions, with the same bits.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usnrt.tables.dask_rows import DaskRows, PartitionKind
+from usnrt.tables.disk_store import (
+    MAX_FILES,
+    RecordLayout,
+    Records,
+    StoreTotals,
+    packed_rows,
+    sorted_records,
+)
+from usnrt.tables.encoder import TableEncoder
+from usnrt.tables.fingerprint import Fingerprint
+from usnrt.tables.store import BUCKET_ROWS, RowStore, bucket_bits, bucket_starts
+from usnrt.tables.streaming import RowSurvey, encoded, pass_rows
+from usnrt.tables.training import DistinctRows
+from usnrt.utils.blas import ONE_BLAS_THREAD
+from usnrt.utils.types import Rows
+
+CHUNK_ROWS = 524_288  # the largest average number of rows per chunk ...
+MAX_CHUNKS = 512  # ... unless there would be more chunks than that
+RETRIES = 2  # of tasks whose data were checked before, for example after a file system was away
+_FAN_IN = 32  # surveys that one task merges
+
+
+@dataclass(frozen=True)
+class ChunkPlan:
+    """How the partitions become chunks.
+
+    Attributes
+    ----------
+    encoder : TableEncoder
+    layout : RecordLayout
+    scale : float
+        What weights are divided by.
+    merge_early : bool
+        Whether copies may be merged before all of them are known.
+    chunk_bits, file_bits, bits : int
+        Binary logarithms of the numbers of chunks, and of files and buckets that the same rows would have on disk.
+    """
+
+    encoder: TableEncoder
+    layout: RecordLayout
+    scale: float
+    merge_early: bool
+    chunk_bits: int
+    file_bits: int
+    bits: int
+
+    @classmethod
+    def of(cls, survey: RowSurvey) -> "ChunkPlan":
+        """The plan for the rows of a survey."""
+        bits = bucket_bits(survey.n_rows, BUCKET_ROWS)
+        file_bits = min(bits, MAX_FILES.bit_length() - 1)
+        chunk_bits = min(bucket_bits(survey.n_rows, CHUNK_ROWS), MAX_CHUNKS.bit_length() - 1, file_bits)
+        layout = RecordLayout(survey.table.narrow())
+        return cls(
+            survey.table.encoder(), layout, survey.scale, survey.whole_weights, chunk_bits, file_bits, bits
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ChunkTable:
+    """Where the rows of a store are: what workers need to know of it.
+
+    Attributes
+    ----------
+    keys : tuple of str
+        Of the tasks whose results are the chunks.
+    chunk_starts : ndarray of int of shape (n_chunks + 1,)
+        Number of the first row of each chunk, and the number of rows.
+    starts : ndarray of int of shape (n_buckets + 1,)
+        The same of each bucket; no bucket is in two chunks.
+    layout : RecordLayout
+    weight_sum : float
+    fingerprint : Fingerprint
+    """
+
+    keys: tuple[str, ...]
+    chunk_starts: Rows
+    starts: Rows
+    layout: RecordLayout
+    weight_sum: float
+    fingerprint: Fingerprint
+
+
+class ClusterStore(RowStore):
+    """The rows of chunks on workers, seen from a task on one of them.
+
+    Parameters
+    ----------
+    table : ChunkTable
+    client : distributed.Client
+    """
+
+    def __init__(self, table: ChunkTable, client: Any) -> None:
+        from distributed import Future
+
+        super().__init__(table.starts, len(table.layout.narrow), table.weight_sum)
+        self.table, self.client = table, client
+        self.fingerprint = table.fingerprint
+        self._chunks: list[Any] = [Future(key, client) for key in table.keys]
+
+    def rows(self, start: int, stop: int) -> DistinctRows:
+        """The rows with the numbers ``start`` to ``stop - 1``, which are sent here."""
+        records = self._gathered(_cut, start, stop, self.table.layout.dtype)
+        target, weight = (np.ascontiguousarray(records[name]) for name in ("target", "weight"))
+        return DistinctRows(self.table.layout.features(records), target, weight, np.arange(start, stop))
+
+    def row_hashes(self, start: int, stop: int) -> NDArray[np.uint64]:
+        """The hashes of the rows with the numbers ``start`` to ``stop - 1``."""
+        return self._gathered(_cut_hashes, start, stop, np.dtype(np.uint64))
+
+    def _gathered(self, cut: Callable[..., Any], start: int, stop: int, dtype: Any) -> NDArray[Any]:
+        starts, futures = self.table.chunk_starts, []
+        for chunk, begin, end in zip(self._chunks, starts[:-1].tolist(), starts[1:].tolist()):
+            low, high = max(start, begin) - begin, min(stop, end) - begin
+            if low < high:
+                futures.append(self.client.submit(cut, chunk, low, high, pure=False, retries=RETRIES))
+        return np.concatenate([np.empty(0, dtype=dtype), *self.client.gather(futures)])
+
+    def map_buckets(self, function: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
+        """``function(rows, hashes, *arguments)`` of each bucket, where the bucket is; results are sent here."""
+        futures = self.map_chunks(_map_chunk, [()] * len(self._chunks), function, arguments)
+        return (result for results in self.client.gather(futures) for result in results)
+
+    def map_chunks(self, function: Callable[..., Any], own: Sequence[tuple[Any, ...]], *shared: Any) -> list[Any]:
+        """Futures of ``function(chunk, *own[i], shared)`` for each `Chunk`; the results stay where the chunks are.
+
+        ``shared`` is sent to each worker once. It is kept by the worker that calls this, so it is lost with it only.
+        """
+        common = self.client.scatter([shared], hash=False)[0]
+        starts, futures = self.table.chunk_starts, []
+        for number, (records, more) in enumerate(zip(self._chunks, own, strict=True)):
+            first, last = (int(row) for row in starts[number : number + 2])
+            # the buckets of the chunk; empty ones belong to either neighbour
+            inner = self.starts[(self.starts > first) & (self.starts < last)]
+            bounds = np.concatenate([[first], inner, [last]]).astype(np.intp)
+            arguments = (function, records, self.table.layout, bounds, more, common)
+            futures.append(self.client.submit(_run_on_chunk, *arguments, pure=False, retries=RETRIES))
+        return futures
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """The rows of a chunk, where it is.
+
+    Attributes
+    ----------
+    records : Records
+    layout : RecordLayout
+    bounds : ndarray of int
+        Numbers of the first rows of its buckets in the store, and of the row after the last.
+    """
+
+    records: Records
+    layout: RecordLayout
+    bounds: Rows
+
+    def buckets(self) -> Iterator[tuple[DistinctRows, NDArray[np.uint64]]]:
+        """Rows and hashes of each bucket."""
+        for start, stop in zip(self.bounds[:-1].tolist(), self.bounds[1:].tolist()):
+            part = self.records[start - self.bounds[0] : stop - self.bounds[0]]
+            target, weight, hashes = (np.ascontiguousarray(part[name]) for name in ("target", "weight", "hash"))
+            yield DistinctRows(self.layout.features(part), target, weight, np.arange(start, stop)), hashes
+
+
+# -- on the client: graphs of tasks ---------------------------------------------------------------------------------
+
+
+def survey_graph(rows: DaskRows, categorical_features: Any) -> Any:
+    """A delayed `RowSurvey` of all rows: one task per partition, and tasks that merge the results.
+
+    Parameters
+    ----------
+    rows : DaskRows
+    categorical_features : as of the estimators
+    """
+    from dask.delayed import delayed
+
+    survey, merge = delayed(survey_partition), delayed(merged_surveys)
+    level = [
+        survey(number, *partition, rows.kind, rows.source.n_columns, categorical_features)
+        for number, partition in enumerate(rows.partitions)
+    ]
+    while len(level) > 1:
+        level = [merge(level[start : start + _FAN_IN]) for start in range(0, len(level), _FAN_IN)]
+    return level[0]
+
+
+def build_chunks(client: Any, rows: DaskRows, survey: RowSurvey) -> tuple[ChunkTable, list[Any]]:
+    """Encode the partitions on the workers, and divide and sort their rows; returns when that is done.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    rows : DaskRows
+    survey : RowSurvey
+
+    Returns
+    -------
+    table : ChunkTable
+    chunks : list of Future
+        To be kept as long as the table is used.
+    """
+    from dask.delayed import delayed
+
+    plan = ChunkPlan.of(survey)
+    shared = delayed(plan, pure=False)
+    scatter, part_of = delayed(scattered_partition, nout=None), delayed(_part_of)
+    parts = [scatter(number, *part, rows.kind, shared) for number, part in enumerate(rows.partitions)]
+    merge, total = delayed(merged_chunk), delayed(chunk_totals)
+    delayed_chunks = [merge([part_of(part, number) for part in parts], shared) for number in range(2**plan.chunk_bits)]
+    delayed_totals = [total(chunk, number, shared) for number, chunk in enumerate(delayed_chunks)]
+    chunks = client.compute(delayed_chunks, retries=RETRIES)
+    totals = StoreTotals(plan.bits)
+    n_rows = []
+    for files in client.gather(client.compute(delayed_totals, retries=RETRIES)):
+        n_rows.append(sum(int(file.bucket_rows.sum()) for file in files))
+        for file in files:
+            totals.merge(file)
+    starts = totals.starts(BUCKET_ROWS)
+    per_bucket = max(1, len(chunks) // (len(starts) - 1))
+    if per_bucket > 1:  # many copies: the buckets are larger than the chunks
+        groups = [chunks[first : first + per_bucket] for first in range(0, len(chunks), per_bucket)]
+        chunks = [client.submit(np.concatenate, group, pure=False, retries=RETRIES) for group in groups]
+    chunk_starts = np.append(0, np.cumsum(np.reshape(n_rows, (-1, per_bucket)).sum(axis=1))).astype(np.intp)
+    keys = tuple(chunk.key for chunk in chunks)
+    fingerprint = totals.fingerprint()
+    return ChunkTable(keys, chunk_starts, starts, plan.layout, totals.weight_sum, fingerprint), chunks
+
+
+# -- tasks ----------------------------------------------------------------------------------------------------------
+
+
+def survey_partition(
+    number: int, X: Any, y: Any, weight: Any, kind: PartitionKind, n_columns: int, categorical_features: Any
+) -> RowSurvey:
+    """Survey of a partition."""
+    survey = RowSurvey(categorical_features)
+    for block in kind.source(number, X, y, weight).blocks(pass_rows(n_columns)):
+        survey.add(block)
+    return survey
+
+
+def merged_surveys(surveys: Sequence[RowSurvey]) -> RowSurvey:
+    """Surveys as one; those of partitions are left as they are."""
+    total = RowSurvey()
+    for survey in surveys:
+        total.merge(survey)
+    return total
+
+
+def scattered_partition(
+    number: int, X: Any, y: Any, weight: Any, kind: PartitionKind, plan: ChunkPlan
+) -> list[Records]:
+    """The rows of a partition, encoded, for each chunk."""
+    blocks = [np.empty(0, dtype=plan.layout.dtype)]
+    with ONE_BLAS_THREAD:
+        for block in kind.source(number, X, y, weight).blocks(pass_rows(len(plan.encoder.columns_))):
+            raw = encoded(plan.encoder, block.X.table)
+            blocks.append(packed_rows(plan.layout, raw, block.target, block.weight / plan.scale, plan.merge_early))
+    records = np.concatenate(blocks)
+    records = records[np.argsort(records["hash"], kind="stable")]
+    starts = bucket_starts(records["hash"], plan.chunk_bits)
+    return [records[start:stop].copy() for start, stop in itertools.pairwise(starts)]
+
+
+def _part_of(parts: list[Records], number: int) -> Records:
+    return parts[number]
+
+
+def merged_chunk(parts: Sequence[Records], plan: ChunkPlan) -> Records:
+    """The rows of a chunk from all partitions, sorted, copies merged."""
+    return sorted_records(plan.layout, np.concatenate(parts))
+
+
+def chunk_totals(records: Records, number: int, plan: ChunkPlan) -> list[StoreTotals]:
+    """Totals of a chunk, divided as the files of the same rows on disk would be: sums are rounded alike."""
+    starts = bucket_starts(records["hash"], plan.file_bits)
+    per_chunk = 2 ** (plan.file_bits - plan.chunk_bits)
+    first, files = number * per_chunk, []
+    for start, stop in zip(starts[first : first + per_chunk], starts[first + 1 : first + per_chunk + 1]):
+        files.append(StoreTotals(plan.bits))
+        files[-1].add(records[start:stop])
+    return files
+
+
+def _cut(records: Records, start: int, stop: int) -> Records:
+    return records[start:stop]
+
+
+def _cut_hashes(records: Records, start: int, stop: int) -> NDArray[np.uint64]:
+    return np.ascontiguousarray(records["hash"][start:stop])
+
+
+def _run_on_chunk(
+    function: Callable[..., Any],
+    records: Records,
+    layout: RecordLayout,
+    bounds: Rows,
+    own: tuple[Any, ...],
+    shared: tuple[Any, ...],
+) -> Any:
+    with ONE_BLAS_THREAD:
+        return function(Chunk(records, layout, bounds), *own, *shared)
+
+
+def _map_chunk(chunk: Chunk, function: Callable[..., Any], arguments: tuple[Any, ...]) -> list[Any]:
+    return [function(rows, hashes, *arguments) for rows, hashes in chunk.buckets()]

@@ -1,0 +1,262 @@
+"""Dask collections as sources of rows: partition by partition, here or on the workers of a cluster."""
+
+import math
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from usnrt.tables.find_source import need_column
+from usnrt.tables.sources import TableSource, check_columns, unreadable
+from usnrt.tables.streaming import TrainingBlock, TrainingSource
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a Dask DataFrame, Series or Array; never imports Dask.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.tables.dask_rows import is_dask
+    >>> is_dask(np.zeros((3, 2)))
+    False
+    """
+    dask = sys.modules.get("dask.base")
+    return dask is not None and dask.is_dask_collection(X) and hasattr(X, "ndim") and hasattr(X, "to_delayed")
+
+
+@dataclass(frozen=True)
+class PartitionKind:
+    """What the partitions of a collection have in common.
+
+    Attributes
+    ----------
+    names : tuple of str or None
+        Columns of a Dask DataFrame; None for an Array.
+    target : str or None
+        Name of the target.
+    word : str
+        ``"partition"`` or ``"block"``, for messages.
+    """
+
+    names: tuple[str, ...] | None
+    target: str | None
+    word: str
+
+    def source(self, number: int, X: Any, y: Any, weight: Any) -> TrainingSource:
+        """The rows of a partition in memory.
+
+        Parameters
+        ----------
+        number : int
+            Of the partition, counted from 0.
+        X : pandas.DataFrame or ndarray of shape (n, d)
+        y : Series or ndarray of shape (n,)
+        weight : Series, ndarray of shape (n,) or None
+        """
+        place = f"{self.word} {number + 1:,} of X"
+        for name, values in (("y", y), ("sample_weight", weight)):
+            if values is not None and len(values) != len(X):
+                raise ValueError(f"{name} must have {len(X):,} rows in {place}, got {len(values):,}")
+        if self.names is None:
+            arrays = [None if values is None else np.asarray(values, dtype=np.float64) for values in (y, weight)]
+            return TrainingSource(_Piece(np.asarray(X), place), *arrays)
+        columns, new = {}, [str(name) for name in X.columns]
+        check_columns(new, list(self.names), place, "the first partition")
+        for name, values in ((self.target or "y", y), ("sample_weight", weight)):
+            while name in self.names or name in columns:
+                name += "_"
+            if values is not None:
+                columns[name] = values
+        table = _as_arrow(X, place).select(list(self.names))
+        for name, values in columns.items():
+            table = table.append_column(name, _as_arrow_array(values, name, place))
+        return TrainingSource(_Piece(table, place), *columns)
+
+
+class _Piece(TableSource):
+    """A table in memory as a source of one piece."""
+
+    def __init__(self, table: Any, name: str) -> None:
+        self.table, self.name = table, name
+
+    def pieces(self, block_rows: int) -> Iterator[tuple[Any, str]]:
+        """The table."""
+        yield self.table, self.name
+
+
+class DaskTable(TableSource):
+    """A Dask collection of features.
+
+    Parameters
+    ----------
+    name : str
+        In messages.
+    n_columns : int
+    n_rows : int or None
+        If known.
+    """
+
+    def __init__(self, name: str, n_columns: int, n_rows: int | None) -> None:
+        self.name = name
+        self._n_columns, self._n_rows = n_columns, n_rows
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return self._n_columns
+
+    def known_rows(self) -> int | None:
+        """Number of rows, if it is known without reading them."""
+        return self._n_rows
+
+    def pieces(self, block_rows: int) -> Iterator[tuple[Any, str]]:
+        """Not defined: features and targets are computed together, by `DaskRows.blocks`."""
+        raise NotImplementedError("blocks of Dask collections come from DaskRows")
+
+
+@dataclass(frozen=True)
+class DaskRows(TrainingSource):
+    """A Dask collection with its target and weights; see `dask_rows`.
+
+    Attributes
+    ----------
+    kind : PartitionKind
+    partitions : tuple of (Delayed, Delayed, Delayed or None)
+        Features, target and weights of each partition.
+    """
+
+    kind: PartitionKind = PartitionKind(None, None, "block")
+    partitions: tuple[tuple[Any, Any, Any], ...] = ()
+
+    def blocks(self, block_rows: int) -> Iterator[TrainingBlock]:
+        """The rows in blocks; partitions are computed one after the other, by the scheduler that Dask is set to."""
+        from dask.base import compute
+
+        dask_compute: Any = compute  # it has no types
+        for number, partition in enumerate(self.partitions):
+            yield from self.kind.source(number, *dask_compute(*partition)).blocks(block_rows)
+
+
+def dask_rows(X: Any, y: Any, sample_weight: Any = None) -> DaskRows:
+    """A Dask collection with its target and weights, which have the same partitions.
+
+    Parameters
+    ----------
+    X : dask DataFrame or Array of shape (n, d)
+    y : dask Series or Array of shape (n,), or str
+        A name stands for a column of a DataFrame.
+    sample_weight : dask Series or Array of shape (n,), str or None
+
+    Returns
+    -------
+    DaskRows
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from usnrt.tables.dask_rows import dask_rows
+    >>> rows = dask_rows(da.ones((10, 2), chunks=(4, 1)), da.arange(10, chunks=5))
+    >>> [block.target.tolist() for block in rows.blocks(100)]
+    [[0.0, 1.0, 2.0, 3.0], [4.0, 5.0, 6.0, 7.0], [8.0, 9.0]]
+    """
+    if X.ndim != 2:
+        raise ValueError(f"X must have 2 dimensions, rows and columns, got a Dask {type(X).__name__} of {X.ndim}")
+    return _frame_rows(X, y, sample_weight) if hasattr(X, "columns") else _array_rows(X, y, sample_weight)
+
+
+def _frame_rows(X: Any, y: Any, sample_weight: Any) -> DaskRows:
+    from dask.delayed import delayed
+
+    named = [name for name in (y, sample_weight) if isinstance(name, str)]
+    for name in named:
+        need_column([str(column) for column in X.columns], name, "the Dask DataFrame")
+    if len(set(named)) < len(named):
+        raise ValueError(f"y and sample_weight must be different columns, got {y!r} for both")
+    features, parts, column = [name for name in X.columns if name not in named], _delayed(X), delayed(_column)
+
+    def parts_of(argument: str, values: Any) -> list[Any]:
+        if isinstance(values, str):  # a partition is computed once for all of its columns
+            return [column(part, values) for part in parts]
+        return _partitions_of(argument, values, "Series", "partition", len(parts))
+
+    target = y if isinstance(y, str) else getattr(y, "name", None)
+    target = target if isinstance(target, str) else None
+    kind = PartitionKind(tuple(str(name) for name in features), target, "partition")
+    targets, weights = parts_of("y", y), _weights(sample_weight, parts_of, len(parts))
+    own = [column(part, features) for part in parts] if named else parts
+    source = DaskTable("the Dask DataFrame", len(features), None)
+    return DaskRows(
+        source, target, None if sample_weight is None else "sample_weight", kind, tuple(zip(own, targets, weights))
+    )
+
+
+def _array_rows(X: Any, y: Any, sample_weight: Any) -> DaskRows:
+    X = X.rechunk({1: -1})
+    parts = _delayed(X)
+
+    def parts_of(argument: str, values: Any) -> list[Any]:
+        return _partitions_of(argument, _like_rows(argument, values, X), "Array", "block", len(parts))
+
+    targets, weights = parts_of("y", y), _weights(sample_weight, parts_of, len(parts))
+    n_rows = None if math.isnan(X.shape[0]) else int(X.shape[0])
+    source, kind = DaskTable("the Dask Array", int(X.shape[1]), n_rows), PartitionKind(None, None, "block")
+    return DaskRows(
+        source, None, None if sample_weight is None else "sample_weight", kind, tuple(zip(parts, targets, weights))
+    )
+
+
+def _weights(sample_weight: Any, parts_of: Callable[[str, Any], list[Any]], n_parts: int) -> list[Any]:
+    return [None] * n_parts if sample_weight is None else parts_of("sample_weight", sample_weight)
+
+
+def _partitions_of(argument: str, values: Any, kind: str, word: str, n_parts: int) -> list[Any]:
+    """The partitions of a target or of weights."""
+    if not is_dask(values) or values.ndim != 1:
+        raise TypeError(f"{argument} must be a Dask {kind} with one number per row of X, got {type(values).__name__}")
+    parts = _delayed(values)
+    if len(parts) != n_parts:
+        raise ValueError(f"{argument} must have the {n_parts} {word}s of X, got {len(parts)}")
+    return parts
+
+
+def _column(frame: Any, name: Any) -> Any:
+    return frame[name]
+
+
+def _like_rows(name: str, values: Any, X: Any) -> Any:
+    """An Array in the blocks of X, if both have known sizes."""
+    if not is_dask(values) or hasattr(values, "divisions"):
+        return values
+    if math.isnan(X.shape[0]) or math.isnan(values.shape[0]):
+        return values
+    if values.shape[0] != X.shape[0]:
+        raise ValueError(f"{name} must have {X.shape[0]:,} rows as X, got {values.shape[0]:,}")
+    return values.rechunk((X.chunks[0],))
+
+
+def _delayed(collection: Any) -> list[Any]:
+    parts = collection.to_delayed()
+    return list(parts.ravel()) if isinstance(parts, np.ndarray) else list(parts)
+
+
+def _as_arrow(frame: Any, place: str) -> Any:
+    import pyarrow as pa
+
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    except (pa.ArrowException, TypeError) as error:
+        raise unreadable(place, error) from None
+
+
+def _as_arrow_array(values: Any, name: str, place: str) -> Any:
+    import pyarrow as pa
+
+    try:
+        return pa.chunked_array([pa.Array.from_pandas(values)])
+    except TypeError:  # a chunked array already
+        return pa.Array.from_pandas(values)
+    except pa.ArrowException as error:
+        raise unreadable(f"{name!r} in {place}", error) from None

@@ -1,0 +1,77 @@
+"""Settings of the workers of a test cluster, which do not see what tests set in their own process."""
+
+import functools
+import importlib
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+from distributed import WorkerPlugin
+
+from usnrt import USNRTRegressor
+from usnrt.tree.recipe import Streaming
+
+SAMPLE_ROWS = 300
+SMALL = Streaming(max_shards=4, shard_rows=100, piece_rows=32, pieces_per_round=4, batch_size=32, n_steps=20)
+_RECIPE = USNRTRegressor._recipe
+
+
+def set_sizes(set_attribute=setattr):
+    """Small samples and shards; ``set_attribute`` may be that of monkeypatch."""
+    streamed = importlib.import_module("usnrt.tree.streamed")
+    set_attribute(streamed, "SAMPLE_ROWS", SAMPLE_ROWS)
+    set_attribute(USNRTRegressor, "_recipe", lambda self: replace(_RECIPE(self), streaming=SMALL))
+
+
+class SmallWorkers(WorkerPlugin):
+    """Sets the sizes on every worker, also on those that are started later."""
+
+    name = "small"
+
+    def setup(self, worker):
+        set_sizes()
+
+
+class KillOnce(WorkerPlugin):
+    """Kills the first worker that calls a function of the library, once per file that it leaves.
+
+    Parameters
+    ----------
+    place : str
+        ``module:function`` or ``module:Class.method``.
+    n_calls : int
+        The worker is killed at its call of this number.
+    marker : str
+        A file that is made when a worker is killed.
+    """
+
+    name = "kill"
+
+    def __init__(self, place, marker, n_calls=1):
+        self.place, self.marker, self.n_calls = place, marker, n_calls
+
+    def setup(self, worker):
+        module, _, path = self.place.partition(":")
+        owner = importlib.import_module(module)
+        *classes, name = path.split(".")
+        for part in classes:
+            owner = getattr(owner, part)
+        self._owner, self._attribute, self._original = owner, name, getattr(owner, name)
+        setattr(owner, name, self._deadly(self._original))
+
+    def teardown(self, worker):
+        setattr(self._owner, self._attribute, self._original)
+
+    def _deadly(self, function):
+        calls = []
+
+        @functools.wraps(function)
+        def call(*arguments, **options):
+            calls.append(None)
+            if len(calls) >= self.n_calls and not Path(self.marker).exists():
+                Path(self.marker).touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return function(*arguments, **options)
+
+        return call
