@@ -109,7 +109,7 @@ def _crps_rise(
     order = np.random.default_rng(seed).permutation(len(raw))
 
     def crps(rows: Floats) -> Floats:
-        return model._without_parts(rows).scaled(model.target_mean_, model.target_std_).crps(y)
+        return model._in_units(model._without_parts(rows)).crps(y)
 
     before, rise, error = crps(raw), [], []
     for columns in players:

@@ -34,7 +34,7 @@ class Moments:
     def __call__(self, raw: Floats) -> Floats:
         """Mean and standard deviation in units of the target, shape (n, 2)."""
         model = self._model
-        dist = model._without_parts(raw).scaled(model.target_mean_, model.target_std_)
+        dist = model._in_units(model._without_parts(raw))
         return np.column_stack([dist.mean(), dist.std()])
 
     def nearest_supported(self, raw: Floats) -> Floats:

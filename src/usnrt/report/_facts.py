@@ -161,7 +161,7 @@ def facts_of_encoded(
         metrics=compare_with_baseline(model, predicted, y, coverage),
         drivers=uncertainty_drivers(model, raw, seed),
         labels=labels,
-        baseline_mean=model.target_mean_,
+        baseline_mean=(model.target_moments_ or (model.target_mean_,))[0],
         ratio=uncertainty_ratio(model),
         lack="" if lack is None else f"{lack.where}; {lack.needed:,} are needed",
         training=encoded_training_share(model, raw, y),
