@@ -219,6 +219,15 @@ def test_ensembles_take_the_parameters_of_their_estimator():
         both.fit(np.zeros((10, 1)), np.ones(10))
 
 
+def test_explanations_are_in_units_of_the_target():
+    from usnrt.explain.values import Moments
+
+    model, X = fitted(lognormal, target_transform="log"), lognormal(50, 1)[0]
+    moments = Moments(model)(model._encode(X))
+    supported = model.predict_support(X)["supported"]
+    np.testing.assert_allclose(moments[supported, 0], model.predict(X)[supported], rtol=1e-9)
+
+
 # -- files and ONNX ---------------------------------------------------------------------------------------------
 
 MODELS = {
