@@ -91,7 +91,7 @@ def client():
     with (
         dask.config.set(settings),
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit=0
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", memory_limit=0
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
@@ -134,6 +134,7 @@ def killed_in(phase, frame, client, tmp_path):
     client.register_plugin(KillOnce(place, str(marker), n_calls))
     try:
         model = fit_dask(make_model(), frame, client, n_partitions=5)
+        client.wait_for_workers(2, timeout=120)
     finally:
         client.unregister_worker_plugin("kill")
     assert marker.exists()
@@ -148,7 +149,7 @@ def test_same_bits_whenever_a_worker_is_killed(phase, frame, expected, client, t
 
 @pytest.mark.slow
 def test_same_bits_for_one_worker(frame, expected):
-    settings = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None, "memory_limit": 0}
+    settings = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": 0}
     with distributed.LocalCluster(**settings) as cluster, distributed.Client(cluster, set_as_default=False) as client:
         client.register_plugin(SmallWorkers())
         assert state(fit_dask(make_model(), frame, client, n_partitions=7)) == state(expected)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
@@ -116,3 +117,21 @@ def test_one_sentence_and_nothing_written(arguments, message, parts, fitted, ins
     assert message in run.stderr
     assert sorted(parts.iterdir()) == before
     assert run.stdout == ""
+
+
+@pytest.mark.slow
+def test_a_model_of_a_large_table_does_not_depend_on_its_files(tmp_path, inside, small_blocks):
+    """Equal model files, byte for byte, for other orders of the rows and other files."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, 4000)
+    price = x + np.where(x > 0, 1.0, 0.1) * rng.normal(size=4000)
+    table = pa.table({"x": x, "district": rng.choice(["a", "b"], 4000).tolist(), "price": price})
+    shuffled = table.take(rng.permutation(4000))
+    for name, rows, cut in (("one", table, 2000), ("two", shuffled, 77)):
+        (tmp_path / name).mkdir()
+        pq.write_table(rows[:cut], tmp_path / name / "a.parquet")
+        pq.write_table(rows[cut:], tmp_path / name / "b.parquet")
+    options = ["--target", "price", "--set", "max_epochs=3", "--set", "hidden=(16,)", "--quiet"]
+    for data in ("one", "two/*.parquet"):
+        assert inside("fit", data, *options, cwd=tmp_path).returncode == 0
+    assert (tmp_path / "one.usnrt").read_bytes() == (tmp_path / "two.usnrt").read_bytes()

@@ -269,3 +269,19 @@ def test_examples_need_a_table_in_memory():
     USNRTRegressor(memory=True)._check_fits_store()
     with pytest.raises((ValueError, NotImplementedError)):
         USNRTEnsemble(USNRTRegressor(memory="examples"))._check_fits_store()
+
+
+def test_contributions_to_a_transformed_target_add_up_in_its_units():
+    from usnrt import USNRTRegressor, uncertainty_importance
+
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (400, 2))
+    y = np.exp(3 * X[:, 0] + 0.3 * rng.normal(size=400))
+    model = USNRTRegressor(
+        hidden=(16, 8), max_epochs=5, memory=False, target_transform="log", random_state=0, n_jobs=1
+    ).fit(X, y)
+    mean, std = model.predict(X[:5], return_std=True)
+    for i, row in enumerate(model.explain(X[:5])):
+        assert total(row, "mean") == pytest.approx(mean[i], rel=1e-9)
+        assert total(row, "std") == pytest.approx(std[i], rel=1e-9)
+    assert uncertainty_importance(model, X, y, n_rows=20)["feature"][0] == "x0"

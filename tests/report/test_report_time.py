@@ -61,9 +61,12 @@ def test_the_page_has_a_section_on_time(model, houses, tmp_path):
 
 def test_the_time_column_of_a_model_is_used(model, houses, tmp_path):
     timed, _ = with_target(model)
-    timed.time_column = "sold"
-    text = write_report(timed, *houses(200, 3), tmp_path / "r.html", booster=False).read_text()
-    assert "Does it change with time?" in text
+    for column in ("sold", 4, -1):
+        timed.time_column = column
+        text = write_report(timed, *houses(200, 3), tmp_path / "r.html", booster=False).read_text()
+        assert "Does it change with time?" in text
+    timed.time_column = "gone"
+    assert "Does it" not in write_report(timed, *houses(200, 3), tmp_path / "r.html", booster=False).read_text()
 
 
 def test_a_booster_is_compared_by_the_same_quantiles(model, houses):

@@ -99,7 +99,7 @@ def _read(source: Source, delimiter: str, encoding: str, skip_rows: int) -> pa.T
             return pa_csv.read_csv(stream, read, parse, convert)
     except pa.ArrowInvalid as error:
         if re.search(r"Expected \d+ columns", str(error)):
-            _refuse_ragged(source, delimiter, encoding, skip_rows)
+            refuse_ragged(source, delimiter, encoding, skip_rows)
         raise
     except UnicodeError:
         raise _wrong_encoding(source, encoding) from None
@@ -116,7 +116,7 @@ def check_unique(names: list[str], where: str) -> None:
         raise UserError(f"{where} must have unique column names, got {repeated[0]!r} twice")
 
 
-def _refuse_ragged(source: Source, delimiter: str, encoding: str, skip_rows: int) -> None:
+def refuse_ragged(source: Source, delimiter: str, encoding: str, skip_rows: int) -> None:
     """Raise an error with the number of the first line that has too few or too many values."""
     with source.open() as stream:
         text = io.TextIOWrapper(io.BytesIO(stream.read()), encoding=encoding, errors="replace", newline="")

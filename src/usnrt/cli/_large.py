@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from usnrt.cli._csv import refuse_ragged
 from usnrt.cli._errors import UserError
 from usnrt.cli._reading_options import ReadOptions
-from usnrt.cli._streams import Source, is_standard
+from usnrt.cli._streams import Source, is_standard, source_of
 from usnrt.tables.csv_files import CsvFiles
 from usnrt.tables.csv_format import CsvFormat
 from usnrt.tables.files import format_of
@@ -40,9 +41,15 @@ def read_many(path: Path, options: ReadOptions) -> tuple[pa.Table, CsvFormat, So
     if isinstance(source, CsvFiles):
         source = CsvFiles(source.files, source.name, types={}, delimiter=options.sep, encoding=options.encoding)
         format, kind = source.format, "csv"
-    if not fits_memory(source):
-        raise UserError(f"{path} has too many rows for this command; give it some of the files")
-    return whole_table(source), format, Source(path, kind)
+    try:
+        if not fits_memory(source):
+            raise UserError(f"{path} has too many rows for this command; give it some of the files")
+        return whole_table(source), format, Source(path, kind)
+    except ValueError as error:
+        if isinstance(source, CsvFiles) and "Expected" in str(error):  # a line with too few or too many values
+            for file in source.files:
+                refuse_ragged(source_of(file), format.delimiter, format.encoding, skip_rows=0)
+        raise
 
 
 def large_source(path: Path) -> TableSource | None:

@@ -136,8 +136,7 @@ def fit_on_worker(
     def fit(folder: Folder | None) -> None:
         read_table(model, example, reset=True)
         model.encoder_, model.fingerprint_ = encoder, table.fingerprint
-        with worker_client() as client:
-            store = ClusterStore(table, client)
+        with worker_client() as client, ClusterStore(table, client) as store:
             if folder is not None:
                 model._resume(folder, store)
             model._fit_store(store)

@@ -103,7 +103,7 @@ def _backgrounds(model: CalibratedRegressor, background: Any) -> Floats:
 def measured(model: CalibratedRegressor, X: Any, raw: Floats) -> list[Evidence]:
     """What is known about the reasons for the uncertainty of each row."""
     n = len(raw)
-    dist = model._distribution(raw)
+    dist = model._in_units(model._distribution(raw))
     epistemic = np.full(n, np.nan) if dist.epistemic is None else dist.epistemic / np.maximum(dist.var(), 1e-300)
     widening = np.ones(n) if model.support_ is None else model.predict_support(X)["widening"]
     held = memories(model)

@@ -127,14 +127,20 @@ def _labels(ids: ArrayLike | None, id_name: str, first_row: int, n: int) -> RowL
 
 def _windows(model: DistributionalRegressor, X: Any, facts: Facts, time: Any) -> Drift | None:
     """Windows of time; None if the time is not known."""
-    given, time = time is not None, getattr(model, "time_column", None) if time is None else time
-    if isinstance(time, str):
+    given = time is not None
+    if not given:
+        time = model._parameter("time_column")
+    if isinstance(time, str | int):
         frame = nw.from_native(X, eager_only=True, pass_through=True)
-        if not isinstance(frame, nw.DataFrame) or time not in frame.columns:
-            if given:
-                raise ValueError(f"time must be a column of X or an array, got {time!r}")
+        names = list(frame.columns) if isinstance(frame, nw.DataFrame) else []
+        if isinstance(time, int) and -len(facts.names) <= time < len(facts.names):
+            time = frame[names[time]].to_numpy() if names else np.asarray(X)[:, time]
+        elif time in names:
+            time = frame[time].to_numpy()
+        elif given:
+            raise ValueError(f"time must be a column of X or an array, got {time!r}")
+        else:
             return None
-        time = frame[time].to_numpy()
     if time is None:
         return None
     if np.shape(time) != (facts.n,):

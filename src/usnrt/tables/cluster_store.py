@@ -6,9 +6,10 @@ workers. If a worker dies, Dask computes its chunks again from the partitions, w
 """
 
 import itertools
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,7 @@ CHUNK_ROWS = 524_288  # the largest average number of rows per chunk ...
 MAX_CHUNKS = 512  # ... unless there would be more chunks than that
 RETRIES = 2  # of tasks whose data were checked before, for example after a file system was away
 _FAN_IN = 32  # surveys that one task merges
+_SHARED: dict[str, Any] = {}  # values of the fits of this process that tasks use
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,38 @@ class ClusterStore(RowStore):
         self.table, self.client = table, client
         self.fingerprint = table.fingerprint
         self._chunks: list[Any] = [Future(key, client) for key in table.keys]
+        self._tokens: list[str] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.forget(*self._tokens)
+
+    def share(self, value: Any) -> tuple[Any, str]:
+        """A future of a value of this process, which is sent directly to workers that need it.
+
+        A task on this worker returns it. So it is not lost before this worker is: values that are given to
+        `Client.scatter` are lost with the one worker on which Dask keeps the last copy.
+
+        Returns
+        -------
+        future : Future
+        token : str
+            To be given to `forget`; the end of the store does it too.
+        """
+        from distributed import get_worker
+
+        token, worker = uuid.uuid4().hex, get_worker().address
+        _SHARED[token] = value
+        self._tokens.append(token)
+        return self.client.submit(_shared_value, token, workers=[worker], key=f"usnrt-shared-{token}"), token
+
+    def forget(self, *tokens: str) -> None:
+        """Release shared values."""
+        for token in tokens:
+            _SHARED.pop(token, None)
+        self._tokens = [token for token in self._tokens if token not in tokens]
 
     def rows(self, start: int, stop: int) -> DistinctRows:
         """The rows with the numbers ``start`` to ``stop - 1``, which are sent here."""
@@ -140,9 +174,9 @@ class ClusterStore(RowStore):
     def map_chunks(self, function: Callable[..., Any], own: Sequence[tuple[Any, ...]], *shared: Any) -> list[Any]:
         """Futures of ``function(chunk, *own[i], shared)`` for each `Chunk`; the results stay where the chunks are.
 
-        ``shared`` is sent to each worker once. It is kept by the worker that calls this, so it is lost with it only.
+        ``shared`` is sent to each worker once.
         """
-        common = self.client.scatter([shared], hash=False)[0]
+        common, _ = self.share(shared)
         starts, futures = self.table.chunk_starts, []
         for number, (records, more) in enumerate(zip(self._chunks, own, strict=True)):
             first, last = (int(row) for row in starts[number : number + 2])
@@ -297,6 +331,10 @@ def chunk_totals(records: Records, number: int, plan: ChunkPlan) -> list[StoreTo
         files.append(StoreTotals(plan.bits))
         files[-1].add(records[start:stop])
     return files
+
+
+def _shared_value(token: str) -> Any:
+    return _SHARED[token]
 
 
 def _cut(records: Records, start: int, stop: int) -> Records:

@@ -98,8 +98,9 @@ def cluster_shards(store: ClusterStore, encoding: ShardEncoding) -> list[Cluster
     ]
 
 
-def cluster_runner(client: Any) -> Runner:
+def cluster_runner(store: ClusterStore) -> Runner:
     """A `usnrt.nn.rounds.Runner` whose tasks run on workers; its items have a `ClusterShard`."""
+    client = store.client
     ready: dict[tuple[int, int], list[Any]] = {}
 
     def cut(plan: RoundPlan, position: int, shard: ClusterShard) -> list[Any]:
@@ -108,7 +109,7 @@ def cluster_runner(client: Any) -> Runner:
 
     def run(task: Callable[[Any], Any], items: Sequence[tuple[ShardTask, ClusterShard]]) -> Iterable[Any]:
         plan, position = items[0][0].plan, items[0][0].position
-        common = client.scatter([(plan, items[0][0].state)], hash=False)[0]
+        common, token = store.share((plan, items[0][0].state))
         futures = []
         for own, shard in items:
             cuts = ready.pop((position, shard.number), None) or cut(plan, position, shard)
@@ -117,7 +118,9 @@ def cluster_runner(client: Any) -> Runner:
             futures.append(client.submit(_train_window, *arguments, pure=False, retries=RETRIES, priority=1))
         if position + 1 < plan.n_passes * plan.n_rounds:
             ready.update({(position + 1, shard.number): cut(plan, position + 1, shard) for _, shard in items})
-        return list(client.gather(futures))
+        results = list(client.gather(futures))
+        store.forget(token)
+        return results
 
     return run
 

@@ -167,7 +167,7 @@ def _shards(
     """The rows of each shard, and what trains on them: files and threads, or workers of a cluster."""
     if isinstance(streamed.store, ClusterStore):
         encoding = streamed.shard_encoding(n_shards, memory, mean_weight)
-        return cluster_shards(streamed.store, encoding), cluster_runner(streamed.store.client)
+        return cluster_shards(streamed.store, encoding), cluster_runner(streamed.store)
     files = streamed.write(folder, n_shards, memory, mean_weight, n_threads, progress)
     return files, streamed.runner or _in_threads(n_threads, progress)
 
