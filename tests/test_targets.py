@@ -47,7 +47,7 @@ def fitted(make, kind="tree", **parameters):
     if kind == "tree":
         return tree.fit(X, y)
     member = clone(tree).set_params(n_jobs=-1)
-    return USNRTEnsemble(member, n_members=2, random_state=0, n_jobs=1).fit(X, y)
+    return USNRTEnsemble(member, n_estimators=2, random_state=0, n_jobs=1).fit(X, y)
 
 
 # -- bounds -----------------------------------------------------------------------------------------------------
