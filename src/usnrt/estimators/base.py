@@ -136,12 +136,17 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         raise NotImplementedError(f"{type(self).__name__} must define _fit_store")
 
     def _check_fits_store(self) -> None:
-        """Refuse tables larger than memory, before they are read, unless ``_fit_store`` is defined."""
+        """Refuse tables larger than memory unless ``_fit_store`` is defined, and parameters that it does not have."""
         if type(self)._fit_store is DistributionalRegressor._fit_store:
             raise ValueError(
                 f"{type(self).__name__} needs a table in memory, of at most {BLOCK_ROWS:,} rows; "
                 "fit USNRTRegressor, or a sample of the rows"
             )
+        for name in ("target_bounds", "target_transform", "time_column"):
+            if self._parameter(name) is not None:
+                raise ValueError(
+                    f"{name} needs a table in memory, of at most {BLOCK_ROWS:,} rows; fit a sample of the rows"
+                )
 
     def _resume(self, checkpoint: Folder, store: RowStore) -> None:
         """Go on from the checkpoint of a fit to these rows, or begin one."""
@@ -162,11 +167,6 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
             self._fit_rows(self._read_rows(whole.X, whole.target, whole.weight), checkpoint)
         else:
             self._check_fits_store()
-            for name in ("target_bounds", "target_transform", "time_column"):
-                if self._parameter(name) is not None:
-                    raise ValueError(
-                        f"{name} needs a table in memory, of at most {BLOCK_ROWS:,} rows; fit a sample of the rows"
-                    )
             notify = Progress(getattr(self, "verbose", 0)).note
             with scratch_folder(scratch) as folder:
                 stored = build_store(rows, folder, self._parameter("categorical_features"), notify)

@@ -80,7 +80,7 @@ def fit_on_cluster(
     progress = Progress(getattr(model, "verbose", 0))
     if not rows.partitions:
         raise ValueError(f"{rows.source.name} has no rows")
-    survey = client.compute(survey_graph(rows, model._categorical_features())).result()
+    survey = client.compute(survey_graph(rows, model._parameter("categorical_features"))).result()
     survey.check(rows.source.name)
     n_partitions, n_workers = len(rows.partitions), len(client.nthreads())
     progress.note(
