@@ -257,6 +257,8 @@ def test_arguments_that_do_not_fit(frame):
         make_model().fit(X, y[y > 100])
     with pytest.raises(ValueError, match="needs a table in memory"):
         HNNRegressor().fit(X, y)
+    with pytest.raises(ValueError, match="^time_column needs a table in memory"):
+        make_model(time_column="built").fit(X, y)
 
 
 def test_merged_surveys_do_not_depend_on_partitions(frame):
