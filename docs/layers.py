@@ -73,7 +73,7 @@ def draw() -> None:
     axes.spines[:].set_visible(False)
     axes.set_xlabel(
         "Number of imports: the package of the row imports that of the column, which lies in a lower layer.\n"
-        "Red: save() and to_onnx() of fitted models, which load the upper layer when they are called."
+        "Red: save(), to_onnx() and explain() of fitted models, which load the upper layer when they are called."
     )
     figure.savefig(PICTURE, dpi=110, bbox_inches="tight")
     print(f"wrote {PICTURE.relative_to(ROOT)}")

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -242,6 +243,10 @@ def test_an_exception_in_a_callback_of_a_member_ends_all_members(data, n_jobs):
     n_threads = threading.active_count()
     with pytest.raises(KeyboardInterrupt):
         USNRTEnsemble(one, n_estimators=3, random_state=0, n_jobs=n_jobs).fit(*data)
+    # joblib's own threads take a moment to end; a member that went on would never end
+    deadline = time.monotonic() + 20.0
+    while threading.active_count() > n_threads and time.monotonic() < deadline:
+        time.sleep(0.01)
     assert threading.active_count() == n_threads
 
 

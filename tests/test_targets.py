@@ -47,7 +47,7 @@ def fitted(make, kind="tree", **parameters):
     if kind == "tree":
         return tree.fit(X, y)
     member = clone(tree).set_params(n_jobs=-1)
-    return USNRTEnsemble(member, n_members=2, random_state=0, n_jobs=1).fit(X, y)
+    return USNRTEnsemble(member, n_estimators=2, random_state=0, n_jobs=1).fit(X, y)
 
 
 # -- bounds -----------------------------------------------------------------------------------------------------
@@ -217,6 +217,15 @@ def test_ensembles_take_the_parameters_of_their_estimator():
     both = USNRTEnsemble(USNRTRegressor(target_bounds=(0, 5)), target_bounds=(0, 6))
     with pytest.raises(ValueError, match="target_bounds and estimator.target_bounds must be equal if both are given"):
         both.fit(np.zeros((10, 1)), np.ones(10))
+
+
+def test_explanations_are_in_units_of_the_target():
+    from usnrt.explain.values import Moments
+
+    model, X = fitted(lognormal, target_transform="log"), lognormal(50, 1)[0]
+    moments = Moments(model)(model._encode(X))
+    supported = model.predict_support(X)["supported"]
+    np.testing.assert_allclose(moments[supported, 0], model.predict(X)[supported], rtol=1e-9)
 
 
 # -- files and ONNX ---------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ def fitted(kind="tree"):
     X, y = table()
     if kind == "ensemble":
         return USNRTEnsemble(
-            USNRTRegressor(**{**QUICK, "n_jobs": -1}), n_members=2, time_column="when", random_state=0, n_jobs=1
+            USNRTRegressor(**{**QUICK, "n_jobs": -1}), n_estimators=2, time_column="when", random_state=0, n_jobs=1
         ).fit(X, y)
     return USNRTRegressor(**QUICK, time_column="when").fit(X, y)
 
@@ -73,7 +73,7 @@ def test_validation_and_calibration_rows_are_the_latest(kind, monkeypatch):
     monkeypatch.setattr(home, "fit_quantile_tree", spy)
     numbered = X["when"].rank().to_numpy()  # the target is the time itself
     member = USNRTRegressor(calibration_fraction=0.1, time_column="when")
-    model = member if kind == "tree" else USNRTEnsemble(member, n_members=2, n_jobs=1)
+    model = member if kind == "tree" else USNRTEnsemble(member, n_estimators=2, n_jobs=1)
     with pytest.raises(Stop):
         model.fit(X, numbered)
     training, validation = seen["y"][~seen["is_validation"]], seen["y"][seen["is_validation"]]

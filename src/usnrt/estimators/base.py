@@ -136,7 +136,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         raise NotImplementedError(f"{type(self).__name__} must define _fit_store")
 
     def _check_fits_store(self) -> None:
-        """Refuse tables larger than memory unless ``_fit_store`` is defined, and parameters that it does not have."""
+        """Refuse tables larger than memory before they are read, if the estimator or a parameter needs them whole."""
         if type(self)._fit_store is DistributionalRegressor._fit_store:
             raise ValueError(
                 f"{type(self).__name__} needs a table in memory, of at most {BLOCK_ROWS:,} rows; "
