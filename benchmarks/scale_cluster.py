@@ -58,7 +58,7 @@ def usage(dask_worker: Any) -> dict[str, float]:
 
 def run(n_workers: int, arguments: argparse.Namespace) -> dict[str, Any]:
     """One fit on so many workers."""
-    how = Streaming(shard_rows=arguments.rows // 8, piece_rows=2048, n_steps=arguments.steps)
+    how = Streaming(shard_rows=arguments.rows // 8, n_steps=arguments.steps)
     cluster = LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=None, memory_limit=0)
     rounds: list[float] = []
     with cluster, Client(cluster) as client:

@@ -38,7 +38,7 @@ def main() -> None:
         predicted = model.predict_table(table, coverage=0.9)  # nothing is computed yet
         inside = (predicted["lower"] <= table["price"]) & (table["price"] <= predicted["upper"])
         print(f"{predicted.npartitions} partitions; {inside.mean().compute():.0%} of the prices are in their interval")
-    print("\n".join(str(rule) for rule in model.rules()))
+    print(*model.rules()["rule"], sep="\n")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"peak memory of the client: {peak:.0f} MB", file=sys.stderr)
 

@@ -1,5 +1,6 @@
 """Fits to Dask collections, on a real scheduler with worker processes: the model of the same rows from Parquet."""
 
+import pickle
 from contextlib import nullcontext
 
 import numpy as np
@@ -274,3 +275,11 @@ def test_merged_surveys_do_not_depend_on_partitions(frame):
         return merged.table.encoder().columns_, merged.table.narrow().tolist(), merged.scale, merged.n_rows
 
     assert survey(1) == survey(6) == survey(6)
+
+
+def test_surveys_are_small(frame):
+    table = dd.from_pandas(pd.concat([frame] * 20), npartitions=1, sort=False)
+    rows = dask_rows(table[["area", "built"]], table["price"])
+    (part,) = rows.partitions
+    survey = survey_partition(0, *(value if value is None else value.compute() for value in part), rows.kind, 2, None)
+    assert len(pickle.dumps(survey)) < 10_000

@@ -119,7 +119,10 @@ class RowSurvey:
         """Learn from the rows of a block."""
         if self._table is None:
             self._table = TableSurvey(column_names(block.X.table), self._categorical_features)
-            self.example = block.X.table[:1]
+            # copied: a slice of a pyarrow Table is pickled with all rows
+            self.example = (
+                block.X.table.take([0]) if hasattr(block.X.table, "column_names") else block.X.table[:1].copy()
+            )
         self._table.add(block.X)
         self.n_rows += block.X.n_rows
         self._weights.add(block.weight)
