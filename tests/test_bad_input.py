@@ -137,7 +137,12 @@ TABLES = {
         "y must hold numbers, got durations; convert them",
     ),
     "no y": (X, None, None, "This PaperUSNRTRegressor estimator requires y to be passed, but the target y is None."),
-    "two targets": (X, np.ones((60, 2)), None, "y should be a 1d array, got an array of shape (60, 2): for several targets use sklearn.multioutput.MultiOutputRegressor"),
+    "two targets": (
+        X,
+        np.ones((60, 2)),
+        None,
+        "y should be a 1d array, got an array of shape (60, 2): for several targets use sklearn.multioutput.MultiOutputRegressor",
+    ),
     "no rows": (X[:0], Y[:0], None, "Found array with 0 sample(s) (shape=(0, 3)) while a minimum of 1 is required by"),
     "no columns": (X[:, :0], Y, None, "Found array with 0 feature(s) (shape=(60, 0)) while a minimum of 1 is required"),
     "one row": (X[:1], Y[:1], None, "PaperUSNRTRegressor needs at least 2 rows, got n_samples=1"),

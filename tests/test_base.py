@@ -123,7 +123,7 @@ def test_a_model_must_define_both_hooks():
         ([1.0, None], "y must be finite, got y[1]=nan"),
         ([1.0, "b"], "y must hold numbers, got y[1]='b'"),
         ([1j, 2.0], "Complex data not supported"),
-        ([[1.0, 2.0], [3.0, 4.0]], "y should be a 1d array, got an array of shape (2, 2) instead."),
+        ([[1.0, 2.0], [3.0, 4.0]], "y should be a 1d array, got an array of shape (2, 2): for several targets"),
     ],
 )
 def test_bad_targets(y, message):

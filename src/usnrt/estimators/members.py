@@ -149,7 +149,7 @@ class EnsembleOf(CalibratedRegressor, Generic[MemberT]):
         trainings = {
             f"member {m} node {n}": history for m, nodes in enumerate(histories, 1) for n, history in enumerate(nodes)
         }
-        warn_if_diverged(self, trainings, learning_rate, stacklevel=5)
+        warn_if_diverged(self, trainings, learning_rate)
 
 
 def _fit_member(

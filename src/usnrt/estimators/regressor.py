@@ -356,7 +356,7 @@ class USNRTRegressor(RememberingRegressor):
             self._calibrate_by_validation(table, fitted.validation_rows, fitted.scores, recipe.calibration)
         self._fit_target(table, fitted.validation_rows, rows.target[fitted.validation_rows], fitted.quantiles)
         trainings = {f"node {number}": histories for number, histories in enumerate(self.history_)}
-        warn_if_diverged(self, trainings, recipe.learning_rate, stacklevel=5)
+        warn_if_diverged(self, trainings, recipe.learning_rate)
 
     # -- predictions -------------------------------------------------------------------------------------------
 

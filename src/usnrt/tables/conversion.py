@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from usnrt.tables.dates import DateFormatError, find_format, order_of, parse_dates
 from usnrt.tables.numbers import NULL_TEXTS, PLAIN, Marks, parse_numbers
 from usnrt.tables.reading import FeatureColumn, label_of
-from usnrt.utils.notices import AmbiguousDateWarning, IgnoredColumnWarning
+from usnrt.utils.notices import AmbiguousDateWarning, IgnoredColumnWarning, users_level
 
 # Rows from which a text that differs in every row is ignored: no new row has one of them.
 MIN_DISTINCT = 50
@@ -54,7 +54,7 @@ def understood(column: FeatureColumn, name: str) -> tuple[FeatureColumn, str]:
                 f"column {name!r} holds dates such as {_example(column.values)!r}, read as {found.format}; "
                 "convert it to dates if day and month are the other way round",
                 AmbiguousDateWarning,
-                stacklevel=5,
+                stacklevel=users_level(),
             )
         return FeatureColumn("date", parse_dates(column.values, found.format)), found.format
     if _differs_everywhere(column.values):
@@ -62,7 +62,7 @@ def understood(column: FeatureColumn, name: str) -> tuple[FeatureColumn, str]:
             f"column {name!r} is ignored: its text differs in every row, so that new rows have none of it; "
             "make it categorical to keep it",
             IgnoredColumnWarning,
-            stacklevel=5,
+            stacklevel=users_level(),
         )
         return FeatureColumn("empty", np.full(len(column.values), np.nan)), ""
     return column, ""

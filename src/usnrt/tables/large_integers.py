@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from usnrt.utils.notices import RoundedIntegersWarning
+from usnrt.utils.notices import RoundedIntegersWarning, users_level
 
 LARGEST_EXACT = 2**53
 
@@ -47,6 +47,6 @@ def warn_of_large_integers(X: Any, frame: Any = None) -> None:
                 f"column {name!r} holds integers beyond 2**53, which are rounded: {rounded} becomes "
                 f"{int(float(rounded))}; make it text if it is an identifier",
                 RoundedIntegersWarning,
-                stacklevel=5,
+                stacklevel=users_level(),
             )
             return
