@@ -141,7 +141,7 @@ TABLES = {
         X,
         np.ones((60, 2)),
         None,
-        "y should be a 1d array, got an array of shape (60, 2): for several targets use sklearn.multioutput.MultiOutputRegressor",
+        "y should be a 1d array, got an array of shape (60, 2): for several targets",
     ),
     "no rows": (X[:0], Y[:0], None, "Found array with 0 sample(s) (shape=(0, 3)) while a minimum of 1 is required by"),
     "no columns": (X[:, :0], Y, None, "Found array with 0 feature(s) (shape=(60, 0)) while a minimum of 1 is required"),
