@@ -49,7 +49,7 @@ test-browser: setup  ## the report in headless Chromium, which must be installed
 
 test-examples: setup  ## the examples with all the packages that they are about
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[examples]'
-	$(PYTEST) tests/examples
+	$(PYTEST) -m 'slow or not slow' tests/examples
 
 layers: setup  ## draw the layers of the package from its import graph
 	$(BIN)/python docs/layers.py

@@ -34,7 +34,13 @@ EXAMPLES = {
 QUICK = {"cut_or_one_network", "paper_tree_on_jumps"}
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+# what they show has quick tests of its own: `make test-examples` runs them
+LONG = {"big_fit_on_dask", "drift"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in EXAMPLES]
+)
 def test_example(name, tmp_path):
     needed, expected = EXAMPLES[name]
     absent = [package for package in needed if importlib.util.find_spec(package) is None]

@@ -60,7 +60,7 @@ def random_splits(groups: NDArray[np.intp], folds: int, test_size: float, seed: 
     >>> from usnrt.comparison.splits import random_splits
     >>> splits = random_splits(np.array([0, 0, 1, 2, 2, 3]), 2, 0.25, 0, "groups")
     >>> [test.tolist() for _, test in splits.folds]
-    [[2, 3, 4], [0, 1, 5]]
+    [[0, 1, 3, 4], [2, 5]]
     """
     n, sizes = len(groups), np.bincount(groups)
     order = np.random.default_rng(seed).permutation(len(sizes))
