@@ -12,27 +12,26 @@ from usnrt.utils.notices import users_level
 def warn_if_diverged(model: object, history: Mapping[str, Mapping[str, History]], learning_rate: float) -> None:
     """One warning per fit if some of its trainings ended in NaN or infinity.
 
-        Parameters
-        ----------
-        model : estimator
-        history : mapping of str to mapping of str to History
-            Histories by the name of the part of the model (a node, a member) and the name of the training.
-        learning_rate : float
-            Learning rate of the trainings.
+    Parameters
+    ----------
+    model : estimator
+    history : mapping of str to mapping of str to History
+        Histories by the name of the part of the model (a node, a member) and the name of the training.
+    learning_rate : float
+        Learning rate of the trainings.
 
-        Examples
-        --------
-        >>> import warnings
-        >>> from usnrt import USNRTRegressor
-        >>> from usnrt.estimators.convergence import warn_if_diverged
-        >>> from usnrt.nn.train import History
-    from usnrt.utils.notices import users_level
-        >>> history = {"node 0": {"mean": History(diverged=True), "quantiles": History()}}
-        >>> with warnings.catch_warnings(record=True) as caught:
-        ...     warnings.simplefilter("always")
-        ...     warn_if_diverged(USNRTRegressor(), history, learning_rate=9.0)
-        >>> str(caught[0].message)[:86]
-        'USNRTRegressor: the loss became NaN or infinite in 1 of 2 trainings (node 0 mean); the'
+    Examples
+    --------
+    >>> import warnings
+    >>> from usnrt import USNRTRegressor
+    >>> from usnrt.estimators.convergence import warn_if_diverged
+    >>> from usnrt.nn.train import History
+    >>> history = {"node 0": {"mean": History(diverged=True), "quantiles": History()}}
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     warn_if_diverged(USNRTRegressor(), history, learning_rate=9.0)
+    >>> str(caught[0].message)[:86]
+    'USNRTRegressor: the loss became NaN or infinite in 1 of 2 trainings (node 0 mean); the'
     """
     trainings = [
         (name if name == part else f"{part} {name}", training)
