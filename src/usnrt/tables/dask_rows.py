@@ -208,10 +208,6 @@ def _array_rows(X: Any, y: Any, sample_weight: Any) -> DaskRows:
     )
 
 
-def _name_of(sample_weight: Any) -> str | None:
-    return None if sample_weight is None else "sample_weight"
-
-
 def _weights(sample_weight: Any, parts_of: Callable[[str, Any], list[Any]], n_parts: int) -> list[Any]:
     return [None] * n_parts if sample_weight is None else parts_of("sample_weight", sample_weight)
 
