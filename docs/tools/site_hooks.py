@@ -50,9 +50,11 @@ def _written_out(entry, docs):
         return {title: _written_out(value, docs) for title, value in entry.items()}
     if isinstance(entry, list):
         return [_written_out(value, docs) for value in entry]
-    if "*" in entry:
-        return sorted(path.relative_to(docs).as_posix() for path in docs.glob(entry))
-    return entry
+    if "*" not in entry:
+        return entry
+    if entry.startswith("results/"):
+        return [page for source, page in PAGES.items() if source.startswith("results/")]
+    return sorted(path.relative_to(docs).as_posix() for path in docs.glob(entry))
 
 
 def on_files(files, config):

@@ -104,6 +104,20 @@ def paper_near():
     return "\n".join(lines)
 
 
+def paper_electrical():
+    """How far the paper's estimator is from the paper on Electrical, in standard errors of the difference."""
+    parts = []
+    for metric, name in (("ece", "ECE"), ("tce", "TCE"), ("sharpness", "sharpness")):
+        found = values("electrical", "usnrt-paper", metric)
+        gap = mean(found) - _paper(metric, "electrical", "USNRT")
+        error = math.sqrt(2 / len(found)) * stdev(found)
+        parts.append(f"{name} {gap:+.2f} ({abs(gap) / error:.1f})")
+    return (
+        "Electrical, difference to the paper, and in brackets its size in standard errors of a difference, if those of "
+        f"the paper are like ours: {', '.join(parts)}."
+    )
+
+
 # -- ours beside the peers --------------------------------------------------------------------------------------------
 
 
@@ -158,7 +172,15 @@ def where_peers_win():
 def fit_times():
     """Processor time of a fit, as the median over data sets of ratios to LightGBM's quantile models."""
     lines = ["| model | processor time of a fit, relative to LightGBM quantiles | data sets |", "|---|---|---|"]
-    recipes = ["catboost", "ngboost", "quantile-forest", "quantile-extra-trees", "usnrt-fast", "usnrt", "usnrt-ensemble"]
+    recipes = [
+        "catboost",
+        "ngboost",
+        "quantile-forest",
+        "quantile-extra-trees",
+        "usnrt-fast",
+        "usnrt",
+        "usnrt-ensemble",
+    ]
     for recipe in recipes:
         ratios = []
         for name in datasets(recipe):
@@ -188,6 +210,7 @@ def provenance():
 
 BLOCKS = {
     "paper-near": paper_near,
+    "paper-electrical": paper_electrical,
     "crps-peers": crps_peers,
     "where-peers-win": where_peers_win,
     "fit-times": fit_times,

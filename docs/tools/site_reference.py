@@ -76,6 +76,7 @@ def command_help():
     """Return the help of every command of ``usnrt`` as Markdown."""
     import click
     import typer
+
     from usnrt.cli._app import app
 
     root = typer.main.get_command(app)
