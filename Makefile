@@ -9,7 +9,7 @@ PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 --dist worksteal
 PATHS := src tests benchmarks examples docs
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types test-fast test-slow test-real test-browser test-examples docs layers format bench clean
+.PHONY: help setup demo test lint types test-fast test-slow test-real test-browser test-examples docs test-docs numbers layers format bench clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -54,6 +54,14 @@ test-examples: setup  ## the examples with all the packages that they are about
 docs: setup  ## the site, into site/
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	NO_MKDOCS_2_WARNING=1 MPLBACKEND=Agg $(BIN)/mkdocs build --quiet
+	$(BIN)/python docs/tools/site_links.py site
+
+test-docs: docs  ## every page of the site in headless Chromium, on a desktop and on a phone
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
+	USNRT_SITE=site USNRT_NEED_BROWSER=1 $(PYTEST) tests/test_site_browser.py
+
+numbers: setup  ## write the numbers of README and docs that come from the records in results/
+	$(BIN)/python docs/tools/site_numbers.py
 
 layers: setup  ## draw the layers of the package from its import graph
 	$(BIN)/python docs/layers.py
