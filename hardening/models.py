@@ -51,10 +51,11 @@ def _tree(rng, calibration_fraction):
 
 
 def _paper(rng, seed):
+    criterion = str(rng.choice(["levene", "support", "cart"]))
     return {
         "max_epochs": int(rng.choice([1, 4])),
-        "criterion": str(rng.choice(["levene", "support", "cart"])),
-        "center": str(rng.choice(["mean", "median"])),
+        "criterion": criterion,
+        "center": str(rng.choice(["mean", "median"])) if criterion == "levene" else "mean",
         "mean_hidden": ("2d",), "variance_hidden": ("2d",), "split_hidden": ("2d",),
         "max_leaves": int(rng.choice([1, 2, 5])), "random_state": seed,
     }  # fmt: skip
