@@ -54,7 +54,7 @@ def title(dataset):
 
 def label(recipe):
     """Return the name of a recipe in tables."""
-    from usnrt.bench.tables import PEERS
+    from usnrt.bench.models import PEERS
 
     return next((model.label for model in PEERS if model.default_recipe == recipe), recipe)
 
@@ -122,7 +122,7 @@ def paper_electrical():
 
 
 def _peers(dataset):
-    from usnrt.bench.tables import PEERS
+    from usnrt.bench.models import PEERS
 
     known = [model.default_recipe for model in PEERS]
     return [name for name in known if name not in OURS and name not in BASELINES and (dataset, name) in records()]
