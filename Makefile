@@ -6,10 +6,10 @@ STAMP := $(VENV)/.installed
 # One compute thread a test worker: pytest -n 2 already uses both cores.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 --dist worksteal
-PATHS := src tests benchmarks examples docs
+PATHS := src tests benchmarks examples docs tools
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types test-fast test-slow test-real test-browser test-examples docs layers format bench clean
+.PHONY: help setup demo test lint types test-fast test-slow test-real test-browser test-examples docs test-docs numbers layers format bench api release-check clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -54,6 +54,14 @@ test-examples: setup  ## the examples with all the packages that they are about
 docs: setup  ## the site, into site/
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	NO_MKDOCS_2_WARNING=1 MPLBACKEND=Agg $(BIN)/mkdocs build --quiet
+	$(BIN)/python docs/tools/site_links.py site
+
+test-docs: docs  ## every page of the site in headless Chromium, on a desktop and on a phone
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
+	USNRT_SITE=site USNRT_NEED_BROWSER=1 $(PYTEST) tests/test_site_browser.py
+
+numbers: setup  ## write the numbers of README and docs that come from the records in results/
+	$(BIN)/python docs/tools/site_numbers.py
 
 layers: setup  ## draw the layers of the package from its import graph
 	$(BIN)/python docs/layers.py
@@ -64,6 +72,13 @@ format: setup  ## let ruff put the code in order
 
 bench: setup  ## speed against peers; each prints a ratio last
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+api: setup  ## renew the snapshot of the public API that the tests compare with
+	$(BIN)/python tests/data/make_public_api.py
+
+# One job alone: make release-check RELEASE='--python 3.11 --versions lowest --tests tests/test_regressor.py'
+release-check: setup  ## build, install outside the checkout, and test the lowest and the newest versions on each Python
+	$(BIN)/python tools/release_check.py $(RELEASE)
 
 clean:  ## remove the environment and what tools left
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache demo-output site
