@@ -74,7 +74,8 @@ def test_all_pages_are_in_the_navigation():
 
 def test_the_page_on_onnx_shows_the_script_that_is_tested():
     page = (FOLDER / "10-deploy-by-onnx.md").read_text(encoding="utf-8")
-    assert 'Path("tests/javascript")' in page
+    assert '/ "tests" / "javascript"' in page
+    assert '(here / "predict.js").read_text()' in page
     assert "InferenceSession.create(await" not in page  # it is included, not copied
 
 
