@@ -31,6 +31,7 @@ def test_code_parses_and_is_executed(page):
         ast.parse(code)
         assert 'exec="true"' in options, f"a block is not executed: {code[:60]!r}"
         sessions |= set(re.findall(r'session="([^"]*)"', options))
+        assert 'sep="' not in code.replace('to_csv(folder / name, sep="', ""), "print of markdown-exec ignores sep"
         assert ("picture(" in code) == ('html="true"' in options)
     assert len(sessions) == 1  # of its own: see below
 
