@@ -9,7 +9,7 @@ PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 --dist worksteal
 PATHS := src tests benchmarks examples docs tools
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types test-fast test-slow test-real test-browser test-examples layers format bench api release-check clean
+.PHONY: help setup demo test lint types test-fast test-slow test-real test-browser test-examples docs layers format bench api release-check clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -51,6 +51,10 @@ test-examples: setup  ## the examples with all the packages that they are about
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[examples]'
 	$(PYTEST) -m 'slow or not slow' tests/examples
 
+docs: setup  ## the site, into site/
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	NO_MKDOCS_2_WARNING=1 MPLBACKEND=Agg $(BIN)/mkdocs build --quiet
+
 layers: setup  ## draw the layers of the package from its import graph
 	$(BIN)/python docs/layers.py
 
@@ -69,7 +73,7 @@ release-check: setup  ## build, install outside the checkout, and test the lowes
 	$(BIN)/python tools/release_check.py $(RELEASE)
 
 clean:  ## remove the environment and what tools left
-	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache demo-output
+	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache demo-output site
 
 # One core a cell; a second `make paper` beside the first shares its work. Stop at any time and run it again to go on.
 BENCH := $(ONE_THREAD) $(BIN)/python -m usnrt.bench

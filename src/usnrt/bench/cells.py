@@ -24,7 +24,7 @@ from usnrt.utils.json_values import json_value
 QUANTILE_LEVELS = (0.05, 0.1, 0.15, 0.2, 0.8, 0.85, 0.9, 0.95)
 _PACKAGES = (
     *("usnrt", "numpy", "scipy", "scikit-learn", "jax", "optax", "catboost", "lightgbm", "ngboost", "quantile-forest"),
-    *("xgboost", "xgboost-cpu", "crepes", "pytabkit", "torch"),
+    *("xgboost", "xgboost-cpu", "crepes", "mapie", "statsmodels", "pytabkit", "torch"),
 )
 
 Arrays = dict[str, NDArray[Any]]
@@ -78,13 +78,20 @@ def run_cell(cell: Cell, n_jobs: int = 1) -> tuple[dict[str, Any], Arrays]:
         "n_jobs": n_jobs,
         "settings": settings_of(model),
         "tree": tree,
+        **provenance(),
+    }
+    return meta, arrays
+
+
+def provenance() -> dict[str, Any]:
+    """Versions, commit, machine, process and time of a record."""
+    return {
         "versions": {"python": platform.python_version(), **_versions()},
         "revision": _revision(),
         "host": socket.gethostname(),
         "process": os.getpid(),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    return meta, arrays
 
 
 def predict_rows(model: PredictsDistribution, split: TrainTestSplit) -> Arrays:

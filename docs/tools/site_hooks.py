@@ -1,0 +1,75 @@
+"""What mkdocs is told about this repository: pages that lie outside of docs/, and links that lead there."""
+
+import re
+import sys
+from pathlib import Path
+
+from mkdocs.structure.files import File
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(Path(__file__).parent))  # code of pages imports site_show and site_numbers
+
+# file of the repository -> page of the site
+PAGES = {
+    "results/README.md": "results/index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+}
+# folders of which pages show pictures or link to files
+COPIED = ["results/figures", "results/tables", "results/cells.csv"]
+
+LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#]*)(#[^)\s]*)?\)")
+
+
+def on_config(config):
+    """Write out the patterns in the navigation."""
+    entries = [_written_out(entry, Path(config["docs_dir"])) for entry in config["nav"]]
+    config["nav"] = [entry for entry in entries if all(entry.values())]
+    return config
+
+
+def _written_out(entry, docs):
+    if isinstance(entry, dict):
+        return {title: _written_out(value, docs) for title, value in entry.items()}
+    if isinstance(entry, list):
+        return [_written_out(value, docs) for value in entry]
+    if "*" in entry:
+        return sorted(path.relative_to(docs).as_posix() for path in docs.glob(entry))
+    return entry
+
+
+def on_files(files, config):
+    """Add pages and files of the repository that are not in docs/."""
+    for source, page in PAGES.items():
+        if (ROOT / source).exists():
+            files.append(File.generated(config, page, abs_src_path=str(ROOT / source)))
+    for name in COPIED:
+        for path in [ROOT / name] if (ROOT / name).is_file() else sorted((ROOT / name).rglob("*")):
+            if path.is_file():
+                files.append(File.generated(config, path.relative_to(ROOT).as_posix(), abs_src_path=str(path)))
+    return files
+
+
+def on_page_markdown(markdown, page, config, files):
+    """Let links between files of the repository lead to the same pages of the site; others become plain text."""
+    home = {target: source for source, target in PAGES.items()}.get(page.file.src_uri, f"docs/{page.file.src_uri}")
+    pieces = re.split(r"(^(?:```|~~~).*?^(?:```|~~~)|`[^`\n]*`)", markdown, flags=re.MULTILINE | re.DOTALL)
+    pieces[::2] = [LINK.sub(lambda found: _on_site(found, home, page, files), piece) for piece in pieces[::2]]
+    return "".join(pieces)
+
+
+def _on_site(found, home, page, files):
+    picture, text, target, anchor = found.group(1), found.group(2), found.group(3), found.group(4) or ""
+    if not target or re.match(r"[a-z]+:", target):
+        return found.group(0)
+    path = (ROOT / home).parent.joinpath(target).resolve()
+    if not path.is_relative_to(ROOT):
+        return found.group(0)
+    name = path.relative_to(ROOT).as_posix()
+    uri = PAGES.get(name, name.removeprefix("docs/"))
+    if files.get_file_from_path(uri):
+        up = "../" * page.file.src_uri.count("/")
+        return f"{picture}[{text}]({up}{uri}{anchor})"
+    if path.exists():  # a file of the repository that the site does not have
+        return text if "`" in text or text != target else f"`{name}`"
+    return found.group(0)  # mkdocs reports it
