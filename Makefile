@@ -9,7 +9,7 @@ PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 --dist worksteal
 PATHS := src tests benchmarks examples docs tools
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types test-fast test-slow test-real test-browser test-examples docs layers format bench api release-check clean
+.PHONY: help setup demo test lint types test-fast test-slow test-real test-browser test-examples coverage docs layers format bench api release-check clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -55,6 +55,17 @@ docs: setup  ## the site, into site/
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	NO_MKDOCS_2_WARNING=1 MPLBACKEND=Agg $(BIN)/mkdocs build --quiet
 
+# Numba's kernels run a second time as Python, where coverage sees their lines, and are compiled anew by a third run.
+KERNEL_TESTS := tests/tree/test_sorting.py tests/tree/test_criteria.py tests/tree/test_split.py tests/memory/test_search.py
+COVERAGE := $(ONE_THREAD) $(BIN)/python -m coverage
+coverage: setup  ## lines and branches that the quick tests run
+	$(COVERAGE) erase
+	$(COVERAGE) run -m pytest -q -n 2 --dist worksteal
+	NUMBA_DISABLE_JIT=1 PYTHONPATH=tools $(COVERAGE) run -m pytest -q -n 2 -p plain_kernels $(KERNEL_TESTS)
+	cache=$$(mktemp -d) && NUMBA_CACHE_DIR=$$cache $(COVERAGE) run -m pytest -q tests/nn/test_forward.py; rm -rf $$cache
+	$(COVERAGE) combine --quiet
+	$(COVERAGE) report --skip-covered
+
 layers: setup  ## draw the layers of the package from its import graph
 	$(BIN)/python docs/layers.py
 
@@ -62,8 +73,9 @@ format: setup  ## let ruff put the code in order
 	$(BIN)/ruff check --fix $(PATHS)
 	$(BIN)/ruff format $(PATHS)
 
-bench: setup  ## speed against peers; each prints a ratio last
-	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+bench: setup  ## speed against peers; each prints a ratio last and appends it to benchmarks/history.jsonl
+	for script in $(filter-out %/history.py %/peer_torch.py %/speed_page.py, $(wildcard benchmarks/*.py)); do $(BIN)/python $$script || exit 1; done
+	$(BIN)/python benchmarks/speed_page.py
 
 api: setup  ## renew the snapshot of the public API that the tests compare with
 	$(BIN)/python tests/data/make_public_api.py
