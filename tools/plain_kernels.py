@@ -1,6 +1,6 @@
 """A plugin of pytest that replaces LLVM code by numpy, so that kernels run as Python: see `make coverage`.
 
-With ``NUMBA_DISABLE_JIT=1`` numba's kernels are plain functions, whose lines coverage sees and whose indices numpy checks.
+With ``NUMBA_DISABLE_JIT=1`` kernels are plain functions, whose lines coverage sees and whose indices numpy checks.
 The intrinsics of `usnrt.nn._panels` exist as machine code only; here they are written down a second time.
 """
 
