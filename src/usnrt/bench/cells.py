@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.bench.grid import Cell, TrainTestSplit, load_split
+from usnrt.bench.jackknife import leave_out_blocks
 from usnrt.bench.recipes import get_recipe
 from usnrt.bench.scores import score
 from usnrt.bench.trees import describe_tree
@@ -63,6 +64,7 @@ def run_cell(cell: Cell, n_jobs: int = 1) -> tuple[dict[str, Any], Arrays]:
     predicted = time.perf_counter()
     arrays |= _interval_rows(model, split)
     metrics = score(arrays)
+    blocks = leave_out_blocks(arrays)
     tree, figure_arrays = describe_tree(model, split)
     arrays |= figure_arrays
     meta = {
@@ -72,6 +74,7 @@ def run_cell(cell: Cell, n_jobs: int = 1) -> tuple[dict[str, Any], Arrays]:
         "target_mean": split.target_mean,
         "target_std": split.target_std,
         "metrics": metrics,
+        "leave_out_blocks": blocks,
         "fit_seconds": round(fitted - start, 3),
         "fit_cpu_seconds": round(fitted_cpu - start_cpu, 3),
         "predict_seconds": round(predicted - fitted, 3),

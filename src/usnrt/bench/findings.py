@@ -6,8 +6,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from usnrt.bench.aggregate import Means
+from usnrt.bench.comparisons import COMPARISONS, Comparison
 from usnrt.bench.recipes import ALPHAS, LEAVES, STRUCTURES
-from usnrt.bench.tables import COMPARISONS, Comparison, heterogeneity_correlation
+from usnrt.bench.tables import heterogeneity_correlation
 from usnrt.datasets import get_spec, list_datasets
 
 # Tables in which the paper claims that its model is best.

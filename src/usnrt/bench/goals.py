@@ -1,8 +1,8 @@
 """The default recipes against their goals and against other libraries, computed from the records."""
 
 from usnrt.bench.aggregate import Means
+from usnrt.bench.comparisons import COMPARISONS, Comparison
 from usnrt.bench.layout import BEST, Entry, Layout, number, words
-from usnrt.bench.tables import COMPARISONS, Comparison
 from usnrt.datasets import get_spec, list_datasets
 
 # Close to what sampling noise alone gives on a few thousand test rows.

@@ -84,7 +84,8 @@ class ConformalIntervals:
         spread, spread_test = self._spread(self.X_calibration), self._spread(X_test)
         n_bins = min(N_BINS, max(1, len(spread) // MIN_ROWS_PER_BIN))
         edges = np.unique(np.quantile(spread, np.arange(1, n_bins) / n_bins))
-        bins, bins_test = (np.searchsorted(edges, each) if mondrian and len(edges) else None for each in (spread, spread_test))
+        binned = mondrian and len(edges) > 0  # crepes has another path without bins
+        bins, bins_test = (np.searchsorted(edges, each) if binned else None for each in (spread, spread_test))
         with warnings.catch_warnings():
             # A bin with too few calibration rows has infinite intervals.
             warnings.filterwarnings("ignore", message="the no. of calibration examples is")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from usnrt.comparison.differences import paired_difference
+from usnrt.metrics.differences import paired_difference
 
 ROWS = np.arange(200)
 ONE = np.zeros(200, dtype=int)

@@ -70,7 +70,7 @@ def paired_difference(
     Examples
     --------
     >>> import numpy as np
-    >>> from usnrt.comparison.differences import paired_difference
+    >>> from usnrt.metrics.differences import paired_difference
     >>> rng = np.random.default_rng(0)
     >>> other = rng.exponential(size=400)
     >>> rows, one_fold = np.arange(400), np.zeros(400, dtype=int)
@@ -94,9 +94,41 @@ def paired_difference(
     over_folds, reach = np.nan, Z * over_rows
     if n_folds > 1:
         means = np.bincount(fold, rows) / np.bincount(fold)
-        over_folds = float(np.sqrt((1.0 / n_folds + test_to_train) * means.var(ddof=1)))
-        reach = max(reach, float(stdtrit(n_folds - 1, 0.5 + CONFIDENCE / 2)) * over_folds)
+        over_folds = error_over_splits(means, test_to_train)
+        reach = max(reach, t_quantile(n_folds - 1) * over_folds)
     return Difference(value, over_rows, over_folds, float(np.nanmax([over_rows, over_folds])), abs(value) <= reach)
+
+
+def error_over_splits(values: Floats, test_to_train: float) -> float:
+    """Standard error of the mean of values of k splits whose training rows overlap (Nadeau and Bengio).
+
+    Parameters
+    ----------
+    values : ndarray of shape (k,)
+        One per split, k at least 2.
+    test_to_train : float
+        Ratio of the numbers of test and training rows of a split.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.metrics.differences import error_over_splits
+    >>> round(error_over_splits(np.array([1.0, 2.0, 3.0, 4.0, 5.0]), 0.25), 4)
+    1.0607
+    """
+    return float(np.sqrt((1.0 / len(values) + test_to_train) * np.var(values, ddof=1)))
+
+
+def t_quantile(degrees_of_freedom: int) -> float:
+    """How many standard errors half of a 95 % confidence interval is wide.
+
+    Examples
+    --------
+    >>> from usnrt.metrics.differences import t_quantile
+    >>> round(t_quantile(4), 3)
+    2.776
+    """
+    return float(stdtrit(degrees_of_freedom, 0.5 + CONFIDENCE / 2))
 
 
 def _clustered_error(centred: Floats, cluster: NDArray[np.intp]) -> float:
