@@ -199,8 +199,8 @@ def harmed_contents(data, rng):
 
 
 def harmed(data, rng):
-    """A damaged file, and whether its checksums are right."""
-    if rng.random() < 0.5:
+    """A damaged file, and whether its checksums are right, as for a quarter of them."""
+    if rng.random() < 0.25:
         return harmed_contents(data, rng), True
     damaged = bytearray(data)
     BYTES[rng.integers(len(BYTES))](damaged, rng)

@@ -2,8 +2,8 @@
 
     python hardening/model_files.py --count 100000
 
-Half of the files have damaged bytes; a load must then raise `ModelFileError`, or give a model that is saved as the same
-bytes as the original. The other half have damaged contents with right checksums, as an attacker would make them. These
+Most files have damaged bytes; a load must then raise `ModelFileError`, or give a model that is saved as the same
+bytes as the original. A quarter have damaged contents with right checksums, as an attacker would make them. These
 may be other models; then they are asked for predictions too, with all accesses of compiled code to arrays checked
 (``NUMBA_BOUNDSCHECK``). Each process has limited memory; a case that takes longer than 30 s ends it. Every case is made
 of one number, which is printed if it fails; ``--first N --count 1`` repeats it.
@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 import traceback
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -81,6 +82,7 @@ def worker(folder, first, count):
     """Run cases in this process; prints counts as JSON."""
     from usnrt.persistence import load
 
+    warnings.simplefilter("ignore")
     samples = sorted(folder.glob("*.usnrt"))
     contents = [path.read_bytes() for path in samples]
     rows = np.load(folder / "rows.npy", allow_pickle=True)
