@@ -9,7 +9,8 @@ PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 --dist worksteal
 PATHS := src tests benchmarks examples docs tools
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types test-fast test-slow test-real test-browser test-examples coverage docs layers format bench api release-check clean
+# Every target but the stamp is a command.
+.PHONY: $(shell grep -oE '^[a-z-]+:' Makefile | tr -d :)
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -54,6 +55,14 @@ test-examples: setup  ## the examples with all the packages that they are about
 docs: setup  ## the site, into site/
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	NO_MKDOCS_2_WARNING=1 MPLBACKEND=Agg $(BIN)/mkdocs build --quiet
+	$(BIN)/python docs/tools/site_links.py site
+
+test-docs: docs  ## every page of the site in headless Chromium, on a desktop and on a phone
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
+	USNRT_SITE=site USNRT_NEED_BROWSER=1 $(PYTEST) tests/test_site_browser.py
+
+numbers: setup  ## write the numbers of README and docs that come from the records in results/
+	$(BIN)/python docs/tools/site_numbers.py
 
 # Numba's kernels run a second time as Python, where coverage sees their lines, and are compiled anew by a third run.
 KERNEL_TESTS := tests/tree/test_sorting.py tests/tree/test_criteria.py tests/tree/test_split.py tests/memory/test_search.py
@@ -90,7 +99,6 @@ clean:  ## remove the environment and what tools left
 # One core a cell; a second `make paper` beside the first shares its work. Stop at any time and run it again to go on.
 BENCH := $(ONE_THREAD) $(BIN)/python -m usnrt.bench
 
-.PHONY: paper paper-quick
 paper: setup  ## every table and figure of the paper that the data in USNRT_DATA allows (ten to twenty core hours)
 	$(BENCH) run --preset paper --jobs -1; $(BENCH) run --preset ablation --jobs -1; $(BENCH) run --preset stability --jobs -1; $(BENCH) page
 

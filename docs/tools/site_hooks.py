@@ -9,7 +9,6 @@ from pathlib import Path
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(Path(__file__).parent))  # code of pages imports site_show and site_numbers
 
 # Code of pages runs here: files that pages write, and the ones they read, are in this folder.
 SCRATCH = ROOT / "build" / "docs"
@@ -31,6 +30,7 @@ LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#]*)(#[^)\s]*)?\)")
 
 def on_startup(command, dirty):
     """Start with an empty folder for the code of the pages."""
+    sys.path.insert(0, str(Path(__file__).parent))  # code of pages imports site_show and others
     shutil.rmtree(SCRATCH, ignore_errors=True)
     SCRATCH.mkdir(parents=True)
     os.environ["COLUMNS"] = "100"
