@@ -44,7 +44,10 @@ def test_an_error_names_the_file_and_leaves_the_old_one(tmp_path, monkeypatch, u
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match=r"No space left on device: '.*/model\.usnrt'$") as caught, whole_file(path) as file:
+    with (
+        pytest.raises(OSError, match=r"No space left on device: '.*/model\.usnrt'$") as caught,
+        whole_file(path) as file,
+    ):
         file.write(b"new")
     assert caught.value.errno == errno.ENOSPC
     assert path.read_text() == "old"
