@@ -47,9 +47,8 @@ def page(lines: list[dict[str, Any]]) -> str:
     machines = {f"{line['machine']['processor']} ({line['machine']['cores']} cores)" for line in lines}
     latest = lines[-1]["versions"]
     stated = ", ".join(f"{package} {version}" for package, version in latest.items())
-    return (
-        f"{INTRODUCTION}{chr(10).join(rows)}\n\nMachines: {', '.join(sorted(machines))}. Latest versions: {stated}.\n"
-    )
+    facts = f"Machines: {', '.join(sorted(machines))}. Versions of the latest run: {stated}."
+    return INTRODUCTION + "\n".join([*rows, "", facts, ""])
 
 
 def draw(lines: list[dict[str, Any]], path: Path) -> None:
