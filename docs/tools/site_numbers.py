@@ -54,7 +54,7 @@ def title(dataset):
 
 def label(recipe):
     """Return the name of a recipe in tables."""
-    from usnrt.bench.tables import PEERS
+    from usnrt.bench.models import PEERS
 
     return next((model.label for model in PEERS if model.default_recipe == recipe), recipe)
 
@@ -122,7 +122,7 @@ def paper_electrical():
 
 
 def _peers(dataset):
-    from usnrt.bench.tables import PEERS
+    from usnrt.bench.models import PEERS
 
     known = [model.default_recipe for model in PEERS]
     return [name for name in known if name not in OURS and name not in BASELINES and (dataset, name) in records()]
@@ -141,15 +141,17 @@ def best_peer(dataset, ours, metric):
 
 
 def crps_peers():
-    """CRPS of the presets and of the best peer."""
-    lines = ["| data | fast | tree | ensemble | best peer |", "|---|---|---|---|---|"]
+    """CRPS of the presets and of the best peer, on the splits that all of them were run on."""
+    lines = ["| data | splits | fast | tree | ensemble | best peer |", "|---|---|---|---|---|---|"]
     for name in datasets("usnrt"):
-        row = [title(name)]
-        for recipe in OURS:
-            found = values(name, recipe, "crps")
-            row.append(f"{mean(found):.2f}" if found else "")
-        best = best_peer(name, "usnrt", "crps")
-        row.append(f"{best[2]:.2f}, {label(best[1])}" if best else "")
+        own = [recipe for recipe in OURS if (name, recipe) in records()]
+        common = set.intersection(*(set(records()[name, recipe]) for recipe in [*own, *_peers(name)]))
+        if not common:
+            continue
+        found = {recipe: mean(values(name, recipe, "crps", common)) for recipe in [*own, *_peers(name)]}
+        row = [title(name), str(len(common)), *(f"{found[recipe]:.2f}" if recipe in found else "" for recipe in OURS)]
+        best = min(_peers(name), key=found.get, default=None)
+        row.append(f"{found[best]:.2f}, {label(best)}" if best else "")
         lines.append("| " + " | ".join(row) + " |")
     return "\n".join(lines)
 
