@@ -1,24 +1,41 @@
 """What mkdocs is told about this repository: pages that lie outside of docs/, and links that lead there."""
 
+import os
 import re
+import shutil
 import sys
 from pathlib import Path
 
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(Path(__file__).parent))  # code of pages imports site_show and site_numbers
+
+# Code of pages runs here: files that pages write, and the ones they read, are in this folder.
+SCRATCH = ROOT / "build" / "docs"
 
 # file of the repository -> page of the site
 PAGES = {
-    "results/README.md": "results/index.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
+    **{
+        path.relative_to(ROOT).as_posix(): path.relative_to(ROOT).with_name("index.md").as_posix()
+        for path in sorted((ROOT / "results").rglob("README.md"))
+    },
 }
-# folders of which pages show pictures or link to files
-COPIED = ["results/figures", "results/tables", "results/cells.csv"]
+# pictures and tables of results; the records themselves stay in the repository
+COPIED = {".png", ".svg", ".csv", ".tex"}
 
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#]*)(#[^)\s]*)?\)")
+
+
+def on_startup(command, dirty):
+    """Start with an empty folder for the code of the pages."""
+    sys.path.insert(0, str(Path(__file__).parent))  # code of pages imports site_show and others
+    shutil.rmtree(SCRATCH, ignore_errors=True)
+    SCRATCH.mkdir(parents=True)
+    os.environ["COLUMNS"] = "100"
+    os.environ["NO_COLOR"] = "1"
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # the command usnrt
 
 
 def on_config(config):
@@ -33,9 +50,11 @@ def _written_out(entry, docs):
         return {title: _written_out(value, docs) for title, value in entry.items()}
     if isinstance(entry, list):
         return [_written_out(value, docs) for value in entry]
-    if "*" in entry:
-        return sorted(path.relative_to(docs).as_posix() for path in docs.glob(entry))
-    return entry
+    if "*" not in entry:
+        return entry
+    if entry.startswith("results/"):
+        return [page for source, page in PAGES.items() if source.startswith("results/")]
+    return sorted(path.relative_to(docs).as_posix() for path in docs.glob(entry))
 
 
 def on_files(files, config):
@@ -43,15 +62,17 @@ def on_files(files, config):
     for source, page in PAGES.items():
         if (ROOT / source).exists():
             files.append(File.generated(config, page, abs_src_path=str(ROOT / source)))
-    for name in COPIED:
-        for path in [ROOT / name] if (ROOT / name).is_file() else sorted((ROOT / name).rglob("*")):
-            if path.is_file():
-                files.append(File.generated(config, path.relative_to(ROOT).as_posix(), abs_src_path=str(path)))
+    for path in sorted((ROOT / "results").rglob("*")):
+        if path.suffix in COPIED and "cells" not in path.parts:
+            files.append(File.generated(config, path.relative_to(ROOT).as_posix(), abs_src_path=str(path)))
     return files
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Let links between files of the repository lead to the same pages of the site; others become plain text."""
+    """Make numbers from records again; let links between files of the repository lead to pages of the site."""
+    from site_numbers import fresh
+
+    markdown = fresh(markdown)
     home = {target: source for source, target in PAGES.items()}.get(page.file.src_uri, f"docs/{page.file.src_uri}")
     pieces = re.split(r"(^(?:```|~~~).*?^(?:```|~~~)|`[^`\n]*`)", markdown, flags=re.MULTILINE | re.DOTALL)
     pieces[::2] = [LINK.sub(lambda found: _on_site(found, home, page, files), piece) for piece in pieces[::2]]
