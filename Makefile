@@ -9,7 +9,8 @@ PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 --dist worksteal
 PATHS := src tests benchmarks examples docs tools
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types test-fast test-slow test-real test-browser test-examples docs test-docs numbers layers format bench api release-check clean
+# Every target but the stamp is a command.
+.PHONY: $(shell grep -oE '^[a-z-]+:' Makefile | tr -d :)
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -63,6 +64,17 @@ test-docs: docs  ## every page of the site in headless Chromium, on a desktop an
 numbers: setup  ## write the numbers of README and docs that come from the records in results/
 	$(BIN)/python docs/tools/site_numbers.py
 
+# Numba's kernels run a second time as Python, where coverage sees their lines, and are compiled anew by a third run.
+KERNEL_TESTS := tests/tree/test_sorting.py tests/tree/test_criteria.py tests/tree/test_split.py tests/memory/test_search.py
+COVERAGE := $(ONE_THREAD) $(BIN)/python -m coverage
+coverage: setup  ## lines and branches that the quick tests run
+	$(COVERAGE) erase
+	$(COVERAGE) run -m pytest -q -n 2 --dist worksteal
+	NUMBA_DISABLE_JIT=1 PYTHONPATH=tools $(COVERAGE) run -m pytest -q -n 2 -p plain_kernels $(KERNEL_TESTS)
+	cache=$$(mktemp -d) && NUMBA_CACHE_DIR=$$cache $(COVERAGE) run -m pytest -q tests/nn/test_forward.py; rm -rf $$cache
+	$(COVERAGE) combine --quiet
+	$(COVERAGE) report --skip-covered
+
 layers: setup  ## draw the layers of the package from its import graph
 	$(BIN)/python docs/layers.py
 
@@ -70,8 +82,9 @@ format: setup  ## let ruff put the code in order
 	$(BIN)/ruff check --fix $(PATHS)
 	$(BIN)/ruff format $(PATHS)
 
-bench: setup  ## speed against peers; each prints a ratio last
-	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+bench: setup  ## speed against peers; each prints a ratio last and appends it to benchmarks/history.jsonl
+	for script in $(filter-out %/history.py %/peer_torch.py %/speed_page.py, $(wildcard benchmarks/*.py)); do $(BIN)/python $$script || exit 1; done
+	$(BIN)/python benchmarks/speed_page.py
 
 api: setup  ## renew the snapshot of the public API that the tests compare with
 	$(BIN)/python tests/data/make_public_api.py
@@ -86,7 +99,6 @@ clean:  ## remove the environment and what tools left
 # One core a cell; a second `make paper` beside the first shares its work. Stop at any time and run it again to go on.
 BENCH := $(ONE_THREAD) $(BIN)/python -m usnrt.bench
 
-.PHONY: paper paper-quick
 paper: setup  ## every table and figure of the paper that the data in USNRT_DATA allows (ten to twenty core hours)
 	$(BENCH) run --preset paper --jobs -1; $(BENCH) run --preset ablation --jobs -1; $(BENCH) run --preset stability --jobs -1; $(BENCH) page
 

@@ -3,7 +3,8 @@
     python hardening/soak.py --minutes 60 --seed 1000 --log soak.jsonl
 
 Every sequence is made of one number, its seed, which is printed; ``--seed S --count 1`` repeats it. The log holds one
-line per sequence; if it exists, the run goes on after its last seed, and the summary is that of the whole log.
+line per sequence; if it exists, the run goes on after its last seed until the minutes are full, and the summary is that
+of the whole log.
 """
 
 import argparse
@@ -32,7 +33,7 @@ HANGS_AFTER = 600  # seconds
 def random_run(seed, folder):
     """The unfitted model, rows and random numbers of a sequence, and its facts."""
     rng = np.random.default_rng(seed)
-    n = round(5 * 600 ** rng.random() ** 1.5)
+    n = round(5 * 600 ** rng.random())
     n_fresh, n_test = int(rng.integers(1, 300)), int(rng.integers(1, 200))
     columns = random_columns(rng, n + n_fresh + n_test, int(rng.integers(1, 8)))
     y, kind, is_continuous = random_target(rng, columns, n + n_fresh + n_test)
@@ -50,11 +51,15 @@ def random_run(seed, folder):
 
 
 def _time_column(rng, columns, library):
-    usable = [name for name, values in columns.values.items() if values.dtype.kind in "Mi" and columns.kinds[name] != "byte"]
+    usable = [name for name, values in columns.values.items() if values.dtype.kind in "Mi" and not np.isnat(_times(values)).any()]
     if not usable or rng.random() < 0.5:
         return None
     name = str(rng.choice(usable))
     return list(columns.values).index(name) if library == "numpy" else name
+
+
+def _times(values):
+    return values if values.dtype.kind == "M" else values.astype("datetime64[us]")
 
 
 def sequence(seed, folder):
@@ -151,7 +156,7 @@ def main():
     options = parser.parse_args()
     lines = [json.loads(line) for line in options.log.read_text().splitlines()] if options.log and options.log.exists() else []
     first = lines[-1]["seed"] + 1 if lines else options.seed
-    end = time.monotonic() + 60 * options.minutes
+    end = time.monotonic() + 60 * options.minutes - sum(line["clock"] for line in lines)
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(first, first + options.count):
             if time.monotonic() > end:

@@ -271,14 +271,15 @@ def command(arguments):
     """Exit code, output and messages of a command in this process."""
     from usnrt.cli._run import run
 
-    out, err = io.StringIO(), io.StringIO()
+    out, err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = run(arguments)
     sentence = err.getvalue().strip()
     check(code in (0, 1), f"exit code 0 or 1 of usnrt {arguments[0]}, got {code}: {sentence[-300:]}")
     if code:
         check(sentence.splitlines()[-1].startswith("usnrt: "), "the last message is a sentence")
-    return code, out.getvalue(), err.getvalue()
+    out.flush()
+    return code, out.buffer.getvalue().decode(), err.getvalue()
 
 
 def compare(run):

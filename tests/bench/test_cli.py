@@ -34,7 +34,7 @@ def test_run_status_table_figure_page(bench, tmp_path):
     )
     result = bench("table", "ece", "--format", "csv")
     assert result.output.startswith("Dataset,Source,HNN,")
-    assert bench("table").output.count("best of 17") == 7
+    assert bench("table").output.count("lowest of 17") == 7
     result = bench("figure", "leaf_std")
     assert result.output == "leaf_std: no records to draw from\n"
     result = bench("page")

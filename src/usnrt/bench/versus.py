@@ -57,9 +57,10 @@ class Versus:
 
     @property
     def counts(self) -> str:
-        """Data sets on which ours is lower, tied or higher; those with unknown error count as tied."""
-        tied = self.count("tie") + self.count("unknown")
-        return f"{self.count('lower')} / {tied} / {self.count('higher')}"
+        """Data sets on which ours is lower, tied or higher, and on how many the error is unknown."""
+        known = " / ".join(str(self.count(verdict)) for verdict in ("lower", "tie", "higher"))
+        unknown = self.count("unknown")
+        return known + (f", {unknown} unknown" if unknown else "")
 
 
 def versus(means: Means, metric: str, collection: str, ours: str) -> list[Versus]:
@@ -201,8 +202,8 @@ def _sentence(means: Means, metric: str, collection: str, ours: str) -> str:
         return ""
     lower, higher, unknown = (sum(p.count(v) for p in pairs) for v in ("lower", "higher", "unknown"))
     text = (
-        f"{ours} is lower beyond error in {lower} of {total} comparisons (one per other model and data set), higher in "
-        f"{higher}, not distinguished in {total - lower - higher - unknown}"
+        f"{ours} is lower beyond error in {lower} of {total} comparisons, higher in {higher}, not distinguished in "
+        f"{total - lower - higher - unknown}"
     )
     text += f", of unknown error in {unknown}" if unknown else ""
     tested = [(pair, p) for pair, p in zip(all_pairs, _corrected(all_pairs)) if pair in pairs and not math.isnan(p)]

@@ -116,7 +116,10 @@ def with_point_masses(target_map: TargetMap, y: Floats, weight: Floats, cdf: Cal
             nearest, farthest = (nearest, middle) if is_enough(middle) else (middle, farthest)
         return bound + inward * farthest
 
-    return replace(target_map, low_end=end(target_map.low, 1.0), high_end=end(target_map.high, -1.0))
+    low_end, high_end = end(target_map.low, 1.0), end(target_map.high, -1.0)
+    if low_end >= high_end:  # all targets are at the bounds, and both ends are one quantile, up to rounding
+        high_end = float(np.nextafter(low_end, np.inf))
+    return replace(target_map, low_end=low_end, high_end=high_end)
 
 
 def read_target(y: ArrayLike) -> NDArray[np.float64]:
