@@ -50,6 +50,8 @@ def _best_model(table: Comparison, means: Means) -> str:
     clear = table.clear_winners(means, "paper's recipe")
     n_clear = sum(winner == table.ours for winner in clear.values())
     both = [name for name in here if here[name] == stated[name] == table.ours]
+    sure = [name for name in both if clear.get(name) == table.ours]
+    unsure = [name for name in both if name not in sure]
     lost = [name for name in here if stated[name] == table.ours != here[name]]
     gained = [name for name in here if here[name] == table.ours != stated[name]]
     neither = [name for name in here if table.ours not in (here[name], stated[name])]
@@ -60,7 +62,8 @@ def _best_model(table: Comparison, means: Means) -> str:
         f"on {n_clear} beyond error (in the paper on {sum(stated[name] == table.ours for name in here)} of these)."
     )
     parts = [
-        f"Confirmed: {_names(both)}." if both else "",
+        f"Confirmed beyond error: {_names(sure)}." if sure else "",
+        f"Best here too, but not beyond error: {_names(unsure)}." if unsure else "",
         f"Not confirmed: {_names(lost, here)}." if lost else "",
         f"Best here, but not in the paper: {_names(gained)}." if gained else "",
         f"Best neither here nor in the paper: {_names(neither)}." if neither else "",
@@ -171,9 +174,11 @@ def _best_by_default(table: Comparison, means: Means) -> str:
     lost = [name for name, winner in winners.items() if winner != table.ours]
     rest = f"; not on {_names(lost, winners)}" if lost else ""
     n_clear = sum(winner == table.ours for winner in table.clear_winners(means, "default").values())
+    n_unknown = len(table.unknown_errors(means, "default"))
+    unknown = f" (the error is unknown on {n_unknown})" if n_unknown else ""
     return (
         "Among the default recipes of all models in the table it is best on "
-        f"{of_sets(len(winners) - len(lost), len(winners))}, on {n_clear} beyond error{rest}."
+        f"{of_sets(len(winners) - len(lost), len(winners))}, on {n_clear} beyond error{unknown}{rest}."
     )
 
 

@@ -14,10 +14,9 @@ from usnrt.bench.coverage.table import (
 from usnrt.bench.figures import FIGURES
 from usnrt.bench.layout import Layout, number, words
 from usnrt.bench.models import OURS
-from usnrt.bench.pairs import RULE
 from usnrt.bench.rank_figure import complete_ranking
 from usnrt.bench.small import SMALL
-from usnrt.bench.versus import METRICS, differences_table, versus_findings, versus_table
+from usnrt.bench.versus import METRICS, MIN_SETS, differences_table, versus_findings, versus_table
 
 Figures = dict[str, Path]
 COMPARISONS_WITH_ERRORS = "## Comparisons with errors"
@@ -30,8 +29,11 @@ def comparison_section(means: Means, figures: Figures) -> list[str]:
         return []
     parts = [
         COMPARISONS_WITH_ERRORS,
-        RULE,
-        "Every model with its default recipe, on the scaled target; one comparison per other model and data set. "
+        "Every model with its default recipe, one comparison per other model and data set, by the rule at the top of "
+        "this page. In the tables over data sets, *lower / tied / higher* are the numbers of data sets on which the "
+        "difference counts or not, the median is that of ours minus the other, times 100, and p is that of the exact "
+        "signed-rank test over data sets (of log ratios of CRPS and RMSE, of differences of NLL and ECE), corrected by "
+        f"Holm for the models of the column; there is none below {MIN_SETS} data sets. "
         "[tables/differences.csv](tables/differences.csv) has every difference of every metric.",
         *found,
         *ranks_paragraph(means, "peers"),
