@@ -44,7 +44,10 @@ def test_an_error_names_the_file_and_leaves_the_old_one(tmp_path, monkeypatch, u
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match=r"No space left on device: '.*/model\.usnrt'$") as caught, whole_file(path) as file:
+    with (
+        pytest.raises(OSError, match=r"No space left on device: '.*/model\.usnrt'$") as caught,
+        whole_file(path) as file,
+    ):
         file.write(b"new")
     assert caught.value.errno == errno.ENOSPC
     assert path.read_text() == "old"
@@ -63,7 +66,7 @@ def test_a_folder_that_does_not_exist_is_named_by_the_file(tmp_path, monkeypatch
 
 def test_errors_about_other_files_keep_their_names(tmp_path):
     with pytest.raises(FileNotFoundError) as caught, whole_file(tmp_path / "copy"):
-        open(tmp_path / "original")
+        (tmp_path / "original").read_bytes()
     assert caught.value.filename == str(tmp_path / "original")
     assert os.listdir(tmp_path) == []
 
