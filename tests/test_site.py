@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+import usnrt
+
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 sys.path.insert(0, str(DOCS / "tools"))
@@ -54,9 +56,10 @@ def leads_somewhere(path, target, place):
 
 
 def test_every_package_with_public_names_is_in_the_reference():
+    package = Path(usnrt.__file__).parent  # the sdist's tests run against an installed package
     found = {
-        ".".join(path.parent.relative_to(ROOT / "src").parts)
-        for path in (ROOT / "src" / "usnrt").rglob("__init__.py")
+        ".".join(path.parent.relative_to(package.parent).parts)
+        for path in package.rglob("__init__.py")
         if re.search(r"^__all__", path.read_text(), re.MULTILINE)
     }
     assert found == set(PACKAGES)

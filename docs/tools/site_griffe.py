@@ -5,6 +5,7 @@ import re
 from importlib import import_module
 
 import griffe
+from latex2mathml.converter import convert
 
 # numpydoc -> Markdown
 NOTATION = (
@@ -31,12 +32,13 @@ class Docstrings(griffe.Extension):
 
 
 def as_markdown(text):
-    """Return a docstring with Markdown for what numpydoc writes otherwise."""
+    """Return a docstring with Markdown and MathML for what numpydoc writes otherwise."""
+    text = re.sub(r"^ *\.\. math::(?: *\n\s*\n)?((?:.*\S.*\n?)+)", _formula, text, flags=re.MULTILINE)
+    text = re.sub(r":math:`([^`]*)`", lambda found: convert(found[1]), text)
     for pattern, replacement in NOTATION:
         text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
-    return re.sub(r"^( *)\.\. math:: *\n?((?:.*\S.*\n?)+)", _formula, text, flags=re.MULTILINE)
+    return text
 
 
 def _formula(found):
-    lines = "\n".join(f"{found[1]}{line.strip()}" for line in found[2].strip().splitlines())
-    return f"{found[1]}```text\n{lines}\n{found[1]}```\n"
+    return f'\n<div class="formula">{convert(" ".join(found[1].split()), display="block")}</div>\n'

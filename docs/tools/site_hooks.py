@@ -17,6 +17,7 @@ SCRATCH = ROOT / "build" / "docs"
 PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security.md",
     **{
         path.relative_to(ROOT).as_posix(): path.relative_to(ROOT).with_name("index.md").as_posix()
         for path in sorted((ROOT / "results").rglob("README.md"))
@@ -49,7 +50,8 @@ def _written_out(entry, docs):
     if isinstance(entry, dict):
         return {title: _written_out(value, docs) for title, value in entry.items()}
     if isinstance(entry, list):
-        return [_written_out(value, docs) for value in entry]
+        found = [_written_out(value, docs) for value in entry]
+        return [page for part in found for page in (part if isinstance(part, list) else [part])]
     if "*" not in entry:
         return entry
     if entry.startswith("results/"):

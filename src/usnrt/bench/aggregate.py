@@ -55,6 +55,10 @@ class Means:
         """Recipes with any record."""
         return {recipe for _, recipe in self._records}
 
+    def records(self) -> list[Record]:
+        """All records that are done."""
+        return [record for found in self._records.values() for record in found]
+
     def most_seeds(self, dataset: str) -> int:
         """The largest number of splits that any recipe was run on."""
         return max((len(found) for (name, _), found in self._records.items() if name == dataset), default=0)

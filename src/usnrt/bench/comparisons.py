@@ -165,6 +165,18 @@ class Comparison:
                 found[dataset] = self.models[row.index(BEST)].label
         return found
 
+    def unknown_errors(self, means: Means, source: str) -> list[str]:
+        """Data sets on which the error of a difference between the best model and another is not known."""
+        return [
+            dataset
+            for dataset, best in self.winners(means, source).items()
+            if any(
+                found.basis == "unknown"
+                for model in self.models
+                if model.label != best and (found := self.difference(means, dataset, source, best, model.label))
+            )
+        ]
+
     def layout(self, means: Means) -> Layout:
         """Three lines per data set (fewer without records), bold where one is lower than all others beyond error."""
         sources = SOURCES if self.in_paper else ("default",)

@@ -83,7 +83,7 @@ class Layout:
             parts.append(f"{tied} {self.tied_means}")
         if any(entry.partial for entry in entries):
             parts.append(f"{partial} mean over fewer seeds than planned")
-        return ([", ".join(parts)] if parts else []) + list(self.notes)
+        return (["; ".join(parts)] if parts else []) + list(self.notes)
 
 
 def number(value: float | None, mark: str = "", partial: bool = False, pattern: str = "{:.2f}") -> Entry:

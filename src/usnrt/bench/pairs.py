@@ -109,7 +109,6 @@ def _minus(first: float, second: float) -> float:
 
 
 def _over_rows(pairs: list[tuple[SplitValue, SplitValue]]) -> float:
-    """Root mean square of the splits' errors over rows: test rows overlap, so that no more is gained from several."""
-    if any(not one.blocks or not other.blocks for one, other in pairs):
-        return math.nan
-    return math.sqrt(sum(error_over_rows(one.blocks, other.blocks) ** 2 for one, other in pairs) / len(pairs))
+    """Root mean square of the splits' known errors over rows: test rows overlap, so several gain little."""
+    errors = [error_over_rows(one.blocks, other.blocks) for one, other in pairs if one.blocks and other.blocks]
+    return math.sqrt(sum(error**2 for error in errors) / len(errors)) if errors else math.nan

@@ -70,7 +70,7 @@ def _diagram(ax: "Axes", found: Ranking, title: str) -> None:
     cliques = found.cliques()
     top = 0.55 * len(cliques) + 0.6  # where the first name is
     ax.set_axis_off()
-    ax.set_xlim(1 - 0.42 * (n_models - 1), n_models + 0.42 * (n_models - 1))
+    ax.set_xlim(1 - 0.5 * (n_models - 1), n_models + 0.5 * (n_models - 1))
     ax.set_ylim(top + (n_models + 1) // 2 + 0.1, -3.0)
     ax.plot([1, n_models], [0, 0], color="black", lw=1.2)
     for rank in range(1, n_models + 1):
@@ -91,7 +91,7 @@ def _diagram(ax: "Axes", found: Ranking, title: str) -> None:
         text = f"{name}  {rank:.1f}" if on_left else f"{rank:.1f}  {name}"
         side, shift = ("right", -0.08) if on_left else ("left", 0.08)
         weight = "bold" if is_ours else "normal"
-        ax.text(edge + shift, y, text, ha=side, va="center", fontsize=9, color=colour, weight=weight)
+        ax.text(edge + shift, y, text, ha=side, va="center", fontsize=8.8, color=colour, weight=weight)
     width = min(found.critical_difference, n_models - 1)
     ax.plot([1, 1 + width], [-1.35, -1.35], color="black", lw=1.5, marker="|", ms=7)
     ax.text(1 + width + 0.15, -1.35, f"critical difference {found.critical_difference:.1f}", va="center", fontsize=8.5)

@@ -5,6 +5,7 @@ As in Demšar, *Statistical comparisons of classifiers over multiple data sets* 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -133,6 +134,7 @@ def ranking(table: Mapping[str, Mapping[str, float]], models: Sequence[str]) -> 
     )
 
 
+@lru_cache(maxsize=64)
 def critical_difference(n_models: int, n_sets: int) -> float:
     """Nemenyi's critical difference of average ranks at the 5 % level.
 

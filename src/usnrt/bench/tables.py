@@ -8,6 +8,7 @@ from usnrt.bench.comparisons import COMPARISONS, SOURCES
 from usnrt.bench.layout import Layout, number, words
 from usnrt.bench.paper import PAPER_SPEARMAN, paper_value
 from usnrt.bench.recipes import COMPARED
+from usnrt.bench.runs import versions_table
 from usnrt.bench.store import Record
 from usnrt.datasets import get_spec, list_datasets
 
@@ -103,7 +104,7 @@ def times_table(means: Means) -> Layout:
     return Layout("CPU time of a fit, in seconds", ["Recipe", *(get_spec(name).title for name in datasets)], rows)
 
 
-TABLES = ("datasets", *COMPARISONS, "heterogeneity", "times")
+TABLES = ("datasets", *COMPARISONS, "heterogeneity", "times", "versions")
 
 
 def make_table(name: str, records: Iterable[Record] | Means) -> Layout:
@@ -123,7 +124,12 @@ def make_table(name: str, records: Iterable[Record] | Means) -> Layout:
     means = records if isinstance(records, Means) else Means(records)
     if name in COMPARISONS:
         return COMPARISONS[name].layout(means)
-    others = {"datasets": dataset_table, "heterogeneity": heterogeneity_table, "times": times_table}
+    others = {
+        "datasets": dataset_table,
+        "heterogeneity": heterogeneity_table,
+        "times": times_table,
+        "versions": versions_table,
+    }
     if name not in others:
         raise ValueError(f"table must be one of {list(TABLES)}, got {name!r}")
     return others[name](means)

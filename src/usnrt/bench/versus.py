@@ -57,9 +57,10 @@ class Versus:
 
     @property
     def counts(self) -> str:
-        """Data sets on which ours is lower, tied or higher; those with unknown error count as tied."""
-        tied = self.count("tie") + self.count("unknown")
-        return f"{self.count('lower')} / {tied} / {self.count('higher')}"
+        """Data sets on which ours is lower, tied or higher, and on how many the error is unknown."""
+        known = " / ".join(str(self.count(verdict)) for verdict in ("lower", "tie", "higher"))
+        unknown = self.count("unknown")
+        return known + (f", {unknown} unknown" if unknown else "")
 
 
 def versus(means: Means, metric: str, collection: str, ours: str) -> list[Versus]:
@@ -109,13 +110,7 @@ def versus_table(means: Means, metric: str, collection: str) -> Layout:
         if any(entry.text for entry in row[1:]):
             rows.append(row)
     title = f"{_prefix(collection)}Paired differences over data sets: {metric.upper()}"
-    notes = [
-        "Lower, tied, higher: data sets on which the difference is larger than its error, or not. Median: of the "
-        "differences over data sets, ours minus the other, times 100. p: exact signed-rank test over data sets (of "
-        f"{'log ratios' if metric in ('crps', 'rmse') else 'differences'}), corrected by Holm for the number of models "
-        f"in the column; none below {MIN_SETS} data sets."
-    ]
-    return Layout(title, header, rows, notes, best_means=f"significant at the {100 * ALPHA:.0f} % level")
+    return Layout(title, header, rows, best_means=f"significant at the {100 * ALPHA:.0f} % level")
 
 
 def _corrected(pairs: list[Versus]) -> list[float]:
@@ -128,7 +123,8 @@ def _corrected(pairs: list[Versus]) -> list[float]:
 
 def _cells(pair: Versus, p: float) -> list[Entry]:
     mark = BEST if p < ALPHA else ""
-    return [words(pair.counts), number(pair.median, pattern="{:+.2f}"), number(p, mark, pattern="{:.3f}")]
+    tested = number(p, mark, pattern="{:.3f}") if not p < 0.001 else Entry("< 0.001", mark, value=f"{p:.6g}")
+    return [words(pair.counts), number(pair.median, pattern="{:+.2f}"), tested]
 
 
 def differences_table(means: Means, ours: str, metric: str, collection: str) -> Layout:
@@ -201,8 +197,8 @@ def _sentence(means: Means, metric: str, collection: str, ours: str) -> str:
         return ""
     lower, higher, unknown = (sum(p.count(v) for p in pairs) for v in ("lower", "higher", "unknown"))
     text = (
-        f"{ours} is lower beyond error in {lower} of {total} comparisons (one per other model and data set), higher in "
-        f"{higher}, not distinguished in {total - lower - higher - unknown}"
+        f"{ours} is lower beyond error in {lower} of {total} comparisons, higher in {higher}, not distinguished in "
+        f"{total - lower - higher - unknown}"
     )
     text += f", of unknown error in {unknown}" if unknown else ""
     tested = [(pair, p) for pair, p in zip(all_pairs, _corrected(all_pairs)) if pair in pairs and not math.isnan(p)]
