@@ -305,7 +305,9 @@ def _as_numbers(block: Block, name: str, what: str) -> Floats:
         return np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         row = next((row for row, value in enumerate(column.to_pylist()) if not _is_number(value)), 0)
-        raise ValueError(f"{what} must hold numbers, got {shown_value(column[row].as_py())} in {block.row_name(row)}") from None
+        raise ValueError(
+            f"{what} must hold numbers, got {shown_value(column[row].as_py())} in {block.row_name(row)}"
+        ) from None
 
 
 def _is_number(value: Any) -> bool:
