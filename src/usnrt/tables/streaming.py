@@ -15,8 +15,8 @@ from usnrt.tables.reading import FeatureColumn
 from usnrt.tables.sources import BatchSource, Block, TableSource
 from usnrt.tables.store import BUCKET_ROWS
 from usnrt.tables.survey import TableSurvey
-from usnrt.utils.scratch import check_space, size_text
 from usnrt.utils.names import shown_value
+from usnrt.utils.scratch import check_space, size_text
 from usnrt.utils.types import Floats
 
 BLOCK_ROWS = 1_048_576  # a table of at most as many rows is read into memory
