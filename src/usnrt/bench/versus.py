@@ -60,6 +60,8 @@ class Versus:
         """Data sets on which ours is lower, tied or higher, and on how many the error is unknown."""
         known = " / ".join(str(self.count(verdict)) for verdict in ("lower", "tie", "higher"))
         unknown = self.count("unknown")
+        if unknown == len(self.differences):
+            return f"{unknown} unknown"
         return known + (f", {unknown} unknown" if unknown else "")
 
 
@@ -208,12 +210,12 @@ def _sentence(means: Means, metric: str, collection: str, ours: str) -> str:
     behind = [pair.other for pair, p in tested if p < ALPHA and pair.median >= 0]
     text += f"; over data sets it is significantly lower than {_listed(ahead, len(tested))}"
     text += f", and higher than {', '.join(behind)}" if behind else ""
-    return f"{text} (Wilcoxon, Holm, 5 %)."
+    return f"{text}."
 
 
 def _listed(names: list[str], n_all: int) -> str:
     if not names:
-        return f"none of {n_all} models"
+        return f"none of {n_all} model{'' if n_all == 1 else 's'}"
     if len(names) == n_all > 1:
         return f"all {n_all} models"
     return f"{len(names)} of {n_all} models ({', '.join(names)})"
