@@ -211,8 +211,8 @@ def harmed_contents(data, rng):
 
 
 def harmed(data, rng):
-    """A damaged file, and whether its checksums are right, as for a quarter of them."""
-    if rng.random() < 0.25:
+    """A damaged file, and whether its checksums are right, as for a tenth of them."""
+    if rng.random() < 0.1:
         return harmed_contents(data, rng), True
     damaged = bytearray(data)
     BYTES[rng.integers(len(BYTES))](damaged, rng)
