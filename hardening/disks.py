@@ -2,8 +2,8 @@
 
     python hardening/disks.py        # as root: mounts small file systems in memory
 
-Everything that writes a file writes it to a read-only file system, to a full one, and to a slow one in a process that is
-killed meanwhile.
+Everything that writes a file writes it to a read-only file system, to a full one, and to a slow one in a process that
+is killed meanwhile.
 """
 
 import contextlib
@@ -59,9 +59,9 @@ def writers(folder):
         "usnrt report": ("r.html", lambda path: command("report", file, data, "-t", "y", "-o", path, "--force")),
         "usnrt export": ("m.onnx", lambda path: command("export", file, "--onnx", path, "--force")),
         "usnrt calibrate": ("c.usnrt", lambda path: command("calibrate", file, data, "-t", "y", "-o", path, "--force")),
-        "usnrt fit": ("f.usnrt", lambda path: command("fit", data, "-t", "y", "-o", path, "--force", "--set", "max_epochs=1")),
+        "usnrt fit": ("f.usnrt", lambda path: command("fit", data, "-t", "y", "-o", path, "-f", "--preset", "fast")),
         "bench record": (None, record),
-        "checkpoint": (None, lambda path: usnrt.USNRTRegressor(**quick).fit(X, y, checkpoint=path.parent / "checkpoint")),
+        "checkpoint": (None, lambda path: usnrt.USNRTRegressor(**quick).fit(X, y, checkpoint=path.with_name("state"))),
         "scratch": (None, lambda path: scratch(X, y, path.parent)),
     }  # fmt: skip
 
@@ -142,7 +142,11 @@ def attempt(kind, name, file, write):
 
 def leftover(place, entries):
     """New entries that hold files; an empty folder of a store or a checkpoint is no harm."""
-    return [entry for entry in entries if (place / entry).is_file() or any(p.suffix == ".part" for p in (place / entry).rglob("*"))]
+    return [
+        entry
+        for entry in entries
+        if (place / entry).is_file() or any(p.suffix == ".part" for p in (place / entry).rglob("*"))
+    ]
 
 
 def killed_on_a_slow_disk(name, file, write, rng):

@@ -44,8 +44,8 @@ def test_older_records_get_what_errors_over_rows_need(store):
     """From their predictions, as if they had been made today; without predictions they stay as they are."""
     from usnrt.bench.rescore import add_blocks
 
-    before = [record.meta for record in store.records()]
-    assert all(len(meta["leave_out_blocks"]["crps"]) == 25 for meta in before)
+    before = {record.cell: record.meta for record in store.records()}
+    assert all(len(meta["leave_out_blocks"]["crps"]) == 25 for meta in before.values())
     assert add_blocks(store) == 0
     for record in list(store.records()):
         old = {name: value for name, value in record.meta.items() if name not in ("leave_out_blocks", "npz_sha256")}
@@ -54,7 +54,7 @@ def test_older_records_get_what_errors_over_rows_need(store):
         store.finish(store.claim(record.cell), old, rows)
     (store.root / "cells" / f"{CELLS[1].path}.npz").unlink()
     assert add_blocks(store) == 1
-    assert store.read(CELLS[0]).meta == before[0]
+    assert store.read(CELLS[0]).meta == before[CELLS[0]]
     assert "leave_out_blocks" not in store.read(CELLS[1]).meta
 
 

@@ -164,7 +164,9 @@ def _refuse_text(name: str, column: pa.ChunkedArray, allowed: list[Marks], where
     """Raise an error with the first value that is not a number."""
     for row, value in enumerate(column.to_pylist(), start=1):
         if value is not None and all(parse_number(value, marks) is None for marks in allowed):
-            raise UserError(f"column {name!r} must hold numbers (--types), got {shown_value(value)} in row {row} of {where}")
+            raise UserError(
+                f"column {name!r} must hold numbers (--types), got {shown_value(value)} in row {row} of {where}"
+            )
     raise UserError(f"column {name!r} must hold numbers (--types), but they have different marks in {where}")
 
 
@@ -203,7 +205,9 @@ def _read_dates(
             found[name] = date
         elif is_declared:
             example = next((text for text in distinct[name] if text is not None), None)
-            raise UserError(f"column {name!r} must hold dates of one format (--types), got {shown_value(example)} in {where}")
+            raise UserError(
+                f"column {name!r} must hold dates of one format (--types), got {shown_value(example)} in {where}"
+            )
     orders = {order_of(date.format) for date in found.values() if not date.ambiguous} & {"dmy", "mdy"}
     if not orders and any(marks.decimal == "," for marks in result.marks.values()):
         orders = {"dmy"}

@@ -109,7 +109,9 @@ def converted(
         if dates is not None:
             return FeatureColumn("date", dates)
         if column.type == "text" and format:
-            raise ValueError(f"column {name!r} must hold dates as in fit ({format}), got {shown_value(_no_date(column, format))}")
+            raise ValueError(
+                f"column {name!r} must hold dates as in fit ({format}), got {shown_value(_no_date(column, format))}"
+            )
     elif file_marks is not None and expected == "number" and column.type == "text":
         numbers = _as_numbers(column, file_marks)
         if numbers is not None:
