@@ -64,7 +64,7 @@ def draw(lines: list[dict[str, Any]], path: Path) -> None:
     n_rows = -(-len(names) // 2)
     figure, grid = plt.subplots(n_rows, 2, figsize=(9, 2.7 * n_rows), layout="constrained", squeeze=False)
     dates = [datetime.strptime(line["date"], "%Y-%m-%d %H:%M") for line in lines]
-    margin = max(timedelta(hours=12), (dates[-1] - dates[0]) / 20)
+    margin = max(timedelta(days=3), (dates[-1] - dates[0]) / 20)
     for axes, name in zip(grid.flat, names):
         for what, measured in curves([line for line in lines if line["benchmark"] == name]).items():
             when = [datetime.strptime(line["date"], "%Y-%m-%d %H:%M") for line, _ in measured]
@@ -73,7 +73,7 @@ def draw(lines: list[dict[str, Any]], path: Path) -> None:
         axes.axhline(1, color="0.5", linewidth=1)
         axes.set(title=f"benchmarks/{name}.py", yscale="log", xlim=(dates[0] - margin, dates[-1] + margin))
         low, high = axes.get_ylim()
-        axes.set_ylim(low / 1.5, high * 8)  # room for the legend
+        axes.set_ylim(low / 1.5, high * 4 ** (1 + len(axes.lines)))  # room for the legend
         axes.legend(loc="upper left", frameon=False, fontsize=7)
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}x")
         axes.yaxis.set_minor_formatter(lambda value, _: "")
