@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # One compute thread a test worker: pytest -n 2 already uses both cores.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 --dist worksteal
-PATHS := src tests benchmarks examples docs tools
+PATHS := src tests benchmarks examples docs tools hardening
 
 .DEFAULT_GOAL := help
 # Every target but the stamp is a command.
@@ -65,7 +65,10 @@ numbers: setup  ## write the numbers of README and docs that come from the recor
 	$(BIN)/python docs/tools/site_numbers.py
 
 # Numba's kernels run a second time as Python, where coverage sees their lines, and are compiled anew by a third run.
-KERNEL_TESTS := tests/tree/test_sorting.py tests/tree/test_criteria.py tests/tree/test_split.py tests/memory/test_search.py
+KERNEL_TESTS := tests/tree/test_sorting.py tests/tree/test_criteria.py tests/tree/test_split.py tests/tree/test_structure.py \
+	tests/nn tests/memory/test_search.py tests/baselines/test_forests.py tests/test_persistence_models.py \
+	-k 'sorting or criteria or split or structure or hidden0 or compiled_quantiles or 5-3 or selection or summaries or underflow \
+	or partition or number_of_threads or every_format_version'
 COVERAGE := $(ONE_THREAD) $(BIN)/python -m coverage
 coverage: setup  ## lines and branches that the quick tests run
 	$(COVERAGE) erase
@@ -81,6 +84,13 @@ layers: setup  ## draw the layers of the package from its import graph
 format: setup  ## let ruff put the code in order
 	$(BIN)/ruff check --fix $(PATHS)
 	$(BIN)/ruff format $(PATHS)
+
+soak: setup  ## an hour of random sequences with random tables against invariants; goes on if it was stopped
+	$(ONE_THREAD) $(BIN)/python hardening/soak.py --minutes 60 --log soak.jsonl
+
+harden: setup  ## damaged files and inputs, killed processes, leaks, bad disks (hours; as root for the disks)
+	for script in model_files csv_files onnx_inputs kills writers leaks disks; do \
+		$(ONE_THREAD) $(BIN)/python hardening/$$script.py || exit 1; done
 
 bench: setup  ## speed against peers; each prints a ratio last and appends it to benchmarks/history.jsonl
 	for script in $(filter-out %/history.py %/peer_torch.py %/speed_page.py, $(wildcard benchmarks/*.py)); do $(BIN)/python $$script || exit 1; done

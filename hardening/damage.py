@@ -1,4 +1,4 @@
-"""Damage to model files: of their bytes, and of their contents with checksums made right again, as an attacker would."""
+"""Damage to model files: of their bytes, or of their contents, with checksums made right again."""
 
 import hashlib
 import io
@@ -7,7 +7,17 @@ import struct
 import zipfile
 
 MEMBERS = ("manifest.json", "state.json", "arrays.safetensors")
-CLASSES = ("Column", "Tree", "MLP", "TableEncoder", "Table", "Retrieval", "USNRTRegressor", "os.system", "builtins.eval")
+CLASSES = (
+    "Column",
+    "Tree",
+    "MLP",
+    "TableEncoder",
+    "Table",
+    "Retrieval",
+    "USNRTRegressor",
+    "os.system",
+    "builtins.eval",
+)
 VALUES = (
     None, True, 0, -1, 1, 2**31, 2**63, 10**40, -(2**63), 1e308, -0.0, 5e-324, "", "x", "__class__", "\x00", "ß" * 1000,
     [], {}, [[]], {"$float": "nan"}, {"$float": "inf"}, {"$float": "1"}, {"$tuple": []}, {"$array": "0"},
@@ -89,7 +99,9 @@ def nodes(value, parent=None, key=None):
     """All places in a JSON value, as pairs of container and key."""
     if parent is not None:
         yield parent, key
-    for inner, item in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+    for inner, item in (
+        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    ):
         yield from nodes(item, value, inner)
 
 

@@ -124,9 +124,12 @@ def main():
         run_to_end(commands, whole)
         found, expected = records(killed), records(whole)
         failures = list(differences(found, expected, killed))
-    print(f"seed {options.seed}: {done} kills, {finished} runs that ended by themselves, {before} of {len(expected)} records "
-          f"at the last kill, {time.monotonic() - begin:.0f} s")  # fmt: skip
-    print("\n".join(f"FAILED {failure}" for failure in failures) or "all records equal, no damaged record, nothing left over")
+    print(f"seed {options.seed}: {done} kills, {finished} runs that ended, {before} of {len(expected)} records at "
+          f"the last kill, {time.monotonic() - begin:.0f} s")  # fmt: skip
+    print(
+        "\n".join(f"FAILED {failure}" for failure in failures)
+        or "all records equal, no damaged record, nothing left over"
+    )
     sys.exit(bool(failures))
 
 

@@ -59,6 +59,7 @@ def command(arguments):
 def main():
     """Repeat everything, and fail if anything has grown."""
     import pandas as pd
+
     import usnrt
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -66,7 +67,9 @@ def main():
     parser.add_argument("--fits", type=int, default=50)
     options = parser.parse_args()
     rng = np.random.default_rng(0)
-    table = pd.DataFrame({"a": rng.normal(size=3000), "b": rng.choice(["x", "y"], 3000), "target": rng.normal(size=3000)})
+    table = pd.DataFrame(
+        {"a": rng.normal(size=3000), "b": rng.choice(["x", "y"], 3000), "target": rng.normal(size=3000)}
+    )
     X, y = table[["a", "b"]], table["target"].to_numpy()
     quick = {"hidden": (8,), "max_epochs": 2, "n_jobs": 2}
     model = usnrt.USNRTRegressor(random_state=0, **quick).fit(X, y)

@@ -28,7 +28,9 @@ from damage import harmed
 
 ROUND = 20_000  # cases per process
 SECONDS = 30  # per case
+CONTENTS_ONLY = bool(os.environ.get("CO"))
 MEMORY = 2**30  # bytes beyond those after the imports
+CHECKED_KERNELS = Path.home() / ".cache" / "usnrt" / "numba-boundscheck"  # compiled once
 SAMPLES = Path(__file__).parent.parent / "tests" / "data"
 
 
@@ -103,11 +105,14 @@ def worker(folder, first, count):
             rng = np.random.default_rng([7, case])
             which = int(rng.integers(len(samples)))
             data, is_signed = harmed(contents[which], rng)
+            if CONTENTS_ONLY and not is_signed:
+                continue
             victim.write_bytes(data)
             kind, failure = outcome(victim, again, saved[which], is_signed, rows)
             counts[f"{'contents' if is_signed else 'bytes'}: {kind}"] += 1
             if failure:
                 failures.append(f"case {case} ({samples[which].stem}): {failure}")
+                print(f"FAILED {failures[-1]}", file=sys.stderr, flush=True)
             signal.alarm(0)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(json.dumps({"counts": counts, "failures": failures, "peak": peak}))
@@ -173,13 +178,13 @@ def main():
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as place:
         folder = Path(place)
         (folder / "damaged").mkdir()
-        environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(folder / "numba")}
+        environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(CHECKED_KERNELS)}
         make_samples(folder)
         case, end = options.first, options.first + options.count
         while case < end:
             size = min(ROUND, end - case)
             command = [sys.executable, __file__, "--worker", str(folder), "--first", str(case), "--count", str(size)]
-            run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+            run = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
             if run.returncode == 0:
                 found = json.loads(run.stdout.splitlines()[-1])
                 counts.update(found["counts"])
@@ -187,11 +192,13 @@ def main():
                 peak, case = max(peak, found["peak"]), case + size
             else:
                 at = int((folder / "case").read_text()) if (folder / "case").exists() else case
-                failures.append(f"case {at}: the process ended with {run.returncode}: {run.stderr[-300:]}")
+                failures.append(f"case {at}: the process ended with {run.returncode}")
                 if at <= case and not (folder / "case").exists():
                     break
                 case = at + 1  # the counts of this process are lost
-            print(f"{case - options.first} cases, {len(failures)} failures, {time.monotonic() - start:.0f} s", flush=True)
+            print(
+                f"{case - options.first} cases, {len(failures)} failures, {time.monotonic() - start:.0f} s", flush=True
+            )
     for kind, number in counts.most_common():
         print(f"{number:8d}  {kind}")
     print(f"peak memory {peak / 1024:.0f} MB")

@@ -20,7 +20,10 @@ def random_model(rng, target, kind, time_column):
         return _baseline(rng, name, seed), (None, None)
     if drawn < 0.4:
         tree = usnrt.PaperUSNRTRegressor(**_paper(rng, seed))
-        return (usnrt.PaperUSNRTEnsemble(tree, n_estimators=2, random_state=seed) if drawn < 0.3 else tree), (None, None)
+        return (usnrt.PaperUSNRTEnsemble(tree, n_estimators=2, random_state=seed) if drawn < 0.3 else tree), (
+            None,
+            None,
+        )
     bounds, transform = _target_settings(rng, target, kind)
     about = {"target_bounds": bounds, "target_transform": transform, "time_column": time_column}
     if drawn < 0.5:

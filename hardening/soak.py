@@ -25,6 +25,7 @@ import numpy as np
 from invariants import Broken, check_sentence
 from models import random_model
 from steps import COVERAGE, STEPS, Run
+
 from tables import LIBRARIES, random_columns, random_target, random_weights
 
 HANGS_AFTER = 600  # seconds
@@ -51,7 +52,11 @@ def random_run(seed, folder):
 
 
 def _time_column(rng, columns, library):
-    usable = [name for name, values in columns.values.items() if values.dtype.kind in "Mi" and not np.isnat(_times(values)).any()]
+    usable = [
+        name
+        for name, values in columns.values.items()
+        if values.dtype.kind in "Mi" and not np.isnat(_times(values)).any()
+    ]
     if not usable or rng.random() < 0.5:
         return None
     name = str(rng.choice(usable))
@@ -83,7 +88,9 @@ def sequence(seed, folder):
         except Exception as error:
             where = [f"{Path(f.filename).name}:{f.lineno}" for f in traceback.extract_tb(error.__traceback__)[-3:]]
             facts["failure"] = f"{step}: {type(error).__name__}: {str(error)[:300]} (at {' > '.join(where)})"
-    notices = [w for w in caught if issubclass(w.category, ResultWarning) or w.category.__name__ == "ConvergenceWarning"]
+    notices = [
+        w for w in caught if issubclass(w.category, ResultWarning) or w.category.__name__ == "ConvergenceWarning"
+    ]
     others = [w for w in caught if w not in notices]
     if others and facts["failure"] is None:
         first = others[0]
@@ -92,7 +99,11 @@ def sequence(seed, folder):
             f"(at {Path(first.filename).name}:{first.lineno})"
         )
     facts |= {"notices": collections.Counter(w.category.__name__ for w in notices), "errors": run.errors}
-    facts |= {"coverage": run.coverage, "cpu": round(time.process_time() - start, 2), "clock": round(time.monotonic() - clock, 2)}
+    facts |= {
+        "coverage": run.coverage,
+        "cpu": round(time.process_time() - start, 2),
+        "clock": round(time.monotonic() - clock, 2),
+    }
     return facts
 
 
@@ -112,13 +123,15 @@ def _fit(run, facts):
 
 def summary(lines):
     """Counts, kinds and coverage of a log, in lines of text."""
-    yield f"{len(lines)} sequences, {sum(len(line['steps']) for line in lines)} steps after fits, "\
-          f"{sum(line['cpu'] for line in lines) / 3600:.2f} h of processor, {sum(line['clock'] for line in lines) / 3600:.2f} h"
+    cpu, clock = (sum(line[name] for line in lines) / 3600 for name in ("cpu", "clock"))
+    n_steps = sum(len(line["steps"]) for line in lines)
+    yield f"{len(lines)} sequences, {n_steps} steps after fits, {cpu:.2f} h of processor, {clock:.2f} h"
     for title, key in (("models", "model"), ("libraries", "library"), ("targets", "target")):
         yield f"{title}: {_counted(line[key] for line in lines)}"
     yield f"columns: {_counted(kind for line in lines for kind in line['columns'])}"
     yield f"steps: {_counted(step for line in lines for step in line['steps'])}"
-    yield f"documented warnings: {_counted(name for line in lines for name, n in line['notices'].items() for _ in range(n))}"
+    notices = (name for line in lines for name, n in line["notices"].items() for _ in range(n))
+    yield f"documented warnings: {_counted(notices)}"
     yield f"errors of bad calls: {_counted(name for line in lines for name in line['errors'])}"
     yield f"tables refused: {_counted(line['refused'] for line in lines if line['refused'])}"
     yield coverage_line([line["coverage"] for line in lines if line["coverage"]])
@@ -136,7 +149,9 @@ def coverage_line(found):
     if not found:
         return "coverage: no rows"
     inside, rows = sum(one["inside"] for one in found), sum(one["rows"] for one in found)
-    variance = sum(one["rows"] * (1 + one["rows"] / (one["calibration"] + 2)) for one in found) * COVERAGE * (1 - COVERAGE)
+    variance = (
+        sum(one["rows"] * (1 + one["rows"] / (one["calibration"] + 2)) for one in found) * COVERAGE * (1 - COVERAGE)
+    )
     z = (inside - COVERAGE * rows) / math.sqrt(variance)
     return (f"coverage of {len(found)} calibrated models: {inside / rows:.4f} of {rows} rows, nominal {COVERAGE}, "
             f"standard error {math.sqrt(variance) / rows:.4f}, z = {z:.2f}{' FAILED' if z < -4 else ''}")  # fmt: skip
@@ -154,7 +169,11 @@ def main():
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--log", type=Path, help="file of one JSON line per sequence; an existing one is continued")
     options = parser.parse_args()
-    lines = [json.loads(line) for line in options.log.read_text().splitlines()] if options.log and options.log.exists() else []
+    lines = (
+        [json.loads(line) for line in options.log.read_text().splitlines()]
+        if options.log and options.log.exists()
+        else []
+    )
     first = lines[-1]["seed"] + 1 if lines else options.seed
     end = time.monotonic() + 60 * options.minutes - sum(line["clock"] for line in lines)
     with tempfile.TemporaryDirectory() as folder:
@@ -169,8 +188,8 @@ def main():
                 with options.log.open("a") as file:
                     file.write(json.dumps(line) + "\n")
             state = line["failure"] or line["refused"] or "ok"
-            print(f"seed {seed}: {line['model']}, {line['library']}, {line['rows']} rows, {' '.join(line['steps'])}: {state}",
-                  flush=True)  # fmt: skip
+            about = f"{line['model']}, {line['library']}, {line['rows']} rows, {' '.join(line['steps'])}"
+            print(f"seed {seed}: {about}: {state}", flush=True)
             _free_memory(seed)
     report = list(summary(lines))
     print("\n".join(report))

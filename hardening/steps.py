@@ -135,7 +135,9 @@ def unseen(run):
         elif values.dtype.kind == "f":
             values[share] = run.rng.choice([np.nan, 1e30, -1e30, 0.0])
         elif values.dtype.kind == "M":
-            values[share] = run.rng.choice([np.datetime64("NaT"), np.datetime64("1815-06-18"), np.datetime64("2262-01-01")])
+            values[share] = run.rng.choice(
+                [np.datetime64("NaT"), np.datetime64("1815-06-18"), np.datetime64("2262-01-01")]
+            )
         columns.values[name] = values
     check_distribution(run.model.predict_dist(columns.table(run.library)), run.test[1], run.low, run.high)
 
@@ -207,6 +209,7 @@ def explain(run):
 def onnx(run):
     """The graph predicts as the model does."""
     import onnxruntime as ort
+
     from usnrt.onnx import feeds, to_onnx
 
     if type(run.model).__name__ not in ("USNRTRegressor", "USNRTEnsemble"):
@@ -217,7 +220,7 @@ def onnx(run):
     options = ort.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     session = ort.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    mean, std, region, quantiles, supported = session.run(None, feeds(run.model, run.X_test))
+    mean, std, region, quantiles, _ = session.run(None, feeds(run.model, run.X_test))
     check(np.isfinite(mean) & (std >= 0), "the graph predicts finite moments")
     check(np.diff(quantiles, axis=1) >= 0, "quantiles of the graph rise")
     check(region == run.model.apply(run.X_test), "the regions of the graph are those of the model")
@@ -230,8 +233,9 @@ def onnx(run):
 
 def pipeline(run):
     """A pipeline predicts what its last step does."""
-    import usnrt
     from sklearn.pipeline import Pipeline
+
+    import usnrt
 
     whole = usnrt.in_pipeline(Pipeline([("model", run.model)]))
     check(whole.predict_interval(run.X_test, 0.8) == run.model.predict_interval(run.X_test, 0.8), "equal intervals")
@@ -257,7 +261,20 @@ def command_line(run):
     data, model = os.path.join(run.folder, "data.csv"), os.path.join(run.folder, "cli.usnrt")
     frame = run.columns.table("pandas").assign(target=run.y)
     frame.to_csv(data, index=False)
-    fit = ["fit", data, "-t", "target", "-o", model, "--force", "--quiet", "--set", "max_epochs=1", "--set", "hidden=(8,)"]
+    fit = [
+        "fit",
+        data,
+        "-t",
+        "target",
+        "-o",
+        model,
+        "--force",
+        "--quiet",
+        "--set",
+        "max_epochs=1",
+        "--set",
+        "hidden=(8,)",
+    ]
     code, _, _ = command(fit)
     if code == 0:
         for arguments in (["predict", model, data], ["evaluate", model, data, "--json"], ["info", model]):

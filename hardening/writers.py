@@ -18,6 +18,7 @@ from pathlib import Path
 def make_models():
     """Two models of different sizes, quick to make."""
     import numpy as np
+
     import usnrt
 
     rng = np.random.default_rng(0)

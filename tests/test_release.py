@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import usnrt
+from usnrt.baselines._docs import SharedDocs
 from usnrt.utils.deprecation import DEPRECATIONS, numbers_of, overdue, warn_deprecated
 
 ROOT = Path(__file__).parent.parent
@@ -73,6 +74,15 @@ def test_the_warning_points_at_the_line_of_the_user():
     with pytest.warns(FutureWarning, match=f"^{re.escape(message)}$") as told:
         warn_deprecated("n_members")
     assert told[0].filename == __file__
+
+
+@pytest.mark.parametrize("indent", ["", "    "], ids=["Python 3.13", "Python 3.11"])
+def test_shared_documentation_fits_docstrings_however_they_are_compiled(indent):
+    body = {
+        "__doc__": f"One line.\n\n{indent}{{shared}}\n{indent}",
+        "_SHARED": "Parameters\n    ----------\n    a : int",
+    }
+    assert type("Model", (SharedDocs,), body).__doc__ == "One line.\n\nParameters\n----------\na : int"
 
 
 def test_no_deprecation_is_hand_made():

@@ -302,3 +302,17 @@ def test_the_ends_of_point_masses_stay_in_order(share):
 
     found = with_point_masses(TargetMap(0.0, 1.0), y, np.ones(100), cdf)
     assert 0.0 <= found.low_end < found.high_end <= 1.0
+
+
+def test_a_model_of_a_constant_target_calibrated_on_other_targets():
+    """Found by the soak: the unit of the scaled target was so small that squares of conformity scores overflowed."""
+    X = np.random.default_rng(0).normal(size=(60, 1))
+    model = USNRTRegressor(hidden=(8,), max_epochs=2, memory=False, random_state=0).fit(X[:30], np.zeros(30))
+    assert np.abs(model.predict(X)).max() < 1e-40
+    model.calibrate(X[30:], np.arange(30) == 7)
+    dist = model.predict_dist(X)
+    assert np.isfinite(dist.mean()).all()
+    assert np.isfinite(dist.var()).all()
+    lower, upper = model.predict_interval(X, 0.8).T
+    assert (upper < 1).all()
+    assert (lower <= 0).all()

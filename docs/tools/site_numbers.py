@@ -169,6 +169,19 @@ def crps_peers():
     return "\n".join(lines)
 
 
+def calibration_ours():
+    """ECE and TCE of the presets: the median over data sets and the worst one."""
+    lines = ["| preset | data sets | ECE: median | largest | TCE: median | largest |", "|---|---|---|---|---|---|"]
+    for recipe, name in OURS.items():
+        row = [name, str(len(datasets(recipe)))]
+        for metric in ("ece", "tce"):
+            found = {dataset: mean(values(dataset, recipe, metric)) for dataset in datasets(recipe)}
+            worst = max(found, key=found.get)
+            row += [f"{median(found.values()):.2f}", f"{found[worst]:.2f}, {title(worst)}"]
+        lines.append("| " + " | ".join(row) + " |")
+    return "\n".join(lines)
+
+
 def where_peers_win():
     """Data sets and metrics on which a peer is better than the tree and the ensemble."""
     lines = ["| data | metric | best peer | tree | ensemble |", "|---|---|---|---|---|"]
@@ -227,6 +240,7 @@ BLOCKS = {
     "paper-near": paper_near,
     "paper-electrical": paper_electrical,
     "paper-short": paper_short,
+    "calibration-ours": calibration_ours,
     "crps-peers": crps_peers,
     "where-peers-win": where_peers_win,
     "fit-times": fit_times,

@@ -64,7 +64,7 @@ def rows_of(rng, n, worse=0.0):
 def test_one_split_with_errors_over_rows():
     """Blocks of rows have the error of the mean: equal models differ in 5 % of the trials, others nearly always."""
     rng, n_trials = np.random.default_rng(3), 120
-    names = ("crps", "nll", "rmse")
+    names = ("crps", "nll", "rmse", "ece")
     counted = dict.fromkeys(names, 0)
     for _ in range(n_trials):
         two = [rows_of(rng, 200) for _ in range(2)]

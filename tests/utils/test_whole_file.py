@@ -66,7 +66,7 @@ def test_a_folder_that_does_not_exist_is_named_by_the_file(tmp_path, monkeypatch
 
 def test_errors_about_other_files_keep_their_names(tmp_path):
     with pytest.raises(FileNotFoundError) as caught, whole_file(tmp_path / "copy"):
-        open(tmp_path / "original")
+        (tmp_path / "original").read_bytes()
     assert caught.value.filename == str(tmp_path / "original")
     assert os.listdir(tmp_path) == []
 

@@ -81,7 +81,8 @@ class TableReader(BaseEstimator):
         largest = float(np.abs(deviation).max())
         # The standard deviation of a constant target is tiny but positive, so that densities are finite.
         if largest <= 1e-12 * abs(self.target_mean_):
-            self.target_std_ = max(1e-12 * abs(self.target_mean_), 1e-100)
+            # That of zeros is far from the smallest number: other targets, in a calibration, are multiples of it.
+            self.target_std_ = max(1e-12 * abs(self.target_mean_), 1e-100) if self.target_mean_ else 1e-50
             scaled = np.zeros_like(target)
         else:
             # divided before squaring, so that squares of huge numbers do not overflow

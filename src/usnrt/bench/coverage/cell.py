@@ -41,7 +41,7 @@ def run_coverage_cell(cell: Cell, n_jobs: int = 1) -> tuple[dict[str, Any], Arra
     categorical = np.flatnonzero(~numeric_columns(split.X_train)).tolist()
     conformal = ConformalIntervals(numeric_matrix(split.X_train), split.y_train, categorical, cell.seed, n_jobs)
     bounds |= {name: np.asarray(pair) for name, pair in conformal.intervals(numeric_matrix(split.X_test)).items()}
-    methods = {}
+    methods: dict[str, dict[str, Any]] = {}
     for name, (lower, upper) in bounds.items():
         inside, width = covered(split.y_test, lower, upper), upper - lower
         scores = interval_score(split.y_test, lower, upper)
