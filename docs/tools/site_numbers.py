@@ -104,6 +104,19 @@ def paper_near():
     return "\n".join(lines)
 
 
+def paper_short():
+    """The paper's estimator beside the paper, in few digits."""
+    lines = ["| data | ECE | TCE | sharpness | heterogeneity |", "|---|---|---|---|---|"]
+    for name in datasets("usnrt-paper"):
+        row = [title(name)]
+        for metric in ("ece", "tce", "sharpness"):
+            row.append(f"{mean(values(name, 'usnrt-paper', metric)):.1f} ({_paper(metric, name, 'USNRT'):.1f})")
+        ours = mean(record["tree"]["heterogeneity"] for record in records()[name, "usnrt-paper"].values())
+        row.append(f"{ours:.2f} ({_paper('heterogeneity', name, 'Measure Sorted'):.2f})")
+        lines.append("| " + " | ".join(row) + " |")
+    return "\n".join(lines)
+
+
 def paper_electrical():
     """How far the paper's estimator is from the paper on Electrical, in standard errors of the difference."""
     parts = []
@@ -226,6 +239,7 @@ def provenance():
 BLOCKS = {
     "paper-near": paper_near,
     "paper-electrical": paper_electrical,
+    "paper-short": paper_short,
     "calibration-ours": calibration_ours,
     "crps-peers": crps_peers,
     "where-peers-win": where_peers_win,
