@@ -290,7 +290,7 @@ def test_a_disk_that_fills_up_leaves_the_old_file(fitted, tmp_path, usnrt):
 
 def test_ctrl_c_in_the_middle(tmp_path, houses):
     pa_csv.write_csv(houses(4000, 0), tmp_path / "d.csv")
-    command = [sys.executable, "-m", "usnrt.cli", "fit", "d.csv", "-t", "price", "--drop", "id", "-o", "m.usnrt"]
+    command = [sys.executable, "-m", "usnrt", "fit", "d.csv", "-t", "price", "--drop", "id", "-o", "m.usnrt"]
     command += ["--set", "max_epochs=100000", "--set", "verbose=2"]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 120

@@ -163,6 +163,11 @@ class Store:
             except (DamagedRecord, FileNotFoundError):
                 continue
 
+    def part(self, name: str) -> "Store | None":
+        """The store in a folder of this one, such as ``"small"``; None if there is none."""
+        folder = self.root / name
+        return Store(folder, self.stale_after) if (folder / "store.json").is_file() else None
+
     # -- working ------------------------------------------------------------------------------------------------
 
     def claim(self, cell: Cell, retry: bool = False) -> Claim | None:
