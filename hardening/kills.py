@@ -19,8 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-# facts that differ between any two runs
-OWN = ("fit_seconds", "fit_cpu_seconds", "predict_seconds", "finished", "process", "npz_sha256")
+# facts that differ between any two runs; the revision, if there is a commit meanwhile
+OWN = ("fit_seconds", "fit_cpu_seconds", "predict_seconds", "finished", "process", "npz_sha256", "revision")
 QUICK = ["-d", "generated-jump-50", "-d", "generated-piecewise-80", "-r", "constant-normal"]
 FITTED = ["-d", "generated-jump-50", "-r", "extra-trees"]
 

@@ -175,6 +175,8 @@ class Store:
         with self._mutex():
             status = self.status(cell)
             if status in ("done", "running") or (status == "failed" and not retry):
+                if status != "running" and not self._holder(cell):  # killed between its record and its claim
+                    self._path(cell, ".claim").unlink(missing_ok=True)
                 return None
             if status in ("failed", "damaged") and self._holder(cell):
                 return None
