@@ -118,7 +118,9 @@ def install(job: Job, interpreter: str, tools: Path, wheel: Path, sources: Path,
     run(interpreter, "-m", "venv", "--without-pip", environment)
     python = environment / "bin" / "python"
     resolve = ["--resolution", RESOLUTION[job.versions], "--python", python, "--quiet", "--no-annotate", "--no-header"]
-    run(tools / "uv", "pip", "compile", sources / "pyproject.toml", "--extra", "test", *resolve, "-o", pins)
+    # old versions have no wheels for newer Pythons: the lowest that do
+    wheels = ["--only-binary", ":all:"]
+    run(tools / "uv", "pip", "compile", sources / "pyproject.toml", "--extra", "test", *resolve, *wheels, "-o", pins)
     run(tools / "uv", "pip", "install", "--quiet", "--python", python, "-r", pins)
     run(tools / "uv", "pip", "install", "--quiet", "--python", python, "--no-deps", wheel)
     run(tools / "uv", "pip", "check", "--quiet", "--python", python)
