@@ -6,10 +6,11 @@ STAMP := $(VENV)/.installed
 # One compute thread a test worker: pytest -n 2 already uses both cores.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 --dist worksteal
-PATHS := src tests benchmarks examples docs
+PATHS := src tests benchmarks examples docs tools hardening
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types test-fast test-slow test-real test-browser test-examples layers format bench clean
+# Every target but the stamp is a command.
+.PHONY: $(shell grep -oE '^[a-z-]+:' Makefile | tr -d :)
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -51,6 +52,34 @@ test-examples: setup  ## the examples with all the packages that they are about
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[examples]'
 	$(PYTEST) -m 'slow or not slow' tests/examples
 
+docs: setup  ## the site, into site/
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	NO_MKDOCS_2_WARNING=1 MPLBACKEND=Agg $(BIN)/mkdocs build --quiet
+	$(BIN)/python docs/tools/site_links.py site
+
+test-docs: docs  ## every page of the site in headless Chromium, on a desktop and on a phone
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
+	USNRT_SITE=site USNRT_NEED_BROWSER=1 $(PYTEST) tests/test_site_browser.py
+
+numbers: setup  ## write the numbers of README and docs that come from the records in results/
+	$(BIN)/python docs/tools/site_numbers.py
+
+# Numba's kernels run a second time as Python, where coverage sees their lines, and are compiled anew by a third run.
+KERNEL_TESTS := tests/tree/test_sorting.py tests/tree/test_criteria.py tests/tree/test_split.py tests/tree/test_structure.py \
+	tests/nn tests/memory/test_search.py tests/baselines/test_forests.py tests/test_persistence_models.py \
+	-k 'sorting or criteria or split or structure or hidden0 or compiled_quantiles or 5-3 or selection or summaries or underflow \
+	or partition or number_of_threads or every_format_version'
+# there coverage itself cannot write its file
+NO_COVERAGE := tests/cli/test_cli_bad_input.py::test_a_disk_that_fills_up_leaves_the_old_file
+COVERAGE := $(ONE_THREAD) $(BIN)/python -m coverage
+coverage: setup  ## lines and branches that the quick tests run
+	$(COVERAGE) erase
+	$(COVERAGE) run -m pytest -q -n 2 --dist worksteal --deselect $(NO_COVERAGE)
+	NUMBA_DISABLE_JIT=1 PYTHONPATH=tools $(COVERAGE) run -m pytest -q -n 2 -p plain_kernels $(KERNEL_TESTS)
+	cache=$$(mktemp -d) && NUMBA_CACHE_DIR=$$cache $(COVERAGE) run -m pytest -q tests/nn/test_forward.py; rm -rf $$cache
+	$(COVERAGE) combine --quiet
+	$(COVERAGE) report --skip-covered
+
 layers: setup  ## draw the layers of the package from its import graph
 	$(BIN)/python docs/layers.py
 
@@ -58,18 +87,34 @@ format: setup  ## let ruff put the code in order
 	$(BIN)/ruff check --fix $(PATHS)
 	$(BIN)/ruff format $(PATHS)
 
-bench: setup  ## speed against peers; each prints a ratio last
-	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+soak: setup  ## an hour of random sequences with random tables against invariants; goes on if it was stopped
+	$(ONE_THREAD) $(BIN)/python hardening/soak.py --minutes 60 --log soak.jsonl
+
+harden: setup  ## damaged files and inputs, killed processes, leaks, bad disks (hours; as root for the disks)
+	for script in model_files csv_files onnx_inputs kills writers leaks disks; do \
+		$(ONE_THREAD) $(BIN)/python hardening/$$script.py || exit 1; done
+
+bench: setup  ## speed against peers; each prints a ratio last and appends it to benchmarks/history.jsonl
+	for script in $(filter-out %/history.py %/peer_torch.py %/speed_page.py, $(wildcard benchmarks/*.py)); do $(BIN)/python $$script || exit 1; done
+	$(BIN)/python benchmarks/speed_page.py
+
+api: setup  ## renew the snapshot of the public API that the tests compare with
+	$(BIN)/python tests/data/make_public_api.py
+
+# One job alone: make release-check RELEASE='--python 3.11 --versions lowest --tests tests/test_regressor.py'
+release-check: setup  ## build, install outside the checkout, and test the lowest and the newest versions on each Python
+	$(BIN)/python tools/release_check.py $(RELEASE)
 
 clean:  ## remove the environment and what tools left
-	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache demo-output
+	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache demo-output site
 
 # One core a cell; a second `make paper` beside the first shares its work. Stop at any time and run it again to go on.
+# `make paper CLUSTER=tcp://host:8786` sends the cells to the workers of a Dask cluster instead.
 BENCH := $(ONE_THREAD) $(BIN)/python -m usnrt.bench
+WORKERS = $(if $(CLUSTER),--cluster $(CLUSTER),--jobs -1)
 
-.PHONY: paper paper-quick
-paper: setup  ## every table and figure of the paper that the data in USNRT_DATA allows (ten to twenty core hours)
-	$(BENCH) run --preset paper --jobs -1; $(BENCH) run --preset ablation --jobs -1; $(BENCH) run --preset stability --jobs -1; $(BENCH) page
+paper: setup  ## every table and figure of the results page that the data in USNRT_DATA allows (ten to twenty core hours)
+	for preset in paper ablation stability coverage small; do $(BENCH) run --preset $$preset $(WORKERS); done; $(BENCH) page
 
 paper-quick: setup  ## a part of them in under 15 minutes, into paper-quick/
-	$(BENCH) run --preset quick --jobs -1 --store paper-quick; $(BENCH) page --store paper-quick
+	$(BENCH) run --preset quick $(WORKERS) --store paper-quick; $(BENCH) page --store paper-quick

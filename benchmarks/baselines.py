@@ -19,6 +19,7 @@ from time import process_time
 import numpy as np
 
 import peer_torch
+from history import record
 from peer_torch import torch
 from usnrt.baselines import DeepEnsembleRegressor, MCDropoutRegressor
 
@@ -105,6 +106,10 @@ def main() -> None:
     mine, theirs = seconds(model.predict_dist, X), seconds(their_passes, X)
     print(f"{PASSES:,} dropout passes over {N_ROWS:,} rows: PyTorch {theirs:.1f} s, ours {mine:.2f} s")
     print(f"  ratio: {theirs / mine:.1f}x (goal {PASSES_GOAL:.0f}x)")
+    record(
+        "baselines",
+        {"Deep Ensemble fit, PyTorch": ensemble_ratio, f"{PASSES:,} dropout passes, PyTorch": theirs / mine},
+    )
     print(f"ratio to the goals: {min(ensemble_ratio / ENSEMBLE_GOAL, theirs / mine / PASSES_GOAL):.2f}x (goal 1x)")
 
 

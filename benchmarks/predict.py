@@ -11,6 +11,7 @@ import time
 import numpy as np
 from sklearn.ensemble import RandomForestRegressor
 
+from history import record
 from usnrt import USNRTEnsemble, USNRTRegressor
 
 N_TRAIN, N_ASKED, D, REPEATS, SINGLE = 20_000, 1_000_000, 12, 5, 300
@@ -37,11 +38,11 @@ def seconds(predict, repeats=REPEATS):
 
 def many_rows(trees, forest, asked):
     """Rows per second; the processor time shows what busy machines hide."""
-    ratios = []
+    ratios, named = [], {}
     for name, n_jobs in (("all cores", -1), ("one thread", 1)):
         forest.set_params(n_jobs=n_jobs)
         # a tenth of the rows: its time is proportional to them, and it is long
-        peer, _ = seconds(lambda: forest.predict(asked[: N_ASKED // 10]), repeats=2)
+        peer, peer_processor = seconds(lambda: forest.predict(asked[: N_ASKED // 10]), repeats=2)
         peer *= 10
         print(f"{name}: forest {N_ASKED / peer:,.0f} rows/s, mean only")
         for recipe, tree in trees.items():
@@ -50,10 +51,13 @@ def many_rows(trees, forest, asked):
             each = 1e6 * processor / N_ASKED
             print(f"{name}: mean and std by the {recipe} recipe {N_ASKED / mine:,.0f} rows/s, {each:.2f} us per row")
             ratios.append(f"{peer / mine:.1f}x ({recipe}, {name})")
+            if n_jobs == 1:
+                named[f"mean and std by the {recipe} recipe, forest of 100 trees"] = 10 * peer_processor / processor
         tree = trees["default"]
         for kind, predict in (("interval", tree.predict_interval), ("table", tree.predict_table)):
             mine, _ = seconds(lambda predict=predict: predict(asked), repeats=2)
             print(f"{name}: {kind} by the default recipe {N_ASKED / mine:,.0f} rows/s")
+    record("predict", named)
     print("ratio: " + ", ".join(ratios))
 
 

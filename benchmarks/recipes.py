@@ -14,6 +14,8 @@ import sys
 
 import numpy as np
 
+from history import record
+
 # Processor seconds of a fit by the former recipe: tree and ensemble.
 BEFORE = {
     "appliances": (78.1, 510.1),
@@ -48,7 +50,7 @@ def main(datasets: list[str]) -> None:
     if "USNRT_DATA" not in os.environ:
         print("skipped: benchmarks/recipes.py needs USNRT_DATA, the folder of the data sets")
         return
-    seconds = {}
+    seconds, named = {}, {}
     for dataset in datasets:
         for recipe in RECIPES:
             seconds[dataset, recipe], crps = fit(dataset, recipe)
@@ -57,13 +59,17 @@ def main(datasets: list[str]) -> None:
     def ratio(name: str, other: str, of: dict[str, float]) -> None:
         shares = [seconds[dataset, name] / of[dataset] for dataset in datasets if dataset in of]
         if shares:
-            print(f"ratio: {name} / {other} {np.exp(np.mean(np.log(shares))):.2f} ({len(shares)} data sets)")
+            mean = np.exp(np.mean(np.log(shares)))
+            if other in RECIPES:
+                named[f"fit of {name} on {len(shares)} real tables, {other}"] = 1 / mean
+            print(f"ratio: {name} / {other} {mean:.2f} ({len(shares)} data sets)")
 
     for place, name in enumerate(("usnrt", "usnrt-ensemble")):
         ratio(name, "the same before", {dataset: times[place] for dataset, times in BEFORE.items()})
     for name in RECIPES[:3]:
         for peer in RECIPES[3:]:
             ratio(name, peer, {dataset: seconds[dataset, peer] for dataset in datasets})
+    record("recipes", named)
 
 
 if __name__ == "__main__":

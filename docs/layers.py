@@ -17,7 +17,7 @@ from matplotlib.patches import Rectangle
 ROOT = Path(__file__).parent.parent
 PICTURE = ROOT / "docs" / "pictures" / "layers.png"
 PURPOSE = {
-    "cli": "commands", "comparison": "models compared", "demo": "the demo",
+    "__main__": "python -m usnrt", "cli": "commands", "comparison": "models compared", "demo": "the demo",
     "bench": "experiments", "report": "a page for managers",
     "onnx": "export", "persistence": "model files", "plotting": "figures", "metrics": "scores of forecasts",
     "explain": "why a row is uncertain",

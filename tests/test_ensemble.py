@@ -223,7 +223,7 @@ def test_weights_of_experts_are_averaged_over_members_and_rows():
 def test_the_former_name_of_the_number_of_members(data):
     quick = USNRTRegressor(max_epochs=1, hidden=(4,), memory=False)
     old = USNRTEnsemble(quick, n_members=2, random_state=0, n_jobs=1)
-    with pytest.warns(FutureWarning, match="n_members is called n_estimators now, as in scikit-learn"):
+    with pytest.warns(FutureWarning, match=r"^n_members is deprecated since usnrt 0\.2\.0 .*: use n_estimators$"):
         old.fit(data.data[:200], data.target[:200])
     new = USNRTEnsemble(quick, n_estimators=2, random_state=0, n_jobs=1).fit(data.data[:200], data.target[:200])
     assert len(old.members_) == len(new.members_) == 2

@@ -311,6 +311,60 @@ def test_experts_that_would_read_outside_their_arrays(change, message, rememberi
         load(tmp_path / "m.usnrt")
 
 
+SUPPORT, LANDMARKS = "the support is invalid", "the landmarks of the support are invalid"
+CALIBRATION, OTHER = "the calibration is invalid", "the support or the calibration does not fit to the tree"
+
+
+def with_support(model, **changes):
+    model.support_ = dataclasses.replace(model.support_, **changes)
+
+
+def with_landmarks(model, **changes):
+    with_support(model, landmarks=dataclasses.replace(model.support_.landmarks, **changes))
+
+
+def with_calibration(model, **changes):
+    model.calibration_ = dataclasses.replace(model.calibration_, **changes)
+
+
+# `s` is the support and `c` the calibration; found by damaged files with right checksums
+HOSTILE_SUPPORT = [
+    (lambda m, s, c: with_support(m, low=s.low[:, 1:]), SUPPORT),
+    (lambda m, s, c: with_support(m, above=s.above[1:]), SUPPORT),
+    (lambda m, s, c: with_support(m, never_missing=s.never_missing[1:]), SUPPORT),
+    (lambda m, s, c: with_support(m, blank_variance=s.blank_variance[:1]), SUPPORT),
+    (lambda m, s, c: with_support(m, categorical=~s.categorical), SUPPORT),
+    (lambda m, s, c: with_support(m, landmarks=7), SUPPORT),
+    (lambda m, s, c: with_support(m, typical_variance=s.typical_variance[1:]), SUPPORT),
+    (lambda m, s, c: with_landmarks(m, scale=s.landmarks.scale[1:]), LANDMARKS),
+    (lambda m, s, c: with_landmarks(m, whitening=s.landmarks.whitening[1:]), LANDMARKS),
+    (lambda m, s, c: with_landmarks(m, points=s.landmarks.points[:, 1:]), LANDMARKS),
+    (lambda m, s, c: with_landmarks(m, points=s.landmarks.points[:0]), LANDMARKS),
+    (lambda m, s, c: with_calibration(m, group_of_leaf=c.group_of_leaf + 99), CALIBRATION),
+    (lambda m, s, c: with_calibration(m, group_of_leaf=c.group_of_leaf - 99), CALIBRATION),
+    (lambda m, s, c: with_calibration(m, scores=c.scores[1:]), CALIBRATION),
+    (lambda m, s, c: with_calibration(m, weights=c.weights[1:]), CALIBRATION),
+    (lambda m, s, c: with_calibration(m, group_of_leaf=c.group_of_leaf[1:]), OTHER),
+    (
+        lambda m, s, c: with_support(
+            m,
+            typical_variance=s.typical_variance[1:],
+            **{name: getattr(s, name)[1:] for name in ("low", "high", "below", "above")},
+        ),
+        OTHER,
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), HOSTILE_SUPPORT, ids=range(len(HOSTILE_SUPPORT)))
+def test_support_and_calibration_that_would_read_outside_their_arrays(change, message, remembering, tmp_path):
+    model = copy.copy(remembering)
+    change(model, model.support_, model.calibration_)
+    save(model, tmp_path / "m.usnrt")
+    with pytest.raises(ModelFileError, match=f"is not a model file that can be loaded: {message}"):
+        load(tmp_path / "m.usnrt")
+
+
 def test_networks_of_old_trees_are_checked(tmp_path):
     for version, name in ((1, "mean_params"), (2, "mean_params"), (2, "quantile_params")):
         model = load(SAMPLES / f"model-v{version}.usnrt")

@@ -14,6 +14,7 @@ import pytest
 
 import usnrt
 from usnrt.baselines import HNNRegressor
+from usnrt.cli._tables import read_file
 from usnrt.distributions import Normal
 from usnrt.estimators.base import DistributionalRegressor
 from usnrt.tables import streaming
@@ -141,6 +142,17 @@ def test_a_real_model_from_files_has_the_bits_of_memory(table, folder):
     one = usnrt.USNRTRegressor(**options).fit(table.drop_columns(["price"]), table["price"].to_numpy())
     other = usnrt.USNRTRegressor(**options).fit(folder / "*.parquet", y="price")
     np.testing.assert_array_equal(one.predict(table.drop_columns(["price"])), other.predict_table(folder)["mean"])
+
+
+def test_the_index_of_pandas_in_a_parquet_file_is_no_feature(table, tmp_path):
+    frame = table.to_pandas().sample(frac=1, random_state=0)  # its index is not 0, 1, 2 ...: pandas stores it
+    path = tmp_path / "shuffled.parquet"
+    frame.to_parquet(path)
+    assert "__index_level_0__" in pq.read_schema(path).names
+    for source in (path, ds.dataset(path)):
+        model = Stored().fit(source, y="price")
+        assert model.feature_names_in_.tolist() == ["area", "district", "count"]
+    assert read_file(path, print).table.column_names == table.column_names
 
 
 def test_models_that_need_memory_say_so(folder, small_blocks):

@@ -279,3 +279,40 @@ def test_invalid_maps_in_files(changes):
         object.__setattr__(target_map, name, value)
     with pytest.raises(ModelFileError, match="the map of the target is invalid"):
         check_target_map(target_map)
+
+
+def test_point_masses_at_both_bounds_do_not_overlap(tmp_path):
+    """Targets at the two bounds only: found by the soak, a model that could be saved but not loaded."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 1))
+    y = (X[:, 0] + 0.1 * rng.normal(size=300) > 0).astype(float)
+    model = USNRTRegressor(hidden=(8,), max_epochs=3, memory=False, target_bounds=(0, 1), random_state=0).fit(X, y)
+    assert model.target_map_.low_end < model.target_map_.high_end
+    model.save(tmp_path / "m.usnrt")
+    np.testing.assert_array_equal(usnrt.load(tmp_path / "m.usnrt").predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
+def test_the_ends_of_point_masses_stay_in_order(share):
+    y = (np.arange(100) < 100 * share).astype(float)
+    levels = np.sort(np.random.default_rng(0).normal(0.5, 0.2, 100))
+
+    def cdf(value):
+        return np.full(100, np.searchsorted(levels, value) / 100)
+
+    found = with_point_masses(TargetMap(0.0, 1.0), y, np.ones(100), cdf)
+    assert 0.0 <= found.low_end < found.high_end <= 1.0
+
+
+def test_a_model_of_a_constant_target_calibrated_on_other_targets():
+    """Found by the soak: the unit of the scaled target was so small that squares of conformity scores overflowed."""
+    X = np.random.default_rng(0).normal(size=(60, 1))
+    model = USNRTRegressor(hidden=(8,), max_epochs=2, memory=False, random_state=0).fit(X[:30], np.zeros(30))
+    assert np.abs(model.predict(X)).max() < 1e-40
+    model.calibrate(X[30:], np.arange(30) == 7)
+    dist = model.predict_dist(X)
+    assert np.isfinite(dist.mean()).all()
+    assert np.isfinite(dist.var()).all()
+    lower, upper = model.predict_interval(X, 0.8).T
+    assert (upper < 1).all()
+    assert (lower <= 0).all()

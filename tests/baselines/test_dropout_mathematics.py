@@ -140,3 +140,12 @@ def test_a_pass_that_drops_everything_answers_with_the_biases():
     mean, variance, _ = predict_passes(layers, masks, np.ones((5, 2), np.float32))
     np.testing.assert_array_equal(mean, 4.0)
     np.testing.assert_array_equal(variance, 0.0)
+
+
+@pytest.mark.parametrize(("n_inputs", "units", "n_outputs"), [(900, 4, 1), (3, 900, 1), (3, 4, 3)])
+def test_passes_of_networks_that_do_not_fit_are_refused(n_inputs, units, n_outputs):
+    layers = [(np.ones((n_inputs, 4), np.float32), np.ones(4, np.float32))]
+    layers += [(np.ones((units, n_outputs), np.float32), np.ones(n_outputs, np.float32))]
+    masks = [np.ones((2, 3), np.float32), np.ones((2, 4), np.float32)]
+    with pytest.raises(ValueError, match=r"must fit (together|the network), got"):
+        predict_passes(layers, masks, np.ones((5, 3), np.float32))

@@ -134,6 +134,6 @@ def test_models_without_a_tree_have_none():
 def test_nothing_to_draw_gives_nothing(tmp_path):
     store = Store(tmp_path / "store")
     run_grid([Cell("generated-jump-50", "constant-normal", 42)], store)
-    assert [draw(name, store, tmp_path) for name in FIGURES] == [None] * 4
+    assert [draw(name, store, tmp_path) for name in FIGURES] == [None] * len(FIGURES)
     with pytest.raises(ValueError, match=r"^figure must be one of .*, got 'pie'$"):
         draw("pie", store, tmp_path)

@@ -3,7 +3,7 @@
 import pytest
 from typer.testing import CliRunner
 
-from usnrt.bench import RECIPES, Recipe
+from usnrt.bench import RECIPES, Cell, Recipe
 from usnrt.bench.cli import bench_app
 
 CONSTANT = "usnrt.bench.constant:ConstantNormal"
@@ -34,12 +34,20 @@ def test_run_status_table_figure_page(bench, tmp_path):
     )
     result = bench("table", "ece", "--format", "csv")
     assert result.output.startswith("Dataset,Source,HNN,")
-    assert bench("table").output.count("best of 17") == 7
+    assert bench("table").output.count("lowest of 17") == 7
     result = bench("figure", "leaf_std")
     assert result.output == "leaf_std: no records to draw from\n"
     result = bench("page")
     assert result.output == "results/README.md\n"
     assert (tmp_path / "results" / "README.md").read_text().startswith("# Results of the paper's experiments\n")
+
+
+def test_presets_of_their_own_have_a_folder_in_the_store(bench, monkeypatch):
+    monkeypatch.setattr("usnrt.bench.grid.preset", lambda name: [Cell("small-jump", "constant-normal", 42)])
+    assert bench("run", "--preset", "small", "--store", "kept", "--quiet").exit_code == 0
+    assert bench("status", "--store", "kept/small").output.splitlines()[1].split() == ["constant-normal", "1/5"]
+    assert bench("run", "--preset", "quick", "--store", "kept", "--quiet").exit_code == 0
+    assert bench("status", "--store", "kept").exit_code == 0
 
 
 def test_rescore(bench):
@@ -83,7 +91,8 @@ def test_forget(bench, monkeypatch):
         (["run", "-d", "power", "-r", "hmm"], "error: recipe must be one of ['catboost', "),
         (
             ["run", "--preset", "all"],
-            "error: preset must be one of 'paper', 'stability', 'ablation', 'quick', got 'all'\n",
+            "error: preset must be one of ['paper', 'stability', 'ablation', 'quick', 'small', 'coverage'], "
+            "got 'all'\n",
         ),
         (
             ["run", *GRID, "--store", "/dev/null/x"],

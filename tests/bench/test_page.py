@@ -57,7 +57,8 @@ def test_who_wins():
     said = findings(Means(RECORDS))
     assert said[0] == (
         "**ECE.** In the paper, USNRT is best on 15 of 17 data sets; here, with the paper's recipes, it is best on 2 "
-        "of the 4 on which all models were run (in the paper on 2 of these). Confirmed: Conditional. Not confirmed: "
+        "of the 4 on which all models were run, on 0 beyond error (in the paper on 2 of these). Best here "
+        "too, but not beyond error: Conditional. Not confirmed: "
         "Power (HNN is best). Best here, but not in the paper: Electrical. Best neither here nor in the paper: Traffic."
     )
 
@@ -85,8 +86,8 @@ def test_default_recipes_among_each_other():
     records = [*RECORDS, *(record("electrical", name, ece=value) for name, value in others)]
     records += [record("power", name, ece=value + 2) for name, value in others]
     assert improvements(Means(records))[0].endswith(
-        " Among the default recipes of all models in the table it is best on 1 of 2 data sets; not on Electrical "
-        "(Random Forest is best)."
+        " Among the default recipes of all models in the table it is best on 1 of 2 data sets, on 0 beyond "
+        "error (the error is unknown on 2); not on Electrical (Random Forest is best)."
     )
 
 
@@ -110,15 +111,15 @@ def test_leaves_and_alphas_are_compared_on_the_same_splits():
     records += [record("power", "usnrt-paper-leaves1", ece=4.0), record("power", "usnrt-paper-leaves1", 142, ece=1.0)]
     records += [record("power", "usnrt-paper-alpha0.001", 142, ece=9.0)]
     said = findings(Means(records))
-    assert said[0].endswith("it is lower with 10 regions than with 1 on 1 of 1 data sets (Power).")
-    assert said[1].endswith("is the same at every value on all 1 data sets.")
+    assert said[0].endswith("it is lower with 10 regions than with 1 on 1 of 1 data set (Power).")
+    assert said[1].endswith("is the same at every value on Power, the only data set run.")
 
 
 def test_what_does_not_change_at_all_is_said_so():
     records = [record("power", recipe, ece=3.0) for recipe in STABILITY]
     assert findings(Means(records))[1] == (
         "**Stability over alpha.** In the paper, the metrics are stable; here ECE (times 100) is the same at every "
-        "value on all 1 data sets."
+        "value on Power, the only data set run."
     )
 
 
@@ -135,9 +136,9 @@ def test_page_text():
     text = page_text(RECORDS, {})
     assert "- 18 cells done, 1 failed; 4 data sets, 5 recipes; 9 min of CPU time for fitting.\n" in text
     assert "- No records: Appliances, Real-time, " in text
-    assert "- Made with jax 0.5.0, python 3.11.7, usnrt 0.1.0.\n" in text
+    assert "- Made with jax 0.5.0, python 3.11.7, usnrt 0.1.0 (18 records)." in text
     assert "## Failed cells\n\n- gpu usnrt seed 42: ValueError: no\n" in text
-    assert "|  | paper's recipe | 4.00\\*† | 9.00† | 6.00† | **3.00**† | 25.0%† |" in text
+    assert "|  | paper's recipe | 4.00† | 9.00† | 6.00† | 3.00\\*† | 25.0%† |" in text
     assert "## Figures" not in text
 
 
@@ -150,9 +151,9 @@ def test_large_and_chosen_single_seeds_are_named():
 def test_cells_csv():
     lines = cells_csv(RECORDS).splitlines()
     assert lines[0] == (
-        "dataset,recipe,seed,ece,tce,sharpness,rmse,nll,nll_floored,crps,coverage90,worst_leaf_gap,fit_seconds,fit_cpu_seconds,predict_seconds,n_leaves"
+        "dataset,recipe,seed,ece,tce,sharpness,rmse,nll,nll_floored,crps,coverage90,worst_leaf_gap,fit_seconds,fit_cpu_seconds,predict_seconds,n_leaves,usnrt"
     )
-    assert lines[4] == "electrical,usnrt-paper,42,3,50,50,50,50,,50,50,50,40.0,30.0,0.5,3"
+    assert lines[4] == "electrical,usnrt-paper,42,3,50,50,50,50,,50,50,50,40.0,30.0,0.5,3,0.1.0"
     assert len(lines) == 1 + 18
 
 
@@ -253,55 +254,84 @@ def test_goals_are_bold_where_they_are_reached():
     assert lines[4] == "| Power | **0.90**† | 1.60† | 1.10† | **0.40**† | **70.00**† | 79.67 | 95.00† | 89.82 |"
 
 
-def test_peers_and_parts_are_compared():
+FIVE = (42, 142, 242, 342, 442)
+
+
+def five(dataset, recipe, spread=0.0, **metrics):
+    """Five splits whose metrics vary a little."""
+    wobble = (0.0, spread, -spread, spread / 2, -spread / 2)
+    return [
+        record(dataset, recipe, seed, **{name: value + shift for name, value in metrics.items()})
+        for seed, shift in zip(FIVE, wobble)
+    ]
+
+
+def test_peers_are_counted_only_beyond_error():
     records = [
-        record("power", "usnrt-ensemble", crps=30.0),
-        record("power", "catboost", crps=35.0),
-        record("traffic", "usnrt-ensemble", crps=54.0),
-        *(record("traffic", peer, crps=55.0) for peer in ("catboost", "ngboost", "lightgbm-quantile")),
-        record("traffic", "quantile-forest", crps=53.5),
-        record("power", "usnrt", crps=31.0, nll=60.0, worst_leaf_gap=2.0),
-        record("power", "usnrt-no-tree", crps=32.0, nll=59.0, worst_leaf_gap=1.0),
-        record("power", "usnrt-global", worst_leaf_gap=5.0),
+        *five("power", "usnrt-ensemble", crps=30.0),
+        *five("power", "catboost", crps=35.0, spread=0.5),
+        *five("traffic", "usnrt-ensemble", crps=54.0),
+        *five("traffic", "catboost", crps=55.0, spread=0.1),
+        *five("traffic", "quantile-forest", crps=53.5, spread=0.1),
+        *five("beijing", "usnrt-ensemble", crps=30.0),
+        *five("beijing", "catboost", crps=31.0, spread=5.0),
+        record("electrical", "usnrt-ensemble", crps=5.0),
+        record("electrical", "catboost", crps=6.0),
+    ]
+    n_peers = len(PEERS)
+    assert default_findings(Means(records)) == [
+        f"Peers: {', '.join(PEERS)}; in brackets how many of them were run, if not all.",
+        "**CRPS of USNRT Ensemble and all peers.** Lower beyond error on 1 of 4 data sets. Lower than all: Power (1 of "
+        f"{n_peers} peers). Not distinguished from the best peer: Beijing (1 of {n_peers} peers; CatBoost 31.00, ours "
+        f"30.00). Higher than a peer: Traffic (2 of {n_peers} peers; Quantile forest 53.50, ours 54.00). Error "
+        f"unknown: Electrical (1 of {n_peers} peers; CatBoost 6.00, ours 5.00).",
+    ]
+
+
+def test_parts_are_counted_only_beyond_error():
+    records = [
+        *five("power", "usnrt", crps=31.0, nll=60.0, worst_leaf_gap=2.0),
+        *five("power", "usnrt-no-tree", crps=32.0, nll=59.0, spread=0.1),
+        *five("traffic", "usnrt", crps=31.0, nll=60.0),
+        *five("traffic", "usnrt-no-tree", crps=32.0, nll=60.0, spread=5.0),
+        *five("power", "usnrt-global", worst_leaf_gap=5.0, spread=0.1),
     ]
     assert default_findings(Means(records)) == [
-        f"**CRPS.** The default ensemble has a lower CRPS than all peers ({', '.join(PEERS)}) on 1 of 2 data sets: "
-        f"Power (1 of {len(PEERS)} peers were run). Not on: Traffic (4 of {len(PEERS)} peers were run) (Quantile "
-        "forest 53.50, the ensemble 54.00).",
-        "**The tree, CRPS.** With the tree, CRPS is lower than with one region on 1 of 1 data sets.",
-        "**The tree, NLL.** With the tree, NLL is lower than with one region on 0 of 1 data sets (not on Power).",
-        "**Calibration by region.** The largest deviation of a region's coverage from 90 % is smaller than with global "
-        "calibration on 1 of 1 data sets.",
+        "**The tree, CRPS.** With the tree, CRPS is, compared with one region, lower on 1 (Power), not distinguished "
+        "on 1 (Traffic) of 2 data sets.",
+        "**The tree, NLL.** With the tree, NLL is, compared with one region, higher on 1 (Power), not distinguished "
+        "on 1 (Traffic) of 2 data sets.",
+        "**Calibration by region.** The largest deviation of a region's coverage from 90 % is, compared with global "
+        "calibration, lower on 1 (Power) of 1 data set.",
     ]
 
 
 def test_presets_stand_beside_the_best_peer():
     records = [
-        record("power", "usnrt", crps=31.0, nll=60.0, rmse=70.0),
-        record("power", "usnrt-ensemble", crps=36.0, nll=50.0, rmse=70.0),
-        record("power", "catboost", crps=35.0, nll=65.0, rmse=71.0),
-        record("power", "ngboost", crps=37.0, nll=55.0, rmse=72.0),
+        *five("power", "usnrt", crps=31.0, nll=60.0, rmse=70.0),
+        *five("power", "usnrt-ensemble", crps=36.0, nll=50.0, rmse=70.0),
+        *five("power", "catboost", crps=35.0, nll=65.0, rmse=71.0, spread=0.3),
+        *five("power", "ngboost", crps=37.0, nll=55.0, rmse=72.0, spread=3.0),
         record("traffic", "catboost", crps=55.0),  # a set without our models is left out
     ]
     lines = peers_table(Means(records)).render("markdown").splitlines()
     assert lines[4:5] == [
         "| Power | 2 |  | **31.00** | 36.00 | 35.00 | CatBoost |  | 60.00 | **50.00** | 55.00 | NGBoost |  "
-        "| **70.00** | **70.00** | 71.00 | CatBoost |"
+        "| 70.00 | 70.00 | 71.00 | CatBoost |"
     ]
     assert not any("Traffic" in line for line in lines)
 
 
 def test_parts_and_peers_are_compared_on_the_same_splits():
     """Where both were run we are better; the mean over all our splits would say the opposite."""
-    records = [
-        *(record("power", name, seed, crps=crps) for name in ("usnrt", "usnrt-ensemble") for seed, crps in SPLITS),
-        record("power", "usnrt-no-tree", 42, crps=32.0),
-        record("power", "catboost", 42, crps=32.0),
-    ]
+    blocks = {"leave_out_blocks": {"crps": list(np.linspace(31.0, 31.1, 25))}}
+    records = [record("power", name, seed, crps=c) for name in ("usnrt", "usnrt-ensemble") for seed, c in SPLITS]
+    records += [record("power", name, 42, crps=32.0) for name in ("usnrt-no-tree", "catboost")]
+    for each in records:
+        each.meta.update(blocks)
     said = default_findings(Means(records))
-    assert "has a lower CRPS than all peers" in said[0]
-    assert "on 1 of 1 data sets: Power" in said[0]
-    assert said[1] == "**The tree, CRPS.** With the tree, CRPS is lower than with one region on 1 of 1 data sets."
+    assert "**CRPS of USNRT Ensemble and all peers.** Lower beyond error on 1 of 1 data set." in said[2]
+    assert said[3].endswith("compared with one region, lower on 1 (Power) of 1 data set.")
 
 
 def test_every_table_is_a_section_that_the_page_links_to():

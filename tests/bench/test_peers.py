@@ -36,8 +36,15 @@ names = [type(model).__name__ for model in MODELS]
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks(MODELS)
+@parametrize_with_checks(MODELS[:1])
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@parametrize_with_checks(MODELS[1:])
+def test_scikit_learn_checks_of_other_peers(estimator, check):
     check(estimator)
 
 

@@ -86,10 +86,11 @@ def test_presets(monkeypatch, tmp_path):
     assert len(paper) == 32 * (5 + 5 + 1 + 1)
     assert [str(cell) for cell in paper[:2]] == ["electrical usnrt-paper seed 42", "power usnrt-paper seed 42"]
     assert len(preset("stability")) == 18 * 4
+    assert [str(cell) for cell in preset("coverage")] == [
+        f"{name} coverage seed 42" for name in ("electrical", "power", "gpu", "blog")
+    ]
     quick = preset("quick")
     assert {cell.dataset for cell in quick} == {"electrical", "power"}
     assert len(quick) == 2 * 12 + 18
-    with pytest.raises(
-        ValueError, match=r"^preset must be one of 'paper', 'stability', 'ablation', 'quick', got 'all'$"
-    ):
+    with pytest.raises(ValueError, match=r"^preset must be one of \['paper', 'stability', .*\], got 'all'$"):
         preset("all")

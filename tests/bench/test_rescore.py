@@ -8,7 +8,7 @@ from usnrt.bench.page import cells_csv
 from usnrt.bench.rescore import Rescored, rescore
 from usnrt.bench.scores import METRICS
 
-CELLS = [Cell("generated-piecewise-200", "constant-normal", seed) for seed in (42, 142)]
+CELLS = [Cell("generated-piecewise-300", "constant-normal", seed) for seed in (42, 142)]
 
 
 @pytest.fixture
@@ -31,13 +31,31 @@ def test_metrics_from_kept_predictions_are_those_of_the_run(store):
 def test_a_new_metric_needs_no_refit(store, monkeypatch):
     before = {record.cell: record.meta for record in store.records()}
     monkeypatch.setitem(METRICS, "mean_error", mean_error)
-    assert cells_csv(list(store.records())).splitlines()[1].count(",,") == 1  # not known yet: blank
+    assert cells_csv(list(store.records())).splitlines()[1].count(",,") == 2  # not known yet: blank, as regions are
     assert rescore(store) == Rescored(changed=2, unchanged=0, without_predictions=0)
     for cell in CELLS:
         meta = store.read(cell).meta
         rows = store.predictions(cell)  # still agree with their checksum
         assert meta["metrics"].pop("mean_error") == mean_error(rows)
         assert meta == before[cell]
+
+
+def test_older_records_get_what_errors_over_rows_need(store):
+    """From their predictions, as if they had been made today; without predictions they stay as they are."""
+    from usnrt.bench.rescore import add_blocks
+
+    before = {record.cell: record.meta for record in store.records()}
+    assert all(len(meta["leave_out_blocks"]["crps"]) == 25 for meta in before.values())
+    assert add_blocks(store) == 0
+    for record in list(store.records()):
+        old = {name: value for name, value in record.meta.items() if name not in ("leave_out_blocks", "npz_sha256")}
+        rows = store.predictions(record.cell)
+        store.forget(record.cell)
+        store.finish(store.claim(record.cell), old, rows)
+    (store.root / "cells" / f"{CELLS[1].path}.npz").unlink()
+    assert add_blocks(store) == 1
+    assert store.read(CELLS[0]).meta == before[CELLS[0]]
+    assert "leave_out_blocks" not in store.read(CELLS[1]).meta
 
 
 def test_records_without_predictions_and_failed_ones_stay_as_they_are(store):

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -91,6 +92,13 @@ def test_the_claim_of_a_dead_process_is_taken_over(store):
     assert done.stdout == "claimed\n"
     assert path_of(store, ".claim").exists()
     assert store.claim(CELL) is not None
+
+
+def test_the_claim_of_a_process_that_was_killed_after_its_record_is_removed(store):
+    fill(store)
+    path_of(store, ".claim").write_text(json.dumps({"token": "t", "pid": 2**22 + 1, "host": socket.gethostname()}))
+    assert store.claim(CELL) is None
+    assert not path_of(store, ".claim").exists()
 
 
 def test_a_silent_claim_is_taken_over_and_its_first_owner_writes_nothing(store):

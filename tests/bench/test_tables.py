@@ -18,7 +18,7 @@ def all_seeds(dataset, recipe, values, **more):
 
 
 RECORDS = [
-    *all_seeds("electrical", "hnn-paper", [3.0, 4.0, 5.0, 4.0, 4.0]),
+    *all_seeds("electrical", "hnn-paper", [3.8, 4.0, 4.2, 4.0, 4.0]),
     *all_seeds("electrical", "extra-trees-paper", [9.0] * 5),
     *all_seeds("electrical", "random-forest-paper", [6.0] * 5),
     *all_seeds("electrical", "usnrt-paper", [3.0] * 5, tree={"heterogeneity": 0.5}),
@@ -38,21 +38,23 @@ def test_text():
     assert lines_of(text, 0, 8) == (
         "ECE, times 100\n"
         "\n"
-        "Dataset          Source               HNN  Extra Trees  Random Forest     USNRT  Percentage Decrease\n"
-        "----------------------------------------------------------------------------------------------------\n"
-        "Electrical       paper            3.74**       9.38           6.09*     6.92               -84.9%\n"
-        "                 paper's recipe   4.00*        9.00           6.00      3.00**              25.0%\n"
-        "                 default                                                0.75†\n"
-        "Conditional      paper            5.91*       15.80          11.49      2.14**              63.7%\n"
+        "Dataset                     Source               HNN  Extra Trees  Random Forest     USNRT  "
+        "Percentage Decrease\n"
+        "---------------------------------------------------------------------------------------------------------------\n"
+        "Electrical                  paper            3.74*        9.38           6.09      6.92               -84.9%\n"
+        "                            paper's recipe   4.00         9.00           6.00      3.00**              25.0%\n"
+        "                            default                                                0.75†\n"
+        "Conditional                 paper            5.91        15.80          11.49      2.14*               63.7%\n"
     )
     assert lines_of(text, -7, None) == (
-        "GPU              paper            3.04*        8.17           5.95      2.32**              23.5%\n"
-        "                 paper's recipe   3.50\n"
-        "Wave             paper           14.72         9.45           5.98*     1.52**              74.6%\n"
-        "best of 17       paper               1            1              0        15\n"
-        "best of 1        paper's recipe      0            0              0         1\n"
+        "GPU                         paper            3.04         8.17           5.95      2.32*               23.5%\n"
+        "                            paper's recipe   3.50\n"
+        "Wave                        paper           14.72         9.45           5.98      1.52*               74.6%\n"
+        "lowest of 17                paper               1            1              0        15\n"
+        "lowest of 1 (beyond error)  paper's recipe  0 (0)        0 (0)          0 (0)     1 (1)\n"
         "\n"
-        "** best in its row, * second best, † mean over fewer seeds than planned\n"
+        "** lower than every other of its row by more than the error; * lowest, or not distinguished from the lowest; "
+        "† mean over fewer seeds than planned\n"
     )
 
 
@@ -63,13 +65,14 @@ def test_markdown():
         "\n"
         "| Dataset | Source | HNN | Extra Trees | Random Forest | USNRT | Percentage Decrease |\n"
         "| :-- | :-- | --: | --: | --: | --: | --: |\n"
-        "| Electrical | paper | **3.74** | 9.38 | 6.09\\* | 6.92 | -84.9% |\n"
-        "|  | paper's recipe | 4.00\\* | 9.00 | 6.00 | **3.00** | 25.0% |\n"
+        "| Electrical | paper | 3.74\\* | 9.38 | 6.09 | 6.92 | -84.9% |\n"
+        "|  | paper's recipe | 4.00 | 9.00 | 6.00 | **3.00** | 25.0% |\n"
         "|  | default |  |  |  | 0.75† |  |\n"
-        "| Conditional | paper | 5.91\\* | 15.80 | 11.49 | **2.14** | 63.7% |\n"
+        "| Conditional | paper | 5.91 | 15.80 | 11.49 | 2.14\\* | 63.7% |\n"
     )
     assert lines_of(text, -2, None) == (
-        "\n**bold**: best in its row, \\*: second best, †: mean over fewer seeds than planned\n"
+        "\n**bold**: lower than every other of its row by more than the error; \\*: lowest, or not distinguished from "
+        "the lowest; †: mean over fewer seeds than planned\n"
     )
 
 
@@ -78,15 +81,15 @@ def test_latex():
     assert lines_of(text, 0, 10) == (
         "\\begin{table}[t]\n"
         "\\centering\n"
-        "\\caption{\\textbf{ECE, times 100}. bold: best in its row, *: second best, "
-        "+: mean over fewer seeds than planned.}\n"
+        "\\caption{\\textbf{ECE, times 100}. bold: lower than every other of its row by more than the error; *: "
+        "lowest, or not distinguished from the lowest; +: mean over fewer seeds than planned.}\n"
         "\\begin{tabular}{llrrrrr}\n"
         "\\toprule\n"
         "Dataset & Source & HNN & Extra Trees & Random Forest & USNRT & Percentage Decrease \\\\ \\midrule\n"
-        "Electrical & paper & \\textbf{3.74} & 9.38 & $^*$6.09 & 6.92 & -84.9\\% \\\\\n"
-        " & paper's recipe & $^*$4.00 & 9.00 & 6.00 & \\textbf{3.00} & 25.0\\% \\\\\n"
+        "Electrical & paper & $^*$3.74 & 9.38 & 6.09 & 6.92 & -84.9\\% \\\\\n"
+        " & paper's recipe & 4.00 & 9.00 & 6.00 & \\textbf{3.00} & 25.0\\% \\\\\n"
         " & default &  &  &  & 0.75$^+$ &  \\\\\n"
-        "Conditional & paper & $^*$5.91 & 15.80 & 11.49 & \\textbf{2.14} & 63.7\\% \\\\\n"
+        "Conditional & paper & 5.91 & 15.80 & 11.49 & $^*$2.14 & 63.7\\% \\\\\n"
     )
     assert lines_of(text, -3, None) == "\\bottomrule\n\\end{tabular}\n\\end{table}\n"
 
@@ -108,7 +111,7 @@ def test_infinite_numbers_and_peers():
         record("electrical", "usnrt", 42, crps=1.0, nll=-50.0),
     ]
     line = make_table("peers_nll", records).render("text").splitlines()[4]
-    assert line.split() == ["Electrical", "-50.00**†", "inf*†"]
+    assert line.split() == ["Electrical", "-50.00**†", "inf†"]  # whatever the error
     header, line = make_table("peers_crps", records).render("csv").splitlines()
     values = dict(zip(header.split(","), line.split(",")))
     assert {name: value for name, value in values.items() if value} == {
@@ -153,7 +156,7 @@ def cells_of(layout, dataset):
     return {name: (entry.text, entry.mark) for name, entry in zip(layout.header, row) if entry.text}
 
 
-def test_bold_marks_compare_equal_splits():
+def test_marks_compare_equal_splits():
     """Facebook1: the tree's mean over five splits is below the ensemble's one; on that one the ensemble is better."""
     crps = [8.17, 7.38, 7.38, 7.38, 7.39]
     records = [
@@ -166,8 +169,8 @@ def test_bold_marks_compare_equal_splits():
     layout = make_table("peers_crps", records)
     assert cells_of(layout, "Facebook1") == {
         "Dataset": ("Facebook1 ‡", ""),
-        "USNRT": ("7.54", "second"),
-        "USNRT Ensemble": ("7.89", "best"),
+        "USNRT": ("7.54", ""),
+        "USNRT Ensemble": ("7.89", "tied"),  # the lowest on the split in common; its error is not known
         "CatBoost": ("9.00", ""),
     }
     assert cells_of(layout, "Power")["Dataset"] == ("Power", "")  # the splits are equal
@@ -177,7 +180,23 @@ def test_bold_marks_compare_equal_splits():
         "Facebook1: on the one split in common USNRT 8.17, USNRT Ensemble 7.89, CatBoost 9.00.",
     ]
     assert "\nFacebook1,,7.54,7.89,,,,9,,," in layout.render("csv")
-    assert "Facebook1 $\\ddagger$ &  & $^*$7.54 & \\textbf{7.89}$^+$" in layout.render("latex")
+    assert "Facebook1 $\\ddagger$ &  & 7.54 & $^*$7.89$^+$" in layout.render("latex")
+
+
+def test_bold_is_what_is_lower_beyond_error():
+    """Five splits each: the tree is below CatBoost on average, but by less than the error of the difference."""
+    noise = [0.0, 1.0, -1.0, 0.5, -0.5]
+    records = []
+    for i, shift in enumerate(noise):
+        records.append(record("power", "usnrt", 42 + 100 * i, crps=3.0))
+        records.append(record("power", "catboost", 42 + 100 * i, crps=3.5 + shift))
+        records.append(record("traffic", "usnrt", 42 + 100 * i, crps=3.0 + shift))
+        records.append(record("traffic", "catboost", 42 + 100 * i, crps=3.5 + shift))  # paired: always 0.5 more
+    layout = make_table("peers_crps", records)
+    marked = [
+        {name: cells_of(layout, title)[name][1] for name in ("USNRT", "CatBoost")} for title in ("Power", "Traffic")
+    ]
+    assert marked == [{"USNRT": "tied", "CatBoost": "tied"}, {"USNRT": "best", "CatBoost": ""}]
 
 
 def test_a_cell_without_a_split_in_common_is_not_compared():
@@ -189,7 +208,7 @@ def test_a_cell_without_a_split_in_common_is_not_compared():
     layout = make_table("peers_crps", records)
     assert cells_of(layout, "Power") == {
         "Dataset": ("Power ‡", ""),
-        "USNRT": ("3.00", "second"),
+        "USNRT": ("3.00", ""),
         "USNRT Ensemble": ("2.00", "best"),
         "CatBoost": ("1.00", ""),
     }
@@ -206,7 +225,7 @@ def test_a_split_without_the_metric_is_not_one_in_common():
         record("power", "usnrt", 142, nll=1.0),  # an older record may lack a newer metric
         *(record("power", "catboost", seed, crps=crps, nll=2.0) for seed, crps in ((42, 4.0), (142, 1.0))),
     ]
-    assert cells_of(make_table("peers_crps", records), "Power")["USNRT"] == ("3.00", "best")
+    assert cells_of(make_table("peers_crps", records), "Power")["USNRT"] == ("3.00", "tied")
     assert cells_of(make_table("peers_nll", records), "Power")["Dataset"] == ("Power", "")
 
 

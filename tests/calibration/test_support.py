@@ -9,7 +9,8 @@ from scipy.special import ndtri
 
 from usnrt import USNRTEnsemble, USNRTRegressor, load
 from usnrt.calibration.landmarks import Landmarks
-from usnrt.calibration.support import RowSupport, Support, needed_variance, widened
+from usnrt.calibration.support import RowSupport, Support
+from usnrt.calibration.widening import needed_variance, widened
 from usnrt.datasets import make_heteroscedastic
 from usnrt.nn.quantiles import MEDIAN, POSITIONS
 

@@ -82,6 +82,33 @@ def test_fit_on_other_bad_tables_and_options(tmp_path, name, content, arguments,
     assert os.listdir(tmp_path) == [name]
 
 
+def test_long_values_are_shortened(tmp_path, inside):
+    """Found with damaged files: a message of a megabyte, and an error of Python's reader of CSV files."""
+    write(tmp_path / "d.csv", "a,price\n1,2\n3," + "9" * 200_000 + "x\n")
+    shown = f"'{'9' * 56}...' (200,001 characters)"
+    refused(
+        inside("fit", "d.csv", "-t", "price", cwd=tmp_path),
+        f"the target 'price' must hold numbers, got {shown} in row 2 of d.csv",
+    )
+    write(tmp_path / "d.csv", "a,price\n" + "9" * 200_000 + ",2\n3,4,5\n")
+    run = inside("fit", "d.csv", "-t", "price", cwd=tmp_path)
+    assert (run.returncode, len(run.stderr.splitlines())) == (1, 1)
+    assert run.stderr.startswith("usnrt: d.csv cannot be read: CSV parse error: Row #3: Expected 2 columns, got 3")
+    write(tmp_path / "d.csv", "a" * 200_000 + ",b\n1,2\n")
+    run = inside("fit", "d.csv", "-t", "price", cwd=tmp_path)
+    assert run.stderr.startswith("usnrt: d.csv has no column 'price'")
+    assert len(run.stderr) < 2100
+
+
+def test_a_read_only_folder_is_noticed_before_the_fit(tmp_path, inside, monkeypatch):
+    write(tmp_path / "d.csv", CSV)
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)  # as for a file system mounted read-only
+    refused(
+        inside("fit", "d.csv", "-t", "price", "-o", tmp_path / "m.usnrt", cwd=tmp_path),
+        f"{tmp_path / 'm.usnrt'} cannot be written: the folder {tmp_path} is read-only",
+    )
+
+
 def test_a_directory(tmp_path, usnrt):
     (tmp_path / "d.csv").mkdir()
     refused(usnrt("fit", "d.csv", "-t", "a", cwd=tmp_path), "the folder d.csv has no .parquet, .csv or .tsv file")
@@ -263,7 +290,7 @@ def test_a_disk_that_fills_up_leaves_the_old_file(fitted, tmp_path, usnrt):
 
 def test_ctrl_c_in_the_middle(tmp_path, houses):
     pa_csv.write_csv(houses(4000, 0), tmp_path / "d.csv")
-    command = [sys.executable, "-m", "usnrt.cli", "fit", "d.csv", "-t", "price", "--drop", "id", "-o", "m.usnrt"]
+    command = [sys.executable, "-m", "usnrt", "fit", "d.csv", "-t", "price", "--drop", "id", "-o", "m.usnrt"]
     command += ["--set", "max_epochs=100000", "--set", "verbose=2"]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 120

@@ -362,6 +362,7 @@ def test_report_with_ids_time_and_training_rows(inside, fitted):
     [
         (("--id", "nr"), "test.csv has no column 'nr' to name the rows"),
         (("--time", "day"), "test.csv has no column 'day' to order the rows"),
+        (("--time", "id"), "--time must name a column of dates or numbers, got 'id' with 'h"),
         (("--target", "cost"), "test.csv has no column 'cost'; "),
     ],
 )

@@ -257,9 +257,11 @@ def test_evaluate_and_report_in_every_format(models, tmp_path, variant, inside):
     path, expected = write(tmp_path, variant), inside("evaluate", "german.usnrt", "german.csv", "-q", cwd=models).stdout
     run = inside("evaluate", "german.usnrt", path, "-q", cwd=models)
     assert (run.returncode, run.stdout) == (0, expected)
-    run = inside("report", "german.usnrt", path, "-o", tmp_path / "r.html", "-q", cwd=models)
+    run = inside("report", "german.usnrt", path, "-o", tmp_path / "r.html", "--time", "verkauft", "-q", cwd=models)
     assert (run.returncode, run.stdout) == (0, f"wrote {tmp_path / 'r.html'}\n")
-    assert "Uncertainty of predicting preis" in (tmp_path / "r.html").read_text()
+    page = (tmp_path / "r.html").read_text()
+    assert "Uncertainty of predicting preis" in page
+    assert "2013-12-2" in page  # when the first window starts
 
 
 @pytest.mark.parametrize("variant", ["plain", "utf-16", "day first", "gz"])

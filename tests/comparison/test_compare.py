@@ -243,6 +243,7 @@ def test_what_is_installed_is_compared(monkeypatch):
     assert installed_models() == ["usnrt fast", "usnrt balanced", "usnrt ensemble", "conformal booster", "constant"]
     built = {c.name: c.make() for c in contenders(["fast", "ensemble", "CATBOOST", "usnrt?max_leaves=3"], 7, 1, [0])}
     assert list(built) == ["usnrt fast", "usnrt ensemble", "CatBoost", "usnrt?max_leaves=3"]
+    assert contenders(["lightgbm"], 7, 1, None)[0].name == "LightGBM quantiles"
     assert all(model.random_state == 7 and model.categorical_features == [0] for model in built.values())
 
 

@@ -1,5 +1,7 @@
 """Splits: every row once, groups together, never looking ahead."""
 
+import datetime
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -51,6 +53,8 @@ def test_times_of_all_kinds_are_read():
     for time in ("day", "when", "x", np.array([2, 1])):
         assert len(read_time(time, frame)) == 2
     assert read_time("day", frame)[0] == np.datetime64("2024-01-02")
+    german = pd.DataFrame({"day": ["31.01.2024", "01.02.2024"]})
+    assert read_time("day", german).tolist() == [datetime.datetime(2024, 1, 31), datetime.datetime(2024, 2, 1)]
 
 
 @pytest.mark.parametrize(

@@ -151,3 +151,18 @@ def test_tables_that_are_read_only_or_in_fortran_order():
     frozen = np.asfortranarray(x)
     frozen.flags.writeable = False
     np.testing.assert_array_equal(predict(network, params, frozen), predict(network, params, x))
+
+
+def test_networks_that_do_not_fit_are_refused_before_compiled_code_reads_them():
+    def ones(*shape):
+        return np.ones(shape, dtype=np.float32)
+
+    x = ones(4, 3)
+    fitting = ((ones(3, 5), ones(5)), (ones(5, 1), ones(1)))
+    assert predict(MLP((3, 5, 1)), fitting, x).shape == (4,)
+    with pytest.raises(ValueError, match="^the layers of a network must fit together"):
+        predict(MLP((3, 5, 1)), ((ones(3, 5), ones(5)), (ones(900, 1), ones(1))), x)
+    with pytest.raises(ValueError, match="^the network must have as many inputs and outputs as its tables, got 900"):
+        predict(MLP((3, 5, 1)), ((ones(900, 5), ones(5)), (ones(5, 1), ones(1))), x)
+    with pytest.raises(ValueError, match="got 3 and 9 for 3 and 1$"):
+        predict(MLP((3, 5, 1)), ((ones(3, 5), ones(5)), (ones(5, 9), ones(9))), x)

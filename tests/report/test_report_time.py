@@ -41,6 +41,7 @@ def test_windows_share_out_the_rows_in_the_order_of_time():
     assert drift.windows[0].rmse == 1.0
     assert time_windows(time[:100], np.ones(100), np.zeros(100), np.ones(100, dtype=bool)).windows == []
     assert time_order([3.0, np.nan, 1.0])[0].tolist() == [2, 0]
+    assert time_order(["31.01.2024", None, "01.02.2023"])[0].tolist() == [2, 0]
     with pytest.raises(ValueError, match="^time must hold dates or numbers, got 'soon'"):
         time_order(["soon"])
 

@@ -39,6 +39,7 @@ def test_the_cut_pays_where_the_mean_jumps():
     assert is_positive(gain["likelihood"])
 
 
+@pytest.mark.slow
 def test_the_cut_pays_in_likelihood_where_the_variance_jumps():
     gain = gains("variance jumps", **SMALL)
     assert is_positive(gain["likelihood"])

@@ -204,6 +204,15 @@ def test_export_text():
     )
 
 
+def test_the_text_of_a_split_has_only_what_can_reach_it():
+    city, load = column("city", ("A", "B", "C", "D"), has_missing=True), column("load", has_missing=True)
+    model = make_model([city], {0: (0, (0, 1, 3), True), 1: (0, (1, 2), True)})  # C went right at the root
+    assert split_text(model.tree_, 1, model.columns_) == "city = B or missing"
+    assert split_text(model.tree_, 1, model.columns_, to_left=False) == "city in {A, D}"
+    model = make_model([load], {0: (0, 5.0, False), 1: (0, 3.0, True)})  # missing went right at the root
+    assert split_text(model.tree_, 1, model.columns_) == "load <= 3"
+
+
 def test_export_graphviz():
     model = make_model([column("x")], {0: (0, 1.0, True)}, stds=[2.0, 1.0, 4.0])
     assert export_graphviz(model).splitlines() == [

@@ -1,5 +1,6 @@
 """Documentation of parameters that several baselines share."""
 
+from inspect import cleandoc
 from typing import Any, ClassVar
 
 # The parameters of every model.
@@ -19,4 +20,5 @@ class SharedDocs:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        cls.__doc__ = (cls.__doc__ or "").replace("{shared}", cls._SHARED.format(model=cls))
+        # without indentation, as Python 3.13 compiles docstrings: both parts start in the same column
+        cls.__doc__ = cleandoc(cls.__doc__ or "").replace("{shared}", cleandoc(cls._SHARED.format(model=cls)))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from usnrt.bench.grid import protocol_seeds
+from usnrt.bench.pairs import PairedDifference, SplitValue, paired
 from usnrt.bench.store import Record
 
 # Metrics that older records lack, and the metrics that replace them.
@@ -54,6 +55,10 @@ class Means:
         """Recipes with any record."""
         return {recipe for _, recipe in self._records}
 
+    def records(self) -> list[Record]:
+        """All records that are done."""
+        return [record for found in self._records.values() for record in found]
+
     def most_seeds(self, dataset: str) -> int:
         """The largest number of splits that any recipe was run on."""
         return max((len(found) for (name, _), found in self._records.items() if name == dataset), default=0)
@@ -62,6 +67,24 @@ class Means:
         """The splits for which a metric of a recipe is known."""
         records = self._records.get((dataset, recipe), [])
         return {record.cell.seed for record in records if metric_of(record, metric) is not None}
+
+    def split_values(self, dataset: str, recipe: str, metric: str) -> dict[int, SplitValue]:
+        """A metric of every split for which it is known, with what errors over test rows need, by seed."""
+        found = {}
+        for record in self._records.get((dataset, recipe), []):
+            value = metric_of(record, metric)
+            if value is not None and not np.isnan(value):
+                blocks = record.meta.get("leave_out_blocks", {}).get(metric, ())
+                found[record.cell.seed] = SplitValue(value, tuple(float(each) for each in blocks))
+        return found
+
+    def difference(
+        self, dataset: str, first: str, second: str, metric: str, second_metric: str | None = None
+    ) -> PairedDifference | None:
+        """Difference of a metric between two recipes on the splits that both have; None without a common split."""
+        return paired(
+            self.split_values(dataset, first, metric), self.split_values(dataset, second, second_metric or metric)
+        )
 
     def lacks(self, dataset: str, recipe: str, metric: str) -> bool:
         """Whether some record of a recipe lacks a metric, so that its fallback is used."""

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.bench.grid import Cell, TrainTestSplit, load_split
+from usnrt.bench.jackknife import leave_out_blocks
 from usnrt.bench.recipes import get_recipe
 from usnrt.bench.scores import score
 from usnrt.bench.trees import describe_tree
@@ -24,7 +25,7 @@ from usnrt.utils.json_values import json_value
 QUANTILE_LEVELS = (0.05, 0.1, 0.15, 0.2, 0.8, 0.85, 0.9, 0.95)
 _PACKAGES = (
     *("usnrt", "numpy", "scipy", "scikit-learn", "jax", "optax", "catboost", "lightgbm", "ngboost", "quantile-forest"),
-    *("xgboost", "xgboost-cpu", "crepes", "pytabkit", "torch"),
+    *("xgboost", "xgboost-cpu", "crepes", "mapie", "statsmodels", "pytabkit", "torch"),
 )
 
 Arrays = dict[str, NDArray[Any]]
@@ -63,6 +64,7 @@ def run_cell(cell: Cell, n_jobs: int = 1) -> tuple[dict[str, Any], Arrays]:
     predicted = time.perf_counter()
     arrays |= _interval_rows(model, split)
     metrics = score(arrays)
+    blocks = leave_out_blocks(arrays)
     tree, figure_arrays = describe_tree(model, split)
     arrays |= figure_arrays
     meta = {
@@ -72,19 +74,27 @@ def run_cell(cell: Cell, n_jobs: int = 1) -> tuple[dict[str, Any], Arrays]:
         "target_mean": split.target_mean,
         "target_std": split.target_std,
         "metrics": metrics,
+        "leave_out_blocks": blocks,
         "fit_seconds": round(fitted - start, 3),
         "fit_cpu_seconds": round(fitted_cpu - start_cpu, 3),
         "predict_seconds": round(predicted - fitted, 3),
         "n_jobs": n_jobs,
         "settings": settings_of(model),
         "tree": tree,
+        **provenance(),
+    }
+    return meta, arrays
+
+
+def provenance() -> dict[str, Any]:
+    """Versions, commit, machine, process and time of a record."""
+    return {
         "versions": {"python": platform.python_version(), **_versions()},
         "revision": _revision(),
         "host": socket.gethostname(),
         "process": os.getpid(),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    return meta, arrays
 
 
 def predict_rows(model: PredictsDistribution, split: TrainTestSplit) -> Arrays:

@@ -31,7 +31,7 @@ def _errors_as_messages() -> Iterator[None]:
 
 @bench_app.command()
 def run(
-    preset: Annotated[str | None, typer.Option(help="'paper', 'stability', 'ablation' or 'quick'.")] = None,
+    preset: Annotated[str | None, typer.Option(help="paper, stability, ablation, quick, small or coverage.")] = None,
     dataset: Annotated[list[str] | None, typer.Option("--dataset", "-d", help="Data set; may be repeated.")] = None,
     recipe: Annotated[list[str] | None, typer.Option("--recipe", "-r", help="Model; may be repeated.")] = None,
     seed: Annotated[list[int] | None, typer.Option(help="Seed of a split; default: the paper's seeds.")] = None,
@@ -43,6 +43,7 @@ def run(
 ) -> None:
     """Run every cell of a grid that has no record; may be stopped at any time and resumed by the same command."""
     from usnrt.bench import Store, make_grid, run_grid
+    from usnrt.bench.grid import OWN_FOLDER
     from usnrt.bench.grid import preset as preset_grid
     from usnrt.bench.progress import Reporter
 
@@ -53,7 +54,8 @@ def run(
         if not cells:
             raise ValueError("the grid is empty: no data set was found; set USNRT_DATA to their folder")
         try:
-            summary = run_grid(cells, Store(store), jobs, cluster, retry, Reporter(quiet=quiet))
+            folder = store / preset if preset in OWN_FOLDER else store
+            summary = run_grid(cells, Store(folder), jobs, cluster, retry, Reporter(quiet=quiet))
         except KeyboardInterrupt:
             typer.echo("stopped: run the same command again to resume", err=True)
             raise typer.Exit(130) from None

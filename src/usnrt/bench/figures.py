@@ -9,7 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.bench.aggregate import Means
+from usnrt.bench.coverage.picture import draw_coverage
+from usnrt.bench.coverage.table import CoverageStudy
 from usnrt.bench.grid import Cell
+from usnrt.bench.rank_figure import draw_ranks
 from usnrt.bench.recipes import ALPHAS, LEAVES, STABILITY, STRUCTURES
 from usnrt.bench.store import Record, Store
 from usnrt.bench.trees import SPLIT_RESIDUALS
@@ -21,7 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FigureSpec:
-    """A figure: title, caption, the function that draws it or returns None without records, and their recipes."""
+    """A figure: title, caption, the function that draws it or returns None without records, and their recipes.
+
+    Without recipes it is drawn from metrics alone, needs no predictions, and stands in a section of its own.
+    """
 
     title: str
     caption: str
@@ -164,6 +170,24 @@ def _leaf_std(store: Store) -> "Figure | None":
     return figure
 
 
+def _ranks(store: Store) -> "Figure | None":
+    return draw_ranks(Means(store.records()), "peers")
+
+
+def _small_ranks(store: Store) -> "Figure | None":
+    part = store.part("small")
+    return draw_ranks(Means(part.records()), "small") if part else None
+
+
+def _coverage(store: Store) -> "Figure | None":
+    part = store.part("coverage")
+    return draw_coverage(CoverageStudy(part.records())) if part else None
+
+
+_RANKS = (
+    "Average ranks of the models over data sets, 1 is best; ours in blue. Bars join models whose ranks differ by less "
+    "than the critical difference of Nemenyi's test at the 5 % level."
+)
 FIGURES = {
     "stability": FigureSpec(
         "Stability",
@@ -191,6 +215,15 @@ FIGURES = {
         "Standard deviation of the residuals in each region, on a logarithmic axis; larger marks for larger regions "
         "(paper's recipe, seed 42).",
         _leaf_std,
+    ),
+    "ranks": FigureSpec("Critical differences", _RANKS, _ranks, recipes=()),
+    "small_ranks": FigureSpec("Critical differences on small tables", _RANKS, _small_ranks, recipes=()),
+    "coverage": FigureSpec(
+        "Coverage per group",
+        "Largest deviation of a group's coverage from 90 %, per method and data set. Grey: up to the 95 % quantile of "
+        "what exact coverage in every group would show with these numbers of test rows; line: its mean.",
+        _coverage,
+        recipes=(),
     ),
 }
 

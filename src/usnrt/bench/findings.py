@@ -6,8 +6,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from usnrt.bench.aggregate import Means
+from usnrt.bench.comparisons import COMPARISONS, Comparison
 from usnrt.bench.recipes import ALPHAS, LEAVES, STRUCTURES
-from usnrt.bench.tables import COMPARISONS, Comparison, heterogeneity_correlation
+from usnrt.bench.tables import heterogeneity_correlation
 from usnrt.datasets import get_spec, list_datasets
 
 # Tables in which the paper claims that its model is best.
@@ -46,23 +47,40 @@ def _best_model(table: Comparison, means: Means) -> str:
     if not here:
         return ""
     wins = [name for name, winner in here.items() if winner == table.ours]
+    clear = table.clear_winners(means, "paper's recipe")
+    n_clear = sum(winner == table.ours for winner in clear.values())
     both = [name for name in here if here[name] == stated[name] == table.ours]
+    sure = [name for name in both if clear.get(name) == table.ours]
+    unsure = [name for name in both if name not in sure]
     lost = [name for name in here if stated[name] == table.ours != here[name]]
     gained = [name for name in here if here[name] == table.ours != stated[name]]
     neither = [name for name in here if table.ours not in (here[name], stated[name])]
     in_paper = sum(winner == table.ours for winner in stated.values())
     sentence = (
         f"**{_metric(table)}.** In the paper, {table.ours} is best on {in_paper} of {len(stated)} data sets; "
-        f"here, with the paper's recipes, it is best on {len(wins)} of the {len(here)} on which all models were run "
-        f"(in the paper on {sum(stated[name] == table.ours for name in here)} of these)."
+        f"here, with the paper's recipes, it is best on {len(wins)} of the {len(here)} on which all models were run, "
+        f"on {n_clear} beyond error (in the paper on {sum(stated[name] == table.ours for name in here)} of these)."
     )
     parts = [
-        f"Confirmed: {_names(both)}." if both else "",
+        f"Confirmed beyond error: {_names(sure)}." if sure else "",
+        f"Best here too, but not beyond error: {_names(unsure)}." if unsure else "",
         f"Not confirmed: {_names(lost, here)}." if lost else "",
         f"Best here, but not in the paper: {_names(gained)}." if gained else "",
         f"Best neither here nor in the paper: {_names(neither)}." if neither else "",
     ]
     return " ".join([sentence, *(part for part in parts if part)])
+
+
+def of_sets(n_some: int, n_all: int) -> str:
+    """How many of some data sets.
+
+    Examples
+    --------
+    >>> from usnrt.bench.findings import of_sets
+    >>> of_sets(3, 10), of_sets(0, 1)
+    ('3 of 10 data sets', '0 of 1 data set')
+    """
+    return f"{n_some} of {n_all} data set{'' if n_all == 1 else 's'}"
 
 
 def _metric(table: Comparison) -> str:
@@ -95,7 +113,7 @@ def _stability(means: Means) -> list[str]:
         lower = [name for name, (first, last) in more_leaves.items() if last < first]
         paragraphs.append(
             "**Number of regions.** In the paper, ECE falls or stays the same with more regions; here it is lower "
-            f"with 10 regions than with 1 on {len(lower)} of {len(more_leaves)} data sets"
+            f"with 10 regions than with 1 on {of_sets(len(lower), len(more_leaves))}"
             + (f" ({_names(lower)})." if lower else ".")
         )
     studies = (("alpha", [f"alpha{a}" for a in ALPHAS]), ("the network architecture", list(STRUCTURES)))
@@ -108,6 +126,9 @@ def _stability(means: Means) -> list[str]:
 
 def _varies(ranges: dict[str, float]) -> str:
     middle, widest = np.median(list(ranges.values())), max(ranges, key=lambda name: ranges[name])
+    if len(ranges) == 1:
+        changes = "is the same at every value" if ranges[widest] < 0.005 else f"varies by {middle:.2f}"
+        return f"{changes} on {get_spec(widest).title}, the only data set run"
     if ranges[widest] < 0.005:
         return f"is the same at every value on all {len(ranges)} data sets"
     most = f"most on {get_spec(widest).title} ({ranges[widest]:.2f})"
@@ -141,7 +162,7 @@ def _default_against_paper(table: Comparison, means: Means) -> str:
     rest = f"; not on {_names(worse)}" if worse else ""
     sentence = (
         f"**{_metric(table)}.** {table.ours} with the default recipe is better than the best model in the "
-        f"paper's table on {len(better)} of {len(better) + len(worse)} data sets{listed}{rest}."
+        f"paper's table on {of_sets(len(better), len(better) + len(worse))}{listed}{rest}."
     )
     return f"{sentence} {_best_by_default(table, means)}".rstrip()
 
@@ -152,9 +173,12 @@ def _best_by_default(table: Comparison, means: Means) -> str:
         return ""
     lost = [name for name, winner in winners.items() if winner != table.ours]
     rest = f"; not on {_names(lost, winners)}" if lost else ""
+    n_clear = sum(winner == table.ours for winner in table.clear_winners(means, "default").values())
+    n_unknown = len(table.unknown_errors(means, "default"))
+    unknown = f" (the error is unknown on {n_unknown})" if n_unknown else ""
     return (
-        f"Among the default recipes of all models in the table it is best on {len(winners) - len(lost)} of "
-        f"{len(winners)} data sets{rest}."
+        "Among the default recipes of all models in the table it is best on "
+        f"{of_sets(len(winners) - len(lost), len(winners))}, on {n_clear} beyond error{unknown}{rest}."
     )
 
 

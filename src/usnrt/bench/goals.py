@@ -1,8 +1,10 @@
 """The default recipes against their goals and against other libraries, computed from the records."""
 
 from usnrt.bench.aggregate import Means
+from usnrt.bench.comparisons import COMPARISONS, Comparison
+from usnrt.bench.findings import of_sets
 from usnrt.bench.layout import BEST, Entry, Layout, number, words
-from usnrt.bench.tables import COMPARISONS, Comparison
+from usnrt.bench.models import OURS
 from usnrt.datasets import get_spec, list_datasets
 
 # Close to what sampling noise alone gives on a few thousand test rows.
@@ -66,7 +68,9 @@ def goals_table(means: Means) -> Layout:
 
 
 def peers_table(means: Means) -> Layout:
-    """The fast preset, the tree and the ensemble against the best peer on the same splits; lower values are bold.
+    """The fast preset, the tree and the ensemble against the best peer on the same splits.
+
+    Bold values are lower than those of every peer by more than the error.
 
     Parameters
     ----------
@@ -84,17 +88,41 @@ def peers_table(means: Means) -> Layout:
         n_peers = 0
         for metric in ("crps", "nll", "rmse"):
             table = COMPARISONS[f"peers_{metric}"]
-            own = [_on_equal_splits(table, means, name, ours) for ours in ("USNRT fast", "USNRT", "USNRT Ensemble")]
+            own = [_on_equal_splits(table, means, name, ours) for ours in OURS]
             known = next((peers for _, peers in reversed(own) if peers), {})
             n_peers = max(n_peers, len(known))
-            for value, peers in own:
-                is_best = value is not None and bool(peers) and value < min(peers.values())
+            for ours, (value, _) in zip(OURS, own):
+                is_best = value is not None and against_peers(table, means, name, ours) == "lower"
                 entries.append(number(value, BEST if is_best else ""))
             best = min(known, key=lambda peer: known[peer]) if known else None
             entries += [number(known[best]), words(best)] if best else [Entry(""), Entry("")]
         if n_peers and any(entry.text for entry in entries[:3]):
             rows.append([words(get_spec(name).title), number(n_peers, pattern="{:.0f}"), *entries])
-    return Layout("Presets against the best peer", header, rows, best_means="better than every peer that was run")
+    return Layout(
+        "Presets against the best peer",
+        header,
+        rows,
+        best_means="lower than every peer that was run, by more than the error",
+    )
+
+
+def against_peers(table: Comparison, means: Means, dataset: str, ours: str) -> str:
+    """How one of our models stands against all peers that share a split with it.
+
+    Returns
+    -------
+    str
+        ``"lower"`` than all beyond error, ``"higher"`` than one beyond error, ``"unknown"`` if an error that decides is
+        unknown, else ``"tie"``; empty without peers.
+    """
+    found = [table.difference(means, dataset, "default", ours, peer) for peer in PEERS]
+    verdicts = {pair.verdict for pair in found if pair}
+    if not verdicts:
+        return ""
+    for verdict in ("higher", "unknown", "tie"):
+        if verdict in verdicts:
+            return verdict
+    return "lower"
 
 
 def _on_equal_splits(table: Comparison, means: Means, dataset: str, ours: str) -> tuple[float | None, dict[str, float]]:
@@ -122,61 +150,73 @@ def default_findings(means: Means) -> list[str]:
     -------
     list of str
     """
-    paragraphs = [_against_peers(means), *_tree_effect(means)]
+    paragraphs = [*_against_peers(means), *_tree_effect(means)]
     return [paragraph for paragraph in paragraphs if paragraph]
 
 
-def _against_peers(means: Means) -> str:
-    table = COMPARISONS["peers_crps"]
-    better, worse = [], []
-    for name in list_datasets():
-        known = table.fair_values(means, name, "default", among=("USNRT Ensemble", *PEERS))
-        own = known.pop("USNRT Ensemble", None)
-        if own is None or not known:
+def _against_peers(means: Means) -> list[str]:
+    table, paragraphs = COMPARISONS["peers_crps"], []
+    for ours in OURS:
+        titles: dict[str, list[str]] = {verdict: [] for verdict in ("lower", "tie", "higher", "unknown")}
+        for name in list_datasets():
+            if verdict := against_peers(table, means, name, ours):
+                titles[verdict].append(_beside_best_peer(table, means, name, ours, verdict))
+        n_sets = sum(map(len, titles.values()))
+        if not n_sets:
             continue
-        best = min(known, key=lambda peer: known[peer])
-        title = get_spec(name).title + (
-            "" if len(known) == len(PEERS) else f" ({len(known)} of {len(PEERS)} peers were run)"
-        )
-        if own < known[best]:
-            better.append(title)
-        else:
-            worse.append(f"{title} ({best} {known[best]:.2f}, the ensemble {own:.2f})")
-    if not better and not worse:
-        return ""
-    n_sets, listed = len(better) + len(worse), f": {', '.join(better)}" if better else ""
-    rest = f" Not on: {', '.join(worse)}." if worse else ""
-    return (
-        f"**CRPS.** The default ensemble has a lower CRPS than all peers ({', '.join(PEERS)}) on {len(better)} "
-        f"of {n_sets} data sets{listed}.{rest}"
-    )
+        parts = [
+            f"{said}: {'; '.join(titles[verdict])}."
+            for verdict, said in (
+                ("lower", "Lower than all"),
+                ("tie", "Not distinguished from the best peer"),
+                ("higher", "Higher than a peer"),
+                ("unknown", "Error unknown"),
+            )
+            if titles[verdict]
+        ]
+        share = of_sets(len(titles["lower"]), n_sets)
+        paragraphs.append(f"**CRPS of {ours} and all peers.** Lower beyond error on {share}. {' '.join(parts)}")
+    if paragraphs:
+        paragraphs.insert(0, f"Peers: {', '.join(PEERS)}; in brackets how many of them were run, if not all.")
+    return paragraphs
+
+
+def _beside_best_peer(table: Comparison, means: Means, dataset: str, ours: str, verdict: str) -> str:
+    own, peers = _on_equal_splits(table, means, dataset, ours)
+    run = sum(bool(table.difference(means, dataset, "default", ours, peer)) for peer in PEERS)
+    facts = [f"{run} of {len(PEERS)} peers"] if run < len(PEERS) else []
+    if verdict != "lower" and own is not None and peers:
+        best = min(peers, key=lambda peer: peers[peer])
+        facts.append(f"{best} {peers[best]:.2f}, ours {own:.2f}")
+    return get_spec(dataset).title + (f" ({'; '.join(facts)})" if facts else "")
 
 
 def _tree_effect(means: Means) -> list[str]:
     paragraphs = []
     for metric, table in (("CRPS", "parts_crps"), ("NLL", "parts_nll")):
-        better, worse = _compared(COMPARISONS[table], means, "Default", "No tree")
-        if better or worse:
-            paragraphs.append(
-                f"**The tree, {metric}.** With the tree, {metric} is lower than with one region on {len(better)} of "
-                f"{len(better) + len(worse)} data sets" + (f" (not on {', '.join(worse)})." if worse else ".")
-            )
-    better, worse = _compared(COMPARISONS["parts_worst_leaf"], means, "Default", "Global calibration")
-    if better or worse:
+        if said := _compared(COMPARISONS[table], means, "Default", "No tree"):
+            paragraphs.append(f"**The tree, {metric}.** With the tree, {metric} is, compared with one region, {said}")
+    if said := _compared(COMPARISONS["parts_worst_leaf"], means, "Default", "Global calibration"):
         paragraphs.append(
-            "**Calibration by region.** The largest deviation of a region's coverage from 90 % is smaller than with "
-            f"global calibration on {len(better)} of {len(better) + len(worse)} data sets"
-            + (f" (not on {', '.join(worse)})." if worse else ".")
+            "**Calibration by region.** The largest deviation of a region's coverage from 90 % is, compared with "
+            f"global calibration, {said}"
         )
     return paragraphs
 
 
-def _compared(table: Comparison, means: Means, ours: str, other: str) -> tuple[list[str], list[str]]:
-    """Titles of the data sets where ``ours`` is lower than ``other``, and of those where it is not."""
-    better: list[str] = []
-    worse: list[str] = []
+def _compared(table: Comparison, means: Means, ours: str, other: str) -> str:
+    """On which data sets ``ours`` is lower or higher than ``other`` beyond error; empty without records."""
+    titles: dict[str, list[str]] = {verdict: [] for verdict in ("lower", "higher", "tie", "unknown")}
     for name in list_datasets():
-        found = table.fair_values(means, name, "default", among=(ours, other))
-        if len(found) == 2:
-            (better if found[ours] < found[other] else worse).append(get_spec(name).title)
-    return better, worse
+        if found := table.difference(means, name, "default", ours, other):
+            titles[found.verdict].append(get_spec(name).title)
+    n_sets = sum(map(len, titles.values()))
+    if not n_sets:
+        return ""
+    words_of = {"lower": "lower", "higher": "higher", "tie": "not distinguished", "unknown": "of unknown error"}
+    parts = [
+        f"{said} on {len(titles[verdict])} ({', '.join(titles[verdict])})"
+        for verdict, said in words_of.items()
+        if titles[verdict]
+    ]
+    return f"{', '.join(parts)} of {n_sets} data set{'' if n_sets == 1 else 's'}."

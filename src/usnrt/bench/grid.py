@@ -9,8 +9,10 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.bench.recipes import ABLATION, COMPARED, STABILITY, get_recipe
+from usnrt.bench.recipes import ABLATION, COMPARED, COVERAGE, SMALL_COMPARED, STABILITY, get_recipe
+from usnrt.bench.small import PREFIX, SmallTable, available_small, small_table
 from usnrt.datasets import (
+    Spec,
     available_datasets,
     fetch,
     get_spec,
@@ -22,6 +24,9 @@ from usnrt.datasets import (
 # Small enough for five seeds by the paper's rule, but slow because of its 276 features.
 ONE_SEED = ("blog",)
 QUICK_DATASETS = ("electrical", "conditional", "physicochemical", "power")
+PRESETS = ("paper", "stability", "ablation", "quick", "small", "coverage")
+# Presets whose records are not those of models on the paper's data sets: they have a folder of their own in the store.
+OWN_FOLDER = ("small", "coverage")
 # Every model of the paper's tables with the paper's recipe, and ours with the default recipe.
 QUICK_RECIPES = [
     *("usnrt-paper", "usnrt", "hnn-paper", "extra-trees-paper", "random-forest-paper"),
@@ -75,7 +80,7 @@ def make_grid(datasets: Iterable[str], recipes: Iterable[str], seeds: Sequence[i
     Parameters
     ----------
     datasets : iterable of str
-        Names of :func:`usnrt.datasets.fetch`, or ``"generated-KIND-ROWS"``.
+        Names of :func:`usnrt.datasets.fetch`, ``"generated-KIND-ROWS"``, or ``"small-NAME"`` (`usnrt.bench.small`).
     recipes : iterable of str
         Names accepted by :func:`get_recipe`.
     seeds : sequence of int, default=None
@@ -104,7 +109,8 @@ def preset(name: str) -> list[Cell]:
     """A grid by name.
 
     ``"paper"``: all models; ``"stability"``: the paper's stability study; ``"ablation"``: the default recipe without
-    one of its parts; ``"quick"``: a subset of the first two.
+    one of its parts; ``"quick"``: a subset of the first two; ``"small"``: the collection of small tables;
+    ``"coverage"``: coverage per group beside conformal methods, first split.
 
     Only data sets whose files are on this machine are included.
     """
@@ -121,7 +127,11 @@ def preset(name: str) -> list[Cell]:
         # Our ensemble takes minutes per cell, so it is run on two data sets only.
         ensembles = make_grid([*small[:1], *small[-1:]], ["usnrt-ensemble"], seeds=[42])
         return compared + ensembles + make_grid(small[:1], STABILITY, seeds=[42])
-    raise ValueError(f"preset must be one of 'paper', 'stability', 'ablation', 'quick', got {name!r}")
+    if name == "small":
+        return make_grid(available_small(), SMALL_COMPARED)
+    if name == "coverage":
+        return [Cell(dataset, COVERAGE, 42) for dataset in sorted(here, key=size_of)]
+    raise ValueError(f"preset must be one of {list(PRESETS)}, got {name!r}")
 
 
 def protocol_seeds(dataset: str) -> tuple[int, ...]:
@@ -134,19 +144,36 @@ def download_missing(datasets: Iterable[str]) -> None:
     """Download data sets that are not on this machine, so that errors occur before a run, not in every cell."""
     here = available_datasets()
     for dataset in dict.fromkeys(datasets):
-        if _generated(dataset) is None and dataset not in here:
-            fetch(dataset)
+        needed = small_table(dataset).needs if dataset.startswith(PREFIX) else dataset
+        if needed and _generated(needed) is None and needed not in here:
+            fetch(needed)
 
 
 def n_rows_of(dataset: str) -> int:
     """Number of rows of a data set, without loading it."""
     generated = _generated(dataset)
-    return generated[1] if generated else get_spec(dataset).n_rows
+    return generated[1] if generated else _spec(dataset).n_rows
 
 
 def size_of(dataset: str) -> int:
     """Rows times features: a rough relative measure of the run time of a data set's cells."""
-    return n_rows_of(dataset) * (4 if _generated(dataset) else get_spec(dataset).n_features)
+    return n_rows_of(dataset) * (4 if _generated(dataset) else _spec(dataset).n_features)
+
+
+def title_of(dataset: str) -> str:
+    """How a data set is named in tables.
+
+    Examples
+    --------
+    >>> from usnrt.bench.grid import title_of
+    >>> title_of("realtime"), title_of("small-fair")
+    ('Real-time', 'Fair')
+    """
+    return dataset if _generated(dataset) else _spec(dataset).title
+
+
+def _spec(dataset: str) -> Spec | SmallTable:
+    return small_table(dataset) if dataset.startswith(PREFIX) else get_spec(dataset)
 
 
 def _generated(dataset: str) -> tuple[str, int] | None:
@@ -163,6 +190,8 @@ def _generated(dataset: str) -> tuple[str, int] | None:
 def load_table(dataset: str) -> tuple[Any, NDArray[np.float64]]:
     """Features (a frame) and target of a data set; the last one is cached."""
     generated = _generated(dataset)
+    if dataset.startswith(PREFIX):
+        return small_table(dataset).load()
     if generated is None:
         bunch = fetch(dataset)
         return bunch.data, bunch.target.to_numpy()

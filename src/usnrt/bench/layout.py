@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-BEST, SECOND = "best", "second"
+BEST, TIED = "best", "tied"
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Entry:
     ----------
     text : str
         The shown text, without marks; may be empty.
-    mark : {"", "best", "second"}
+    mark : {"", "best", "tied"}
     partial : bool
         Whether it is a mean over fewer seeds than planned.
     value : str
@@ -46,7 +46,7 @@ class Layout:
     -----------------------
     Power    2.26    2.04**
     <BLANKLINE>
-    ** best in its row
+    ** lower than every other of its row by more than the error
     <BLANKLINE>
     """
 
@@ -55,7 +55,8 @@ class Layout:
     rows: Sequence[Sequence[Entry]]
     notes: Sequence[str] = field(default_factory=tuple)
     n_text_columns: int = 1
-    best_means: str = "best in its row"
+    best_means: str = "lower than every other of its row by more than the error"
+    tied_means: str = "lowest, or not distinguished from the lowest"
 
     def render(self, style: str) -> str:
         """The table as ``"text"``, ``"markdown"``, ``"latex"`` or ``"csv"``."""
@@ -72,17 +73,17 @@ class Layout:
         """Anchor of that section on GitHub and GitLab."""
         return "#" + re.sub(r"[^\w\- ]", "", self.title.lower()).replace(" ", "-")
 
-    def legend(self, best: str, second: str, partial: str) -> list[str]:
+    def legend(self, best: str, tied: str, partial: str) -> list[str]:
         """Explanations of the marks in this table, given how they are rendered."""
         entries = [entry for row in self.rows for entry in row]
         parts = []
         if any(entry.mark == BEST for entry in entries):
             parts.append(f"{best} {self.best_means}")
-        if any(entry.mark == SECOND for entry in entries):
-            parts.append(f"{second} second best")
+        if any(entry.mark == TIED for entry in entries):
+            parts.append(f"{tied} {self.tied_means}")
         if any(entry.partial for entry in entries):
             parts.append(f"{partial} mean over fewer seeds than planned")
-        return ([", ".join(parts)] if parts else []) + list(self.notes)
+        return (["; ".join(parts)] if parts else []) + list(self.notes)
 
 
 def number(value: float | None, mark: str = "", partial: bool = False, pattern: str = "{:.2f}") -> Entry:
@@ -106,7 +107,7 @@ def words(text: str) -> Entry:
 
 
 def marks(values: Sequence[float | None]) -> list[str]:
-    """Mark the lowest and the second lowest of some values; a single value is not marked.
+    """Which of some values is the lowest and which the second lowest; of a single value neither.
 
     Examples
     --------
@@ -117,7 +118,7 @@ def marks(values: Sequence[float | None]) -> list[str]:
     known = sorted({round(value, 2) for value in values if value is not None and not math.isnan(value)})
     if sum(value is not None for value in values) < 2:
         return [""] * len(values)
-    names = dict(zip(known, (BEST, SECOND)))
+    names = dict(zip(known, (BEST, "second")))
     return ["" if value is None else names.get(round(value, 2), "") for value in values]
 
 
@@ -126,7 +127,7 @@ def _text(layout: Layout) -> str:
 
     def shown(entry: Entry) -> str:
         # Marks have a column of their own, so that the digits are aligned.
-        after = {BEST: "**", SECOND: "*", "": ""}[entry.mark] + ("†" if entry.partial else "")
+        after = {BEST: "**", TIED: "*", "": ""}[entry.mark] + ("†" if entry.partial else "")
         return entry.text + after.ljust(room)
 
     first = layout.n_text_columns
@@ -149,7 +150,7 @@ def _markdown(layout: Layout) -> str:
 
 def _markdown_table(layout: Layout) -> str:
     def shown(entry: Entry) -> str:
-        text = f"**{entry.text}**" if entry.mark == BEST else entry.text + (r"\*" if entry.mark == SECOND else "")
+        text = f"**{entry.text}**" if entry.mark == BEST else entry.text + (r"\*" if entry.mark == TIED else "")
         return text.replace("|", r"\|") + ("†" if entry.partial else "")
 
     alignment = [":--" if j < layout.n_text_columns else "--:" for j in range(len(layout.header))]
@@ -162,7 +163,7 @@ def _markdown_table(layout: Layout) -> str:
 def _latex(layout: Layout) -> str:
     def shown(entry: Entry) -> str:
         text = _latex_text(entry.text)
-        text = {BEST: rf"\textbf{{{text}}}", SECOND: f"$^*${text}", "": text}[entry.mark]
+        text = {BEST: rf"\textbf{{{text}}}", TIED: f"$^*${text}", "": text}[entry.mark]
         return text + ("$^+$" if entry.partial else "")
 
     first = layout.n_text_columns

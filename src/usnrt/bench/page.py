@@ -2,19 +2,24 @@
 
 import csv
 import io
-from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from usnrt.bench.aggregate import Means
+from usnrt.bench.comparisons import SMALL_COMPARISONS
+from usnrt.bench.coverage.table import CoverageStudy
 from usnrt.bench.figures import FIGURES, caption_of, draw
 from usnrt.bench.findings import agreement, findings, improvements
 from usnrt.bench.goals import default_findings, goals_table, peers_table
-from usnrt.bench.grid import ONE_SEED, n_rows_of
-from usnrt.bench.progress import duration_text
+from usnrt.bench.grid import OWN_FOLDER
+from usnrt.bench.pairs import RULE
+from usnrt.bench.rescore import add_blocks
+from usnrt.bench.runs import what_was_run
 from usnrt.bench.scores import METRICS
+from usnrt.bench.sections import comparison_section, coverage_section, small_section
 from usnrt.bench.store import Record, Store
 from usnrt.bench.tables import TABLES, make_table
-from usnrt.datasets import SEEDS, get_spec, list_datasets, seeds_for
+from usnrt.bench.versus import differences_csv
 from usnrt.utils.whole_file import whole_file
 
 TIMES = ("fit_seconds", "fit_cpu_seconds", "predict_seconds")
@@ -23,33 +28,52 @@ TIMES = ("fit_seconds", "fit_cpu_seconds", "predict_seconds")
 def write_page(store: Store) -> Path:
     """Write ``README.md``, ``cells.csv``, ``tables/`` and ``figures/`` into the store's folder.
 
+    Records that have predictions but lack what errors over test rows need get it first.
+
     Parameters
     ----------
     store : Store
+        Its parts ``small`` and ``coverage``, if there are any, have sections of the page.
 
     Returns
     -------
     Path of the page
     """
+    parts = {name: part for name in OWN_FOLDER if (part := store.part(name))}
+    for each in (store, parts.get("small")):
+        if each:
+            add_blocks(each)
     records = list(store.records())
-    means = Means(records)
-    for name in TABLES:
+    small, coverage = (list(parts[name].records()) if name in parts else [] for name in OWN_FOLDER)
+    means, small_means = Means(records), Means(small)
+    tables = {name: make_table(name, means) for name in TABLES}
+    tables |= {name: table.layout(small_means) for name, table in SMALL_COMPARISONS.items() if small}
+    for name, table in tables.items():
         for style, ending in (("csv", "csv"), ("latex", "tex")):
-            _write(store.root / "tables" / f"{name}.{ending}", make_table(name, means).render(style))
-    # A clone of the results lacks the per-row predictions that figures are drawn from, but has the figures.
-    folder = store.root / "figures"
-    recipes = {record.cell.recipe for record in records}
-    for name, spec in FIGURES.items():
-        if draw(name, store, folder) is None and recipes.isdisjoint(spec.recipes):
-            (folder / f"{name}.png").unlink(missing_ok=True)  # of records that are no longer there
-    drawn = {name: path for name in FIGURES if (path := folder / f"{name}.png").exists()}
+            _write(store.root / "tables" / f"{name}.{ending}", table.render(style))
+    _write(store.root / "tables" / "differences.csv", differences_csv(means, "peers"))
+    if small:
+        _write(store.root / "tables" / "small_differences.csv", differences_csv(small_means, "small"))
+    drawn = _draw_all(store, {record.cell.recipe for record in records})
     _write(store.root / "cells.csv", cells_csv(records))
     page = store.root / "README.md"
-    _write(page, page_text(records, {name: path.relative_to(store.root) for name, path in drawn.items()}))
+    _write(page, page_text(records, drawn, small, coverage))
     return page
 
 
-def page_text(records: list[Record], figures: dict[str, Path]) -> str:
+def _draw_all(store: Store, recipes: set[str]) -> dict[str, Path]:
+    """Draw every figure that there are records of; the paths, relative to the store, of those that exist then."""
+    # A clone of the results lacks the per-row predictions that figures are drawn from, but has the figures.
+    folder = store.root / "figures"
+    for name, spec in FIGURES.items():
+        if draw(name, store, folder) is None and recipes.isdisjoint(spec.recipes):
+            (folder / f"{name}.png").unlink(missing_ok=True)  # of records that are no longer there
+    return {name: path.relative_to(store.root) for name in FIGURES if (path := folder / f"{name}.png").exists()}
+
+
+def page_text(
+    records: list[Record], figures: dict[str, Path], small: Sequence[Record] = (), coverage: Sequence[Record] = ()
+) -> str:
     """The page as Markdown, given the records and the path of each drawn figure."""
     means = Means(records)
     goals, tables = goals_table(means), [make_table(name, means) for name in TABLES]
@@ -59,8 +83,11 @@ def page_text(records: list[Record], figures: dict[str, Path]) -> str:
         "line per cell, [tables/](tables) every table as CSV and LaTeX. Values are on the scaled target, times 100, "
         "and means over splits. The paper's tables have three lines per data set: the paper's value, ours with the "
         "paper's recipe, ours with the default recipe. Models are compared on the splits that all of them were run on.",
+        f"**Bold and errors.** {RULE} A value is bold if it is lower than every other of its row in this sense; "
+        "otherwise the lowest and those not distinguished from it have a star. The paper states no errors: in its "
+        "lines the star marks the lowest.",
         "## Completed runs",
-        _what_was_run(records, means),
+        what_was_run(records, means),
         "## The paper's findings: confirmed or not",
         *(findings(means) or ["No table has results of all its models on any data set."]),
         "## Reproduction of the paper's values",
@@ -72,49 +99,21 @@ def page_text(records: list[Record], figures: dict[str, Path]) -> str:
         *default_findings(means),
         goals.section(),
         peers_table(means).section(),
+        *comparison_section(means, figures),
+        *coverage_section(CoverageStudy(coverage), figures),
+        *small_section(Means(small), figures),
         "## Tables",
         "\n".join(f"- [{table.title}]({table.anchor})" for table in tables),
         *(table.section() for table in tables),
     ]
-    if figures:
+    if papers := [name for name in figures if FIGURES[name].recipes]:
         parts.append("## Figures")
         parts += [
-            f"![{FIGURES[name].title}]({path.as_posix()})\n\n{caption_of(name, records)}"
-            for name, path in figures.items()
+            f"![{FIGURES[name].title}]({figures[name].as_posix()})\n\n{caption_of(name, records)}" for name in papers
         ]
-    if failures := _failures(records):
+    if failures := _failures([*records, *small, *coverage]):
         parts += ["## Failed cells", failures]
     return "\n\n".join(parts) + "\n"
-
-
-def _what_was_run(records: list[Record], means: Means) -> str:
-    states = Counter(record.status for record in records)
-    seconds = sum(float(record.meta["fit_cpu_seconds"]) for record in records if record.status == "done")
-    names = [name for name in list_datasets() if name in means.datasets]
-    large = [get_spec(name).title for name in names if len(seeds_for(n_rows_of(name))) == 1]
-    chosen = [get_spec(name).title for name in names if name in ONE_SEED]
-    missing = [get_spec(name).title for name in list_datasets() if name not in means.datasets]
-    lines = [
-        f"- {states['done']} cells done, {states['failed']} failed; {len(names)} data sets, {len(means.recipes)} "
-        f"recipes; {duration_text(seconds)} of CPU time for fitting.",
-        f"- Seeds of the planned splits: {', '.join(map(str, SEEDS))}.",
-    ]
-    if large:
-        lines.append(f"- First split only, as in the paper, for 100,000 rows and more: {', '.join(large)}.")
-    if chosen:
-        lines.append(f"- First split only, unlike in the paper, to save time: {', '.join(chosen)}.")
-    if missing:
-        lines.append(f"- No records: {', '.join(missing)}.")
-    versions = Counter(
-        f"{package} {number}"
-        for record in records
-        if record.status == "done"
-        for package, number in record.meta["versions"].items()
-        if package in ("usnrt", "python", "jax")
-    )
-    if versions:
-        lines.append(f"- Made with {', '.join(sorted(versions))}.")
-    return "\n".join(lines)
 
 
 def _failures(records: list[Record]) -> str:
@@ -122,10 +121,10 @@ def _failures(records: list[Record]) -> str:
 
 
 def cells_csv(records: list[Record]) -> str:
-    """One line per done cell: data set, recipe, seed, every metric, seconds, number of regions."""
+    """One line per done cell: data set, recipe, seed, every metric, seconds, number of regions, version."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(["dataset", "recipe", "seed", *METRICS, *TIMES, "n_leaves"])
+    writer.writerow(["dataset", "recipe", "seed", *METRICS, *TIMES, "n_leaves", "usnrt"])
     for record in records:
         if record.status != "done":
             continue
@@ -135,7 +134,9 @@ def cells_csv(records: list[Record]) -> str:
         leaves = (meta.get("tree") or {}).get("n_leaves", "")
         cell = record.cell
         times = [meta[name] for name in TIMES]
-        writer.writerow([cell.dataset, cell.recipe, cell.seed, *values, *times, leaves])
+        writer.writerow(
+            [cell.dataset, cell.recipe, cell.seed, *values, *times, leaves, meta.get("versions", {}).get("usnrt", "")]
+        )
     return buffer.getvalue()
 
 

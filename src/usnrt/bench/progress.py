@@ -48,7 +48,8 @@ class Reporter:
     def done(self, cell: Cell, meta: dict[str, Any]) -> None:
         """A cell was recorded."""
         metrics = meta["metrics"]
-        values = ", ".join(f"{name} {float(metrics[name]):.2f}" for name in ("ece", "rmse", "nll", "crps"))
+        shown = [name for name in ("ece", "rmse", "nll", "crps") if name in metrics] or list(metrics)
+        values = ", ".join(f"{name} {float(metrics[name]):.2f}" for name in shown)
         self._report(cell, f"{cell}: {values}; fitted in {meta['fit_seconds']:.1f} s")
 
     def failed(self, cell: Cell, error: str) -> None:

@@ -156,6 +156,22 @@ COMPARED = [
     *(f"evidential-paper-lambda{lam}" for lam in LAMBDAS),
     *_PEERS,
 ]
+# On the small tables: our presets, one baseline, the peers that are quick, and a constant.
+SMALL_COMPARED = [
+    *(
+        "usnrt-fast",
+        "usnrt",
+        "constant-normal",
+        "catboost",
+        "quantile-forest",
+        "quantile-extra-trees",
+        "ngboost",
+        "hnn",
+    ),
+    *("crepes-lightgbm", "lightgbm-quantile", "usnrt-ensemble"),
+]
+# Not a model: the cells of the study of coverage per group, see usnrt.bench.coverage.
+COVERAGE = "coverage"
 ABLATION = ["usnrt", *(f"usnrt-{name}" for name in ABLATED), "usnrt-ensemble"]
 STABILITY = [
     *(f"usnrt-paper-{name}" for name in STRUCTURES),

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from usnrt.bench.jackknife import leave_out_blocks
 from usnrt.bench.scores import score
 from usnrt.bench.store import Store
 
@@ -43,12 +44,31 @@ def rescore(store: Store) -> Rescored:
         if record.status != "done":
             continue
         try:
-            metrics = score(store.predictions(record.cell))
+            rows = store.predictions(record.cell)
+            metrics, blocks = score(rows), leave_out_blocks(rows)
         except KeyError:
             without += 1
             continue
-        if store.amend(record.cell, metrics=metrics):
+        if store.amend(record.cell, metrics=metrics, leave_out_blocks=blocks):
             changed += 1
         else:
             unchanged += 1
     return Rescored(changed, unchanged, without)
+
+
+def add_blocks(store: Store) -> int:
+    """Add what errors over test rows need to records that lack it and have stored predictions; how many were changed.
+
+    Parameters
+    ----------
+    store : Store
+    """
+    changed = 0
+    for record in store.records():
+        if record.status == "done" and "leave_out_blocks" not in record.meta:
+            try:
+                blocks = leave_out_blocks(store.predictions(record.cell))
+            except KeyError:
+                continue
+            changed += store.amend(record.cell, leave_out_blocks=blocks)
+    return changed

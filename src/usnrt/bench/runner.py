@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from usnrt.bench.cells import Arrays, run_cell
+from usnrt.bench.coverage.cell import run_coverage_cell
 from usnrt.bench.grid import Cell, download_missing, size_of
 from usnrt.bench.progress import Reporter
+from usnrt.bench.recipes import COVERAGE
 from usnrt.bench.store import Claim, Store
 
 # A worker process that dies (usually out of memory) breaks the pool; the pool is restarted this often.
@@ -141,7 +143,8 @@ def _work(claim: Claim, n_jobs: int) -> Outcome:
     """Run a cell in a worker process; an exception becomes a failed cell, so that the others continue."""
     _drop_compiled_programs()
     try:
-        meta, arrays = run_cell(claim.cell, n_jobs=n_jobs)
+        run = run_coverage_cell if claim.cell.recipe == COVERAGE else run_cell
+        meta, arrays = run(claim.cell, n_jobs=n_jobs)
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{os.path.basename(last.filename)}:{last.lineno}"

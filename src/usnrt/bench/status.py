@@ -6,7 +6,7 @@ from urllib.parse import unquote
 
 from usnrt.bench.cells import settings_of
 from usnrt.bench.grid import Cell, protocol_seeds
-from usnrt.bench.recipes import get_recipe
+from usnrt.bench.recipes import COVERAGE, get_recipe
 from usnrt.bench.store import Store
 
 
@@ -34,7 +34,7 @@ def status_text(store: Store) -> str:
     lines = [" " * width + "".join(f"  {dataset:>{size}}" for dataset, size in zip(datasets, columns))]
     for recipe in recipes:
         counts = [
-            f"{done[dataset, recipe]}/{len(protocol_seeds(dataset))}" if done[dataset, recipe] else "."
+            f"{done[dataset, recipe]}/{_n_planned(dataset, recipe)}" if done[dataset, recipe] else "."
             for dataset in datasets
         ]
         lines.append(f"{recipe:<{width}}" + "".join(f"  {count:>{size}}" for count, size in zip(counts, columns)))
@@ -46,6 +46,10 @@ def status_text(store: Store) -> str:
         elif state in ("damaged", "running"):
             lines.append(f"{state}: {cell}")
     return "\n".join(lines)
+
+
+def _n_planned(dataset: str, recipe: str) -> int:
+    return 1 if recipe == COVERAGE else len(protocol_seeds(dataset))
 
 
 def outdated(store: Store) -> list[Cell]:
@@ -61,7 +65,7 @@ def outdated(store: Store) -> list[Cell]:
     """
     old = []
     for record in store.records():
-        if record.status == "done":
+        if record.status == "done" and record.cell.recipe != COVERAGE:
             model = get_recipe(record.cell.recipe).build(random_state=record.cell.seed)
             if _compared(settings_of(model)) != _compared(record.meta["settings"]):
                 old.append(record.cell)

@@ -163,6 +163,11 @@ class Store:
             except (DamagedRecord, FileNotFoundError):
                 continue
 
+    def part(self, name: str) -> "Store | None":
+        """The store in a folder of this one, such as ``"small"``; None if there is none."""
+        folder = self.root / name
+        return Store(folder, self.stale_after) if (folder / "store.json").is_file() else None
+
     # -- working ------------------------------------------------------------------------------------------------
 
     def claim(self, cell: Cell, retry: bool = False) -> Claim | None:
@@ -170,6 +175,8 @@ class Store:
         with self._mutex():
             status = self.status(cell)
             if status in ("done", "running") or (status == "failed" and not retry):
+                if status != "running" and not self._holder(cell):  # killed between its record and its claim
+                    self._path(cell, ".claim").unlink(missing_ok=True)
                 return None
             if status in ("failed", "damaged") and self._holder(cell):
                 return None

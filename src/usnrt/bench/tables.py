@@ -1,303 +1,16 @@
-"""The paper's tables from the available records: its value, ours with its recipe, ours with the default recipe."""
+"""The tables of the page by name."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from usnrt.bench.aggregate import Mean, Means
-from usnrt.bench.layout import Entry, Layout, marks, number, words
+from usnrt.bench.aggregate import Means
+from usnrt.bench.comparisons import COMPARISONS, SOURCES
+from usnrt.bench.layout import Layout, number, words
 from usnrt.bench.paper import PAPER_SPEARMAN, paper_value
 from usnrt.bench.recipes import COMPARED
+from usnrt.bench.runs import versions_table
 from usnrt.bench.store import Record
 from usnrt.datasets import get_spec, list_datasets
-
-UNEVEN = (
-    "‡: the models of this row were run on different splits. Ranks, counts and percentages are computed on the splits "
-    "that they have in common; each value shown is the mean over all splits of its model."
-)
-FLOORED = (
-    "{models} with the paper's recipe: NLL with densities floored at 1e-16, as in the authors' ensemble code, to be "
-    "comparable with the paper's values. No floor elsewhere."
-)
-NOT_FLOORED = "Records without the floored NLL show the NLL without a floor: {datasets}."
-SOURCES = ("paper", "paper's recipe", "default")
-
-
-@dataclass(frozen=True)
-class Model:
-    """One column: its header, and the recipes behind the second and third line of a data set."""
-
-    label: str
-    paper_recipe: str
-    default_recipe: str
-
-
-def _model(label: str, recipe: str) -> Model:
-    return Model(label, f"{recipe}-paper", recipe)
-
-
-_LAMBDA = "Evidential lambda="
-ALEATORIC = (
-    _model("HNN", "hnn"),
-    _model("Extra Trees", "extra-trees"),
-    _model("Random Forest", "random-forest"),
-    _model("USNRT", "usnrt"),
-)
-TOTAL = (
-    _model("MC Dropout", "mc-dropout"),
-    _model("Concrete Dropout", "concrete-dropout"),
-    _model("Deep Ensemble", "deep-ensemble"),
-    _model("Evidential", "evidential"),
-    _model("USNRT Ensemble", "usnrt-ensemble"),
-)
-# The authors' code of these floors densities.
-ENSEMBLES = ("Deep Ensemble", "USNRT Ensemble")
-LAMBDAS = (
-    Model(f"{_LAMBDA}0", "evidential-paper-lambda0", ""),
-    Model(f"{_LAMBDA}0.005", "evidential-paper-lambda0.005", ""),
-    Model(f"{_LAMBDA}0.01", "evidential-paper", ""),
-    Model(f"{_LAMBDA}0.05", "evidential-paper-lambda0.05", ""),
-    _model("USNRT Ensemble", "usnrt-ensemble"),
-)
-PEERS = (
-    Model("USNRT fast", "", "usnrt-fast"),
-    Model("USNRT", "", "usnrt"),
-    Model("USNRT Ensemble", "", "usnrt-ensemble"),
-    Model("HNN", "", "hnn"),
-    Model("Deep Ensemble", "", "deep-ensemble"),
-    Model("Evidential", "", "evidential"),
-    Model("CatBoost", "", "catboost"),
-    Model("NGBoost", "", "ngboost"),
-    Model("LightGBM quantiles", "", "lightgbm-quantile"),
-    Model("Quantile forest", "", "quantile-forest"),
-    Model("Quantile extra-trees", "", "quantile-extra-trees"),
-    Model("CatBoost MultiQuantile", "", "catboost-multiquantile"),
-    Model("CatBoost, tuned", "", "catboost-tuned"),
-    Model("LightGBM quantiles, tuned", "", "lightgbm-tuned"),
-    Model("XGBoost quantiles", "", "xgboost-quantile"),
-    Model("crepes on LightGBM", "", "crepes-lightgbm"),
-    Model("RealMLP", "", "realmlp"),
-    Model("TabM", "", "tabm"),
-)
-PARTS = (
-    Model("Default", "", "usnrt"),
-    Model("No tree", "", "usnrt-no-tree"),
-    Model("No memory", "", "usnrt-no-memory"),
-    Model("Global calibration", "", "usnrt-global"),
-    Model("Not calibrated", "", "usnrt-uncalibrated"),
-    Model("No piecewise encoding", "", "usnrt-plain-inputs"),
-    Model("Ensemble", "", "usnrt-ensemble"),
-)
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A table that compares models by one metric, lower being better.
-
-    Attributes
-    ----------
-    name, title, metric : str
-    models : tuple of Model
-    ours : str
-        The column of the paper's own model.
-    decrease : bool
-        Whether a last column shows by how many per cent it is below the best other model.
-    floored : tuple of str
-        Columns whose values with the paper's recipe are NLLs with floored densities.
-    """
-
-    name: str
-    title: str
-    metric: str
-    models: tuple[Model, ...]
-    ours: str
-    decrease: bool = False
-    floored: tuple[str, ...] = ()
-
-    @property
-    def in_paper(self) -> bool:
-        """Whether the paper has this table."""
-        return any(model.paper_recipe for model in self.models)
-
-    def values(self, means: Means, dataset: str, source: str) -> list[Mean | None]:
-        """The line of a data set from one source, one value per model."""
-        if source == "paper":
-            found = [paper_value(self.name, dataset, model.label) for model in self.models]
-            return [None if value is None else Mean(value, 0, True) for value in found]
-        return [
-            means.metric(dataset, recipe, self._metric_of(model.label, source))
-            for model, recipe in zip(self.models, self._recipes(source))
-        ]
-
-    def _metric_of(self, label: str, source: str) -> str:
-        return "nll_floored" if label in self.floored and source == "paper's recipe" else self.metric
-
-    def fair_values(
-        self, means: Means, dataset: str, source: str, among: Sequence[str] | None = None
-    ) -> dict[str, float]:
-        """The known values of models by their labels, over the splits that these models have in common.
-
-        All statements that one model is better than another are based on these values. Models without a split in
-        common with the others are left out, see `Means.shared`.
-
-        Parameters
-        ----------
-        means : Means
-        dataset, source : str
-        among : sequence of str, default=None
-            Labels of the models to compare; by default all of the table.
-
-        Returns
-        -------
-        dict
-        """
-        labels = [model.label for model in self.models]
-        compared = labels if among is None else among
-        if source != "paper":
-            recipes = [r for label, r in zip(labels, self._recipes(source)) if label in compared]
-            means = means.shared(dataset, recipes, self.metric)
-        values = zip(labels, self.values(means, dataset, source))
-        return {label: value.value for label, value in values if value and label in compared}
-
-    def splits(self, means: Means, dataset: str, source: str) -> dict[str, set[int]]:
-        """The splits of every model that has any, by their labels; empty for the paper's values."""
-        if source == "paper":
-            return {}
-        found = zip(self.models, self._recipes(source))
-        return {model.label: seeds for model, recipe in found if (seeds := means.seeds(dataset, recipe, self.metric))}
-
-    def _recipes(self, source: str) -> list[str]:
-        return [m.paper_recipe if source == "paper's recipe" else m.default_recipe for m in self.models]
-
-    def percentage(self, means: Means, dataset: str, source: str) -> float | None:
-        """By how many per cent the paper's model is below the best other one; for the paper its own value."""
-        if source == "paper":
-            return paper_value(self.name, dataset, "Percentage Decrease")
-        others = self.fair_values(means, dataset, source)
-        own = others.pop(self.ours, None)
-        if own is None or len(others) < len(self.models) - 1 or min(others.values()) == 0:
-            return None
-        return 100 * (min(others.values()) - own) / min(others.values())
-
-    def winners(self, means: Means, source: str) -> dict[str, str]:
-        """The best model of every data set for which the values of all models are known."""
-        best = {}
-        for dataset in list_datasets():
-            values = self.fair_values(means, dataset, source)
-            if len(values) == len(self.models):
-                best[dataset] = min(values, key=lambda label: values[label])
-        return best
-
-    def layout(self, means: Means) -> Layout:
-        """Three lines per data set (fewer without records), the best of each in bold."""
-        sources = SOURCES if self.in_paper else ("default",)
-        rows, notes = [], []
-        for dataset in list_datasets():
-            title = shown = get_spec(dataset).title
-            for source in sources:
-                values = self.values(means, dataset, source)
-                if not any(values):
-                    continue
-                first = [Entry(shown, value=title), *([words(source)] if self.in_paper else [])]
-                seeds = list(self.splits(means, dataset, source).values())
-                if any(each != seeds[0] for each in seeds):
-                    notes.append(self._on_common_splits(means, dataset, source))
-                    first[-1] = Entry(f"{first[-1].text} ‡", value=first[-1].value)
-                row = [*first, *_line(values, self._marks(means, dataset, source))]
-                if self.decrease:
-                    percentage = self.percentage(means, dataset, source)
-                    partial = any(value is not None and not value.complete for value in values)
-                    row.append(number(percentage, partial=partial, pattern="{:.1f}%"))
-                rows.append(row)
-                shown = ""  # the name of a data set is on its first line only
-        if self.in_paper:
-            rows += [self._wins(means, source) for source in sources if self.winners(means, source)]
-        header = [
-            "Dataset",
-            *(["Source"] if self.in_paper else []),
-            *(model.label for model in self.models),
-            *(["Percentage Decrease"] if self.decrease else []),
-        ]
-        notes = [UNEVEN, *(note for note in notes if note)] if notes else []
-        notes += self._floor_notes(means)
-        return Layout(self.title, header, rows, notes, n_text_columns=2 if self.in_paper else 1)
-
-    def _floor_notes(self, means: Means) -> list[str]:
-        """Which values are floored NLLs; empty if no such value is shown."""
-        recipes = [model.paper_recipe for model in self.models if model.label in self.floored]
-        run = [name for name in list_datasets() if any(means.metric(name, recipe, "nll") for recipe in recipes)]
-        lacking = [
-            get_spec(name).title for name in run if any(means.lacks(name, recipe, "nll_floored") for recipe in recipes)
-        ]
-        notes = [FLOORED.format(models=" and ".join(self.floored))] if run else []
-        return notes + ([NOT_FLOORED.format(datasets=", ".join(lacking))] if lacking else [])
-
-    def _marks(self, means: Means, dataset: str, source: str) -> list[str]:
-        """Which value of a line is best and which second best, on the splits that the models have in common."""
-        compared = self.fair_values(means, dataset, source)
-        return marks([compared.get(model.label) for model in self.models])
-
-    def _on_common_splits(self, means: Means, dataset: str, source: str) -> str:
-        """What was compared in a line with unequal splits; empty if the values shown have the same order."""
-        seeds, compared = self.splits(means, dataset, source), self.fair_values(means, dataset, source)
-        left_out = [label for label in seeds if label not in compared]
-        shown = [value.value if value else None for value in self.values(means, dataset, source)]
-        if not left_out and marks(shown) == self._marks(means, dataset, source):
-            return ""
-        title = get_spec(dataset).title + (f", {source}" if self.in_paper else "")
-        if len(compared) < 2:
-            return f"{title}: no split in common, no comparison."
-        n_common = len(set.intersection(*(seeds[label] for label in compared)))
-        where = "the one split" if n_common == 1 else f"the {n_common} splits"
-        rest = f"; not compared: {', '.join(left_out)}" if left_out else ""
-        values = ", ".join(f"{label} {value:.2f}" for label, value in compared.items())
-        return f"{title}: on {where} in common {values}{rest}."
-
-    def _wins(self, means: Means, source: str) -> list[Entry]:
-        winners = list(self.winners(means, source).values())
-        counts = [Entry(str(n), value=str(n)) for n in (winners.count(model.label) for model in self.models)]
-        label = f"best of {len(winners)}"
-        return [words(label), words(source), *counts, *([Entry("")] if self.decrease else [])]
-
-
-def _line(values: Sequence[Mean | None], marked: Sequence[str]) -> list[Entry]:
-    return [
-        number(value.value, mark, partial=not value.complete) if value else Entry("")
-        for value, mark in zip(values, marked)
-    ]
-
-
-COMPARISONS = {
-    table.name: table
-    for table in (
-        Comparison("ece", "ECE, times 100", "ece", ALEATORIC, "USNRT", decrease=True),
-        Comparison("tce", "TCE, times 100", "tce", ALEATORIC, "USNRT", decrease=True),
-        Comparison("sharpness", "Sharpness, times 100", "sharpness", ALEATORIC, "USNRT"),
-        Comparison("rmse", "RMSE, times 100", "rmse", TOTAL, "USNRT Ensemble"),
-        Comparison("nll", "NLL, times 100", "nll", TOTAL, "USNRT Ensemble", floored=ENSEMBLES),
-        Comparison("evidential_rmse", "RMSE of Evidential over lambda, times 100", "rmse", LAMBDAS, "USNRT Ensemble"),
-        Comparison(
-            "evidential_nll",
-            "NLL of Evidential over lambda, times 100",
-            "nll",
-            LAMBDAS,
-            "USNRT Ensemble",
-            floored=("USNRT Ensemble",),
-        ),
-        Comparison("peers_crps", "CRPS of default recipes and peers, times 100", "crps", PEERS, "USNRT Ensemble"),
-        Comparison("peers_nll", "NLL of default recipes and peers, times 100", "nll", PEERS, "USNRT Ensemble"),
-        Comparison("peers_rmse", "RMSE of default recipes and peers, times 100", "rmse", PEERS, "USNRT Ensemble"),
-        Comparison("parts_crps", "Ablation of the default tree: CRPS, times 100", "crps", PARTS, "Default"),
-        Comparison("parts_nll", "Ablation of the default tree: NLL, times 100", "nll", PARTS, "Default"),
-        Comparison(
-            "parts_worst_leaf",
-            "Largest deviation of a region's coverage from 90 %, in percentage points (one region without a tree)",
-            "worst_leaf_gap",
-            PARTS[:4],
-            "Default",
-        ),
-        Comparison("peers_ece", "ECE of default recipes and peers, times 100", "ece", PEERS, "USNRT Ensemble"),
-    )
-}
 
 
 def dataset_table(means: Means) -> Layout:
@@ -391,7 +104,7 @@ def times_table(means: Means) -> Layout:
     return Layout("CPU time of a fit, in seconds", ["Recipe", *(get_spec(name).title for name in datasets)], rows)
 
 
-TABLES = ("datasets", *COMPARISONS, "heterogeneity", "times")
+TABLES = ("datasets", *COMPARISONS, "heterogeneity", "times", "versions")
 
 
 def make_table(name: str, records: Iterable[Record] | Means) -> Layout:
@@ -411,7 +124,12 @@ def make_table(name: str, records: Iterable[Record] | Means) -> Layout:
     means = records if isinstance(records, Means) else Means(records)
     if name in COMPARISONS:
         return COMPARISONS[name].layout(means)
-    others = {"datasets": dataset_table, "heterogeneity": heterogeneity_table, "times": times_table}
+    others = {
+        "datasets": dataset_table,
+        "heterogeneity": heterogeneity_table,
+        "times": times_table,
+        "versions": versions_table,
+    }
     if name not in others:
         raise ValueError(f"table must be one of {list(TABLES)}, got {name!r}")
     return others[name](means)

@@ -26,25 +26,16 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.calibration.landmarks import Landmarks, evenly
-from usnrt.nn.quantile_functions import conformity_scores, value_at
-from usnrt.nn.quantiles import MEDIAN, POSITIONS
+from usnrt.calibration.landmarks import Landmarks
+from usnrt.calibration.ranges import column_scale, extended_range
+from usnrt.calibration.widening import BLANK_LEVELS, MIN_BLANK_ROWS, needed_variance, widened
+from usnrt.nn.quantile_functions import conformity_scores
 from usnrt.tree.refine import half_widths
 from usnrt.utils.blocks import flat_memory, run_in_blocks
 
-# The range of a region is extended by the largest of: this share of the range, this share of the column's standard
-# deviation, and the distance between the most and the tenth most extreme value (heavy tails).
-RANGE_MARGIN, STD_MARGIN, TAIL_ROWS = 0.1, 0.1, 10
-CONSTANT_MARGIN = 1e-6  # relative margin of a column that is constant in training
-# Distances outside a range are measured in standard deviations, but the unit is at least this share of the range of the
-# whole column (a rare 1 among zeros is many standard deviations away) and at least the margin.
-RANGE_UNIT = 0.25
 REACH = 1.0  # units beyond the range up to which the networks extrapolate
 MAX_DELTA = 1e3  # bound for sentinels such as 1e300, whose squares would overflow
 MIN_BLANK_VARIANCE = 0.05  # a column that is irrelevant inside its range may be relevant outside
-BLANK_LEVELS = (0.5, 0.8, 0.9, 0.95)
-# Bounds of the number of rows used to measure blank variances, and of rows times columns.
-MIN_BLANK_ROWS, FEW_BLANK_ROWS, MAX_BLANK_ROWS, MAX_BLANK_CELLS = 20, 200, 1000, 25_000
 BLOCK = 4096  # rows processed at a time
 
 
@@ -166,12 +157,12 @@ class Support:
             present = values[~np.isnan(values)]
             if len(present) == 0:  # empty in training: its range is unknown, and networks ignore it
                 continue
-            std, unit = _std_and_unit(present)
-            ranges[:, j] = _extended_range(present, std, unit)
+            std, unit = column_scale(present)
+            ranges[:, j] = extended_range(present, std, unit)
             for index, rows in enumerate(rows_of_leaf):
                 own = values[rows][~np.isnan(values[rows])]
                 if len(own):
-                    ranges[index, j] = _extended_range(own, std, unit)
+                    ranges[index, j] = extended_range(own, std, unit)
         # A table of numbers only is not copied.
         landmarks = None if categorical.all() else Landmarks.fit(raw[:, ~categorical] if categorical.any() else raw)
         never_missing = np.asarray(~np.isnan(raw).any(axis=0))
@@ -357,102 +348,3 @@ class Support:
         result, own = quantiles.copy(), quantiles[rows]
         result[rows] = widened(own, self.added_variance(half_widths(own), found.take(rows)))
         return result
-
-
-def widened(quantiles: NDArray[np.float64], variance: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Add the variance of an independent normal error to quantile functions, with unchanged median.
-
-    The distances of the quantiles from the median are added in quadrature to those of the error. This is exact for
-    normal distributions; in general the result is increasing and not narrower.
-
-    Parameters
-    ----------
-    quantiles : ndarray of shape (n, n_positions)
-        At `usnrt.nn.quantiles.POSITIONS`.
-    variance : ndarray of shape (n,)
-
-    Returns
-    -------
-    ndarray of shape (n, n_positions)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from usnrt.nn.quantiles import POSITIONS
-    >>> from usnrt.calibration.support import widened
-    >>> quantiles = widened(2.0 + 3.0 * POSITIONS[None, :], np.array([16.0]))  # 9 + 16 = 25
-    >>> bool(np.allclose(quantiles, 2.0 + 5.0 * POSITIONS))
-    True
-    """
-    median = quantiles[:, [MEDIAN]]
-    distance = np.hypot(quantiles - median, np.sqrt(variance)[:, None] * POSITIONS)
-    wider: NDArray[np.float64] = median + np.sign(POSITIONS) * distance
-    return wider
-
-
-def blank_rows(n_rows: int, n_columns: int) -> NDArray[np.intp]:
-    """Indices of the validation rows used to measure blank variances: evenly spaced, fewer for wide tables.
-
-    Examples
-    --------
-    >>> from usnrt.calibration.support import blank_rows
-    >>> len(blank_rows(800, 4)), len(blank_rows(5000, 4)), len(blank_rows(5000, 90))
-    (800, 1000, 277)
-    """
-    return evenly(n_rows, int(np.clip(MAX_BLANK_CELLS // n_columns, FEW_BLANK_ROWS, MAX_BLANK_ROWS)))
-
-
-def needed_variance(quantiles: NDArray[np.float64], y: NDArray[np.float64], reference: NDArray[np.float64]) -> float:
-    """The smallest variance whose addition makes absolute conformity scores no larger than reference scores.
-
-    Parameters
-    ----------
-    quantiles : ndarray of shape (n, n_positions)
-    y : ndarray of shape (n,)
-    reference : ndarray of shape (4,)
-        Quantiles of the reference absolute scores at the levels 0.5, 0.8, 0.9 and 0.95.
-
-    Returns
-    -------
-    float
-        0 if none is needed.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy.special import ndtri
-    >>> from usnrt.nn.quantiles import POSITIONS
-    >>> from usnrt.calibration.support import needed_variance
-    >>> y = 5.0 * ndtri((np.arange(1000) + 0.5) / 1000)
-    >>> reference = ndtri([0.75, 0.9, 0.95, 0.975])
-    >>> round(needed_variance(np.tile(3.0 * POSITIONS, (1000, 1)), y, reference), 1)
-    16.0
-    """
-    needed = 0.0
-    error = y - quantiles[:, MEDIAN]
-    for level, score in zip(BLANK_LEVELS, np.maximum(reference, 0.05)):
-        # With added variance v a row has this score if error² = (distance of its quantile at the score)² + score² v.
-        at_score = value_at(quantiles, POSITIONS, np.copysign(score, error)[:, None])[:, 0] - quantiles[:, MEDIAN]
-        needed = max(needed, float(np.quantile((error**2 - at_score**2) / score**2, level)))
-    return needed
-
-
-def _std_and_unit(values: NDArray[np.float64]) -> tuple[float, float]:
-    """Standard deviation of a column, and the minimal unit of distances outside its range."""
-    largest = float(np.abs(values).max())
-    # Scaled first, since squares of huge numbers would overflow.
-    std = largest * float(np.std(values / largest)) if largest > 0 else 0.0
-    if std <= 1e-12 * largest:  # constant: its value is the only scale
-        return 0.0, max(largest, 1.0)
-    return std, max(std, RANGE_UNIT * float(np.ptp(values / largest)) * largest)
-
-
-def _extended_range(values: NDArray[np.float64], std: float, unit: float) -> tuple[float, float, float, float]:
-    """Range of the values with a margin, and the units of distances below and above it."""
-    k = min(TAIL_ROWS, len(values)) - 1
-    ordered = np.partition(values, [0, k, len(values) - 1 - k, len(values) - 1])
-    low, high = ordered[0], ordered[-1]
-    with np.errstate(over="ignore"):
-        margin = max(RANGE_MARGIN * (high - low), STD_MARGIN * std, CONSTANT_MARGIN * unit)
-        below, above = max(margin, ordered[k] - low), max(margin, high - ordered[-1 - k])
-        return float(low - below), float(high + above), max(unit, float(below)), max(unit, float(above))

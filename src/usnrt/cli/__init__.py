@@ -12,6 +12,9 @@ def main() -> int:
     except ImportError as error:
         print(f"usnrt: the command needs {error.name}: pip install 'usnrt[cli]'", file=sys.stderr)
         return 1
-    from usnrt.cli._run import run
+    from usnrt.cli import _run
+    from usnrt.cli._termination import TERMINATED, termination_as_interrupt
 
-    return run(sys.argv[1:])
+    with termination_as_interrupt() as received:
+        code = _run.run(sys.argv[1:])
+    return TERMINATED if received and code == _run.STOPPED else code

@@ -12,6 +12,7 @@ from usnrt.cli._reading_options import ReadOptions
 from usnrt.tables.csv_format import CsvFormat
 from usnrt.tables.dates import DateFormat, find_format, order_of, parse_dates
 from usnrt.tables.numbers import PLAIN, Marks, grouped_pattern, parse_number
+from usnrt.utils.names import shown_value
 
 FIRST_DAY, LAST_DAY = 1900_01_01, 2099_12_31  # of dates that look like integers
 
@@ -163,7 +164,9 @@ def _refuse_text(name: str, column: pa.ChunkedArray, allowed: list[Marks], where
     """Raise an error with the first value that is not a number."""
     for row, value in enumerate(column.to_pylist(), start=1):
         if value is not None and all(parse_number(value, marks) is None for marks in allowed):
-            raise UserError(f"column {name!r} must hold numbers (--types), got {value!r} in row {row} of {where}")
+            raise UserError(
+                f"column {name!r} must hold numbers (--types), got {shown_value(value)} in row {row} of {where}"
+            )
     raise UserError(f"column {name!r} must hold numbers (--types), but they have different marks in {where}")
 
 
@@ -202,7 +205,9 @@ def _read_dates(
             found[name] = date
         elif is_declared:
             example = next((text for text in distinct[name] if text is not None), None)
-            raise UserError(f"column {name!r} must hold dates of one format (--types), got {example!r} in {where}")
+            raise UserError(
+                f"column {name!r} must hold dates of one format (--types), got {shown_value(example)} in {where}"
+            )
     orders = {order_of(date.format) for date in found.values() if not date.ambiguous} & {"dmy", "mdy"}
     if not orders and any(marks.decimal == "," for marks in result.marks.values()):
         orders = {"dmy"}

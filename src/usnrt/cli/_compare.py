@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from usnrt.cli._errors import UserError
-from usnrt.cli._options import Coverage, Data, Force, Json, Quiet, check_coverage
+from usnrt.cli._options import Categorical, Coverage, Data, Drop, Force, Json, Keep, NewTarget, Quiet, check_coverage
 from usnrt.cli._output import check_writable, notice, print_json, print_table, silent, warnings_as_notices
 from usnrt.cli._reading_options import ReadOptions, reads_tables
 from usnrt.cli._streams import messages_beside, output_file, shown
@@ -17,7 +17,7 @@ STOPPED = 130
 @reads_tables
 def compare(
     data: Data,
-    target: Annotated[str, typer.Option("--target", "-t", help="The column to predict.")],
+    target: NewTarget,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="An HTML page to write.")] = None,
     picture: Annotated[Path | None, typer.Option("--picture", help="A .png, .svg or .pdf to write.")] = None,
     models: Annotated[
@@ -29,15 +29,9 @@ def compare(
     time_column: Annotated[
         str | None, typer.Option("--time-column", help="A column of times: the latest rows are the test rows.")
     ] = None,
-    drop: Annotated[list[str] | None, typer.Option("--drop", help="A column to leave out; may be repeated.")] = None,
-    keep: Annotated[
-        list[str] | None,
-        typer.Option("--keep", help="A column to keep though it looks like an id or free text; may be repeated."),
-    ] = None,
-    categorical: Annotated[
-        list[str] | None,
-        typer.Option("--categorical", help="A column of category codes; text is categorical anyway."),
-    ] = None,
+    drop: Drop = None,
+    keep: Keep = None,
+    categorical: Categorical = None,
     coverage: Coverage = 0.9,
     seed: Annotated[int, typer.Option(help="Random seed; the same seed gives the same comparison.")] = 0,
     jobs: Annotated[int, typer.Option("--jobs", help="Threads of each model; -1: all cores.")] = -1,

@@ -17,7 +17,7 @@ from usnrt.cli._reading_options import ReadOptions
 from usnrt.cli._streams import is_standard, read_standard_input, shown
 from usnrt.cli._tables import FileTable, Known, read_file
 from usnrt.tables.csv_format import CsvFormat
-from usnrt.utils.names import close_name, missing_names
+from usnrt.utils.names import close_name, missing_names, shown_value
 
 if TYPE_CHECKING:
     from usnrt.estimators.base import DistributionalRegressor
@@ -213,7 +213,7 @@ def with_target(
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         row, value = _first_text(column)
         raise UserError(
-            f"the target {target!r} must hold numbers, got {value!r} in row {row} of {shown(path)}"
+            f"the target {target!r} must hold numbers, got {shown_value(value)} in row {row} of {shown(path)}"
         ) from None
     known = ~np.isnan(values)
     if not known.any():

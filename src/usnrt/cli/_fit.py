@@ -13,7 +13,7 @@ import typer
 from numpy.typing import NDArray
 
 from usnrt.cli._errors import UserError
-from usnrt.cli._options import Data, Force, Json, Quiet
+from usnrt.cli._options import Categorical, Data, Drop, Force, Json, Keep, NewTarget, Quiet
 from usnrt.cli._output import (
     check_writable,
     notice,
@@ -55,19 +55,13 @@ ENSEMBLE_PARAMETERS = ("categorical_features", "random_state", "n_jobs", "verbos
 @reads_tables
 def fit(
     data: Data,
-    target: Annotated[str, typer.Option("--target", "-t", help="The column to predict.")],
+    target: NewTarget,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The model file to write; default: the data's name.usnrt")
     ] = None,
-    drop: Annotated[list[str] | None, typer.Option("--drop", help="A column to leave out; may be repeated.")] = None,
-    keep: Annotated[
-        list[str] | None,
-        typer.Option("--keep", help="A column to keep though it looks like an id or free text; may be repeated."),
-    ] = None,
-    categorical: Annotated[
-        list[str] | None,
-        typer.Option("--categorical", help="A column of category codes; text is categorical anyway."),
-    ] = None,
+    drop: Drop = None,
+    keep: Keep = None,
+    categorical: Categorical = None,
     holdout: Annotated[float, typer.Option(help="Fraction of the rows held out to evaluate the model on.")] = 0.0,
     preset: Annotated[
         Preset,

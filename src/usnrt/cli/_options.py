@@ -20,6 +20,16 @@ Model = Annotated[
     Path, typer.Argument(help="A model file written by `usnrt fit`; - is standard input.", readable=False)
 ]
 Target = Annotated[str | None, typer.Option("--target", "-t", help="The target column; default: as in fit.")]
+NewTarget = Annotated[str, typer.Option("--target", "-t", help="The column to predict.")]
+Drop = Annotated[list[str] | None, typer.Option("--drop", help="A column to leave out; may be repeated.")]
+Keep = Annotated[
+    list[str] | None,
+    typer.Option("--keep", help="A column to keep though it looks like an id or free text; may be repeated."),
+]
+Categorical = Annotated[
+    list[str] | None,
+    typer.Option("--categorical", help="A column of category codes; text is categorical anyway."),
+]
 Coverage = Annotated[float, typer.Option(help="Nominal coverage of the prediction intervals.")]
 Force = Annotated[bool, typer.Option("--force", "-f", help="Overwrite existing files.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notices.")]

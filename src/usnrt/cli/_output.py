@@ -1,6 +1,7 @@
 """Output of the commands: tables and notices for people, JSON for programs, and checks before a file is written."""
 
 import json
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -96,6 +97,8 @@ def check_writable(path: Path, force: bool) -> None:
         raise UserError(f"{path} is a directory, not a file to write")
     if not path.parent.is_dir():
         raise UserError(f"the folder {path.parent} does not exist")
+    if not os.access(path.parent, os.W_OK):
+        raise UserError(f"{path} cannot be written: the folder {path.parent} is read-only")
     if force or not path.is_file():
         return
     if not sys.stdin.isatty():

@@ -65,7 +65,7 @@ def report(
             # Rows without a target are left out; the others keep their numbers in the file.
             ids=table[id_column].to_pylist() if id_column else numbers if _has_gaps(numbers) else None,
             id_name=id_column or "row (from 1)", first_row=1,
-            time=None if time_column is None else table[time_column].to_numpy(), train=known, booster=booster,
+            time=None if time_column is None else _times(fitted, table, time_column), train=known, booster=booster,
         )  # fmt: skip
     with messages_beside(output):
         print(f"wrote {output}")
@@ -81,6 +81,21 @@ def _write_report(model: Any, X: Any, y: Any, output: Path, **options: Any) -> N
     with TemporaryDirectory() as folder, output_file(output) as file:
         write_report(model, X, y, Path(folder) / "report.html", **options)
         file.write((Path(folder) / "report.html").read_bytes())
+
+
+def _times(model: "DistributionalRegressor", table: "pa.Table", name: str) -> NDArray[Any]:
+    """The times of the rows; of dates that are text, by the format that the model knows."""
+    import pyarrow as pa
+
+    from usnrt.tables.time import dates_of_texts
+
+    values: NDArray[Any] = table[name].to_numpy()
+    if not pa.types.is_string(table[name].type):
+        return values
+    try:
+        return dates_of_texts(values, model.encoder_.date_formats_.get(name, ""))
+    except ValueError:
+        raise UserError(f"--time must name a column of dates or numbers, got {name!r} with {values[0]!r}") from None
 
 
 def _has_gaps(numbers: NDArray[np.int64]) -> bool:

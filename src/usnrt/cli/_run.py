@@ -9,6 +9,7 @@ import sys
 from usnrt.cli._errors import UserError
 
 OK, FAILED, USAGE, BUG, STOPPED = 0, 1, 2, 70, 130
+MAX_SENTENCE = 2000
 
 
 def run(arguments: list[str]) -> int:
@@ -53,6 +54,8 @@ def run(arguments: list[str]) -> int:
 
 
 def _fail(sentence: str, code: int) -> int:
+    if len(sentence) > MAX_SENTENCE:  # names of columns may have any length
+        sentence = f"{sentence[: MAX_SENTENCE // 2]} ... {sentence[-MAX_SENTENCE // 2 :]}"
     print(f"usnrt: {sentence}", file=sys.stderr)
     return code
 

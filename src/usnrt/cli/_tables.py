@@ -16,6 +16,7 @@ from usnrt.cli._reading_options import ReadOptions
 from usnrt.cli._streams import Source, is_standard, output_file, source_of
 from usnrt.tables.csv_format import CsvFormat
 from usnrt.tables.files import format_of
+from usnrt.tables.sources import without_index
 
 
 @dataclass(frozen=True)
@@ -136,9 +137,9 @@ def _read_parquet(source: Source) -> pa.Table:
     import pyarrow.parquet as pq
 
     if source.compression is None and source.data is None:
-        return pq.read_table(source.path)
+        return without_index(pq.read_table(source.path))
     with source.open() as stream:
-        return pq.read_table(pa.BufferReader(stream.read()))
+        return without_index(pq.read_table(pa.BufferReader(stream.read())))
 
 
 def write_file(table: pa.Table, path: Path) -> None:

@@ -43,7 +43,12 @@ _BUILT_IN: dict[str, tuple[str, str]] = {
     "constant": ("usnrt.comparison.forecasts:ConstantDistribution", ""),
 }
 # Other ways to write these names.
-_SHORT = {"fast": "usnrt fast", "balanced": "usnrt balanced", "ensemble": "usnrt ensemble"}
+_SHORT = {
+    "fast": "usnrt fast",
+    "balanced": "usnrt balanced",
+    "ensemble": "usnrt ensemble",
+    "lightgbm": "LightGBM quantiles",
+}
 OURS = ("usnrt fast", "usnrt balanced", "usnrt ensemble")
 
 
@@ -73,8 +78,8 @@ def contenders(
     Parameters
     ----------
     models : mapping of str to estimator, iterable of names, or None
-        None for `installed_models`. Names are those, ``"fast"``, ``"balanced"``, ``"ensemble"``, or recipes of
-        `usnrt.bench`; a mapping may have a name as its value too.
+        None for `installed_models`. Names are those, ``"fast"``, ``"balanced"``, ``"ensemble"``, ``"lightgbm"``, or
+        recipes of `usnrt.bench`; a mapping may have a name as its value too.
     seed : int
         Given to all models whose ``random_state`` is None.
     n_jobs : int or None

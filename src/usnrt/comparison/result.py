@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.comparison.differences import Difference, paired_difference
 from usnrt.comparison.regions import Regions, gap_by_chance, worst_gap
 from usnrt.comparison.splits import Splits
+from usnrt.metrics.differences import Difference, paired_difference
 from usnrt.utils.json_values import json_value
 from usnrt.utils.result_table import Table
 from usnrt.utils.types import Floats

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from usnrt.tables.rows import row_hashes
+from usnrt.tables.time import dates_of_texts
 from usnrt.utils.types import Floats, Rows
 
 
@@ -168,7 +169,7 @@ def read_time(time: Any, X: Any) -> NDArray[Any]:
     values = np.asarray(time)
     if values.dtype.kind in "OUS":
         try:
-            values = values.astype("datetime64[us]")
+            values = dates_of_texts(values)
         except (ValueError, TypeError):
             raise ValueError(f"{name} must hold numbers or dates, got {values.ravel()[:1].tolist()[0]!r}") from None
     if values.dtype.kind not in "iufM":

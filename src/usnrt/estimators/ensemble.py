@@ -10,7 +10,7 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from usnrt.distributions import Distribution
-from usnrt.estimators.members import DEPRECATED, ENSEMBLE_CONSTRAINTS, EnsembleOf
+from usnrt.estimators.members import ENSEMBLE_CONSTRAINTS, EnsembleOf
 from usnrt.estimators.neighbors import RememberingRegressor
 from usnrt.estimators.pairs import (
     MAX_DISAGREEMENT,
@@ -32,6 +32,7 @@ from usnrt.tree.model import ExpertTree, TreeModel
 from usnrt.tree.recipe import QuantileTreeRecipe
 from usnrt.tree.structure import Tree
 from usnrt.utils.constraints import TARGET_BOUNDS, TARGET_TRANSFORM, TIME_COLUMN, Constraint
+from usnrt.utils.deprecation import DEPRECATED
 from usnrt.utils.progress import Progress
 from usnrt.utils.types import Floats, Rows
 
@@ -82,7 +83,7 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
     verbose : int, default=0
         1 shows a progress bar and reports the nodes of all members.
     n_members : int or "deprecated", default="deprecated"
-        Former name of ``n_estimators``, which will be removed in the next release.
+        Former name of ``n_estimators``, which will be removed in version 0.4.0.
 
     Attributes
     ----------

@@ -1,6 +1,5 @@
 """Base of the ensembles: the member, its checks and seeds, and one warning for all members."""
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -27,13 +26,11 @@ from usnrt.utils.constraints import (
     Verbosity,
     Whole,
 )
+from usnrt.utils.deprecation import DEPRECATED, check_renamed, renamed_parameter
 from usnrt.utils.progress import FitStopped, Progress
 
 MemberT = TypeVar("MemberT", bound=CalibratedRegressor)
 ModelT = TypeVar("ModelT", bound=TreeModel)
-
-# Value of a parameter that has a new name, if it is not given.
-DEPRECATED = "deprecated"
 
 ENSEMBLE_CONSTRAINTS: Mapping[str, Constraint] = {
     "estimator": Unchecked("estimator"),  # by `EnsembleOf._check_parameters`
@@ -63,18 +60,7 @@ class EnsembleOf(CalibratedRegressor, Generic[MemberT]):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.n_members != DEPRECATED:
-            if not has_default(self, "n_estimators"):
-                raise ValueError(
-                    "n_members is the former name of n_estimators: give n_estimators only, "
-                    f"got n_members={self.n_members!r} and n_estimators={self.n_estimators!r}"
-                )
-            warnings.warn(
-                "n_members is called n_estimators now, as in scikit-learn; the former name will be removed in the "
-                "next release",
-                FutureWarning,
-                stacklevel=3,
-            )
+        check_renamed(self, "n_members")
         if self.estimator is not None and not isinstance(self.estimator, self._MEMBER):
             raise TypeError(f"estimator must be a {self._MEMBER.__name__} or None, got {self.estimator!r}")
         member = self._member()
@@ -85,7 +71,7 @@ class EnsembleOf(CalibratedRegressor, Generic[MemberT]):
 
     def _n_estimators(self) -> int:
         """Number of members, given by its former name or the new one."""
-        return self.n_estimators if isinstance(self.n_members, str) else int(self.n_members)
+        return int(renamed_parameter(self, "n_members"))
 
     def _member(self) -> MemberT:
         """An unfitted member."""

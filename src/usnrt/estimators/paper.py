@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from usnrt.distributions import Distribution, Mixture, Normal
 from usnrt.estimators.calibrated import CalibratedRegressor
 from usnrt.estimators.convergence import warn_if_diverged
-from usnrt.estimators.members import DEPRECATED, ENSEMBLE_CONSTRAINTS, EnsembleOf
+from usnrt.estimators.members import ENSEMBLE_CONSTRAINTS, EnsembleOf
 from usnrt.estimators.targets import read_target
 from usnrt.nn.device import MARGIN
 from usnrt.nn.forward import predict
@@ -40,6 +40,7 @@ from usnrt.utils.constraints import (
     Verbosity,
     Whole,
 )
+from usnrt.utils.deprecation import DEPRECATED
 from usnrt.utils.progress import Progress
 from usnrt.utils.types import Floats
 
@@ -321,7 +322,7 @@ class PaperUSNRTEnsemble(EnsembleOf[PaperUSNRTRegressor]):
     verbose : int, default=0
         1 shows a progress bar and reports the nodes of all members.
     n_members : int or "deprecated", default="deprecated"
-        Former name of ``n_estimators``, which will be removed in the next release.
+        Former name of ``n_estimators``, which will be removed in version 0.4.0.
 
     Attributes
     ----------

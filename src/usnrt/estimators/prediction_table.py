@@ -15,7 +15,7 @@ from usnrt.utils.result_table import Table
 from usnrt.utils.types import Floats
 
 if TYPE_CHECKING:
-    from usnrt.estimators.base import DistributionalRegressor
+    from usnrt.estimators.predictions import DistributionPredictor
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,12 @@ class EncodedPredictions:
     supported: NDArray[np.bool_] | None
 
 
-def prediction_table(model: "DistributionalRegressor", X: Any, coverage: float = 0.9) -> Any:
+def prediction_table(model: "DistributionPredictor", X: Any, coverage: float = 0.9) -> Any:
     """Mean, standard deviation, interval, region and support of every row.
 
     Parameters
     ----------
-    model : DistributionalRegressor
+    model : DistributionPredictor
         A fitted model.
     X : array-like or data frame of shape (n_rows, n_features)
     coverage : float, default=0.9
@@ -63,9 +63,9 @@ def prediction_table(model: "DistributionalRegressor", X: Any, coverage: float =
     --------
     >>> import numpy as np
     >>> from usnrt.distributions import Normal
-    >>> from usnrt.estimators.base import DistributionalRegressor
+    >>> from usnrt.estimators.predictions import DistributionPredictor
     >>> from usnrt.estimators.prediction_table import prediction_table
-    >>> class StandardNormal(DistributionalRegressor):
+    >>> class StandardNormal(DistributionPredictor):
     ...     def _fit(self, rows):
     ...         self.target_mean_, self.target_std_ = 5.0, 1.0
     ...     def _distribution(self, raw):

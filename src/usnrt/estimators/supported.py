@@ -8,7 +8,8 @@ import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
-from usnrt.calibration.support import REACH, RowSupport, Support, blank_rows
+from usnrt.calibration.support import REACH, RowSupport, Support
+from usnrt.calibration.widening import blank_rows
 from usnrt.distributions import Distribution
 from usnrt.estimators.base import DistributionalRegressor
 from usnrt.estimators.prediction_table import EncodedPredictions

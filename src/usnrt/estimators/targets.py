@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import column_or_1d
 
 from usnrt.distributions.target_map import MIN_SHARE, TargetMap
+from usnrt.utils.names import shown_value
 from usnrt.utils.types import Floats
 
 # The interval is at most this share of the gap between the bound and the nearest other target.
@@ -116,7 +117,10 @@ def with_point_masses(target_map: TargetMap, y: Floats, weight: Floats, cdf: Cal
             nearest, farthest = (nearest, middle) if is_enough(middle) else (middle, farthest)
         return bound + inward * farthest
 
-    return replace(target_map, low_end=end(target_map.low, 1.0), high_end=end(target_map.high, -1.0))
+    low_end, high_end = end(target_map.low, 1.0), end(target_map.high, -1.0)
+    if low_end >= high_end:  # all targets are at the bounds, and both ends are one quantile, up to rounding
+        high_end = float(np.nextafter(low_end, np.inf))
+    return replace(target_map, low_end=low_end, high_end=high_end)
 
 
 def read_target(y: ArrayLike) -> NDArray[np.float64]:
@@ -149,7 +153,7 @@ def read_target(y: ArrayLike) -> NDArray[np.float64]:
         if isinstance(values[bad_row], datetime.date | datetime.timedelta):
             _refuse_times("m" if isinstance(values[bad_row], datetime.timedelta) else "M", getattr(y, "name", None))
         raise ValueError(
-            f"y must hold numbers, got y[{bad_row}]={values[bad_row : bad_row + 1].tolist()[0]!r}"
+            f"y must hold numbers, got y[{bad_row}]={shown_value(values[bad_row : bad_row + 1].tolist()[0])}"
         ) from None
     bad = np.flatnonzero(~np.isfinite(numbers))
     if len(bad):

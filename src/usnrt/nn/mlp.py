@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -120,3 +121,30 @@ def hidden_sizes(hidden: Sequence[int | str], n_features: int, name: str = "hidd
 def to_numpy(params: Params) -> Params:
     """Copy parameters from the device to the host."""
     return tuple(tuple(np.asarray(array) for array in layer) for layer in params)
+
+
+def check_layers(layers: Sequence[Sequence[NDArray[np.floating]]]) -> None:
+    """Raise a ValueError if layers do not fit together; compiled programs rely on it, since they check no bounds.
+
+    Parameters
+    ----------
+    layers : sequence of (weights, bias, ...)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.nn.mlp import check_layers
+    >>> check_layers([(np.ones((2, 3)), np.ones(3)), (np.ones((4, 1)), np.ones(1))])
+    Traceback (most recent call last):
+        ...
+    ValueError: the layers of a network must fit together, got weights of shapes (2, 3), (4, 1), biases of (3,), (1,)
+    """
+    weights, biases = ([np.shape(layer[i]) for layer in layers] for i in (0, 1))
+    fits = all(len(shape) == 2 and bias == shape[1:] for shape, bias in zip(weights, biases)) and all(
+        before[1] == after[0] for before, after in pairwise(weights)
+    )
+    if not fits or not weights:
+        raise ValueError(
+            f"the layers of a network must fit together, got weights of shapes {', '.join(map(str, weights))}, "
+            f"biases of {', '.join(map(str, biases))}"
+        )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from usnrt.nn._layers import ACTIVATIONS, run_layers
 from usnrt.nn._panels import BLOCK, PANEL
 from usnrt.nn.encoding import INPUT_LIMIT, PiecewiseLinear
-from usnrt.nn.mlp import Params
+from usnrt.nn.mlp import Params, check_layers
 
 # The edges of adjacent bins agree up to the rounding of their coefficients. Two of them are one knot if the encoding
 # changes by less than this between them.
@@ -42,6 +42,8 @@ class PackedLayers:
     """
 
     def __init__(self, params: Params, encoding: PiecewiseLinear | None, activation: str) -> None:
+        check_layers(params)
+        self.n_inputs = len(params[0][0]) if encoding is None else encoding.n_inputs
         self.n_outputs = len(params[-1][1])
         lines = np.zeros((0, 0))
         knots = _no_knots()
@@ -68,6 +70,11 @@ class PackedLayers:
 
     def write(self, x: NDArray[np.float32], rows: NDArray[np.intp], at: NDArray[np.intp], out: NDArray[Any]) -> None:
         """Write the outputs for ``x[rows]`` to ``out[at]``."""
+        if (x.shape[1], out.shape[1]) != (self.n_inputs, self.n_outputs):  # the kernel checks no bounds
+            raise ValueError(
+                f"the network must have as many inputs and outputs as its tables, got {self.n_inputs} and "
+                f"{self.n_outputs} for {x.shape[1]} and {out.shape[1]}"
+            )
         run_layers(x, rows, at, *self.arguments, out)
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from usnrt.nn.dropout import LOG_VARIANCE_BOUNDS
 from usnrt.nn.encoding import PiecewiseLinear
+from usnrt.nn.mlp import check_layers
 from usnrt.utils.blas import ONE_BLAS_THREAD
 from usnrt.utils.jit import kernel
 
@@ -55,6 +56,7 @@ def predict_passes(
     >>> mean, variance, noise
     (array([2.]), array([4.]), array([0.]))
     """
+    _check_shapes(layers, masks, x.shape[1] if encoding is None else encoding.n_outputs)
     # In double precision: in float32 some BLAS kernels round a row differently depending on its position in a matrix.
     # Copies, because numba distinguishes writable from read-only arrays. Weights have shape (outputs, inputs).
     weights = tuple(np.array(w.T, dtype=np.float64, order="C") for w, _ in layers)
@@ -72,6 +74,21 @@ def predict_passes(
     with ONE_BLAS_THREAD, ThreadPoolExecutor(n_threads) as pool:
         list(pool.map(predict_chunk, range(0, len(x), CHUNK)))
     return moments[0], moments[1], moments[2]
+
+
+def _check_shapes(
+    layers: Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]],
+    masks: Sequence[NDArray[np.float32]],
+    n_inputs: int,
+) -> None:
+    """Raise a ValueError if layers, masks and inputs do not fit together: the kernel checks no bounds."""
+    check_layers(layers)
+    shapes = [(len(masks[0]) if masks else 0, len(weights)) for weights, _ in layers]
+    if len(layers[0][0]) != n_inputs or len(layers[-1][1]) not in (1, 2) or [mask.shape for mask in masks] != shapes:
+        raise ValueError(
+            f"inputs and dropout masks must fit the network, got {n_inputs} inputs and masks of shapes "
+            f"{', '.join(str(mask.shape) for mask in masks)} for layers of {', '.join(str(w.shape) for w, _ in layers)}"
+        )
 
 
 @kernel()

@@ -12,6 +12,7 @@ from usnrt.estimators.neighbors import memories
 from usnrt.memory.retrieval import N_GUIDES, Retrieval
 from usnrt.nn.mlp import MLP
 from usnrt.nn.quantiles import N_OUTPUTS
+from usnrt.persistence._calibration_checks import check_calibration, check_fits_tree, check_landmarks, check_support
 from usnrt.persistence._errors import ModelFileError
 from usnrt.tables.csv_format import CsvFormat
 from usnrt.tables.dates import compile_format
@@ -257,6 +258,8 @@ def check_regressor(regressor: Any) -> None:
     ) and (positions is None or (_is_array(positions, "i", 1) and len(positions) >= n_numbered))
     if not is_valid:
         raise ModelFileError("the experts or the rows of the memory do not fit to the trees")
+    if members:
+        check_fits_tree(attributes, regressor.tree_.n_leaves, len(attributes["encoder_"].columns_))
     _check_explanations(regressor, attributes)
 
 
@@ -385,6 +388,9 @@ CHECKS: dict[str, Callable[[Any], None]] = {
     "USNRTEnsemble": check_regressor,
     "PaperUSNRTRegressor": check_regressor,
     "PaperUSNRTEnsemble": check_regressor,
+    "Support": check_support,
+    "Landmarks": check_landmarks,
+    "Calibration": check_calibration,
     "Familiar": check_familiar,
     "Fingerprint": check_fingerprint,
     "FlatForest": check_forest,

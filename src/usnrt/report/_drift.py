@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from usnrt.report._numbers import number, percent, plus_minus, wilson
+from usnrt.tables.time import dates_of_texts
 from usnrt.utils.types import Floats
 
 MIN_WINDOW, MAX_WINDOWS = 60, 8
@@ -69,7 +70,7 @@ def time_order(time: Any) -> tuple[NDArray[np.intp], NDArray[Any]]:
     Parameters
     ----------
     time : array-like of shape (n,)
-        Dates, text in ISO format, or numbers.
+        Dates, also as text in one format, or numbers.
 
     Examples
     --------
@@ -80,10 +81,7 @@ def time_order(time: Any) -> tuple[NDArray[np.intp], NDArray[Any]]:
     values = np.asarray(time)
     if values.dtype.kind in "OUST":
         try:
-            missing = [v is None or v != v or v == "" for v in values.tolist()]
-            values = np.array(
-                ["NaT" if m else str(v) for m, v in zip(missing, values.tolist())], dtype="datetime64[us]"
-            )
+            values = dates_of_texts(values)
         except ValueError as error:
             raise ValueError(f"time must hold dates or numbers, got {str(values[0])!r} ({error})") from None
     if values.dtype.kind not in "Miuf":

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from usnrt.tables.dates import DateFormatError, find_format, order_of, parse_dates
 from usnrt.tables.numbers import NULL_TEXTS, PLAIN, Marks, parse_numbers
 from usnrt.tables.reading import FeatureColumn, label_of
+from usnrt.utils.names import shown_value
 from usnrt.utils.notices import AmbiguousDateWarning, IgnoredColumnWarning, users_level
 
 # Rows from which a text that differs in every row is ignored: no new row has one of them.
@@ -51,7 +52,7 @@ def understood(column: FeatureColumn, name: str) -> tuple[FeatureColumn, str]:
     if found is not None:
         if found.ambiguous:
             warnings.warn(
-                f"column {name!r} holds dates such as {_example(column.values)!r}, read as {found.format}; "
+                f"column {name!r} holds dates such as {shown_value(_example(column.values))}, read as {found.format}; "
                 "convert it to dates if day and month are the other way round",
                 AmbiguousDateWarning,
                 stacklevel=users_level(),
@@ -108,7 +109,9 @@ def converted(
         if dates is not None:
             return FeatureColumn("date", dates)
         if column.type == "text" and format:
-            raise ValueError(f"column {name!r} must hold dates as in fit ({format}), got {_no_date(column, format)!r}")
+            raise ValueError(
+                f"column {name!r} must hold dates as in fit ({format}), got {shown_value(_no_date(column, format))}"
+            )
     elif file_marks is not None and expected == "number" and column.type == "text":
         numbers = _as_numbers(column, file_marks)
         if numbers is not None:

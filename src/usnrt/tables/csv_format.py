@@ -180,6 +180,8 @@ def declared_delimiter(line: str) -> str:
 def ragged_line(lines: Iterable[str], delimiter: str) -> tuple[int, int, int] | None:
     """The first line with another number of fields than the first: line number, its fields, fields of the first.
 
+    None if there is none before a field that is longer than Python's reader takes.
+
     Parameters
     ----------
     lines : iterable of str
@@ -195,9 +197,12 @@ def ragged_line(lines: Iterable[str], delimiter: str) -> tuple[int, int, int] | 
     reader = csv.reader(lines, delimiter=delimiter)
     expected = 0
     start = 1
-    for row in reader:
-        if row and expected and len(row) != expected:
-            return start, len(row), expected
-        expected = expected or len(row)
-        start = reader.line_num + 1
+    try:
+        for row in reader:
+            if row and expected and len(row) != expected:
+                return start, len(row), expected
+            expected = expected or len(row)
+            start = reader.line_num + 1
+    except csv.Error:  # a field that is too long
+        pass
     return None

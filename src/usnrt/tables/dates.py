@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from usnrt.utils.names import shown_value
+
 ORDERS = ("dmy", "mdy", "ymd")
 YEARS = range(1600, 2400)  # of dates that are recognised without being told
 MIN_COMPACT = 5  # distinct texts such as 20141013, which might be numbers, that must all be dates
@@ -103,7 +105,7 @@ class DateFormatError(ValueError):
     """A text is not a date of a format; ``text`` is that text."""
 
     def __init__(self, text: str, format: str) -> None:
-        super().__init__(f"dates must be written as {format}, got {text!r}")
+        super().__init__(f"dates must be written as {format}, got {shown_value(text)}")
         self.text = text
 
 

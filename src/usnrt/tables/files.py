@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from usnrt.tables.sources import TableSource, check_columns, unreadable
+from usnrt.tables.sources import TableSource, check_columns, unreadable, without_index
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -78,9 +78,9 @@ class ParquetFiles(TableFiles):
         import pyarrow as pa
 
         with _open_parquet(file) as parquet:
-            yield parquet.schema_arrow.empty_table()
+            yield without_index(parquet.schema_arrow.empty_table())
             for batch in parquet.iter_batches(block_rows, use_threads=False):
-                yield pa.Table.from_batches([batch])
+                yield without_index(pa.Table.from_batches([batch]))
 
 
 def _open_parquet(file: Path) -> "pq.ParquetFile":

@@ -209,7 +209,7 @@ def _from_objects(values: NDArray[Any], name: str) -> FeatureColumn:
         _refuse_infinity(numeric, [name])
         return _number_column(numeric, boolean=present == {"boolean"})
     if present == {"date"}:
-        dates = np.full(len(values), np.datetime64("NaT"), dtype="datetime64[us]")
+        dates = np.full(len(values), np.datetime64("NaT", "us"), dtype="datetime64[us]")
         dates[~missing] = [_as_datetime64(v) for v in values[~missing]]
         return _date_column(dates)
     if "date" in present:

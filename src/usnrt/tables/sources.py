@@ -7,6 +7,7 @@ written to the scratch folder as they are read.
 """
 
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
 from contextlib import suppress
@@ -132,7 +133,7 @@ class DatasetSource(TableSource):
                 # a fragment alone would have the schema of its file
                 schema = {} if part is self.dataset else {"schema": self.dataset.schema}
                 for batch in part.to_batches(**schema, **options):
-                    yield pa.Table.from_batches([batch]), place
+                    yield without_index(pa.Table.from_batches([batch])), place
             except (pa.ArrowException, OSError) as error:
                 raise unreadable(place, error) from None
 
@@ -226,6 +227,21 @@ class SelectedColumns(TableSource):
         for table, place in self._source.pieces(block_rows):
             self.n_rows_read += table.num_rows
             yield table.drop_columns(list(self._dropped)), place
+
+
+def without_index(table: "pa.Table") -> "pa.Table":
+    """A table of a Parquet file without the unnamed index that pandas stores in it: it numbers rows, it is no feature.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import pyarrow as pa
+    >>> from usnrt.tables.sources import without_index
+    >>> table = pa.Table.from_pandas(pd.DataFrame({"a": [1, 2]}, index=[5, 6]))
+    >>> table.column_names, without_index(table).column_names
+    (['a', '__index_level_0__'], ['a'])
+    """
+    return table.drop_columns([name for name in table.column_names if re.fullmatch(r"__index_level_\d+__", name)])
 
 
 def as_arrow(batch: Any, number: int = 1) -> "pa.Table":

@@ -15,6 +15,7 @@ from usnrt.tables.reading import FeatureColumn
 from usnrt.tables.sources import BatchSource, Block, TableSource
 from usnrt.tables.store import BUCKET_ROWS
 from usnrt.tables.survey import TableSurvey
+from usnrt.utils.names import shown_value
 from usnrt.utils.scratch import check_space, size_text
 from usnrt.utils.types import Floats
 
@@ -304,7 +305,9 @@ def _as_numbers(block: Block, name: str, what: str) -> Floats:
         return np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         row = next((row for row, value in enumerate(column.to_pylist()) if not _is_number(value)), 0)
-        raise ValueError(f"{what} must hold numbers, got {column[row].as_py()!r} in {block.row_name(row)}") from None
+        raise ValueError(
+            f"{what} must hold numbers, got {shown_value(column[row].as_py())} in {block.row_name(row)}"
+        ) from None
 
 
 def _is_number(value: Any) -> bool:

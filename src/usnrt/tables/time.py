@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from usnrt.tables.dates import find_format, parse_dates
 from usnrt.tables.reading import FeatureColumn, FeatureTable
 from usnrt.utils.types import Floats
 
@@ -64,6 +65,41 @@ def read_time(column: FeatureColumn, name: str) -> Floats:
         seconds: Floats = column.values.astype("datetime64[us]").astype(np.int64) / 1e6
         return seconds
     return np.asarray(column.values, dtype=np.float64)
+
+
+def dates_of_texts(values: NDArray[Any], format: str = "") -> NDArray[np.datetime64]:
+    """Dates that are written as text, in the format in which all of them are dates.
+
+    Parameters
+    ----------
+    values : ndarray of object or str of shape (n,)
+        Text or dates; None, NaN and the empty text are missing.
+    format : str, default=""
+        The format to try first, as for ``strptime``.
+
+    Returns
+    -------
+    ndarray of datetime64[us] of shape (n,)
+        NaT where missing.
+
+    Raises
+    ------
+    ValueError
+        If no format fits all texts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.tables.time import dates_of_texts
+    >>> dates_of_texts(np.array(["31.12.2023", None, "01.02.2024"])).astype("datetime64[D]")
+    array(['2023-12-31',        'NaT', '2024-02-01'], dtype='datetime64[D]')
+    """
+    texts = [None if v is None or v != v or v == "" else v for v in values.tolist()]
+    if all(isinstance(text, str | None) for text in texts):
+        found = (find_format(texts, format) if format else None) or find_format(texts)
+        if found is not None:
+            return parse_dates(texts, found.format)
+    return np.array(["NaT" if text is None else str(text) for text in texts], dtype="datetime64[us]")
 
 
 def is_latest(time: Floats, n_latest: int) -> NDArray[np.bool_]:

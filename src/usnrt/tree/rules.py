@@ -154,8 +154,16 @@ def region_conditions(tree: Tree, node: int, columns: Sequence[ColumnInfo], *, d
 
 
 def split_text(tree: Tree, node: int, columns: Sequence[ColumnInfo], *, to_left: bool = True, decimals: int = 3) -> str:
-    """The condition of a node's split as text, for its left or its right child."""
-    condition = _Condition(columns[int(tree.feature[node])])
+    """The condition of a node's split as text, for its left or its right child.
+
+    Categories and missing values that cannot reach the node are left out.
+    """
+    feature = int(tree.feature[node])
+    condition = _Condition(columns[feature])
+    for split, child in pairwise(tree.path(node)):
+        if tree.feature[split] == feature:
+            condition.narrow(tree, split, to_left=bool(tree.left[split] == child))
+    condition.lower, condition.upper = -np.inf, np.inf  # one threshold, that of this split
     condition.narrow(tree, node, to_left)
     return condition.text(decimals, alone=True)
 

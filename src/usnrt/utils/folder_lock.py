@@ -75,6 +75,39 @@ class FolderLock:
         os.close(self._descriptor)
 
 
+def is_abandoned(path: Path) -> bool:
+    """Whether a lock file was left behind by a process of this user and machine that has ended.
+
+    False if that cannot be known: for lock files of other machines, which may share the disk, and where files cannot be
+    locked.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from usnrt.utils.folder_lock import FolderLock, is_abandoned
+    >>> path = Path(tempfile.mkdtemp()) / "lock"
+    >>> lock = FolderLock(path)
+    >>> is_abandoned(path)
+    False
+    """
+    if fcntl is None:
+        return False
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        if os.fstat(descriptor).st_uid != os.geteuid():
+            return False
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return bool(json.loads(os.pread(descriptor, 1000, 0))["host"] == socket.gethostname())
+    except (OSError, ValueError, TypeError, KeyError):  # it is held, or being written, or not one of ours
+        return False
+    finally:
+        os.close(descriptor)
+
+
 def _holder(descriptor: int) -> str:
     """For example "process 4711 on host"."""
     try:

@@ -1,10 +1,11 @@
-"""Names that are missing, and those that were perhaps meant."""
+"""Names and values in messages: those that are missing, those that were perhaps meant, those that are long."""
 
 import difflib
 import re
 from collections.abc import Collection, Sequence
 
 MAX_NAMED = 5
+MAX_SHOWN = 60  # characters of a value
 
 
 def close_name(name: str, names: Collection[str]) -> str | None:
@@ -40,6 +41,25 @@ def missing_names(missing: Sequence[str], present: Collection[str]) -> str:
     close = [found for name in missing[:MAX_NAMED] if (found := close_name(name, present))]
     meant = ", ".join(map(repr, dict.fromkeys(close)))
     return f"{shown} {verb} missing" + (f"; did you mean {meant}?" if meant else "")
+
+
+def shown_value(value: object) -> str:
+    """A value of a table in a message: its repr, shortened if it is long.
+
+    Examples
+    --------
+    >>> from usnrt.utils.names import shown_value
+    >>> shown_value("n/a"), shown_value(3.5)
+    ("'n/a'", '3.5')
+    >>> shown_value("9" * 1_000_000)
+    "'99999999999999999999999999999999999999999999999999999999...' (1,000,000 characters)"
+    """
+    shown = repr(value[: MAX_SHOWN + 1] if isinstance(value, str) else value)
+    if len(shown) <= MAX_SHOWN + 2:
+        return shown
+    if not isinstance(value, str):
+        return f"{shown[: MAX_SHOWN - 3]}..."
+    return f"{shown[: MAX_SHOWN - 3]}...{shown[0]} ({len(value):,} characters)"
 
 
 def _bare(name: str) -> str:

@@ -1,4 +1,8 @@
-"""Folders for temporary files, which are removed in all cases, and sentences about disks that are full."""
+"""Folders for temporary files, which are removed in all cases, and sentences about disks that are full.
+
+A process that is killed cannot remove its folder. The folder has a lock file whose lock ends with the process, so that
+the next process that makes a folder in the same place can tell, and removes it.
+"""
 
 import errno
 import os
@@ -8,12 +12,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from usnrt.utils.folder_lock import FolderLock, FolderLocked, is_abandoned
+
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_PREFIX, _LOCK = "usnrt-", "scratch.lock"
 
 
 @contextmanager
 def scratch_folder(parent: str | os.PathLike[str] | None = None) -> Iterator[Path]:
     """A new folder for temporary files; it is removed with its files when the block ends, fails or is interrupted.
+
+    Folders in the same place that killed processes of this machine left behind are removed too.
 
     Parameters
     ----------
@@ -36,10 +45,12 @@ def scratch_folder(parent: str | os.PathLike[str] | None = None) -> Iterator[Pat
     False
     """
     place = Path(tempfile.gettempdir() if parent is None else parent)
+    _remove_abandoned(place)
     try:
-        folder = Path(tempfile.mkdtemp(prefix="usnrt-", dir=place))
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
     except OSError as error:
         raise OSError(f"the scratch folder {place} cannot be written: {_reason(error)}") from None
+    lock = _locked(folder)
     try:
         yield folder
     except OSError as error:
@@ -48,6 +59,25 @@ def scratch_folder(parent: str | os.PathLike[str] | None = None) -> Iterator[Pat
         raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        if lock is not None:
+            lock.release()
+
+
+def _locked(folder: Path) -> FolderLock | None:
+    """A lock on a new folder; None where files cannot be locked, and then nobody will remove the folder."""
+    if os.name == "nt":  # an open file would keep the folder from being removed
+        return None
+    try:
+        return FolderLock(folder / _LOCK)
+    except (FolderLocked, OSError):
+        return None
+
+
+def _remove_abandoned(place: Path) -> None:
+    """Remove the scratch folders of processes that were killed."""
+    for lock in place.glob(f"{_PREFIX}*/{_LOCK}"):
+        if is_abandoned(lock):
+            shutil.rmtree(lock.parent, ignore_errors=True)
 
 
 def check_space(folder: Path, n_bytes: int) -> None:

@@ -1,12 +1,16 @@
 """Atomic file writes."""
 
 import os
+import secrets
+import shutil
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NoReturn
+
+# Linux: opens a file without a name, which vanishes if its writer is killed. None elsewhere.
+_O_TMPFILE: int | None = getattr(os, "O_TMPFILE", None)
 
 
 @contextmanager
@@ -15,7 +19,8 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
     Data is written to a temporary file in the same folder. When the block succeeds, that file is renamed atomically
     and replaces an existing file; when it fails or is interrupted, the temporary file is removed and an existing file
-    is untouched. Devices and pipes, such as ``/dev/stdout``, are written directly.
+    is untouched. Where the file system allows it, the temporary file has no name until it is complete, so that even a
+    process that is killed leaves nothing behind. Devices and pipes, such as ``/dev/stdout``, are written directly.
 
     Parameters
     ----------
@@ -24,6 +29,11 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     Yields
     ------
     binary file
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written, with the path as its ``filename``.
 
     Examples
     --------
@@ -41,23 +51,75 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     target = Path(os.path.realpath(path))  # replace the target of a symbolic link, not the link
     if target.is_dir():
         raise IsADirectoryError(f"{os.fspath(path)} is a directory, not a file to write")
-    if target.exists() and not stat.S_ISREG(target.stat().st_mode):
-        with open(target, "wb") as device:
-            yield device
-        return
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    part = target.with_name(f".{target.name[:50]}.{secrets.token_hex(6)}.part")
     try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, _permissions(target))
-        os.replace(name, target)
+        if target.exists() and not stat.S_ISREG(target.stat().st_mode):
+            with open(target, "wb") as device:
+                yield device
+            return
+        with _removed_on_failure(part):
+            with _temporary(part) as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+                _give_name(file, part)
+            os.chmod(part, _permissions(target))
+            os.replace(part, target)
+    except OSError as error:
+        _raise_with_path(error, path, part)
+    _sync_folder(target.parent)
+
+
+@contextmanager
+def _removed_on_failure(part: Path) -> Iterator[None]:
+    try:
+        yield
     except BaseException:
         with suppress(OSError):
-            os.unlink(name)
+            os.unlink(part)
         raise
-    _sync_folder(target.parent)
+
+
+def _temporary(part: Path) -> BinaryIO:
+    """A new file to write, without a name if possible, else of this name."""
+    descriptor = _unnamed(part.parent)
+    if descriptor is None:
+        descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+    return os.fdopen(descriptor, "w+b")
+
+
+def _unnamed(folder: Path) -> int | None:
+    """Descriptor of a new file without a name; None if the file system has no such files."""
+    if _O_TMPFILE is None or not os.path.isdir("/proc/self/fd"):
+        return None
+    with suppress(OSError):
+        return os.open(folder, _O_TMPFILE | os.O_RDWR, 0o600)
+    return None
+
+
+def _give_name(file: BinaryIO, part: Path) -> None:
+    """Give a file without a name this one."""
+    if os.fstat(file.fileno()).st_nlink:
+        return
+    folder = os.open(part.parent, os.O_RDONLY)
+    try:
+        # With a descriptor of a folder Python calls linkat, which follows the link in /proc.
+        os.link(f"/proc/self/fd/{file.fileno()}", part, src_dir_fd=folder, follow_symlinks=True)
+    except OSError:  # refused by the file system, or by the rules of a container
+        file.seek(0)
+        with open(part, "xb") as copy:
+            shutil.copyfileobj(file, copy)
+            copy.flush()
+            os.fsync(copy.fileno())
+    finally:
+        os.close(folder)
+
+
+def _raise_with_path(error: OSError, path: str | os.PathLike[str], part: Path) -> NoReturn:
+    """Raise an error with the name of the file that was to be written, unless it is about another file."""
+    if error.errno is None or error.filename not in (None, str(part), part, str(part.parent)):
+        raise error
+    raise OSError(error.errno, error.strerror, os.fspath(path)) from None
 
 
 def _permissions(target: Path) -> int:

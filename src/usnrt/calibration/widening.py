@@ -1,0 +1,90 @@
+"""Wider quantile functions: adding the variance of an error, and finding how much is needed."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usnrt.calibration.landmarks import evenly
+from usnrt.nn.quantile_functions import value_at
+from usnrt.nn.quantiles import MEDIAN, POSITIONS
+
+BLANK_LEVELS = (0.5, 0.8, 0.9, 0.95)
+# Bounds of the number of rows used to measure blank variances, and of rows times columns.
+MIN_BLANK_ROWS, FEW_BLANK_ROWS, MAX_BLANK_ROWS, MAX_BLANK_CELLS = 20, 200, 1000, 25_000
+
+
+def widened(quantiles: NDArray[np.float64], variance: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Add the variance of an independent normal error to quantile functions, with unchanged median.
+
+    The distances of the quantiles from the median are added in quadrature to those of the error. This is exact for
+    normal distributions; in general the result is increasing and not narrower.
+
+    Parameters
+    ----------
+    quantiles : ndarray of shape (n, n_positions)
+        At `usnrt.nn.quantiles.POSITIONS`.
+    variance : ndarray of shape (n,)
+
+    Returns
+    -------
+    ndarray of shape (n, n_positions)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.nn.quantiles import POSITIONS
+    >>> from usnrt.calibration.widening import widened
+    >>> quantiles = widened(2.0 + 3.0 * POSITIONS[None, :], np.array([16.0]))  # 9 + 16 = 25
+    >>> bool(np.allclose(quantiles, 2.0 + 5.0 * POSITIONS))
+    True
+    """
+    median = quantiles[:, [MEDIAN]]
+    distance = np.hypot(quantiles - median, np.sqrt(variance)[:, None] * POSITIONS)
+    wider: NDArray[np.float64] = median + np.sign(POSITIONS) * distance
+    return wider
+
+
+def blank_rows(n_rows: int, n_columns: int) -> NDArray[np.intp]:
+    """Indices of the validation rows used to measure blank variances: evenly spaced, fewer for wide tables.
+
+    Examples
+    --------
+    >>> from usnrt.calibration.widening import blank_rows
+    >>> len(blank_rows(800, 4)), len(blank_rows(5000, 4)), len(blank_rows(5000, 90))
+    (800, 1000, 277)
+    """
+    return evenly(n_rows, int(np.clip(MAX_BLANK_CELLS // n_columns, FEW_BLANK_ROWS, MAX_BLANK_ROWS)))
+
+
+def needed_variance(quantiles: NDArray[np.float64], y: NDArray[np.float64], reference: NDArray[np.float64]) -> float:
+    """The smallest variance whose addition makes absolute conformity scores no larger than reference scores.
+
+    Parameters
+    ----------
+    quantiles : ndarray of shape (n, n_positions)
+    y : ndarray of shape (n,)
+    reference : ndarray of shape (4,)
+        Quantiles of the reference absolute scores at the levels 0.5, 0.8, 0.9 and 0.95.
+
+    Returns
+    -------
+    float
+        0 if none is needed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.special import ndtri
+    >>> from usnrt.nn.quantiles import POSITIONS
+    >>> from usnrt.calibration.widening import needed_variance
+    >>> y = 5.0 * ndtri((np.arange(1000) + 0.5) / 1000)
+    >>> reference = ndtri([0.75, 0.9, 0.95, 0.975])
+    >>> round(needed_variance(np.tile(3.0 * POSITIONS, (1000, 1)), y, reference), 1)
+    16.0
+    """
+    needed = 0.0
+    error = y - quantiles[:, MEDIAN]
+    for level, score in zip(BLANK_LEVELS, np.maximum(reference, 0.05)):
+        # With added variance v a row has this score if error² = (distance of its quantile at the score)² + score² v.
+        at_score = value_at(quantiles, POSITIONS, np.copysign(score, error)[:, None])[:, 0] - quantiles[:, MEDIAN]
+        needed = max(needed, float(np.quantile((error**2 - at_score**2) / score**2, level)))
+    return needed
