@@ -1,6 +1,7 @@
 """Every competing model keeps the scikit-learn contract and the promises of the shared base."""
 
 import ast
+from inspect import getdoc
 
 import jax
 import numpy as np
@@ -46,7 +47,7 @@ def test_documentation_names_every_parameter_with_its_default(model):
     assert "{shared}" not in model.__doc__
     assert "{model" not in model.__doc__
     for parameter, value in model().get_params().items():
-        line = next(line for line in model.__doc__.splitlines() if line.startswith(f"    {parameter} : "))
+        line = next(line for line in getdoc(model).splitlines() if line.startswith(f"{parameter} : "))
         stated = line.partition("default=")[2]
         assert "..." in stated or ast.literal_eval(stated) == value, line
 
