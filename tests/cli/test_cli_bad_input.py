@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import resource
 import shutil
 import signal
@@ -93,11 +94,14 @@ def test_long_values_are_shortened(tmp_path, inside):
     write(tmp_path / "d.csv", "a,price\n" + "9" * 200_000 + ",2\n3,4,5\n")
     run = inside("fit", "d.csv", "-t", "price", cwd=tmp_path)
     assert (run.returncode, len(run.stderr.splitlines())) == (1, 1)
-    assert run.stderr.startswith("usnrt: d.csv cannot be read: CSV parse error: Row #3: Expected 2 columns, got 3")
+    # pyarrow numbers rows only where one thread parses
+    pattern = r"usnrt: d.csv cannot be read: CSV parse error: (Row #3: )?Expected 2 columns, got 3"
+    assert re.match(pattern, run.stderr)
     write(tmp_path / "d.csv", "a" * 200_000 + ",b\n1,2\n")
     run = inside("fit", "d.csv", "-t", "price", cwd=tmp_path)
-    assert run.stderr.startswith("usnrt: d.csv has no column 'price'")
-    assert len(run.stderr) < 2100
+    message = run.stderr.splitlines()[-1]  # after what was found about the file
+    assert message.startswith("usnrt: d.csv has no column 'price'")
+    assert len(message) < 2100
 
 
 def test_a_read_only_folder_is_noticed_before_the_fit(tmp_path, inside, monkeypatch):
@@ -245,7 +249,7 @@ def test_no_permission_to_write(fitted, tmp_path):
     command = no_override([sys.executable, "-m", "usnrt.cli", *map(str, arguments)])
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 1
-    assert run.stderr.startswith(f"usnrt: permission denied: {locked}/")
+    assert run.stderr == f"usnrt: {locked}/out.csv cannot be written: the folder {locked} is read-only\n"
     assert len(run.stderr.splitlines()) == 1
     assert os.listdir(locked) == []
 
@@ -266,7 +270,7 @@ def test_a_full_disk(fitted, usnrt):
     (folder / "full.csv").unlink(missing_ok=True)
     (folder / "full.csv").symlink_to("/dev/full")
     run = usnrt("predict", "model.usnrt", "test.csv", "-o", "full.csv", cwd=folder)
-    refused(run, "no space left on device")
+    refused(run, "no space left on device: full.csv")
 
 
 def test_a_disk_that_fills_up_leaves_the_old_file(fitted, tmp_path, usnrt):
