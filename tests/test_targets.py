@@ -315,4 +315,4 @@ def test_a_model_of_a_constant_target_calibrated_on_other_targets():
     assert np.isfinite(dist.var()).all()
     lower, upper = model.predict_interval(X, 0.8).T
     assert (upper < 1).all()
-    assert (lower <= 0).all()
+    assert (lower < 1e-40).all()  # zero in units of the target
