@@ -63,9 +63,9 @@ def prediction_table(model: "DistributionPredictor", X: Any, coverage: float = 0
     --------
     >>> import numpy as np
     >>> from usnrt.distributions import Normal
-    >>> from usnrt.estimators.predictions import DistributionPredictor
+    >>> from usnrt.estimators.base import DistributionalRegressor
     >>> from usnrt.estimators.prediction_table import prediction_table
-    >>> class StandardNormal(DistributionPredictor):
+    >>> class StandardNormal(DistributionalRegressor):
     ...     def _fit(self, rows):
     ...         self.target_mean_, self.target_std_ = 5.0, 1.0
     ...     def _distribution(self, raw):
