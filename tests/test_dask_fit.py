@@ -277,6 +277,7 @@ def test_merged_surveys_do_not_depend_on_partitions(frame):
     assert survey(1) == survey(6) == survey(6)
 
 
+@pytest.mark.slow
 def test_surveys_are_small(frame):
     table = dd.from_pandas(pd.concat([frame] * 20), npartitions=1, sort=False)
     rows = dask_rows(table[["area", "built"]], table["price"])

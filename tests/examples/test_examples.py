@@ -35,7 +35,7 @@ QUICK = {"cut_or_one_network", "paper_tree_on_jumps"}
 
 
 # what they show has quick tests of its own: `make test-examples` runs them
-LONG = {"big_fit_on_dask", "cut_or_one_network", "dask_cluster", "drift"}
+LONG = {"big_fit_on_dask", "cut_or_one_network", "dask_cluster", "drift", "mapie_around", "paper_tree_on_jumps"}
 
 
 @pytest.mark.parametrize(
