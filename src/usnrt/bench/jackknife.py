@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from usnrt.bench.scores import METRICS, Rows
-from usnrt.metrics.differences import t_quantile
+from usnrt.metrics.differences import Z, t_quantile
 from usnrt.utils.types import Floats
 
 N_BLOCKS = 25
@@ -76,4 +76,4 @@ def error_over_rows(first: ArrayLike, second: ArrayLike) -> float:
         return float("nan")
     n_blocks = len(differences)
     error = np.sqrt((n_blocks - 1) / n_blocks * np.sum((differences - differences.mean()) ** 2))
-    return float(error * t_quantile(n_blocks - 1) / 1.959964)
+    return float(error * t_quantile(n_blocks - 1) / Z)

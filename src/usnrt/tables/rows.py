@@ -6,10 +6,10 @@ Copies of a row then also stay together in every split into training, validation
 network that memorised a row would be evaluated on its copy, and errors would be underestimated.
 """
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
+
+from usnrt.tables.weight_sum import WeightSum
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
@@ -114,9 +114,9 @@ def counted_weight(sample_weight: NDArray[np.float64]) -> NDArray[np.float64]:
     """
     if np.array_equal(sample_weight, np.floor(sample_weight)):
         return sample_weight
-    positive = sample_weight[sample_weight > 0]
-    # The sum is exact before it is rounded: any other depends on the order of the rows, by its last bits.
-    return sample_weight / (math.fsum(positive) / len(positive))
+    weights = WeightSum()  # exact, as any other sum depends on the order of the rows by its last bits
+    weights.add(sample_weight)
+    return sample_weight / weights.scale
 
 
 def draw_validation(

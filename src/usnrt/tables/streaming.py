@@ -3,7 +3,6 @@
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from usnrt.tables.reading import FeatureColumn
 from usnrt.tables.sources import BatchSource, Block, TableSource
 from usnrt.tables.store import BUCKET_ROWS
 from usnrt.tables.survey import TableSurvey
+from usnrt.tables.weight_sum import WeightSum
 from usnrt.utils.names import shown_value
 from usnrt.utils.scratch import check_space, size_text
 from usnrt.utils.types import Floats
@@ -114,7 +114,7 @@ class RowSurvey:
         self.example: Any = None
         self._categorical_features = categorical_features
         self._table: TableSurvey | None = None
-        self._weights = _WeightSum()
+        self._weights = WeightSum()
 
     def add(self, block: TrainingBlock) -> None:
         """Learn from the rows of a block."""
@@ -259,39 +259,6 @@ def _survey(rows: TrainingSource, categorical_features: Any, block_rows: int | N
 def column_names(table: Any) -> list[str]:
     """Names of the columns; x0, x1, ... for arrays."""
     return [f"x{j}" for j in range(table.shape[1])] if isinstance(table, np.ndarray) else list(table.column_names)
-
-
-class _WeightSum:
-    """The exact sum of weights, in any order of the rows; see `usnrt.tables.rows.counted_weight`."""
-
-    def __init__(self) -> None:
-        self.whole = True
-        self.n_positive = 0
-        self._sum = Fraction(0)
-
-    def add(self, weight: Floats) -> None:
-        """Add the weights of a block."""
-        self.n_positive += int(np.count_nonzero(weight))
-        if self.whole and not np.array_equal(weight, np.floor(weight)):
-            self.whole = False
-        mantissa, exponent = np.frexp(weight)
-        digits = (mantissa * 2**53).astype(np.int64)
-        for power in np.unique(exponent):
-            part = digits[exponent == power]
-            # halves of the digits, as a sum of 2**31 whole numbers of 53 digits would overflow
-            total = (int((part >> 26).sum()) << 26) + int((part & (2**26 - 1)).sum())
-            self._sum += Fraction(total) * Fraction(2) ** (int(power) - 53)
-
-    def merge(self, other: "_WeightSum") -> None:
-        """Add the weights of another sum."""
-        self.whole &= other.whole
-        self.n_positive += other.n_positive
-        self._sum += other._sum
-
-    @property
-    def scale(self) -> float:
-        """What weights are divided by: 1 if they are whole numbers, else their mean."""
-        return 1.0 if self.whole else float(self._sum / self.n_positive)
 
 
 def _as_numbers(block: Block, name: str, what: str) -> Floats:
