@@ -7,9 +7,10 @@ import numpy as np
 
 from usnrt.bench.cells import Arrays, provenance
 from usnrt.bench.coverage.groups import counts, neutral_groups, numeric_columns, numeric_matrix
-from usnrt.bench.coverage.methods import ConformalIntervals, covered, interval_score
+from usnrt.bench.coverage.methods import COVERAGE, ConformalIntervals, covered
 from usnrt.bench.grid import Cell, load_split
 from usnrt.bench.recipes import get_recipe
+from usnrt.metrics.scores import interval_score_of_rows
 
 OURS = "usnrt-fast"
 
@@ -37,14 +38,14 @@ def run_coverage_cell(cell: Cell, n_jobs: int = 1) -> tuple[dict[str, Any], Arra
     fitted = time.process_time()
     groups = {"regions": np.asarray(tree.apply(split.X_test)).astype(np.intp)}
     groups |= neutral_groups(split.X_train, split.y_train, split.X_test, cell.seed)
-    bounds = {OURS: np.asarray(tree.predict_interval(split.X_test, coverage=0.9)).T}
+    bounds = {OURS: np.asarray(tree.predict_interval(split.X_test, coverage=COVERAGE)).T}
     categorical = np.flatnonzero(~numeric_columns(split.X_train)).tolist()
     conformal = ConformalIntervals(numeric_matrix(split.X_train), split.y_train, categorical, cell.seed, n_jobs)
     bounds |= {name: np.asarray(pair) for name, pair in conformal.intervals(numeric_matrix(split.X_test)).items()}
     methods: dict[str, dict[str, Any]] = {}
     for name, (lower, upper) in bounds.items():
         inside, width = covered(split.y_test, lower, upper), upper - lower
-        scores = interval_score(split.y_test, lower, upper)
+        scores = interval_score_of_rows(split.y_test, np.column_stack([lower, upper]), COVERAGE)
         methods[name] = {
             "coverage": float(inside.mean()),
             "width": float(width.mean()),

@@ -131,20 +131,6 @@ METHODS: dict[str, Callable[[ConformalIntervals, Floats], Interval]] = {
 }
 
 
-def interval_score(y: Floats, lower: Floats, upper: Floats) -> Floats:
-    """Winkler's interval score of each row, shape (n,): width, and 2 / (1 - coverage) of what the target is outside by.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from usnrt.bench.coverage.methods import interval_score
-    >>> interval_score(np.array([0.0, 3.0]), np.zeros(2), np.full(2, 2.0)).round(6)
-    array([ 2., 22.])
-    """
-    missed = np.maximum(lower - y, 0.0) + np.maximum(y - upper, 0.0)
-    return np.asarray((upper - lower) + 2 / (1 - COVERAGE) * missed)
-
-
 def covered(y: Floats, lower: Floats, upper: Floats) -> NDArray[np.bool_]:
     """Whether each interval holds its target, shape (n,)."""
     return (lower <= y) & (y <= upper)
