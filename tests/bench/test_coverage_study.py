@@ -7,7 +7,7 @@ import pytest
 from usnrt.bench import Cell, Record, Store
 from usnrt.bench.coverage import cell as coverage_cell
 from usnrt.bench.coverage.groups import counts, fifths, neutral_groups, numeric_matrix
-from usnrt.bench.coverage.methods import COVERAGE, METHODS, ConformalIntervals, covered
+from usnrt.bench.coverage.methods import METHODS, ConformalIntervals, covered
 from usnrt.bench.coverage.table import LABELS, CoverageStudy, chance, coverage_findings, coverage_table, summary_table
 from usnrt.bench.page import write_page
 from usnrt.bench.recipes import COVERAGE
@@ -89,7 +89,7 @@ def test_conformal_methods_cover_and_only_some_adapt(intervals):
 
 def test_interval_score_and_counts():
     y = np.array([0.0, 2.0, 5.0])
-    assert interval_score_of_rows(y, np.tile([1.0, 3.0], (3, 1)), COVERAGE) == pytest.approx([22.0, 2.0, 42.0])
+    assert interval_score_of_rows(y, np.tile([1.0, 3.0], (3, 1)), 0.9) == pytest.approx([22.0, 2.0, 42.0])
     groups = counts(np.zeros(30, dtype=int), np.arange(30) < 27, np.ones(30), np.full(30, 2.0))
     assert groups == [{"id": 0, "n": 30, "inside": 27, "width": 1.0, "interval_score": 2.0}]
 
