@@ -7,16 +7,12 @@ may raise anything but the errors that the command line prints as a sentence, ta
 Every case is made of one number, which is printed if it fails; ``--first N --count 1`` repeats it.
 """
 
-import argparse
-import collections
-import signal
-import sys
 import tempfile
-import time
 import traceback
 from pathlib import Path
 
 import numpy as np
+from cases import run_cases
 
 ROWS = 40
 NAMES = ["area", "rooms", "district", "sold", "price"]
@@ -207,11 +203,6 @@ def main():
     from usnrt import USNRTRegressor
     from usnrt.cli._data import training_data
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--count", type=int, default=10_000)
-    options = parser.parse_args()
-    counts, failures, begin = collections.Counter(), [], time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "data.csv"
         path.write_text(as_text(cells()))
@@ -219,18 +210,7 @@ def main():
         model = USNRTRegressor(hidden=(4,), max_epochs=1, n_jobs=1, random_state=0).fit(found.features, found.target)
         found.remember(model)
         model.save(path.with_name("model.usnrt"))
-        for number in range(options.first, options.first + options.count):
-            signal.alarm(30)
-            kind, failure = run_case(number, path, model, full=number % 20 == 0)
-            signal.alarm(0)
-            counts[kind] += 1
-            if failure:
-                failures.append(f"case {number}: {failure}")
-    for kind, number in counts.most_common(40):
-        print(f"{number:8d}  {kind}")
-    print(f"{options.count} cases, {time.monotonic() - begin:.0f} s")
-    print("\n".join(f"FAILED {failure}" for failure in failures[:40]) or "no failures")
-    sys.exit(bool(failures))
+        run_cases(__doc__, 10_000, lambda number: run_case(number, path, model, full=number % 20 == 0))
 
 
 if __name__ == "__main__":

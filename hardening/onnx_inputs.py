@@ -8,13 +8,11 @@ give finite means, quantiles that rise, and what the model itself predicts. Ever
 printed if it fails; ``--first N --count 1`` repeats it.
 """
 
-import argparse
-import collections
-import sys
-import time
 import warnings
+from functools import partial
 
 import numpy as np
+from cases import run_cases
 from invariants import Broken, check, check_sentence
 
 ODD_NUMBERS = [np.nan, 0.0, -0.0, 1e30, -1e30, 5e-324, 1e308, -1e308]
@@ -157,29 +155,19 @@ def wrong_tables(model, session, X, rng):
     return f"feeds accepts table {which}"
 
 
-def main():
-    """Run all cases and print the counts."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--count", type=int, default=10_000)
-    options = parser.parse_args()
-    models, counts, failures, begin = make_models(), collections.Counter(), [], time.monotonic()
-    kinds = (odd_values, infinite_values, wrong_inputs, wrong_tables)
-    for number in range(options.first, options.first + options.count):
-        rng = np.random.default_rng([13, number])
-        kind = kinds[rng.integers(len(kinds))]
-        try:
-            counts[f"{kind.__name__}: {kind(*models[rng.integers(2)], rng)}"] += 1
-        except Exception as error:
-            counts[f"{kind.__name__}: FAILED"] += 1
-            name = "" if isinstance(error, Broken) else f"{type(error).__name__}: "
-            failures.append(f"case {number} ({kind.__name__}): {name}{str(error)[:200]}")
-    for kind, number in counts.most_common():
-        print(f"{number:8d}  {kind}")
-    print(f"{options.count} cases, {time.monotonic() - begin:.0f} s")
-    print("\n".join(f"FAILED {failure}" for failure in failures[:40]) or "no failures")
-    sys.exit(bool(failures))
+KINDS = (odd_values, infinite_values, wrong_inputs, wrong_tables)
+
+
+def run_case(number, models):
+    """What became of a case, and a sentence if it should not be so."""
+    rng = np.random.default_rng([13, number])
+    kind = KINDS[rng.integers(len(KINDS))]
+    try:
+        return f"{kind.__name__}: {kind(*models[rng.integers(2)], rng)}", None
+    except Exception as error:
+        name = "" if isinstance(error, Broken) else f"{type(error).__name__}: "
+        return f"{kind.__name__}: FAILED", f"{kind.__name__}: {name}{str(error)[:200]}"
 
 
 if __name__ == "__main__":
-    main()
+    run_cases(__doc__, 10_000, partial(run_case, models=make_models()))

@@ -33,7 +33,6 @@ KINDS = "must be a .csv, .tsv or .parquet file (also with .gz, .bz2 or .zst), go
 @pytest.mark.parametrize(
     ("name", "content", "arguments", "sentence"),
     [
-        ("missing.csv", None, [], "missing.csv does not exist"),
         ("empty.csv", "", [], "empty.csv is empty"),
         ("head.csv", "a,price\n", [], "head.csv has no rows"),
         ("one.csv", "a,price\n1,2\n", [], "USNRTRegressor needs at least 2 rows, got n_samples=1"),
@@ -47,18 +46,6 @@ KINDS = "must be a .csv, .tsv or .parquet file (also with .gz, .bz2 or .zst), go
             "d.csv", "a,price\n1,2\n3\n", [],
             "d.csv cannot be read: line 3 has 1 value, but the first line has 2 column names (separator ',')",
         ),
-    ],
-)  # fmt: skip
-def test_fit_on_bad_tables(tmp_path, name, content, arguments, sentence, usnrt):
-    if content is not None:
-        write(tmp_path / name, content)
-    refused(usnrt("fit", name, "-t", "price", "-q", *arguments, cwd=tmp_path), sentence)
-    assert set(os.listdir(tmp_path)) <= {name}
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "arguments", "sentence"),
-    [
         ("d.csv", "a,price\n1,2\n3,inf\n", [], f"{TARGET} be finite, got infinity in row 2 of d.csv"),
         ("d.csv", "price\n1\n2\n", [], "d.csv must have columns besides the target, got none"),
         ("d.csv", "a,a,price\n1,2,3\n", [], "d.csv must have unique column names, got 'a' twice"),
@@ -77,10 +64,15 @@ def test_fit_on_bad_tables(tmp_path, name, content, arguments, sentence, usnrt):
         ("d.csv", CSV, ["-o", "."], ". is a directory, not a file to write"),
     ],
 )  # fmt: skip
-def test_fit_on_other_bad_tables_and_options(tmp_path, name, content, arguments, sentence, inside):
+def test_fit_on_bad_tables_and_options(tmp_path, name, content, arguments, sentence, inside):
     write(tmp_path / name, content)
     refused(inside("fit", name, "-t", "price", "-q", *arguments, cwd=tmp_path), sentence)
     assert os.listdir(tmp_path) == [name]
+
+
+def test_a_process_of_its_own_says_the_same(tmp_path, usnrt):
+    refused(usnrt("fit", "missing.csv", "-t", "price", cwd=tmp_path), "missing.csv does not exist")
+    assert os.listdir(tmp_path) == []
 
 
 def test_long_values_are_shortened(tmp_path, inside):
@@ -113,9 +105,9 @@ def test_a_read_only_folder_is_noticed_before_the_fit(tmp_path, inside, monkeypa
     )
 
 
-def test_a_directory(tmp_path, usnrt):
+def test_a_directory(tmp_path, inside):
     (tmp_path / "d.csv").mkdir()
-    refused(usnrt("fit", "d.csv", "-t", "a", cwd=tmp_path), "the folder d.csv has no .parquet, .csv or .tsv file")
+    refused(inside("fit", "d.csv", "-t", "a", cwd=tmp_path), "the folder d.csv has no .parquet, .csv or .tsv file")
 
 
 def test_damaged_parquet_and_gzip(tmp_path, inside):
@@ -154,10 +146,10 @@ def test_two_gigabytes_of_nothing(tmp_path, usnrt):
     refused(usnrt("info", "nothing.usnrt", cwd=tmp_path, preexec_fn=limit), sentence)
 
 
-def test_latin_1_semicolons_and_missing_targets_are_read_and_said(tmp_path, usnrt, inside):
+def test_latin_1_semicolons_and_missing_targets_are_read_and_said(tmp_path, inside):
     rows = "".join(f"{i % 7};{'Köln' if i % 2 else 'Paris'};{i if i % 10 else ''}\n" for i in range(60))
     write(tmp_path / "d.csv", ("größe;ort;preis\n" + rows).encode("latin-1"))
-    run = usnrt("fit", "d.csv", "-t", "preis", "--set", "max_epochs=2", cwd=tmp_path)
+    run = inside("fit", "d.csv", "-t", "preis", "--set", "max_epochs=2", cwd=tmp_path)
     assert run.returncode == 0, run.stderr
     found = "separator ';' and encoding latin-1 (--sep, --encoding overrule this)"
     assert f"usnrt: d.csv was read with {found}\n" in run.stderr

@@ -100,7 +100,7 @@ def test_a_table_of_ids_only_and_contradictions(tmp_path):
         training_data(tmp_path / "d.csv", "price", [], print)
     with pytest.raises(UserError, match="^--drop and --keep must name different columns, got 'row' in both$"):
         training_data(tmp_path / "d.csv", "price", ["row"], print, ["row"])
-    with pytest.raises(UserError, match="has no column 'rows'; did you mean 'row'"):
+    with pytest.raises(ValueError, match="has no column 'rows'; did you mean 'row'"):
         training_data(tmp_path / "d.csv", "price", [], print, ["rows"])
 
 

@@ -91,9 +91,9 @@ def test_a_fit_goes_on_from_its_checkpoint(tmp_path, inside, houses, monkeypatch
     )
 
 
-def test_predict_writes_the_columns_it_promises(fitted, tmp_path, usnrt):
+def test_predict_writes_the_columns_it_promises(fitted, tmp_path, inside):
     folder, _ = fitted
-    run = usnrt("predict", "model.usnrt", "test.csv", "-o", tmp_path / "out.csv", cwd=folder)
+    run = inside("predict", "model.usnrt", "test.csv", "-o", tmp_path / "out.csv", cwd=folder)
     assert (run.returncode, run.stdout) == (0, "")
     assert run.stderr == f"usnrt: wrote {tmp_path / 'out.csv'}, 300 rows\n"
     out = pa_csv.read_csv(tmp_path / "out.csv")
@@ -218,9 +218,9 @@ def test_a_fit_without_memory(tmp_path, inside, houses):
     assert json.loads(inside("info", "train.usnrt", "--json", cwd=tmp_path).stdout)["training rows in memory"] == 0
 
 
-def test_evaluate(fitted, usnrt, inside):
+def test_evaluate(fitted, inside):
     folder, _ = fitted
-    result = json.loads(usnrt("evaluate", "model.usnrt", "test.csv", "--json", cwd=folder).stdout)
+    result = json.loads(inside("evaluate", "model.usnrt", "test.csv", "--json", cwd=folder).stdout)
     assert result["rows"] == 300
     assert 0 < result["rmse"] < 150
     assert 0.5 < result["coverage_90"] <= 1
@@ -229,9 +229,9 @@ def test_evaluate(fitted, usnrt, inside):
     assert re.search(r"^ rmse +[\d.]+ *$", shown.stdout, re.MULTILINE)
 
 
-def test_explain(fitted, usnrt, inside):
+def test_explain(fitted, inside):
     folder, _ = fitted
-    result = json.loads(usnrt("explain", "model.usnrt", "--json", cwd=folder).stdout)
+    result = json.loads(inside("explain", "model.usnrt", "--json", cwd=folder).stdout)
     assert result["target"] == "price"
     worst, *_, best = result["regions"]
     assert worst["rule"].startswith("district = old town")
@@ -248,9 +248,9 @@ def test_explain(fitted, usnrt, inside):
     assert json.loads(inside("info", "model.usnrt", "--json", cwd=folder).stdout)["training rows in memory"] == n_rows
 
 
-def test_info(fitted, usnrt, inside):
+def test_info(fitted, inside):
     folder, _ = fitted
-    about = json.loads(usnrt("info", "model.usnrt", "--json", cwd=folder).stdout)
+    about = json.loads(inside("info", "model.usnrt", "--json", cwd=folder).stdout)
     assert about["class"] == "USNRTRegressor"
     assert about["target"] == "price"
     assert about["features"][:2] == ["area (number)", "district (text)"]
@@ -260,9 +260,9 @@ def test_info(fitted, usnrt, inside):
     assert "numpy" in shown.stdout
 
 
-def test_report(fitted, tmp_path, usnrt):
+def test_report(fitted, tmp_path, inside):
     folder, _ = fitted
-    run = usnrt("report", "model.usnrt", "test.csv", "-o", tmp_path / "r.html", "--coverage", "0.8", cwd=folder)
+    run = inside("report", "model.usnrt", "test.csv", "-o", tmp_path / "r.html", "--coverage", "0.8", cwd=folder)
     assert (run.returncode, run.stdout) == (0, f"wrote {tmp_path / 'r.html'}\n")
     page = (tmp_path / "r.html").read_text()
     assert "Uncertainty of predicting price" in page
@@ -289,9 +289,9 @@ def test_version_help_and_completion(usnrt):
     assert "complete" in script.stdout
 
 
-def test_bench_is_mounted(usnrt):
+def test_bench_is_mounted(inside, tmp_path):
     pytest.importorskip("usnrt.bench.cli")
-    run = usnrt("bench", "--help")
+    run = inside("bench", "--help", cwd=tmp_path)
     assert run.returncode == 0
     assert "usnrt bench" in run.stdout
 

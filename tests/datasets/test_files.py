@@ -200,11 +200,3 @@ def test_a_damaged_local_archive_says_so(tmp_path, monkeypatch, cache):
     (tmp_path / "electrical.zip").write_bytes(b"PK\x03\x04 nonsense")
     with pytest.raises(ValueError, match=r"electrical.zip must be a complete zip archive, got: File is not"):
         files.get_files(SPEC, cache, download=False)
-
-
-def test_the_cache_folder_can_be_named(monkeypatch, tmp_path):
-    monkeypatch.setenv("USNRT_CACHE", str(tmp_path))
-    assert files.default_data_home() == tmp_path
-    monkeypatch.delenv("USNRT_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert files.default_data_home() == tmp_path / "usnrt"

@@ -17,7 +17,7 @@ from usnrt.cli._reading_options import ReadOptions
 from usnrt.cli._streams import is_standard, read_standard_input, shown
 from usnrt.cli._tables import FileTable, Known, read_file
 from usnrt.tables.csv_format import CsvFormat
-from usnrt.utils.names import close_name, missing_names, shown_value
+from usnrt.utils.names import missing_names, need_column, shown_value
 
 if TYPE_CHECKING:
     from usnrt.estimators.base import DistributionalRegressor
@@ -102,7 +102,7 @@ def training_data(
     file = read_file(path, notice, options)
     table = file.table
     for name in (target, *drop, *keep):
-        need_column(table.column_names, name, path)
+        need_column(table.column_names, name, shown(path))
     if target in drop:
         raise UserError(f"{target!r} is the target and cannot be left out")
     if contradictory := set(drop) & set(keep):
@@ -174,7 +174,7 @@ def features_and_target(
     if not name:
         raise UserError("the model file does not contain the name of the target; give it with --target")
     table, _ = table_and_features(model, path, notice, options)
-    need_column(table.column_names, name, path)
+    need_column(table.column_names, name, shown(path))
     table, y = with_target(table, name, path, notice)
     return features_of(model, table, path), y
 
@@ -236,12 +236,3 @@ def _first_text(column: pa.ChunkedArray) -> tuple[int, Any]:
         except (TypeError, ValueError):
             return row, value
     return 1, column[0].as_py()
-
-
-def need_column(names: Collection[str], name: str, path: Path) -> None:
-    """Raise an error unless a file has a column of this name."""
-    if name in names:
-        return
-    close = close_name(name, names)
-    hint = f"did you mean {close!r}?" if close else f"its columns are {', '.join(list(names)[:12])}"
-    raise UserError(f"{shown(path)} has no column {name!r}; {hint}")

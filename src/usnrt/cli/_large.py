@@ -19,9 +19,10 @@ from usnrt.cli._streams import Source, is_standard, source_of
 from usnrt.tables.csv_files import CsvFiles
 from usnrt.tables.csv_format import CsvFormat
 from usnrt.tables.files import format_of
-from usnrt.tables.find_source import as_source, fits_memory, need_column, whole_table
+from usnrt.tables.find_source import as_source, fits_memory, whole_table
 from usnrt.tables.sources import SelectedColumns, TableSource
 from usnrt.tables.streaming import BLOCK_BYTES
+from usnrt.utils.names import need_column
 from usnrt.utils.whole_file import whole_file
 
 if TYPE_CHECKING:

@@ -112,13 +112,14 @@ def evaluated_rows(
     """The rows with a target: all columns, the features, the target, and their numbers in the file, from 1."""
     import pyarrow as pa
 
-    from usnrt.cli._data import features_of, need_column, table_and_features, with_target
+    from usnrt.cli._data import features_of, table_and_features, with_target
+    from usnrt.utils.names import need_column
 
     name = target or model.target_name_
     if not name:
         raise UserError("the model file does not contain the name of the target; give it with --target")
     table, _ = table_and_features(model, path, notify, reading)
-    need_column(table.column_names, name, path)
+    need_column(table.column_names, name, shown(path))
     number = "\0number"
     numbered = table.append_column(number, pa.array(np.arange(1, table.num_rows + 1)))
     numbered, y = with_target(numbered, name, path, notify)

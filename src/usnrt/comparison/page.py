@@ -10,6 +10,7 @@ import numpy as np
 
 from usnrt.comparison.models import OURS
 from usnrt.comparison.words import notes, shown_rows, with_error
+from usnrt.metrics.differences import Z
 from usnrt.report._numbers import number, percent
 from usnrt.utils.whole_file import whole_file
 
@@ -80,7 +81,7 @@ def _subject(comparison: "Comparison", source: str | None) -> str:
 def _scale(comparison: "Comparison") -> float:
     """The largest difference that the chart shows: models far behind are cut off, so that the others can be read."""
     table, n = comparison.table, comparison.n_done
-    ends = table["difference"][:n] + 1.96 * table["std_error"][:n]
+    ends = table["difference"][:n] + Z * table["std_error"][:n]
     ends = np.sort(ends[np.isfinite(ends)])
     typical = ends[len(ends) // 2] if len(ends) else 1.0
     if not len(ends) or ends[-1] <= 0:
@@ -95,7 +96,7 @@ def _differences(comparison: "Comparison") -> list[dict[str, Any]]:
     found = []
     for row in range(comparison.n_done):
         value, error = float(table["difference"][row]), float(table["std_error"][row])
-        reach = 1.96 * error if np.isfinite(error) else 0.0
+        reach = Z * error if np.isfinite(error) else 0.0
         low, high = (min(max(end / scale, 0.0), 1.0) for end in (value - reach, value + reach))
         beyond = not np.isfinite(value) or value > scale
         text = "best" if row == 0 else with_error(value, error) + (" (tie)" if table["tie"][row] else "")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from usnrt.comparison.models import OURS
+from usnrt.metrics.differences import Z
 from usnrt.plotting._style import BLUE, GREY, RED, tidy
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def _draw_crps(ax: "Axes", comparison: "Comparison") -> None:
     crps, error, tie = (table[name][: comparison.n_done] for name in ("crps", "std_error", "tie"))
     for row in rows:
         colour = BLUE if tie[row] else GREY
-        ax.errorbar(crps[row], row, xerr=1.96 * error[row], fmt="o", color=colour, capsize=3, lw=1.4, ms=5)
+        ax.errorbar(crps[row], row, xerr=Z * error[row], fmt="o", color=colour, capsize=3, lw=1.4, ms=5)
     ax.axvline(crps[0], color=BLUE, lw=0.8, ls=":")
     ax.set_xlabel("CRPS (smaller is better)")
     ax.set_title("bars: 95 % interval of the difference to the best; blue: best or tied", fontsize=9, loc="left")

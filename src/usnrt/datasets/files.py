@@ -16,14 +16,6 @@ from usnrt.datasets.specs import DataFile, Spec
 DEFAULT_URL = "https://archive.ics.uci.edu/static/public"
 
 
-def default_data_home() -> Path:
-    """The folder for downloads: ``USNRT_CACHE``, or the system's cache folder."""
-    if named := os.environ.get("USNRT_CACHE"):
-        return Path(named)
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "usnrt"
-
-
 def archive_url(spec: Spec) -> str:
     """URL of a data set's archive; the environment variable ``USNRT_DATA_URL`` sets another server."""
     base = os.environ.get("USNRT_DATA_URL", DEFAULT_URL).rstrip("/")

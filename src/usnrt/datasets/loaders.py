@@ -6,8 +6,9 @@ from typing import Any
 
 from sklearn.utils import Bunch
 
-from usnrt.datasets.files import default_data_home, get_files, is_here
+from usnrt.datasets.files import get_files, is_here
 from usnrt.datasets.specs import SPECS, Spec, get_spec
+from usnrt.utils.cache import cache_folder
 
 
 def list_datasets() -> list[str]:
@@ -24,7 +25,7 @@ def list_datasets() -> list[str]:
 
 def available_datasets(data_home: str | Path | None = None) -> list[str]:
     """Names of the data sets whose files are on this machine, so that :func:`fetch` needs no download."""
-    home = Path(data_home) if data_home is not None else default_data_home()
+    home = Path(data_home) if data_home is not None else cache_folder()
     return [spec.key for spec in SPECS.values() if is_here(spec, home.expanduser())]
 
 
@@ -59,7 +60,7 @@ def fetch(name: str, data_home: str | Path | None = None, download: bool = True)
     (10000, 12)
     """
     spec = get_spec(name)
-    home = Path(data_home) if data_home is not None else default_data_home()
+    home = Path(data_home) if data_home is not None else cache_folder()
     return _bunch(spec, get_files(spec, home.expanduser(), download))
 
 

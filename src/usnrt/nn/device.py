@@ -2,7 +2,6 @@
 
 import functools
 import hashlib
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.nn.encoding import PiecewiseLinear
+from usnrt.utils.cache import cache_folder, is_cache_off
 
 if TYPE_CHECKING:
     from jax import Array
@@ -114,7 +114,7 @@ def use_disk_cache() -> None:
     """
     import jax
 
-    root = cache_folder()
+    root = programs_folder()
     if root is None or jax.config.values.get("jax_compilation_cache_dir"):
         return
     try:
@@ -130,12 +130,9 @@ def use_disk_cache() -> None:
         jax.config.update(name, value)  # type: ignore[no-untyped-call]
 
 
-def cache_folder() -> Path | None:
+def programs_folder() -> Path | None:
     """The folder for compiled programs; None if ``USNRT_CACHE=off``."""
-    setting = os.environ.get("USNRT_CACHE", "")
-    if setting == "off":
-        return None
-    return Path(setting) if setting else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "usnrt"
+    return None if is_cache_off() else cache_folder()
 
 
 _USED_SHAPES: set[str] = set()
@@ -153,9 +150,9 @@ def compilation_notice(n_rows: int, n_inputs: int, *architecture: object) -> str
     """
     import jax
 
-    key = repr((jax.__version__, rounded_up(n_rows), n_inputs, *architecture, str(cache_folder())))
+    key = repr((jax.__version__, rounded_up(n_rows), n_inputs, *architecture, str(programs_folder())))
     name = hashlib.sha256(key.encode()).hexdigest()[:24]
-    root = cache_folder()
+    root = programs_folder()
     marker = None if root is None else root / "shapes" / name
     if name in _USED_SHAPES or (marker is not None and marker.exists()):
         return ""

@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
+from usnrt.metrics.differences import Z
+
 MAX_DIGITS = 8  # before the point, without a power of ten
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -86,7 +88,7 @@ def percent(share: float, digits: int = 1) -> str:
     return f"{text.rstrip('0').rstrip('.') if '.' in text else text}\u00a0%"
 
 
-def wilson(hits: int, n: int, z: float = 1.96) -> tuple[float, float]:
+def wilson(hits: int, n: int, z: float = Z) -> tuple[float, float]:
     """Wilson's 95 % confidence interval of a proportion, which is valid for few rows too.
 
     Examples

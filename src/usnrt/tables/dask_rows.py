@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from usnrt.tables.find_source import need_column
 from usnrt.tables.sources import TableSource, check_columns, unreadable
 from usnrt.tables.streaming import TrainingBlock, TrainingSource
+from usnrt.utils.names import need_column
 
 
 def is_dask(X: Any) -> bool:

@@ -1,6 +1,5 @@
 """Which source of rows an argument of `fit` stands for, and tables of sources that fit in memory."""
 
-import difflib
 import os
 import sys
 from collections.abc import Collection, Sequence
@@ -16,6 +15,7 @@ from usnrt.tables.reading import read_column
 from usnrt.tables.sources import ArraySource, BatchSource, Block, DatasetSource, TableSource
 from usnrt.tables.streaming import TrainingBlock, TrainingSource, column_names, pass_rows
 from usnrt.tables.survey import TableSurvey
+from usnrt.utils.names import need_column
 from usnrt.utils.types import Floats
 
 if TYPE_CHECKING:
@@ -106,24 +106,6 @@ def training_source(source: TableSource, y: Any, sample_weight: Any = None) -> T
     if not set(names) - {y, sample_weight}:
         raise ValueError(f"{source.name} must have columns besides the target, got none")
     return TrainingSource(source, y, sample_weight)
-
-
-def need_column(names: Collection[str], name: str, place: str) -> None:
-    """Raise a ValueError unless a table has a column.
-
-    Examples
-    --------
-    >>> from usnrt.tables.find_source import need_column
-    >>> need_column(["price", "area"], "prize", "sales.csv")
-    Traceback (most recent call last):
-        ...
-    ValueError: sales.csv has no column 'prize'; did you mean 'price'?
-    """
-    if name in names:
-        return
-    close = difflib.get_close_matches(name, list(names), n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"its columns are {', '.join(list(names)[:12])}"
-    raise ValueError(f"{place} has no column {name!r}; {hint}")
 
 
 def _checked_array(name: str, values: Any, n_rows: int) -> Any:

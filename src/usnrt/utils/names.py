@@ -43,6 +43,24 @@ def missing_names(missing: Sequence[str], present: Collection[str]) -> str:
     return f"{shown} {verb} missing" + (f"; did you mean {meant}?" if meant else "")
 
 
+def need_column(names: Collection[str], name: str, place: str) -> None:
+    """Raise a ValueError unless a table has a column.
+
+    Examples
+    --------
+    >>> from usnrt.utils.names import need_column
+    >>> need_column(["price", "area"], "Prize", "sales.csv")
+    Traceback (most recent call last):
+        ...
+    ValueError: sales.csv has no column 'Prize'; did you mean 'price'?
+    """
+    if name in names:
+        return
+    close = close_name(name, names)
+    hint = f"did you mean {close!r}?" if close else f"its columns are {', '.join(list(names)[:12])}"
+    raise ValueError(f"{place} has no column {name!r}; {hint}")
+
+
 def shown_value(value: object) -> str:
     """A value of a table in a message: its repr, shortened if it is long.
 
