@@ -126,6 +126,17 @@ def test_same_bits_on_a_cluster_and_after_a_worker_was_killed(frame, expected, c
     assert "regions in" in printed
 
 
+@pytest.mark.slow
+def test_targets_with_bounds_and_a_logarithm_on_a_cluster(frame, client):
+    mapped = {"target_bounds": (0, None), "target_transform": "log"}
+    on_cluster, here = (fit_dask(make_model(**mapped), frame, where) for where in (client, None))
+    assert on_cluster.target_map_ == here.target_map_
+    assert on_cluster.target_map_.log
+    assert state(on_cluster) == state(here)
+    with pytest.raises(ValueError, match=r"^y must be within target_bounds=\(0, 150\), got \d+"):
+        fit_dask(make_model(target_bounds=(0, 150)), frame, client)
+
+
 def killed_in(phase, frame, client, tmp_path, **parameters):
     """The model of a fit during which a worker is killed."""
     place, n_calls = PHASES[phase]

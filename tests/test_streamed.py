@@ -9,6 +9,7 @@ import usnrt.tables.streaming
 import usnrt.tree.streamed
 from usnrt import USNRTRegressor
 from usnrt.datasets import make_heteroscedastic
+from usnrt.estimators.targets import TargetScale, check_stored_target
 from usnrt.nn.quantiles import LEVELS, POSITIONS, SHARES
 from usnrt.tables.roles import TRAINING, VALIDATION, RowRoles
 from usnrt.tables.rows import merged_rows, row_hashes
@@ -125,12 +126,87 @@ def test_no_validation_row_is_written_to_a_shard(small, data, tmp_path):
     rows, weight = merged_rows(data.data, data.target, np.ones(2500))
     store = MemoryStore(DistinctRows(data.data[rows], data.target[rows], weight, rows), 200)
     roles = RowRoles(3, 0.2)
-    streamed = StreamedRows(store, roles, model.inputs_, 0.0, 1.0)
+    streamed = StreamedRows(store, roles, model.inputs_, TargetScale(0.0, 1.0))
     files = streamed.write(tmp_path, 2, None, 1.0, 1, Progress())
     written = np.concatenate([file.read(0, file.n_rows).target for file in files])
     role = roles.of(row_hashes(data.data, data.target))
     np.testing.assert_array_equal(np.sort(written), np.sort(data.target[role == TRAINING].astype(np.float32)))
     assert not np.isin(data.target[role == VALIDATION].astype(np.float32), written).any()
+
+
+# -- targets with bounds and transforms --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def counts():
+    """Skewed targets of which four tenths are 0, more of them where the first feature is small."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(3000, 3))
+    y = np.exp(2.0 * X[:, 1] + 0.3 * rng.normal(size=3000)) * (rng.uniform(size=3000) < 0.2 + 0.8 * X[:, 0])
+    return X, y
+
+
+def test_bounds_and_logarithms_of_stored_tables(small, counts):
+    X, y = counts
+    plain, mapped = (
+        fit_store(X, y, **given) for given in ({}, {"target_bounds": (0, None), "target_transform": "log"})
+    )
+    assert mapped.target_map_.log
+    assert (plain.predict_quantiles(X, LEVEL_LIST) < 0).any()
+    assert (mapped.predict_quantiles(X, LEVEL_LIST) >= 0).all()
+    dist = mapped.predict_dist(X)
+    assert dist.cdf(np.zeros(len(X))).mean() == pytest.approx((y == 0).mean(), abs=0.05)
+    assert dist.crps(y).mean() < 0.97 * plain.predict_dist(X).crps(y).mean()
+
+
+def test_the_network_of_the_root_learns_mapped_targets(small, counts, tmp_path):
+    X, y = counts
+    model = fit_store(X, y, target_bounds=(0, None), target_transform="log", memory=False)
+    rows, weight = merged_rows(X, y, np.ones(3000))
+    store, roles = MemoryStore(DistinctRows(X[rows], y[rows], weight, rows), 200), RowRoles(3, 0.2)
+    files = StreamedRows(store, roles, model.inputs_, model._target_scale()).write(
+        tmp_path, 2, None, 1.0, 1, Progress()
+    )
+    written = np.concatenate([file.read(0, file.n_rows).target for file in files])
+    learnt = model._to_model(y[roles.of(row_hashes(X, y)) == TRAINING]).astype(np.float32)
+    np.testing.assert_array_equal(np.sort(written), np.sort(learnt))
+
+
+def test_the_scale_is_chosen_by_the_rows(small, counts):
+    small(sample_rows=1500)
+    X, _ = counts
+    noise = np.random.default_rng(1).normal(size=3000)
+    skewed, symmetric = np.exp(2.0 * X[:, 0] + np.sin(6.0 * X[:, 1]) + 1.5 * noise), 20.0 + 4.0 * X[:, 1] + noise
+    assert fit_store(X, skewed, target_transform="auto", max_epochs=15).target_map_.log
+    assert fit_store(X, symmetric, target_transform="auto", max_epochs=15).target_map_ is None
+
+
+def test_same_bits_of_mapped_targets_for_any_buckets(small, counts):
+    X, y = counts
+    mapped = {"target_bounds": (0, None), "target_transform": "auto"}
+    one, other = (fit_store(X, y, bucket_rows=size, **mapped) for size in (200, 700))
+    np.testing.assert_array_equal(
+        one.predict_quantiles(X[:100], LEVEL_LIST), other.predict_quantiles(X[:100], LEVEL_LIST)
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (((0, None), None), r"^y must be within target_bounds=\(0, None\), got -3\.0$"),
+        ((None, "log"), r"^y must be at least 0 for target_transform='log', got -3\.0; target_bounds"),
+    ],
+)
+def test_every_stored_target_is_checked(given, message, counts):
+    X, y = counts
+    bad = y.copy()
+    bad[1234] = -3.0
+    rows, weight = merged_rows(X, bad, np.ones(3000))
+    store = MemoryStore(DistinctRows(X[rows], bad[rows], weight, rows), 200)
+    with pytest.raises(ValueError, match=message):
+        check_stored_target(store, *given)
+    check_stored_target(store, None, "auto")
+    check_stored_target(store, (-3, None), "log")
 
 
 def test_noise_that_a_key_identifies_is_memorised_in_training_only(small):

@@ -144,14 +144,13 @@ def test_bad_time_columns(column, change, message):
     assert str(caught.value) == message
 
 
-@pytest.mark.parametrize("given", [{"time_column": "a"}, {"target_bounds": (0, None)}, {"target_transform": "log"}])
-def test_tables_larger_than_memory_are_refused(given, tmp_path, monkeypatch):
+def test_tables_larger_than_memory_are_refused(tmp_path, monkeypatch):
     import usnrt.estimators.base
 
     pd.DataFrame({"a": [1.0, 2.0], "b": [1.0, 2.0], "y": [1.0, 2.0]}).to_csv(tmp_path / "rows.csv", index=False)
     monkeypatch.setattr(usnrt.estimators.base, "read_whole", lambda rows: None)
-    with pytest.raises(ValueError, match=f"{next(iter(given))} needs a table in memory, of at most 1,048,576 rows"):
-        USNRTRegressor(**given).fit(tmp_path / "rows.csv", "y")
+    with pytest.raises(ValueError, match="^time_column needs a table in memory, of at most 1,048,576 rows"):
+        USNRTRegressor(time_column="a").fit(tmp_path / "rows.csv", "y")
 
 
 # -- ensembles --------------------------------------------------------------------------------------------------

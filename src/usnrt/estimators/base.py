@@ -117,11 +117,10 @@ class DistributionalRegressor(RegressorMixin, DistributionPredictor):
                 f"{type(self).__name__} needs a table in memory, of at most {BLOCK_ROWS:,} rows; "
                 "fit USNRTRegressor, or a sample of the rows"
             )
-        for name in ("target_bounds", "target_transform", "time_column"):
-            if self._parameter(name) is not None:
-                raise ValueError(
-                    f"{name} needs a table in memory, of at most {BLOCK_ROWS:,} rows; fit a sample of the rows"
-                )
+        if self._parameter("time_column") is not None:
+            raise ValueError(
+                f"time_column needs a table in memory, of at most {BLOCK_ROWS:,} rows; fit a sample of the rows"
+            )
 
     def _resume(self, checkpoint: Folder, store: RowStore) -> None:
         """Go on from the checkpoint of a fit to these rows, or begin one."""

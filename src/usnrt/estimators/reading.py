@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted
 
-from usnrt.estimators.targets import check_target, read_target
+from usnrt.estimators.targets import TargetScale, check_target, read_target
 from usnrt.tables import Column, NetworkInputs, TableEncoder, read_table
 from usnrt.tables.dask_rows import is_dask
 from usnrt.tables.fingerprint import fingerprint
@@ -101,8 +101,10 @@ class TableReader(BaseEstimator):
 
     def _to_model(self, target: Floats) -> Floats:
         """Scaled targets, as the networks predict them."""
-        mapped = target if self.target_map_ is None else self.target_map_.to_model(target)
-        return (mapped - self.target_mean_) / self.target_std_
+        return self._target_scale()(target)
+
+    def _target_scale(self) -> TargetScale:
+        return TargetScale(self.target_mean_, self.target_std_, self.target_map_)
 
     def _to_target(self, scaled: Floats) -> Floats:
         """Values in units of the target, within its bounds, from scaled ones."""

@@ -13,7 +13,7 @@ from usnrt.estimators.convergence import warn_if_diverged
 from usnrt.estimators.neighbors import RememberingRegressor
 from usnrt.estimators.paper import PaperUSNRTRegressor
 from usnrt.estimators.probe import choose_map
-from usnrt.estimators.targets import candidate_maps
+from usnrt.estimators.targets import candidate_maps, check_stored_target
 from usnrt.tables.roles import CALIBRATION, VALIDATION, RowRoles
 from usnrt.tables.store import RowStore
 from usnrt.tables.time import is_latest
@@ -303,6 +303,7 @@ class USNRTRegressor(RememberingRegressor):
 
     def _fit_store(self, store: RowStore) -> None:
         """Fit to the rows of a store: the network of the root to all of them, everything else to a sample."""
+        check_stored_target(store, self.target_bounds, self.target_transform)
         sample = store.sample(sample_size(store))
         if sample.n_rows == store.n_rows:
             self._fit(sample)
@@ -313,7 +314,8 @@ class USNRTRegressor(RememberingRegressor):
         rows, kept = sample.take(np.flatnonzero(role != CALIBRATION)), role[role != CALIBRATION]
         calibration = np.flatnonzero(role == CALIBRATION)
         calibration_rows = sample.take(calibration) if len(calibration) else None
-        self.target_map_ = None  # bounds and transforms were refused
+        candidates = candidate_maps(rows.target, self.target_bounds, self.target_transform)
+        self.target_map_ = choose_map(self, rows, kept == VALIDATION, candidates, recipe, seed)
         recipe = recipe.for_sample(sample.weight.sum() / store.weight_sum)
         self._fit_parts(recipe, rows, kept == VALIDATION, calibration_rows, seed, (store, roles))
 
@@ -333,7 +335,7 @@ class USNRTRegressor(RememberingRegressor):
         """Fit to training and validation rows; ``whole`` is the store whose sample they are, if there is one."""
         by_validation = recipe.calibration is not None and calibration_rows is None
         table = self._marked_if_recalled(self._scaled_table(rows), by_validation)
-        streamed = whole and StreamedRows(*whole, self.inputs_, self.target_mean_, self.target_std_)
+        streamed = whole and StreamedRows(*whole, self.inputs_, self._target_scale())
         columns = ColumnKinds(self.inputs_.numeric_, self.encoder_.n_categories_)
         progress = Progress(self.verbose, self.callbacks, table.n_rows)
         fitted = fit_quantile_tree(

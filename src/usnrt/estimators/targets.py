@@ -2,7 +2,7 @@
 
 import datetime
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import column_or_1d
 
 from usnrt.distributions.target_map import MIN_SHARE, TargetMap
+from usnrt.tables.store import RowStore
+from usnrt.tables.training import DistinctRows
 from usnrt.utils.names import shown_value
 from usnrt.utils.types import Floats
 
@@ -31,8 +33,46 @@ def bounds_of(target_bounds: Any) -> tuple[float, float]:
     return -np.inf if low is None else float(low), np.inf if high is None else float(high)
 
 
-def check_target(y: Floats, target_bounds: Any, target_transform: str | None = None) -> None:
+@dataclass(frozen=True)
+class TargetScale:
+    """From targets to the values that networks learn: the map, then a mean of 0 and a standard deviation of 1.
+
+    Attributes
+    ----------
+    mean, std : float
+        Of the mapped targets.
+    target_map : TargetMap or None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.estimators.targets import TargetScale
+    >>> TargetScale(10.0, 2.0)(np.array([10.0, 14.0]))
+    array([0., 2.])
+    """
+
+    mean: float
+    std: float
+    target_map: TargetMap | None = None
+
+    def __call__(self, target: Floats) -> Floats:
+        """Scaled targets."""
+        mapped = target if self.target_map is None else self.target_map.to_model(target)
+        return (mapped - self.mean) / self.std
+
+
+def check_target(
+    y: Floats, target_bounds: Any, target_transform: str | None = None, *, is_numbered: bool = True
+) -> None:
     """Raise a ValueError that names the first row whose target is outside the bounds, or below those of a logarithm.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+    target_bounds : pair or None
+    target_transform : {"log", "auto", None}
+    is_numbered : bool, default=True
+        Whether rows have numbers that the user knows; else the error states the value only.
 
     Examples
     --------
@@ -43,16 +83,33 @@ def check_target(y: Floats, target_bounds: Any, target_transform: str | None = N
         ...
     ValueError: y must be within target_bounds=(0, None), got y[1]=-1.0
     """
+
+    def shown(row: np.intp) -> str:
+        return f"y[{row}]={y[row]}" if is_numbered else str(y[row])
+
     low, high = bounds_of(target_bounds)
     bad = np.flatnonzero((y < low) | (y > high))
     if len(bad):
-        raise ValueError(f"y must be within target_bounds={target_bounds!r}, got y[{bad[0]}]={y[bad[0]]}")
+        raise ValueError(f"y must be within target_bounds={target_bounds!r}, got {shown(bad[0])}")
     bad = np.flatnonzero(y < 0)
     if target_transform == "log" and low == -np.inf and len(bad):
         raise ValueError(
-            f"y must be at least 0 for target_transform='log', got y[{bad[0]}]={y[bad[0]]}; "
+            f"y must be at least 0 for target_transform='log', got {shown(bad[0])}; "
             "target_bounds=(low, None) sets another lower bound"
         )
+
+
+def check_stored_target(store: RowStore, target_bounds: Any, target_transform: str | None) -> None:
+    """`check_target` for all rows of a store; it is not read if there is nothing to check."""
+    if target_bounds is not None or target_transform == "log":
+        for _ in store.map_buckets(_check_bucket, target_bounds, target_transform):
+            pass
+
+
+def _check_bucket(
+    rows: DistinctRows, hashes: NDArray[np.uint64], target_bounds: Any, target_transform: str | None
+) -> None:
+    check_target(rows.target, target_bounds, target_transform, is_numbered=False)
 
 
 def candidate_maps(y: Floats, target_bounds: Any, target_transform: str | None) -> list[TargetMap | None]:

@@ -1,5 +1,6 @@
 """How rows of a store become rows of the shards that the network of the root is trained on."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,7 @@ from usnrt.nn.rounds import EncodedRows
 from usnrt.tables.inputs import NetworkInputs
 from usnrt.tables.roles import CALIBRATION, TRAINING, RowRoles, shard_of
 from usnrt.tables.training import DistinctRows
+from usnrt.utils.types import Floats
 
 
 @dataclass(frozen=True)
@@ -20,16 +22,17 @@ class ShardEncoding:
     ----------
     roles : RowRoles
     inputs : NetworkInputs
-    target_mean, target_std, mean_weight : float
-        Scaling of targets and weights.
+    scale_target : callable
+        From targets to the values that the network learns.
+    mean_weight : float
+        Weights are divided by it.
     n_shards : int
     memory : Retrieval or None
     """
 
     roles: RowRoles
     inputs: NetworkInputs
-    target_mean: float
-    target_std: float
+    scale_target: Callable[[Floats], Floats]
     mean_weight: float
     n_shards: int
     memory: Retrieval | None
@@ -59,7 +62,7 @@ class ShardEncoding:
         if self.memory is not None:
             guides = self.memory.guides_of(inputs, number[chosen], n_threads)
             inputs = np.concatenate([inputs, guides], axis=1)
-        y = (rows.target[chosen] - self.target_mean) / self.target_std
+        y = self.scale_target(rows.target[chosen])
         weight, shard = rows.weight[chosen] / self.mean_weight, shard_of(hashes[chosen], self.n_shards)
         parts = [(own, shard == own) for own in np.unique(shard).tolist()]
         return [(own, EncodedRows(inputs[member], y[member], weight[member])) for own, member in parts]

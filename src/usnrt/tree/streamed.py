@@ -27,6 +27,7 @@ from usnrt.tree.shared_network import SharedNetwork
 from usnrt.utils.progress import Progress
 from usnrt.utils.scratch import check_space, scratch_folder
 from usnrt.utils.threads import run_in_threads
+from usnrt.utils.types import Floats
 
 # Rows of the sample on which everything but the network of the root is fitted, and bytes of its split features.
 SAMPLE_ROWS, SAMPLE_BYTES = 1_048_576, 512 * 2**20
@@ -48,8 +49,8 @@ class StreamedRows:
         Only training rows are trained on.
     inputs : NetworkInputs
         Learnt from the sample.
-    target_mean, target_std : float
-        Scaling of the target.
+    scale_target : callable
+        From targets to the values that the network learns; it can be pickled.
     runner : callable or None
         Runs the shards of a round, see `usnrt.nn.rounds.Runner`; None for threads of this process.
     """
@@ -57,8 +58,7 @@ class StreamedRows:
     store: RowStore
     roles: RowRoles
     inputs: NetworkInputs
-    target_mean: float
-    target_std: float
+    scale_target: Callable[[Floats], Floats]
     runner: Runner | None = None
 
     def write(
@@ -101,8 +101,7 @@ class StreamedRows:
 
     def shard_encoding(self, n_shards: int, memory: Retrieval | None, mean_weight: float) -> ShardEncoding:
         """How rows become rows of shards; parameters as of `write`."""
-        scaling = (self.inputs, self.target_mean, self.target_std, mean_weight)
-        return ShardEncoding(self.roles, *scaling, n_shards, memory)
+        return ShardEncoding(self.roles, self.inputs, self.scale_target, mean_weight, n_shards, memory)
 
 
 def train_root_on_store(
