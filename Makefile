@@ -25,7 +25,9 @@ $(STAMP): pyproject.toml constraints.txt
 demo: setup  ## fit on built-in data with known truth and write a picture of what was found
 	$(BIN)/python -m usnrt.demo
 
-test: lint types test-fast  ## everything CI runs
+test: setup  ## everything CI runs
+	$(MAKE) --no-print-directory --jobs 2 --output-sync lint types
+	$(MAKE) --no-print-directory test-fast
 
 lint: setup
 	$(BIN)/ruff check $(PATHS)

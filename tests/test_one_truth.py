@@ -242,13 +242,12 @@ def test_judging_on_training_rows_warns_everywhere(world, command):
         with pytest.warns(UserWarning, match="^100 % of these rows are training rows") as told:
             usnrt.evaluate(judged, features, target)
         assert len(told) == 1
-        with pytest.warns(UserWarning, match="^100 % of these rows are training rows") as told:
-            page = usnrt.report(judged, features, target, folder / "seen.html").read_text()
-        assert len(told) == 1
-        assert told[0].filename == __file__
-        assert "uncertainty is calibrated" not in page
         usnrt.evaluate(judged, X, y)  # warnings are errors here
-        usnrt.report(judged, X, y, folder / "new.html")
+    with pytest.warns(UserWarning, match="^100 % of these rows are training rows") as told:
+        page = usnrt.report(model, features, target, folder / "seen.html").read_text()
+    assert len(told) == 1
+    assert told[0].filename == __file__
+    assert "uncertainty is calibrated" not in page
     for arguments in (("evaluate",), ("report", "--force", "-o", "again.html")):
         _, err = command(arguments[0], "model.usnrt", "train.csv", *arguments[1:])
         assert err.startswith("usnrt: 100 % of these rows are training rows")

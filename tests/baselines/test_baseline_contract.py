@@ -36,9 +36,20 @@ def quickly_compiled():
     jax.config.update("jax_disable_most_optimizations", False)
 
 
+# One network and one forest in the quick tests: the others share all that these checks look at with one of them.
+QUICKLY_CHECKED = (baselines.HNNRegressor, baselines.RandomForestVarianceRegressor)
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks(MODELS)
+@parametrize_with_checks([model for model in MODELS if isinstance(model, QUICKLY_CHECKED)])
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@parametrize_with_checks([model for model in MODELS if not isinstance(model, QUICKLY_CHECKED)])
+def test_scikit_learn_checks_of_the_others(estimator, check):
     check(estimator)
 
 
