@@ -13,6 +13,9 @@ import pytest
 
 from usnrt import USNRTEnsemble, USNRTRegressor
 from usnrt.baselines import HNNRegressor
+from usnrt.estimators.fit_identity import identity_of
+from usnrt.tables.store import MemoryStore
+from usnrt.tables.training import DistinctRows
 from usnrt.utils import checkpoint as module
 from usnrt.utils.checkpoint import CheckpointError
 
@@ -320,3 +323,15 @@ def test_ctrl_c_leaves_a_checkpoint_and_no_other_files(data, tmp_path, make):
     assert all(name == "checkpoint.json" or name.endswith(".entry.safetensors") for name in names)
     assert sorted(os.listdir(tmp_path)) == ["expected", "fit"]
     assert saved(make().fit(*data, checkpoint=folder), tmp_path / "resumed") == expected
+
+
+def test_generators_in_equal_states_are_the_same_fit():
+    def identity(random_state):
+        rows = DistinctRows(np.ones((1, 1)), np.ones(1), np.ones(1), np.zeros(1, dtype=int))
+        return identity_of(USNRTRegressor(random_state=random_state), MemoryStore(rows), [0])
+
+    assert identity(np.random.RandomState(0)) == identity(np.random.RandomState(0))
+    assert identity(np.random.RandomState(0)) != identity(np.random.RandomState(1))
+    advanced = np.random.RandomState(0)
+    advanced.rand()
+    assert identity(np.random.RandomState(0)) != identity(advanced)

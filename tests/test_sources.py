@@ -199,6 +199,21 @@ def test_predictions_of_files_that_do_not_match(table, folder):
         model.predict(str(folder / "bad.parquet"))
 
 
+def test_files_for_a_model_without_names_have_its_number_of_columns(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(30, 2))
+    model = Stored().fit(rows, rows[:, 0])
+    np.savetxt(tmp_path / "new.csv", rows, delimiter=",", header="a,b", comments="")
+    with pytest.warns(UserWarning, match="^X has feature names, but Stored was fitted without"):  # taken by position
+        found = model.predict_table(tmp_path / "new.csv")["mean"]
+    np.testing.assert_array_equal(found, model.predict_table(rows)["mean"])
+    np.savetxt(tmp_path / "one.csv", rows[:, :1], header="a", comments="")
+    with pytest.raises(ValueError, match=r"one\.csv must have 2 columns, because .* without names, got 1$"):
+        model.predict_table(tmp_path / "one.csv")
+    (tmp_path / "none.csv").write_text("a,b\n")
+    with pytest.raises(ValueError, match=r"none\.csv has no rows$"):
+        model.predict_table(tmp_path / "none.csv")
+
+
 def test_text_that_looks_like_numbers_stays_text_in_predictions(tmp_path):
     (tmp_path / "train.csv").write_text("zip,price\n" + "0123,1\nx9,2\n" * 5)
     (tmp_path / "new.csv").write_text("zip\n0123\n0123\n")

@@ -130,6 +130,9 @@ def test_similar_rows_come_with_their_features(remembering, tmp_path):
     hidden = copy(model)
     hidden.examples_ = None
     assert set(hidden.explain(X[:1])[0].neighbors[0]) == {"position", "weight", "target"}
+    shown = str(explained[0])
+    assert "\nmost similar training rows:\n  position 0, weight " in shown
+    assert shown.count(f"{next(iter(explained[0].values))} = ") == 2 + 2  # contributions to std and mean, neighbours
 
 
 def test_only_examples_are_kept_in_clear(remembering, tree):
