@@ -1,0 +1,33 @@
+"""Programs from the compilation cache on disk: another process gets the same bits from them.
+
+With jax 0.5.3 and 0.6.0 it does not: programs of several trainings that were read from the cache returned zeros.
+"""
+
+import os
+import subprocess
+import sys
+
+FITS = """
+import hashlib
+import numpy as np
+from usnrt import USNRTRegressor
+
+for n_rows, hidden in ((300, (8,)), (150, (16, 8))):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (n_rows, 2))
+    y = X[:, 0] + rng.normal(size=n_rows)
+    model = USNRTRegressor(hidden=hidden, max_epochs=2, random_state=0, n_jobs=1).fit(X, y)
+    print(hashlib.sha256(model.predict_quantiles(X, [0.1, 0.5, 0.9]).tobytes()).hexdigest())
+"""
+
+
+def test_another_process_has_the_same_bits_from_the_cache(tmp_path):
+    def run():
+        environment = {**os.environ, "USNRT_CACHE": str(tmp_path)}
+        return subprocess.run([sys.executable, "-c", FITS], env=environment, capture_output=True, text=True, check=True)
+
+    compiled = run().stdout
+    programs = set(os.listdir(tmp_path / "jax"))
+    assert programs
+    assert run().stdout == compiled
+    assert {name for name in os.listdir(tmp_path / "jax") if name.endswith("-cache")} <= programs  # all were found
