@@ -9,7 +9,7 @@ import pytest
 # Before anything imports matplotlib: pictures are drawn into memory, never on a screen.
 os.environ["MPLBACKEND"] = "Agg"
 
-# A shell starts commands in the background with Ctrl-C ignored, and the processes that tests interrupt would inherit that.
+# A shell starts commands in the background with Ctrl-C ignored; processes that tests interrupt would inherit that.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
