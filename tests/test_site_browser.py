@@ -43,7 +43,7 @@ def requests(browser):
 
 
 @pytest.mark.parametrize("width", [1200, 390])
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(SITE).as_posix())
+@pytest.mark.parametrize("page", PAGES, ids=[path.relative_to(SITE).as_posix() for path in PAGES])
 def test_a_page_opens(browser, page, width):
     show(browser, page, width=width, scheme="dark" if width < 600 else "light")
     assert browser.get_log("browser") == []

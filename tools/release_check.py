@@ -147,7 +147,8 @@ def check_job(
     one_thread = dict.fromkeys(ONE_THREAD, "1")
     run(python, "-c", WHERE, cwd=sources)
     if job.versions == "lowest":
-        pytest = ["-o", "filterwarnings=default", "--disable-warnings", *pytest]
+        # pytest 8.2 itself fails where it shows the source of some failures
+        pytest = ["-o", "filterwarnings=default", "--disable-warnings", "--tb=native", *pytest]
     run(python, "-m", "pytest", "-c", "pyproject.toml", "--rootdir", ".", *pytest, cwd=sources, **one_thread)
 
 
