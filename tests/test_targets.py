@@ -202,6 +202,17 @@ def test_shift_of_the_logarithm():
     np.testing.assert_allclose(target_map.to_target(target_map.to_model(beyond)), beyond)
 
 
+def test_many_equal_targets_just_above_the_bound_count_as_at_it():
+    """The bound of a user may be rounded; what is learnt must not depend on it."""
+    counts = np.repeat([0.0, 1.0, 3.0, 20.0], [50, 20, 20, 10])
+    exact, rounded = (TargetMap.logarithm(counts, low) for low in (0.0, -1e-6))
+    assert rounded.shift == pytest.approx(exact.shift)
+    np.testing.assert_allclose(rounded.scale(counts), exact.scale(counts), atol=1e-5)
+    assert TargetMap.logarithm(counts, -0.5).shift == 0.0  # as far from the bound as the others
+    alone = np.append(1e-6, np.linspace(1.0, 3.0, 200))  # one small target is no point mass
+    assert TargetMap.logarithm(alone, 0.0).shift == 0.0
+
+
 @pytest.mark.slow
 def test_weights_are_repetitions():
     X, y, _ = hourly_counts(400, 0)

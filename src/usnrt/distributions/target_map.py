@@ -10,6 +10,8 @@ from usnrt.utils.types import Floats
 SMALLEST = 1e-12
 # Targets at a bound are set apart if they are at least this share of all, by this share of the median distance.
 MIN_SHARE, SEPARATION = 0.01, 0.25
+# Equal targets count as at the bound if their distance to it is below this share of that of the others.
+NEAR = 0.1
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,8 @@ class TargetMap:
         """The logarithmic map for training targets, all of them at least ``low``.
 
         The shift is 0 if no target is at the bound, else the distance to it of the smallest 5 % of the others: 1 for
-        small counts.
+        small counts. Many equal targets just above the bound count as at it: their logarithm would be far below all
+        others, at a distance that only the choice of the bound determines.
 
         Parameters
         ----------
@@ -89,10 +92,13 @@ class TargetMap:
         low, high : float
         """
         distance = y - low
-        above = distance[distance > 0]
-        if len(above) == 0:
-            return cls(low, high, log=True, shift=1.0)
-        shift = 0.0 if len(above) == len(y) else float(np.quantile(above, 0.05, method="lower"))
+        smallest = float(distance.min())
+        others = distance[distance > smallest]
+        if len(others) == 0:
+            return cls(low, high, log=True, knee=smallest) if smallest > 0 else cls(low, high, log=True, shift=1.0)
+        typical = float(np.quantile(others, 0.05, method="lower"))
+        is_point_mass = smallest < NEAR * typical and len(others) <= (1.0 - MIN_SHARE) * len(y)
+        shift = typical if smallest == 0 or is_point_mass else 0.0
         return cls(low, high, log=True, shift=shift, knee=float(distance.max() + shift))
 
     def separated(self, y: Floats) -> "TargetMap":
