@@ -5,11 +5,23 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
 from usnrt.utils import whole_file as module
 from usnrt.utils.whole_file import whole_file
+
+
+def has_unnamed_files():
+    try:
+        os.close(os.open(tempfile.gettempdir(), os.O_TMPFILE | os.O_RDWR))
+    except (AttributeError, OSError):
+        return False
+    return True
+
+
+needs_unnamed_files = pytest.mark.skipif(not has_unnamed_files(), reason="the file system has no files without a name")
 
 KILLED = """
 import sys, time
@@ -22,6 +34,7 @@ with whole_file(sys.argv[1]) as file:
 """
 
 
+@needs_unnamed_files
 def test_a_killed_writer_leaves_the_old_file_and_nothing_else(tmp_path):
     path = tmp_path / "model.usnrt"
     path.write_text("old")
@@ -31,6 +44,24 @@ def test_a_killed_writer_leaves_the_old_file_and_nothing_else(tmp_path):
     process.communicate()
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["model.usnrt"]
+
+
+KILLED_LATE = """
+import os, signal, sys
+from usnrt.utils.whole_file import whole_file
+os.replace = os.chmod = lambda *arguments: os.kill(os.getpid(), signal.SIGKILL)
+with whole_file(sys.argv[1]) as file:
+    file.write(b"all of it")
+"""
+
+
+@needs_unnamed_files
+def test_a_new_file_never_has_a_temporary_name(tmp_path):
+    """A process killed between naming and renaming would leave it behind."""
+    path = tmp_path / "model.usnrt"
+    subprocess.run([sys.executable, "-c", KILLED_LATE, str(path)])
+    assert os.listdir(tmp_path) == ["model.usnrt"]
+    assert path.read_bytes() == b"all of it"
 
 
 @pytest.mark.parametrize("unnamed", [True, False])

@@ -20,7 +20,8 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     Data is written to a temporary file in the same folder. When the block succeeds, that file is renamed atomically
     and replaces an existing file; when it fails or is interrupted, the temporary file is removed and an existing file
     is untouched. Where the file system allows it, the temporary file has no name until it is complete, so that even a
-    process that is killed leaves nothing behind. Devices and pipes, such as ``/dev/stdout``, are written directly.
+    process that is killed leaves nothing behind (but a complete file of a temporary name, if it is killed in the very
+    moment of replacing an existing file). Devices and pipes, such as ``/dev/stdout``, are written directly.
 
     Parameters
     ----------
@@ -62,9 +63,9 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-                _give_name(file, part)
-            os.chmod(part, _permissions(target))
-            os.replace(part, target)
+                name = _give_name(file, target, part)
+            if name == part:
+                os.replace(part, target)
     except OSError as error:
         _raise_with_path(error, path, part)
     _sync_folder(target.parent)
@@ -97,20 +98,29 @@ def _unnamed(folder: Path) -> int | None:
     return None
 
 
-def _give_name(file: BinaryIO, part: Path) -> None:
-    """Give a file without a name this one."""
-    if os.fstat(file.fileno()).st_nlink:
-        return
-    folder = os.open(part.parent, os.O_RDONLY)
-    try:
-        # With a descriptor of a folder Python calls linkat, which follows the link in /proc.
-        os.link(f"/proc/self/fd/{file.fileno()}", part, src_dir_fd=folder, follow_symlinks=True)
-    except OSError:  # refused by the file system, or by the rules of a container
+def _give_name(file: BinaryIO, target: Path, part: Path) -> Path:
+    """Give a complete file its permissions, and the name of the target if that is free; returns the name it has now."""
+    permissions = _permissions(target)
+    if os.fstat(file.fileno()).st_nlink == 0:
+        os.fchmod(file.fileno(), permissions)
+        for name in (target, part):
+            with suppress(OSError):  # the name is taken, or refused by the file system or the rules of a container
+                _link(file, name)
+                return name
         file.seek(0)
         with open(part, "xb") as copy:
             shutil.copyfileobj(file, copy)
             copy.flush()
             os.fsync(copy.fileno())
+    os.chmod(part, permissions)
+    return part
+
+
+def _link(file: BinaryIO, name: Path) -> None:
+    folder = os.open(name.parent, os.O_RDONLY)
+    try:
+        # With a descriptor of a folder Python calls linkat, which follows the link in /proc.
+        os.link(f"/proc/self/fd/{file.fileno()}", name, src_dir_fd=folder, follow_symlinks=True)
     finally:
         os.close(folder)
 
