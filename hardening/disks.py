@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 OLD = b"the older file"
+FITS = {"usnrt fit"}  # not on a slow disk: jax, once begun, cannot train in a forked child
 
 
 def writers(folder):
@@ -164,8 +165,9 @@ def killed_on_a_slow_disk(name, file, write, rng):
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
             write(path)
             os._exit(0)
-        os.read(begun, 1)  # the first bytes are written
-        os.close(begun), os.close(begins)
+        os.close(begins)
+        os.read(begun, 1)  # the first bytes are written, or the child has ended
+        os.close(begun)
         time.sleep(float(rng.uniform(0.0, 1.0)))
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
@@ -205,7 +207,7 @@ def main():
                 print(f"{kind}, {name}: {sentence}", flush=True)
                 failures += [f"{kind}, {name}: {what}" for what in wrong]
         for name, (file, write) in found.items():
-            if file is not None:
+            if file is not None and name not in FITS:
                 wrong = killed_on_a_slow_disk(name, file, write, rng)
                 n += 1
                 print(f"slow and killed, {name}: {'; '.join(wrong) or 'the older file is intact'}", flush=True)
