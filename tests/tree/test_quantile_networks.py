@@ -1,10 +1,13 @@
 """Quantile networks: two-peaked targets, and rounds that go on only where they pay."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.base import clone
 
 from usnrt import USNRTEnsemble, USNRTRegressor
+from usnrt.tree.recipe import Schedule
 
 SMALL = {"hidden": (32, 16), "memory": False, "random_state": 0}
 
@@ -67,3 +70,21 @@ def test_rounds_go_on_where_they_pay_only():
     noise = USNRTRegressor(**quick).fit(X, rng.normal(size=2000))
     assert "network 2" in smooth.history_[0]
     assert "network 3" not in noise.history_[0]
+
+
+def test_more_rounds_while_rows_were_seen_a_few_times_only(monkeypatch):
+    """Large tables have few epochs in a round."""
+    schedule = Schedule(root_steps=100, more_steps=100)  # ten epochs each
+    recipe = USNRTRegressor._recipe
+    monkeypatch.setattr(USNRTRegressor, "_recipe", lambda model: replace(recipe(model), schedule=schedule))
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (2000, 3))
+    y = np.sin(3 * X[:, 0]) * X[:, 1]
+
+    def n_rounds(target, **more):
+        history = USNRTRegressor(**SMALL, max_leaves=1, **more).fit(X, target).history_[0]
+        return sum(name.startswith("network") for name in history)
+
+    assert 3 < n_rounds(y) <= schedule.max_large_rounds
+    assert n_rounds(y, max_epochs=5) <= 3
+    assert n_rounds(rng.normal(size=2000)) <= 3

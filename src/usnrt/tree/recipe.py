@@ -88,6 +88,8 @@ class Schedule:
         Weight decay of further trainings, as a share of the first one's.
     max_rounds : int
         The largest number of consecutive trainings of a network at the root.
+    few_epochs, max_large_rounds : int
+        There may be more of them in large tables, as long as the network has seen every row less often than this.
     min_relative_gain : float
         Relative decrease of the validation loss that a round must achieve to be followed by another.
     late : float
@@ -113,6 +115,8 @@ class Schedule:
     more_steps: int = 8000
     more_decay: float = 0.1
     max_rounds: int = 3
+    few_epochs: int = 100
+    max_large_rounds: int = 8
     min_relative_gain: float = 0.03
     late: float = 0.9
     probe_steps: int = 100

@@ -78,8 +78,11 @@ class SharedNetwork:
         least = schedule.least_epochs(len(training_rows))
         how = self.recipe.epochs(self._training, schedule.root_steps, len(training_rows), schedule.patience, least)
         start = float(y[training_rows].mean()), float(y[training_rows].std())
-        params, best_loss = start_at(self.network, rng, *start), np.inf
-        for number in range(1, schedule.max_rounds + 1):
+        params, best_loss, n_epochs = start_at(self.network, rng, *start), np.inf, 0
+        few_epochs = min(schedule.few_epochs, self.recipe.max_epochs)
+        for number in range(1, schedule.max_large_rounds + 1):
+            if number > schedule.max_rounds and n_epochs >= few_epochs:
+                break
             label = "network" if number == 1 else f"network {number}"
             if number == 2:
                 how = self._unhurried(how, len(training_rows))
@@ -89,7 +92,7 @@ class SharedNetwork:
             is_late = history.best_epoch >= schedule.late * how.max_epochs
             if loss > (1.0 - schedule.min_relative_gain) * best_loss or not is_late:
                 break
-            best_loss = loss
+            best_loss, n_epochs = loss, n_epochs + how.max_epochs
         self.params = params
 
     def _unhurried(self, how: Training, n_rows: int) -> Training:
