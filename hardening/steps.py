@@ -227,8 +227,9 @@ def onnx(run):
     calibration = run.model.calibration_
     if calibration is None or not calibration.has_familiar:
         expected, spread = run.model.predict(run.X_test, return_std=True)
-        size = np.abs(expected) + spread
-        check(np.abs(mean - expected) <= 2e-4 * size, "the graph has the mean of the model")
+        # a graph integrates targets with bounds or a logarithm over few nodes, see docs/calibration.md
+        allowed = 2e-4 * np.abs(expected) + (2e-4 if run.model.target_map_ is None else 0.025) * spread
+        check(np.abs(mean - expected) <= allowed, "the graph has the mean of the model")
 
 
 def pipeline(run):

@@ -89,6 +89,16 @@ def test_categories_as_text_and_missing_values_are_learnt(model):
 
 
 @pytest.mark.parametrize("model", MODELS, ids=names)
+def test_a_column_without_values_is_no_obstacle(model):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=200), np.full(200, np.nan)])
+    fitted = again(model).fit(X, X[:, 0] + 0.1 * rng.normal(size=200))
+    mean = fitted.predict(np.array([[-1.0, np.nan], [1.0, np.nan], [1.0, 3.0]]))
+    assert mean[0] < 0 < mean[1]
+    assert mean[2] > 0
+
+
+@pytest.mark.parametrize("model", MODELS, ids=names)
 def test_a_constant_target_is_answered_with_itself(model, jump):
     mean, std = again(model).fit(jump.data[:60], np.full(60, 7.0)).predict(jump.data[:5], return_std=True)
     np.testing.assert_allclose(mean, 7.0, atol=1e-6)

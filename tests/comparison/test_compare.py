@@ -191,6 +191,15 @@ def test_regions_with_categories_and_missing_values():
     assert noisy[0] not in regions.region[letter != "b"]
 
 
+def test_regions_of_a_table_with_a_column_without_values():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=1200), np.full(1200, np.nan)])
+    encoder = TableEncoder().fit(X)
+    y = np.where(X[:, 0] > 0, 5.0, 0.2) * rng.normal(size=1200)
+    regions = find_regions(encoder, encoder.transform(X), y, np.arange(900), 300, 0)
+    assert {rule.split(" ")[0] for rule in regions.rules} == {"x0"}
+
+
 def test_formats(result, tmp_path):
     assert isinstance(result, Comparison)
     text = json.dumps(result.to_dict(), allow_nan=False)

@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import KFold
 
-from usnrt.bench.peers.conformal_booster import MAX_CATEGORIES, boosting_threads
 from usnrt.tables import TableEncoder
 from usnrt.tables.training import TrainingTable
 from usnrt.tree.grow import Node, Residuals, grow
 from usnrt.tree.recipe import SplitRule
 from usnrt.tree.rules import region_text
+from usnrt.utils.boosting import MAX_CATEGORIES, boosting_threads, without_empty_columns
 from usnrt.utils.progress import Progress
 from usnrt.utils.types import Floats, Rows
 
@@ -105,7 +105,8 @@ def _cross_fitted_residuals(encoder: TableEncoder, raw: Floats, y: Floats, seed:
     for fitted, left in KFold(3, shuffle=True, random_state=seed).split(raw):
         booster = HistGradientBoostingRegressor(max_iter=50, categorical_features=categorical, random_state=seed)
         with boosting_threads(n_jobs, len(y)):
-            residuals[left] = y[left] - booster.fit(raw[fitted], y[fitted]).predict(raw[left])
+            booster.fit(without_empty_columns(raw[fitted]), y[fitted])
+            residuals[left] = y[left] - booster.predict(raw[left])
     return residuals
 
 

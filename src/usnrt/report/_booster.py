@@ -9,11 +9,11 @@ from usnrt.calibration.landmarks import evenly
 from usnrt.distributions import Distribution
 from usnrt.estimators.base import DistributionalRegressor
 from usnrt.report._numbers import number, plus_minus
+from usnrt.utils.boosting import MAX_CATEGORIES, without_empty_columns
 from usnrt.utils.types import Floats
 
 LEVELS = np.array([0.1, 0.3, 0.5, 0.7, 0.9])
 MIN_ROWS, MAX_ROWS, MAX_COLUMNS = 200, 10_000, 200
-MAX_CATEGORIES = 250  # of one column that scikit-learn takes
 
 
 @dataclass(frozen=True)
@@ -100,14 +100,13 @@ def _boosted(model: DistributionalRegressor, X: Floats, y: Floats, new: Floats) 
     """Sorted quantiles of new rows, shape (n, 5)."""
     from sklearn.ensemble import HistGradientBoostingRegressor
 
-    # Columns without values have no bins.
-    used = np.flatnonzero(~np.isnan(X).all(axis=0))
-    categorical = [0 < model.columns_[j].n_categories <= MAX_CATEGORIES for j in used]
+    known = without_empty_columns(X)
+    categorical = [0 < column.n_categories <= MAX_CATEGORIES for column in model.columns_]
     predicted = [
         HistGradientBoostingRegressor(
             loss="quantile", quantile=level, max_iter=60, learning_rate=0.15, max_leaf_nodes=15, early_stopping=False,
             categorical_features=np.array(categorical), random_state=0,
-        ).fit(X[:, used], y).predict(new[:, used])
+        ).fit(known, y).predict(new)
         for level in LEVELS.tolist()
     ]  # fmt: skip
     return np.sort(np.stack(predicted, axis=1), axis=1)

@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.utils import check_random_state
-from threadpoolctl import threadpool_limits
 
 from usnrt.baselines._docs import EVERY_MODEL, SharedDocs
 from usnrt.bench.peers._shared import TINY
@@ -18,13 +16,9 @@ from usnrt.distributions import Distribution, Normal
 from usnrt.estimators.base import DistributionalRegressor
 from usnrt.tables.rows import draw_validation
 from usnrt.tables.training import DistinctRows
+from usnrt.utils.boosting import MAX_CATEGORIES, boosting_threads, without_empty_columns
 from usnrt.utils.checks import check_number, check_running, check_whole
 from usnrt.utils.types import Floats
-
-# Fewer rows are boosted on one thread: threads that wait for each other cost more than they save.
-MIN_ROWS_FOR_THREADS = 20_000
-# Of scikit-learn's histograms; columns with more categories are treated as numbers.
-MAX_CATEGORIES = 255
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -90,9 +84,9 @@ class ConformalBoosterRegressor(SharedDocs, DistributionalRegressor):
         if self.constant_ is not None:
             return
         with boosting_threads(self.n_jobs, table.n_rows):
+            known = without_empty_columns(table.raw[train])
             self.models_ = [
-                self._booster(level, seed).fit(table.raw[train], table.y[train], table.weight[train])
-                for level in self.levels
+                self._booster(level, seed).fit(known, table.y[train], table.weight[train]) for level in self.levels
             ]
             errors = table.y[calibration, None] - self._quantiles(table.raw[calibration])
         weight = table.weight[calibration]
@@ -121,11 +115,6 @@ class ConformalBoosterRegressor(SharedDocs, DistributionalRegressor):
         with boosting_threads(self.n_jobs, len(raw)):
             values = self._quantiles(raw) + self.offsets_
         return InterpolatedQuantiles(self.levels, separated(values, TINY))
-
-
-def boosting_threads(n_jobs: int | None, n_rows: int) -> threadpool_limits:
-    """Context in which scikit-learn's boosting uses at most ``n_jobs`` threads, and one for small tables."""
-    return threadpool_limits(effective_n_jobs(n_jobs) if n_rows >= MIN_ROWS_FOR_THREADS else 1, user_api="openmp")
 
 
 def conformal_quantile(errors: Floats, level: float, weight: Floats | None = None) -> float:
