@@ -35,16 +35,19 @@ def check_distribution(dist, y, low=-np.inf, high=np.inf):
 
 def _check_inverse(dist, quantiles):
     """P(Y < q) <= level <= P(Y <= q), as exactly as float64 resolves the quantile."""
-    step = 16 * np.spacing(np.maximum(np.abs(quantiles), np.abs(dist.mean())[:, None]) + _shift(dist))
+    step = 16 * _spacing(dist, np.maximum(np.abs(quantiles), np.abs(dist.mean())[:, None]))
     above = np.stack([dist.cdf(column) for column in (quantiles + step).T], axis=1)
     below = np.stack([dist.cdf_left(column) for column in (quantiles - step).T], axis=1)
     check(above >= LEVELS - 1e-6, "cdf(ppf(level)) is not below the level")
     check(below <= LEVELS + 1e-6, "cdf_left(ppf(level)) is not above the level")
 
 
-def _shift(dist):
-    """What the logarithm of a target adds to it before it is rounded."""
-    return dist.map.shift if hasattr(dist, "map") else 0.0
+def _spacing(dist, size):
+    """Distance of numbers of this size; a rounded logarithm is off by as many of them as it is large."""
+    if not hasattr(dist, "map") or not dist.map.log:
+        return np.spacing(size)
+    size = size + dist.map.shift
+    return np.spacing(size) * np.maximum(1.0, np.abs(np.log(np.maximum(size, np.finfo(float).tiny))))
 
 
 def _check_at(dist, y):
