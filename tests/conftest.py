@@ -2,6 +2,8 @@
 
 import os
 import signal
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -21,3 +23,14 @@ def data_folder():
     if not folder or not Path(folder).is_dir():
         pytest.skip("set USNRT_DATA to the folder of the data sets")
     return Path(folder)
+
+
+@pytest.fixture
+def no_threads_left():
+    """Fails if threads that a test began go on after it; those of joblib take a moment to end."""
+    before = set(threading.enumerate())
+    yield
+    deadline = time.monotonic() + 20.0
+    while (left := set(threading.enumerate()) - before) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not left
