@@ -213,6 +213,15 @@ def test_many_equal_targets_just_above_the_bound_count_as_at_it():
     assert TargetMap.logarithm(alone, 0.0).shift == 0.0
 
 
+def test_values_that_the_logarithm_does_not_tell_from_the_bound_are_the_bound():
+    """So that cdf and ppf are inverse to each other: both have a point mass there."""
+    target_map = TargetMap(low=0.0, log=True, knee=100.0)
+    z = np.array([-40.0, target_map.low_at - 1e-3, target_map.low_at + 1e-3])
+    y = target_map.to_target(z)
+    np.testing.assert_array_equal(y > 0, [False, False, True])
+    assert target_map.scale(y)[2] == pytest.approx(z[2])
+
+
 @pytest.mark.slow
 def test_weights_are_repetitions():
     X, y, _ = hourly_counts(400, 0)

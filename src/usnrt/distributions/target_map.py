@@ -151,8 +151,9 @@ class TargetMap:
         top = np.log(self.knee)
         with np.errstate(under="ignore"):
             inside = np.exp(np.minimum(z, top))
-        beyond: Floats = inside + self.knee * np.maximum(z - top, 0.0)
-        return beyond + (self.low - self.shift)
+        distance: Floats = inside + self.knee * np.maximum(z - top, 0.0)
+        # what `scale` does not tell from the bound is the bound
+        return np.where(distance <= SMALLEST * self.knee, 0.0, distance) + (self.low - self.shift)
 
     def log_slope(self, y: Floats) -> Floats:
         """Logarithm of the derivative of `scale`, for densities."""
