@@ -79,7 +79,7 @@ class SharedNetwork:
         how = self.recipe.epochs(self._training, schedule.root_steps, len(training_rows), schedule.patience, least)
         start = float(y[training_rows].mean()), float(y[training_rows].std())
         params, best_loss, n_epochs = start_at(self.network, rng, *start), np.inf, 0
-        few_epochs = min(schedule.few_epochs, self.recipe.max_epochs)
+        few_epochs = min(schedule.few_epochs, self.recipe.max_epochs)  # small limits ask for a short training
         for number in range(1, schedule.max_large_rounds + 1):
             if number > schedule.max_rounds and n_epochs >= few_epochs:
                 break
