@@ -79,6 +79,12 @@ def test_far_values_stay_finite():
     assert result.ravel().tolist() == [1e6, -1e6]
 
 
+def test_a_constant_column_of_the_largest_numbers_scales_to_0():
+    """New values are infinitely far from its mean in floating point."""
+    encoder, inputs = fitted(np.array([[-1.79e308], [0.0]]), [1.0, 0.0])
+    assert inputs.transform(encoder.transform([[-1.79e308], [1e307]])).ravel().tolist() == [0.0, 0.0]
+
+
 numbers = st.floats(allow_infinity=False, allow_nan=True)
 
 

@@ -157,7 +157,7 @@ def _scaled_blocks(
 def _scaled(
     values: NDArray[np.float64], mean: NDArray[np.float64] | float, factor: NDArray[np.float64] | float
 ) -> NDArray[np.float64]:
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # an infinite distance times the 0 of a constant column
         scaled: NDArray[np.float64] = (values - mean) * factor
     # A bound far outside of any training data: float32 products of larger inputs would overflow to NaN.
     np.clip(scaled, -MAX_SCALED, MAX_SCALED, out=scaled)
