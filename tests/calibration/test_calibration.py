@@ -10,6 +10,7 @@ from usnrt import USNRTRegressor
 from usnrt.calibration.calibration import ENOUGH_SCORES, Calibration
 from usnrt.calibration.conformal import conformal_bounds
 from usnrt.datasets import make_heteroscedastic
+from usnrt.estimators.regions import shortage
 from usnrt.nn.quantile_functions import conformity_scores
 from usnrt.nn.quantiles import POSITIONS
 from usnrt.utils.notices import InfiniteIntervalWarning
@@ -151,16 +152,63 @@ def test_equal_weights_change_nothing(model):
 @settings(deadline=None, max_examples=100)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=60), st.sampled_from([0.5, 0.8, 0.9, 0.95]))
 def test_weighted_bounds_leave_at_most_the_nominal_mass_on_either_side(weights, coverage):
-    """The new score has the mean weight of the scores."""
+    """The new score counts as one effective score and may lie beyond the bound."""
     weight, scores = np.array(weights, dtype=float), np.arange(len(weights), dtype=float)
     low, high = conformal_bounds(scores, coverage, weight)
-    total, tail = weight.sum() + weight.mean(), (1 - coverage) / 2
-    below, above = weight[scores <= low].sum(), weight[scores >= high].sum()
-    assert below <= total * tail + 1e-6
-    assert above <= total * tail + 1e-6
+    new = (weight @ weight) / weight.sum()
+    beyond = (weight.sum() + new) * (1 - coverage) / 2
+    if new > beyond + 1e-6:
+        assert (low, high) == (-np.inf, np.inf)
+        return
+    assert new + weight[scores < low].sum() <= beyond + 1e-6
+    assert new + weight[scores > high].sum() <= beyond + 1e-6
     # and no bound is wider than it has to be
-    assert below + weight[scores > low][:1].sum() > total * tail or low == scores[-1]
-    assert above + weight[scores < high][-1:].sum() > total * tail or high == scores[0]
+    assert new + weight[scores <= low].sum() > beyond - 1e-6 or low == scores[-1]
+    assert new + weight[scores >= high].sum() > beyond - 1e-6 or high == scores[0]
+
+
+@pytest.mark.parametrize("weight", [0.1, 1 / 3, 1.0, 7.0, 1e6])
+@pytest.mark.parametrize("n", [18, 19, 20, 39, 1000])
+def test_equal_weights_give_exactly_the_unweighted_bounds(n, weight):
+    scores = np.sort(np.random.default_rng(n).normal(size=n))
+    for coverage in (0.5, 0.9, 0.99):
+        assert conformal_bounds(scores, coverage, np.full(n, weight)) == conformal_bounds(scores, coverage)
+
+
+def test_a_few_heavy_rows_are_few_scores(model):
+    """Of 400 scores 4 have weight 1,000: 4.8 effective scores, too few for 90 %."""
+    rng = np.random.default_rng(0)
+    weight = np.where(np.arange(400) < 4, 1000.0, 1.0)
+    scores = rng.normal(size=400)
+    order = np.argsort(scores)
+    assert conformal_bounds(scores[order], 0.9, weight[order]) == (-np.inf, np.inf)
+    calibration = Calibration.from_scores(scores, np.zeros(400, dtype=int), weight, model.tree_, "global")
+    text = str(shortage(calibration, 0.9))
+    assert text.endswith("which have 4 effective calibration rows, by their weights; 19 are needed")
+
+
+def test_a_region_of_few_heavy_rows_takes_residuals_of_others(model):
+    tree, rng = model.tree_, np.random.default_rng(0)
+    leaf = np.repeat(np.arange(tree.n_leaves), 1000)
+    weight = np.where((leaf == 0) & (np.arange(len(leaf)) >= 3), 1e-3, 1000.0)
+    scores = np.where((leaf == 0) & (weight == 1000.0), 0.01, rng.normal(size=len(leaf)))
+    residual = Calibration.from_scores(scores, leaf, weight, tree, "region").residuals[0]
+    # three rows of 100 have errors near 0; on their own they would be all there is
+    assert residual.std == pytest.approx(1.0, abs=4 / np.sqrt(2 * ENOUGH_SCORES))
+
+
+def test_importance_weights_cover_the_population_they_describe():
+    """Scores spread with x, new rows from the population with density proportional to exp(x)."""
+    rng, hits, n_sets, n_new = np.random.default_rng(0), [], 300, 200
+    for _ in range(n_sets):
+        x = rng.normal(size=400)
+        scores = np.exp(0.5 * x) * rng.normal(size=400)
+        order = np.argsort(scores)
+        low, high = conformal_bounds(scores[order], 0.9, np.exp(x)[order])
+        new = np.exp(0.5 * rng.normal(1.0, 1.0, n_new)) * rng.normal(size=n_new)
+        hits.append(np.mean((low <= new) & (new <= high)))
+    assert np.mean(hits) > 0.9 - 3.5 * np.std(hits) / np.sqrt(n_sets)
+    assert np.mean(hits) < 0.95
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from given import grow_given
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from usnrt.tree.grow import effective_weight
 from usnrt.tree.split import Members, Sample, best_split
+from usnrt.utils.weights import effective_weight
 
 
 def mixed_table(rng, n, n_levels, missing):

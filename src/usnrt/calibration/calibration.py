@@ -22,8 +22,9 @@ from usnrt.distributions import QuantileDistribution, ResidualDistribution
 from usnrt.nn.quantile_functions import group_values
 from usnrt.nn.quantiles import POSITIONS
 from usnrt.tree.structure import Tree
+from usnrt.utils.weights import effective_weight
 
-# The residual distribution of a region with fewer scores is completed by scores of the enclosing regions.
+# The residual distribution of a region with fewer effective scores is completed by scores of the enclosing regions.
 ENOUGH_SCORES = 100
 
 
@@ -185,16 +186,25 @@ class Calibration:
 def _with_neighbours(
     tree: Tree, node: int, leaf: NDArray[np.int64], weight: NDArray[np.float64]
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Rows of a leaf and their weights; if they are few, also those of an enclosing region, with reduced weight."""
+    """Rows of a leaf and their weights; if they are few, also those of an enclosing region, with reduced weight.
+
+    "Few" counts effective rows, and so do the returned weights where rows of other leaves are added.
+    """
     own = leaf == tree.leaf_index[node]
-    missing = ENOUGH_SCORES - float(weight[own].sum())
+    missing = ENOUGH_SCORES - float(effective_weight(weight[own]).sum())
     if missing <= 0:
         return np.flatnonzero(own), weight[own]
     for ancestor in tree.path(node)[-2::-1]:
         inside = np.isin(leaf, _leaves_below(tree, ancestor))
         others = inside & ~own
-        if weight[others].sum() >= missing or ancestor == 0:
-            row_weight = np.where(own, 1.0, missing / max(float(weight[others].sum()), missing)) * weight
+        of_others = effective_weight(weight[others])
+        found = float(of_others.sum())
+        if found >= missing or ancestor == 0:
+            row_weight = np.zeros(len(weight))
+            row_weight[own], row_weight[others] = (
+                effective_weight(weight[own]),
+                missing / max(found, missing) * of_others,
+            )
             return np.flatnonzero(inside), row_weight[inside]
     return np.flatnonzero(own), weight[own]  # the root is the only node
 

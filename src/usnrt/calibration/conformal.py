@@ -4,10 +4,15 @@ If the n conformity scores and the score of a new row are exchangeable, the new 
 u-th smallest of the n scores with probability at least (u - l) / (n + 1), for any n. With l = floor((n + 1) a / 2) and
 u = ceil((n + 1) (1 - a / 2)) an interval then covers the target with probability at least 1 - a, whatever the quality
 of the model. Where l < 1 or u > n no finite bound has this property, and the bound is infinite.
+
+With weights, n is the effective number of scores, (sum w)^2 / sum w^2 (Kish), and the new score counts as one of them:
+its weight is sum w^2 / sum w, the mean weight of rows of the population that the weights describe.
 """
 
 import numpy as np
 from numpy.typing import NDArray
+
+from usnrt.utils.weights import effective_weight
 
 
 def conformal_bounds(
@@ -15,8 +20,8 @@ def conformal_bounds(
 ) -> tuple[float, float]:
     """The order statistics between which a new score falls with at least a given probability.
 
-    A score of weight w counts as w copies. Copies are no additional evidence: the new score has the mean weight of the
-    scores, so that equal weights give the bounds of unweighted scores.
+    Weights are no additional evidence: the scores count as their effective number, and the new score as one of these.
+    Equal weights give the bounds of unweighted scores.
 
     Parameters
     ----------
@@ -30,7 +35,7 @@ def conformal_bounds(
     Returns
     -------
     low, high : float
-        -inf or inf if n is too small.
+        -inf or inf if the effective number of scores is less than `rows_needed`.
 
     Examples
     --------
@@ -42,15 +47,18 @@ def conformal_bounds(
     (-inf, inf)
     >>> conformal_bounds(np.arange(1.0, 20.0), 0.9, weight=np.full(19, 3.0))
     (1.0, 19.0)
+    >>> conformal_bounds(np.arange(1.0, 20.0), 0.9, weight=np.repeat([3.0, 1.0], [1, 18]))
+    (-inf, inf)
     """
     n = len(scores)
     if n == 0:
         return -np.inf, np.inf
-    share = np.ones(n) if weight is None else weight / weight.mean()
+    share = np.ones(n) if weight is None else effective_weight(weight)
     # With a tolerance: (n + 1) * tail is 1 for n = 19 and 90 %, but not in floating point.
-    tail = (n + 1) * (1.0 - coverage) / 2 + 1e-9
-    low = int(np.searchsorted(np.cumsum(share), tail, side="right"))
-    high = int(np.searchsorted(np.cumsum(share[::-1]), tail, side="right"))
+    tail = (float(share.sum()) + 1.0) * (1.0 - coverage) / 2 + 1e-9
+    # Beyond a bound are the scores beyond it and the new score, which counts as 1.
+    low = int(np.searchsorted(1.0 + np.cumsum(share) - share, tail, side="right"))
+    high = int(np.searchsorted(1.0 + np.cumsum(share[::-1]) - share[::-1], tail, side="right"))
     return (
         float(scores[low - 1]) if low >= 1 else -np.inf,
         float(scores[n - high]) if high >= 1 else np.inf,

@@ -64,7 +64,9 @@ class DistributionalRegressor(RegressorMixin, DistributionPredictor):
             collections a Series or Array with the partitions of X, or the name of a column.
         sample_weight : array-like of shape (n_samples,), or str, default=None
             Weights of the rows. Whole numbers are repetitions: a weight of 2 is equivalent to repeating the row. Other
-            weights are scaled to average 1. All copies of a row are training rows, validation rows or calibration rows
+            weights say how important a row is for the population to predict, and are scaled to average 1. Neither is
+            additional evidence: splits, calibration and the choice of experts count effective rows,
+            (sum w)^2 / sum w^2. All copies of a row are training rows, validation rows or calibration rows
             together. The name of a column if ``y`` is one.
         checkpoint : path-like, default=None
             A folder for the state of a long fit: finished parts, and every few minutes the networks in training. If the

@@ -12,6 +12,7 @@ from usnrt.calibration.calibration import Calibration
 from usnrt.calibration.conformal import rows_needed
 from usnrt.nn.quantiles import POSITIONS
 from usnrt.tree.rules import rules_table
+from usnrt.utils.weights import effective_weight
 
 
 def region_rows(model: object) -> list[dict[str, Any]]:
@@ -95,9 +96,11 @@ class Shortage:
     regions, n_regions : int
         Number of regions with too few rows, and of all regions.
     fewest, most : int
-        Smallest and largest number of calibration rows in these regions.
+        Smallest and largest effective number of calibration rows in these regions.
     needed : int
         Number of calibration rows that a region needs.
+    weighted : bool
+        Whether the weights of the rows differ, so that their effective number is smaller than their number.
     """
 
     coverage: float
@@ -106,6 +109,7 @@ class Shortage:
     fewest: int
     most: int
     needed: int
+    weighted: bool = False
 
     def __str__(self) -> str:
         """The message of the warning.
@@ -123,7 +127,8 @@ class Shortage:
         """In how many regions, and how many calibration rows they have."""
         rows = f"{self.fewest:,}" if self.fewest == self.most else f"{self.fewest:,} to {self.most:,}"
         verb = "has" if self.regions == 1 else "have"
-        return f"in {self.regions} of {self.n_regions} regions, which {verb} {rows} calibration rows"
+        kind = "effective calibration rows, by their weights" if self.weighted else "calibration rows"
+        return f"in {self.regions} of {self.n_regions} regions, which {verb} {rows} {kind}"
 
 
 def shortage(calibration: Calibration | None, coverage: float) -> Shortage | None:
@@ -150,11 +155,12 @@ def shortage(calibration: Calibration | None, coverage: float) -> Shortage | Non
     if not short.any():
         return None
     rows = [calibration_rows(calibration, int(leaf)) for leaf in leaves[short]]
-    return Shortage(coverage, int(short.sum()), len(leaves), min(rows), max(rows), rows_needed(coverage))
+    weighted = sum(rows) < sum(len(calibration.scores[int(calibration.group_of_leaf[leaf])]) for leaf in leaves[short])
+    return Shortage(coverage, int(short.sum()), len(leaves), min(rows), max(rows), rows_needed(coverage), weighted)
 
 
 def calibration_rows(calibration: Calibration, leaf: int) -> int:
-    """Number of calibration rows of a region.
+    """Effective number of calibration rows of a region, rounded down: (sum w)^2 / sum w^2.
 
     Parameters
     ----------
@@ -162,4 +168,7 @@ def calibration_rows(calibration: Calibration, leaf: int) -> int:
     leaf : int
         The region's index among the leaves (``tree.leaf_index``).
     """
-    return len(calibration.scores[int(calibration.group_of_leaf[leaf])])
+    group = int(calibration.group_of_leaf[leaf])
+    if calibration.weights is None:
+        return len(calibration.scores[group])
+    return int(effective_weight(calibration.weights[group]).sum() + 1e-9)

@@ -22,7 +22,7 @@ STEPS = 10
 # (With at most 0.98 instead of 0.9, Real-time has a CRPS of 0.061 instead of 0.066, but an RMSE of 18 instead of 4.6:
 # the mean depends on the tails, which are many widths away.)
 MAX_MEMORY = 0.9
-# The loss over the whole table counts as much as this many rows of a region.
+# The loss over the whole table counts as much as this many effective rows of a region.
 PRIOR_ROWS = 300.0
 # The memory is used only if the best combination for the whole table is better than the network by this many standard
 # errors of the mean: it is the best of many, and with heavy-tailed targets a few validation rows decide. Where nearly
@@ -94,7 +94,7 @@ def _is_better(losses: Floats, others: Floats, weight: Floats) -> bool:
     if mean < -MIN_STANDARD_ERRORS * np.sqrt(variance):
         return True
     # Wilcoxon's signed-rank statistic, standard normal if the differences are symmetric around 0
-    signed = np.sign(difference) * rankdata(np.abs(difference))
+    signed = weight * np.sign(difference) * rankdata(np.abs(difference))
     is_large = mean < -MIN_GAIN_BY_RANKS * float(np.average(others, weights=weight))
     return bool(is_large and signed.sum() < -MIN_STANDARD_ERRORS * np.sqrt((signed**2).sum()))
 

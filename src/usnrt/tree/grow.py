@@ -26,6 +26,7 @@ from usnrt.utils.packing import pack, unpack
 from usnrt.utils.progress import Progress
 from usnrt.utils.threads import run_in_threads
 from usnrt.utils.types import Floats, Rows
+from usnrt.utils.weights import effective_weight
 
 # The path from the root to a node: 0 for each step left, 1 for each step right.
 Path = tuple[int, ...]
@@ -260,31 +261,6 @@ def _sample(residuals: Residuals, table: TrainingTable) -> Sample:
     """Rows with residuals, targets, and weights that sum to the effective number of rows."""
     rows, values = residuals
     return Sample(rows, values, effective_weight(table.weight[rows]), table.y[rows])
-
-
-def effective_weight(weight: Floats) -> Floats:
-    """Weights scaled so that their sum is the effective number of rows, (sum w)^2 / sum w^2 (Kish).
-
-    Copies of a row carry no new information, so equal weights become 1, whatever their size.
-
-    Parameters
-    ----------
-    weight : ndarray of shape (n,)
-
-    Returns
-    -------
-    ndarray of shape (n,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from usnrt.tree.grow import effective_weight
-    >>> effective_weight(np.array([3.0, 3.0])), effective_weight(np.array([1.0, 3.0]))
-    (array([1., 1.]), array([0.4, 1.2]))
-    """
-    if len(weight) == 0 or weight.min() == weight.max():
-        return np.ones(len(weight))
-    return weight * float(weight.sum() / (weight @ weight))
 
 
 def is_significant(split: Split, rule: SplitRule) -> bool:

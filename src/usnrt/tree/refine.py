@@ -18,7 +18,7 @@ from usnrt.utils.types import Floats
 
 # Candidate shares. The first of equally good ones is chosen, so 0 (no change) comes first.
 SHARES_TRIED = np.linspace(0.0, 1.0, 5)
-# Pseudo-count of the prior: the loss over the whole table counts as much as this many rows of a region.
+# Pseudo-count of the prior: the loss over the whole table counts as much as this many effective rows of a region.
 PRIOR_ROWS = 50.0
 
 _LOW, _HIGH = (int(np.argmin(np.abs(POSITIONS - z))) for z in (-1.0, 1.0))
@@ -164,7 +164,7 @@ def best_candidates(
     weight : ndarray of shape (n,)
     n_leaves : int
     prior_rows : float
-        The loss over the whole table counts as much as this many rows of a region.
+        The loss over the whole table counts as much as this many effective rows of a region, (sum w)^2 / sum w^2.
 
     Returns
     -------
@@ -172,7 +172,8 @@ def best_candidates(
     """
     sums = np.array([np.bincount(leaf, weights=weight * loss, minlength=n_leaves) for loss in losses])
     relative = sums / np.maximum(sums[0], 1e-300)
-    counts = np.bincount(leaf, weights=weight, minlength=n_leaves)
+    totals, squares = (np.bincount(leaf, weights=w, minlength=n_leaves) for w in (weight, weight**2))
+    counts = totals**2 / np.maximum(squares, 1e-300)
     overall = (relative * counts).sum(axis=1) / counts.sum()
     best: NDArray[np.int64] = np.argmin(counts * relative + prior_rows * overall[:, None], axis=0)
     return best
