@@ -272,6 +272,24 @@ def test_arguments_that_do_not_fit(frame):
         make_model(time_column="built").fit(X, y)
 
 
+@pytest.mark.parametrize("fused", [False, True])
+def test_columns_of_files_that_dask_would_fuse(frame, expected, tmp_path, fused):
+    """Dask's optimiser reads several files at once if few columns are needed: y had fewer partitions than X."""
+    for number in range(6):
+        part = frame[number * 150 : (number + 1) * 150]
+        part.to_parquet(tmp_path / f"{number}.parquet")
+    table = dd.read_parquet(tmp_path) if fused else dd.from_map(pd.read_parquet, sorted(tmp_path.glob("*")))
+    X, y, weight = table[FEATURES], table["price"], table["times"]
+    assert (len(y.to_delayed()) < 6) == fused
+    rows = dask_rows(X, y, weight)
+    assert [len(block.target) for block in rows.blocks(1000)] == [150] * 6
+    assert state(make_model().fit(X, y)) == state(expected)
+    kept = table[table["area"] > 100]
+    filtered = dask_rows(kept[FEATURES], np.log(kept["price"] ** 2))
+    assert sum(len(block.target) for block in filtered.blocks(1000)) == (frame["area"] > 100).sum()
+    assert len(expected.predict(X).compute()) == N
+
+
 def test_merged_surveys_do_not_depend_on_partitions(frame):
     dates = frame.assign(sold=pd.Timestamp("2020-01-31") + pd.to_timedelta(np.arange(N) % 40, unit="D"))
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -170,6 +171,11 @@ def test_latin_1_semicolons_and_missing_targets_are_read_and_said(tmp_path, insi
         (["predict", "model.usnrt", "test.csv", "--coverage", "90"], "--coverage must be in (0, 1), got 90"),
         (["predict", "model.usnrt", "test.csv", "-o", "out.doc"], f"out.doc {KINDS} '.doc'"),
         (["predict", "model.usnrt", "test.csv", "-o", "train.csv"], "train.csv exists already; --force overwrites it"),
+        (["predict", "model.usnrt", "test.csv", "-o", "test.csv", "--force"], "test.csv is read by this command"),
+        (["calibrate", "model.usnrt", "test.csv", "-o", "model.usnrt", "-f"], "model.usnrt is read by this command"),
+        (["export", "model.usnrt", "--text", "model.usnrt", "--force"], "model.usnrt is read by this command"),
+        (["fit", "train.csv", "--target", "y", "-o", "train.csv", "--force"], "train.csv is read by this command"),
+        (["report", "model.usnrt", "test.csv", "-o", "test.csv", "--force"], "test.csv is read by this command"),
         (["evaluate", "model.usnrt", "bare.csv"], "bare.csv has no column 'price'; its columns are id, area, district"),
         (["evaluate", "model.usnrt", "test.csv", "-t", "district"], "the target 'district' must hold numbers"),
         (["report", "model.usnrt", "test.csv", "-o", "train.csv"], "train.csv exists already; --force overwrites it"),
@@ -306,3 +312,21 @@ def test_a_reader_that_has_seen_enough(fitted):
     command = f"{sys.executable} -m usnrt.cli predict model.usnrt test.csv --json | head -n 1"
     run = subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True, check=False)
     assert (run.stdout, run.stderr) == ("[\n", "")
+
+
+def test_an_output_is_never_an_input_whatever_its_name(tmp_path):
+    from usnrt.cli._errors import UserError
+    from usnrt.cli._output import check_writable
+
+    folder = tmp_path / "sales"
+    folder.mkdir()
+    table, link = folder / "a.csv", tmp_path / "link.csv"
+    table.write_text("x\n1\n")
+    link.symlink_to(table)
+    for source in (table, link, folder, folder / "*.csv", folder / ".." / "sales" / "a.csv"):
+        with pytest.raises(UserError, match=r"a\.csv is read by this command and cannot be its output too"):
+            check_writable(table, True, None, source)
+    (folder / "page.html").write_text("")
+    check_writable(folder / "page.html", True, folder)  # not a table: not read
+    check_writable(folder / "b.csv", True, table)
+    check_writable(table, True, Path("-"))

@@ -33,7 +33,7 @@ def calibrate(
     from usnrt.cli._data import features_and_target, load_model
     from usnrt.estimators.calibrated import CalibratedRegressor
 
-    check_writable(output, force)
+    check_writable(output, force, model, data)
     check_one_input(model, data)
     if by not in ("region", "global"):
         raise UserError(f"--by must be region or global, got {by}")

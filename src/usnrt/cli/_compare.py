@@ -49,7 +49,7 @@ def compare(
         raise UserError(f"--test-size must be in (0, 1), got {test_size:g}")
     for path, package in ((output, "jinja2"), (picture, "matplotlib")):
         if path is not None:
-            check_writable(path, force)
+            check_writable(path, force, data)
             _need_package(package)
     notify = silent if quiet else notice
     drop, categorical = drop or [], categorical or []

@@ -103,7 +103,7 @@ def fit(
     from usnrt.cli._large import default_output, fit_large, large_source
 
     output = output or default_output(data)
-    check_writable(output, force)
+    check_writable(output, force, data)
     _check_holdout(holdout)
     settings = [*(set_ or []), *target_settings(lower, upper, transform, time_column)]
     if paper and len(settings) > len(set_ or []):

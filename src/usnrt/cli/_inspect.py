@@ -33,7 +33,7 @@ def export(
     if sum(is_standard(path) for path in outputs) > 1:
         raise UserError("only one output can be standard output (-)")
     for path in outputs:
-        check_writable(path, force)
+        check_writable(path, force, model)
     fitted = load_model(model)
     if onnx is not None:
         if not hasattr(fitted, "to_onnx"):

@@ -1,5 +1,6 @@
 """Output of the commands: tables and notices for people, JSON for programs, and checks before a file is written."""
 
+import glob
 import json
 import os
 import sys
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from usnrt.cli._errors import UserError
+from usnrt.tables.files import FORMATS
 from usnrt.utils.json_values import json_value
 
 if TYPE_CHECKING:
@@ -87,12 +89,24 @@ def text_of(value: object) -> str:
     return str(value)
 
 
-def check_writable(path: Path, force: bool) -> None:
-    """Check, before any work, that a file may be written; prompt on a terminal if it exists already."""
+def check_writable(path: Path, force: bool, *inputs: Path | None) -> None:
+    """Check, before any work, that a file may be written; prompt on a terminal if it exists already.
+
+    Parameters
+    ----------
+    path : Path
+    force : bool
+        Whether an existing file is overwritten without a question.
+    *inputs : Path or None
+        What the same command reads, which is never overwritten: a file, a folder or a pattern of files.
+    """
     import typer
 
     if str(path) == "-":  # standard output
         return
+    for source in inputs:
+        if source is not None and _is_read(path, source):
+            raise UserError(f"{path} is read by this command and cannot be its output too; name another file")
     if path.is_dir():
         raise UserError(f"{path} is a directory, not a file to write")
     if not path.parent.is_dir():
@@ -104,6 +118,17 @@ def check_writable(path: Path, force: bool) -> None:
     if not sys.stdin.isatty():
         raise UserError(f"{path} exists already; --force overwrites it")
     typer.confirm(f"{path} exists already. Overwrite it?", abort=True, err=True)
+
+
+def _is_read(path: Path, source: Path) -> bool:
+    """Whether an existing file is an input: itself, under another name, in a folder, or by a pattern."""
+    if not path.is_file() or str(source) == "-":
+        return False
+    if source.is_dir():  # the files of its folders are read too, if they are tables
+        inside = path.resolve().is_relative_to(source.resolve())
+        return inside and any(suffix.lower() in FORMATS for suffix in path.suffixes[-2:])
+    found = [source] if source.exists() else [Path(name) for name in glob.iglob(str(source), recursive=True)]
+    return any(file.is_file() and path.samefile(file) for file in found)
 
 
 def _console() -> "Console":

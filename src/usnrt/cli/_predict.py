@@ -48,7 +48,7 @@ def predict(
     check_one_input(model, data)
     if output is not None and not is_standard(output):
         format_of(output)
-        check_writable(output, force)
+        check_writable(output, force, model, data)
     notify = silent if quiet else notice
     fitted = load_model(model)
     if large_source(data) is not None:

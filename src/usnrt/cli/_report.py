@@ -49,7 +49,7 @@ def report(
 
     check_coverage(coverage)
     check_one_input(model, data, *([] if train is None else [train]))
-    check_writable(output, force)
+    check_writable(output, force, model, data, train)
     fitted = load_model(model)
     notify = silent if quiet else notice
     table, X, y, numbers = evaluated_rows(fitted, data, target, notify, reading)

@@ -238,7 +238,12 @@ def _like_rows(name: str, values: Any, X: Any) -> Any:
 
 
 def _delayed(collection: Any) -> list[Any]:
-    parts = collection.to_delayed()
+    """The partitions of a collection, as many for a column as for the whole table."""
+    if hasattr(collection, "simplify"):
+        # Only needed columns are read, as after all optimisations, but files of narrow columns are not fused.
+        parts = collection.simplify().to_delayed(optimize_graph=False)
+    else:
+        parts = collection.to_delayed()
     return list(parts.ravel()) if isinstance(parts, np.ndarray) else list(parts)
 
 
