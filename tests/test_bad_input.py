@@ -9,6 +9,8 @@ from scipy.sparse import csr_matrix
 from sklearn.exceptions import NotFittedError
 
 from usnrt import USNRTRegressor
+from usnrt.metrics import crps
+from usnrt.tables.reading import as_table
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(size=(60, 3))
@@ -172,8 +174,60 @@ TABLES = {
     ),
     "NaN as weight": (X, Y, with_value(np.ones(60), 0, np.nan), "Input sample_weight contains NaN."),
     "too few weights": (X, Y, np.ones(5), "sample_weight.shape == (5,), expected (60,)!"),
+    "too large a weight": (
+        X,
+        Y,
+        with_value(np.ones(60), 3, 1e308),
+        "sample_weight must add up to at most 2**53, got a weight of 1e+308; divide the weights by a constant",
+    ),
+    "weights that overflow": (X, Y, np.full(60, 1e308), "sample_weight must add up to at most 2**53, got a weight of"),
+    "masked target": (X, np.ma.array(Y, mask=np.arange(60) == 4), None, "y must be finite, got y[4]=nan (Input y"),
+    "masked weight": (X, Y, np.ma.array(np.ones(60), mask=np.arange(60) == 4), "Input sample_weight contains NaN."),
+    "tiny target": (X, Y * 1e-310, None, "y must differ by at least 1e-290, got 3.2e-310; multiply it by a constant"),
+    "surrogate": (
+        pd.DataFrame({"a": ["b", "\ud800c"] * 30}, dtype=object),
+        Y,
+        None,
+        r"X must hold valid text in column 'a', got a lone surrogate in '\ud800c'",
+    ),
+    "surrogate in a name": (
+        pd.DataFrame(X, columns=["a", "b", "\udfff"]),
+        Y,
+        None,
+        r"X must have column names that are valid text, got a lone surrogate in '\udfff'",
+    ),
+    "complex X": (X + 1j, Y, None, "Complex data not supported, but X holds complex numbers"),
+    "complex y": (X, Y + 1j, None, "Complex data not supported, but y holds complex numbers"),
+    "complex weight": (X, Y, Y + 1j, "Complex data not supported, but sample_weight holds complex numbers"),
+    "ragged X": ([[1, 2], [3]], Y[:2], None, "X must have rows of equal length, got 2 values in row 0 and 1 in row 1"),
+    "ragged y": (X[:2], [1.0, [2, 3]], None, "y must have rows of equal length, got one value in row 0 and 2 in row 1"),
     "one row has weight": (X, Y, np.eye(60)[0], "PaperUSNRTRegressor needs at least 2 rows with a positive weight"),
 }
+
+
+@pytest.mark.parametrize("kind", [float, int, object])
+def test_masked_values_of_x_are_missing(kind):
+    table = np.round(X * 9).astype(kind)
+    masked = np.ma.array(table, mask=np.zeros(X.shape, dtype=bool))
+    masked[:20, 1] = np.ma.masked
+    masked.data[:20, 1] = 1_000_000  # what is under a mask does not count
+    table = table.astype(float)
+    table[:20, 1] = np.nan
+    one, other = quick().fit(masked, Y), quick().fit(table, Y)
+    assert [column.has_missing for column in one.columns_] == [False, True, False]
+    np.testing.assert_array_equal(one.predict(masked), other.predict(table))
+
+
+def test_masks_of_other_types_are_missing():
+    mask = [[False], [True], [False]]
+    for values in ([["a"], ["b"], ["c"]], [[True], [False], [True]], np.array([["2020-01-01"]] * 3, dtype="M8[D]")):
+        column = as_table(np.ma.array(values, mask=mask)).column(0)
+        assert pd.isna(column.values).tolist() == [False, True, False]
+
+
+def test_masked_truth_is_refused():
+    with pytest.raises(ValueError, match=r"^y_true must be finite, got NaN or infinity$"):
+        crps(np.ma.array([1.0, 2.0], mask=[False, True]), mean=[1.0, 2.0], std=[1.0, 1.0])
 
 
 @pytest.mark.parametrize(("table", "y", "weight", "sentence"), TABLES.values(), ids=TABLES)

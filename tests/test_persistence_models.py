@@ -380,6 +380,6 @@ def test_caches_of_predictions_are_not_stored(remembering, tmp_path):
     raw = np.zeros((3, remembering.tree_.n_features))
     remembering.model_.quantile_functions(raw, rows, without=np.arange(3))
     assert "_prepared" in vars(remembering.model_)
-    assert {"_cell_panels", "_places"} <= set(vars(remembering.model_.memory))
+    assert {"_cell_panels"} <= set(vars(remembering.model_.memory))
     save(remembering, tmp_path / "after.usnrt")
     assert (tmp_path / "after.usnrt").read_bytes() == (tmp_path / "before.usnrt").read_bytes()

@@ -74,10 +74,10 @@ def test_every_column_is_that_of_its_own_method(tree, widens):
     tree.support_ = type(support)(**{**vars(support), "widens": widens})
     try:
         table = tree.predict_table(X, coverage=0.8)
-        assert table.columns == [*NAMES, "region", "supported"]
+        assert table.columns == [*NAMES, "region", "supported", "guaranteed"]
         mean, std = tree.predict(X, return_std=True)
         lower, upper = tree.predict_interval(X, 0.8).T
-        expected = [mean, std, lower, upper, tree.apply(X), tree.predict_support(X)["supported"]]
+        expected = [mean, std, lower, upper, tree.apply(X), tree.predict_support(X)["supported"], True]
         for name, values in zip(table.columns, expected, strict=True):
             np.testing.assert_array_equal(table[name], values, err_msg=name)
         assert 0 < table["supported"].sum() < 300

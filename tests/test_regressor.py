@@ -253,6 +253,12 @@ def test_a_constant_target():
     assert np.isfinite(model.heterogeneity_)
 
 
+def test_a_constant_target_is_not_split():
+    X = np.random.default_rng(0).normal(size=(1000, 3))
+    model = USNRTRegressor(hidden=(32, 16), max_epochs=10, memory=False).fit(X, np.zeros(1000))
+    assert model.n_leaves_ == 1
+
+
 def test_constant_columns_are_never_cut_and_their_value_means_nothing(data):
     X, y = data
     wide = np.column_stack([np.full(N, 1e12), X])

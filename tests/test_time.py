@@ -204,8 +204,9 @@ def test_bad_windows(window, message):
 
 def test_windows_without_a_time_column():
     X, y = table()
+    model = USNRTRegressor(**QUICK).fit(X[["a", "b"]], y)
+    X, y = table(seed=2)
     features = X[["a", "b"]]
-    model = USNRTRegressor(**QUICK).fit(features, y)
     expected = model.calibrate(features[-200:], y[-200:]).predict_interval(features)
     np.testing.assert_array_equal(model.calibrate(features, y, window=200).predict_interval(features), expected)
     with pytest.raises(ValueError, match="window as a duration needs a model with a time_column of dates"):
@@ -264,6 +265,18 @@ def test_regions_have_bounds_of_their_own():
     covered = (y >= bounds[:, 0]) & (y <= bounds[:, 1])
     for own in (first, ~first):
         assert abs(covered[own][500:].mean() - 0.9) < 0.015
+
+
+@pytest.mark.parametrize("n_jump", [300, 1200])
+def test_widths_return_after_a_passing_jump(n_jump):
+    """A surplus without limit kept intervals of 642,000 for 6,600 rows after a jump of 1e6 standard deviations."""
+    X, y = (part[: n_jump + 1400] for part in drifted("none"))
+    jump = np.arange(len(y)) < n_jump
+    width = np.diff(OnlineCalibrator(fitted()).predict_then_update(X, np.where(jump, y + 1e6, y)))[:, 0]
+    usual = np.diff(fitted().predict_interval(X))[:, 0]
+    settled = slice(n_jump + 600, None)
+    assert width[n_jump:].max() < 300 * usual.max()
+    assert 0.75 < width[settled].mean() / usual[settled].mean() < 1.5  # regions of half the rows take twice as long
 
 
 def test_one_row_at_a_time_is_the_same():

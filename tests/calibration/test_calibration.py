@@ -13,7 +13,8 @@ from usnrt.datasets import make_heteroscedastic
 from usnrt.estimators.regions import shortage
 from usnrt.nn.quantile_functions import conformity_scores
 from usnrt.nn.quantiles import POSITIONS
-from usnrt.utils.notices import InfiniteIntervalWarning
+from usnrt.utils.notices import InfiniteIntervalWarning, TrainingRowsWarning, UnguaranteedIntervalWarning
+from usnrt.utils.weights import evidence
 
 TINY = {"hidden": (4,), "memory": False, "max_epochs": 4, "n_jobs": 1, "random_state": 0}
 
@@ -47,18 +48,25 @@ def test_too_few_scores_give_infinite_bounds():
     assert conformal_bounds(np.array([1.0, 2.0]), 0.5) == (-np.inf, np.inf)
 
 
-def test_a_leaf_with_too_few_rows_has_infinite_intervals_and_warns(model):
+def test_a_leaf_with_too_few_rows_has_intervals_of_the_distribution(model):
     X, y = simulate(400, 1)
     leaf = model.tree_.leaf_of(model._encode(X))
     small = np.flatnonzero(leaf == 0)
     few = np.concatenate([small[:5], np.flatnonzero(leaf != 0)])
     model.calibrate(X[few], y[few])
-    sentence = r"in 1 of \d regions, which has 5 calibration rows; 19 are needed$"
-    with pytest.warns(InfiniteIntervalWarning, match=sentence):
-        interval = model.predict_interval(X, 0.9)
-    assert np.isinf(interval[small]).all()
+    sentence = r"in 1 of \d regions, which has 5 calibration rows; 19 are needed"
     others = leaf != 0
-    assert np.isfinite(interval[others]).all()
+    with pytest.warns(UnguaranteedIntervalWarning, match=f"^the 90 % interval is not guaranteed {sentence}"):
+        interval = model.predict_interval(X, 0.9)
+    np.testing.assert_allclose(interval[small], model.predict_dist(X[small]).interval(0.9))
+    with pytest.warns(UnguaranteedIntervalWarning, match=sentence):
+        table = model.predict_table(X, 0.9)
+    np.testing.assert_array_equal(table["guaranteed"], others)
+    np.testing.assert_array_equal(table["lower"], interval[:, 0])
+    with pytest.warns(InfiniteIntervalWarning, match=sentence + "$"):
+        guaranteed = model.predict_interval(X, 0.9, guaranteed=True)
+    assert np.isinf(guaranteed[small]).all()
+    np.testing.assert_array_equal(guaranteed[others], interval[others])
     # Five scores are enough for a 60 % interval: (5 + 1) * 0.2 = 1.2 >= 1.
     assert np.isfinite(model.predict_interval(X, 0.6)[small]).all()
 
@@ -97,6 +105,14 @@ def test_the_guarantee_fails_visibly_for_rows_that_are_not_exchangeable(model):
     interval = model.predict_interval(X_new, 0.8)
     inside = (interval[:, 0] < shifted) & (shifted <= interval[:, 1])
     assert inside.mean() < 0.6
+
+
+def test_calibrate_warns_on_training_rows_as_evaluate_does(model):
+    X, y = simulate(1500, 0)
+    with pytest.warns(TrainingRowsWarning, match="^100 % of these rows are training rows: intervals .* too narrow"):
+        model.calibrate(X, y)
+    other, z = simulate(200, 1)
+    model.calibrate(np.vstack([X[:100], other]), np.concatenate([y[:100], z]))  # a warning would be an error here
 
 
 def test_scores_of_a_known_distribution_give_calibrated_distributions(model):
@@ -154,7 +170,7 @@ def test_equal_weights_change_nothing(model):
 def test_weighted_bounds_leave_at_most_the_nominal_mass_on_either_side(weights, coverage):
     """The new score counts as one effective score and may lie beyond the bound."""
     weight, scores = np.array(weights, dtype=float), np.arange(len(weights), dtype=float)
-    low, high = conformal_bounds(scores, coverage, weight)
+    low, high = conformal_bounds(scores, coverage, evidence(weight))
     new = (weight @ weight) / weight.sum()
     beyond = (weight.sum() + new) * (1 - coverage) / 2
     if new > beyond + 1e-6:
@@ -172,7 +188,7 @@ def test_weighted_bounds_leave_at_most_the_nominal_mass_on_either_side(weights, 
 def test_equal_weights_give_exactly_the_unweighted_bounds(n, weight):
     scores = np.sort(np.random.default_rng(n).normal(size=n))
     for coverage in (0.5, 0.9, 0.99):
-        assert conformal_bounds(scores, coverage, np.full(n, weight)) == conformal_bounds(scores, coverage)
+        assert conformal_bounds(scores, coverage, evidence(np.full(n, weight))) == conformal_bounds(scores, coverage)
 
 
 def test_a_few_heavy_rows_are_few_scores(model):
@@ -181,10 +197,10 @@ def test_a_few_heavy_rows_are_few_scores(model):
     weight = np.where(np.arange(400) < 4, 1000.0, 1.0)
     scores = rng.normal(size=400)
     order = np.argsort(scores)
-    assert conformal_bounds(scores[order], 0.9, weight[order]) == (-np.inf, np.inf)
+    assert conformal_bounds(scores[order], 0.9, evidence(weight[order])) == (-np.inf, np.inf)
     calibration = Calibration.from_scores(scores, np.zeros(400, dtype=int), weight, model.tree_, "global")
     text = str(shortage(calibration, 0.9))
-    assert text.endswith("which have 4 effective calibration rows, by their weights; 19 are needed")
+    assert text.endswith("which have 4 effective calibration rows, by their weights or groups; 19 are needed")
 
 
 def test_a_region_of_few_heavy_rows_takes_residuals_of_others(model):
@@ -204,7 +220,7 @@ def test_importance_weights_cover_the_population_they_describe():
         x = rng.normal(size=400)
         scores = np.exp(0.5 * x) * rng.normal(size=400)
         order = np.argsort(scores)
-        low, high = conformal_bounds(scores[order], 0.9, np.exp(x)[order])
+        low, high = conformal_bounds(scores[order], 0.9, evidence(np.exp(x)[order]))
         new = np.exp(0.5 * rng.normal(1.0, 1.0, n_new)) * rng.normal(size=n_new)
         hits.append(np.mean((low <= new) & (new <= high)))
     assert np.mean(hits) > 0.9 - 3.5 * np.std(hits) / np.sqrt(n_sets)
@@ -256,3 +272,11 @@ def test_calibrating_a_model_of_the_papers_recipe():
     for k, coverage in enumerate((0.5, 0.9)):
         inside = np.mean((interval[:, 0, k] < y_test) & (y_test <= interval[:, 1, k]))
         assert inside == pytest.approx(coverage, abs=4 * np.sqrt(coverage * (1 - coverage) * (1 / 2000 + 1 / 4000)))
+
+
+def test_nothing_is_guaranteed_without_calibration():
+    X, y = simulate(60, 0)
+    model = USNRTRegressor(hidden=(8,), max_epochs=2, calibration=None, random_state=0, n_jobs=1).fit(X, y)
+    assert "guaranteed" not in model.predict_table(X).columns
+    with pytest.raises(ValueError, match="guaranteed must be False for a model that is not calibrated, got True"):
+        model.predict_interval(X, guaranteed=True)

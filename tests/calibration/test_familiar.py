@@ -175,7 +175,7 @@ def test_a_model_with_memory_recalls_the_targets_of_familiar_rows(repeated, reme
     error = np.abs(remembering.predict(X[steady]) - y[steady])
     X_new, y_new = subjects(800, 6)
     error_of_new = np.abs(remembering.predict(X_new) - y_new)
-    assert error.mean() < 0.3 * error_of_new.mean()
+    assert error.mean() < 0.35 * error_of_new.mean()
     assert rows_in_memory(remembering) >= len(np.unique(rows))
 
 

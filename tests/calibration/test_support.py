@@ -1,6 +1,7 @@
 """Support of rows: detection of outside, unseen, missing and far rows, and wider distributions for them."""
 
 from copy import copy
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -8,11 +9,12 @@ import pytest
 from scipy.special import ndtri
 
 from usnrt import USNRTEnsemble, USNRTRegressor, load
-from usnrt.calibration.landmarks import Landmarks
+from usnrt.calibration.landmarks import Landmarks, _principal_directions
 from usnrt.calibration.support import RowSupport, Support
-from usnrt.calibration.widening import needed_variance, widened
+from usnrt.calibration.widening import needed_variance, robust_variance, widened
 from usnrt.datasets import make_heteroscedastic
 from usnrt.nn.quantiles import MEDIAN, POSITIONS
+from usnrt.tree.refine import half_widths
 
 NUMBERS = np.zeros(2, dtype=bool)
 
@@ -298,6 +300,39 @@ def test_blank_variances_find_what_matters():
         assert least <= np.mean((low <= y) & (y <= high)) <= most
 
 
+def test_unknown_columns_widen_up_to_the_target_only():
+    """However many columns are unknown; rows that are wider already stay as they are."""
+    raw = np.random.default_rng(0).integers(0, 3, size=(200, 6)).astype(float)
+    support = replace(one_region(raw, np.ones(6, dtype=bool)), target_variance=0.25)
+    unknown = measured(support, np.full((1, 6), -1.0))
+    assert unknown.blank == 6.0
+    assert half_widths(support.widen(0.3 * POSITIONS[None], unknown)) == pytest.approx(0.5)
+    np.testing.assert_allclose(support.widen(2.0 * POSITIONS[None], unknown), 2.0 * POSITIONS[None])
+
+
+@pytest.mark.parametrize("n", [5, 12, 40, 1000])
+def test_an_outlier_does_not_widen_the_target(n):
+    y = np.random.default_rng(n).normal(size=n)
+    assert robust_variance(np.append(y, 1e6)) < 10.0
+    assert robust_variance(np.append(np.zeros(n), 1.0)) == pytest.approx(n / (n + 1) ** 2)
+    assert robust_variance(np.zeros(n)) == 1.0
+
+
+@pytest.mark.filterwarnings("ignore:the target of row 7")
+def test_unseen_categories_of_a_table_with_an_outlier():
+    """The middle half of the target is 1.3 wide; one row has 5,000."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({f"c{j}": rng.choice(list("abc"), 120) for j in range(4)})
+    y = rng.normal(size=120)
+    y[7] = 5000.0
+    fitted = USNRTRegressor(hidden=(8,), max_epochs=5, memory=False, n_jobs=1, random_state=0).fit(X, y)
+    support = fitted.support_
+    assert np.sqrt(support.target_variance) * fitted.target_std_ < 2.0
+    found = support.measure(fitted._encode(pd.DataFrame({name: ["new"] for name in X})), np.zeros(1, dtype=int))
+    assert found.unseen.all()
+    assert support.added_variance(np.zeros(1), found) <= support.target_variance
+
+
 def test_too_few_validation_rows_leave_the_blank_variances_at_those_of_the_target(square):
     raw = np.random.default_rng(8).uniform(size=(10, 2))
     assert square.with_blank_variances(linear_model, raw, np.zeros(10, dtype=int), raw[:, 0]) is square
@@ -447,3 +482,33 @@ def test_onnx_measures_and_widens_alike(model):
     np.testing.assert_allclose(std, table["std"], rtol=1e-4)
     np.testing.assert_allclose(mean, table["mean"], atol=1e-4 * y.std())
     np.testing.assert_allclose(quantiles, model.predict_quantiles(X, [0.05, 0.95]), rtol=1e-4, atol=1e-4 * y.std())
+
+
+# -- more columns than rows ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_columns", [120, 150])
+def test_landmarks_of_more_columns_than_rows_have_rank_below_rows(n_columns):
+    rng = np.random.default_rng(0)
+    train, new = rng.normal(size=(60, n_columns)), rng.normal(size=(40, n_columns))
+    landmarks = Landmarks.fit(train)
+    assert landmarks.whitening.shape == (n_columns, 59)
+    assert landmarks.points.shape == (60, 59)
+    # ordinary rows are not far, though no training row differs from the mean in most of their directions
+    assert not (landmarks.excess(new) > 0).any()
+    assert (landmarks.excess(new * 20.0) > 0).all()
+
+
+def test_directions_of_the_covariance_are_those_of_all_columns():
+    train = np.random.default_rng(1).normal(size=(8, 12))
+    train -= train.mean(axis=0)
+    values, vectors = _principal_directions(train)
+    expected = np.linalg.eigvalsh(train.T @ train / 8)[::-1]
+    np.testing.assert_allclose(values, expected[: len(values)], rtol=1e-9)
+    np.testing.assert_allclose(vectors * values @ vectors.T, train.T @ train / 8, atol=1e-12)
+
+
+def test_landmarks_of_more_constant_columns_than_rows():
+    landmarks = Landmarks.fit(np.ones((4, 9)))
+    assert landmarks.whitening.shape == (9, 1)
+    np.testing.assert_array_equal(landmarks.excess(np.full((2, 9), [[1.0], [5.0]])), 0.0)

@@ -330,3 +330,20 @@ def test_an_output_is_never_an_input_whatever_its_name(tmp_path):
     check_writable(folder / "page.html", True, folder)  # not a table: not read
     check_writable(folder / "b.csv", True, table)
     check_writable(table, True, Path("-"))
+
+
+def test_control_characters_of_a_file_do_not_reach_the_terminal(inside, tmp_path):
+    name, label = "a\x1b]0;title\x07", "\u202eb\x9b2J"
+    rows = "".join(f"{i % 7},{label if i % 2 else 'c'},{i % 5}\n" for i in range(80))
+    write(tmp_path / "t.csv", f"{name},kind\x1b[31m,price\n{rows}")
+    fit = ("fit", "t.csv", "--target", "price", "--output", "m.usnrt", "--set", "max_epochs=2", "--set", "hidden=4")
+    runs = [
+        inside("fit", "t.csv", "--target", "nothing", "--output", "m.usnrt", cwd=tmp_path),
+        inside(*fit, cwd=tmp_path),
+    ]
+    for command in (("info",), ("info", "--json"), ("explain",), ("explain", "t.csv", "--rows", "1")):
+        runs.append(inside(command[0], "m.usnrt", *command[1:], cwd=tmp_path))
+    assert [run.returncode for run in runs] == [1, 0, 0, 0, 0, 0], runs
+    shown = "".join(run.stdout + run.stderr for run in runs)
+    assert r"a\x1b]0;title\x07" in shown
+    assert all(letter == "\n" or letter.isprintable() for letter in shown)

@@ -97,7 +97,7 @@ def test_predict_writes_the_columns_it_promises(fitted, tmp_path, inside):
     assert (run.returncode, run.stdout) == (0, "")
     assert run.stderr == f"usnrt: wrote {tmp_path / 'out.csv'}, 300 rows\n"
     out = pa_csv.read_csv(tmp_path / "out.csv")
-    assert out.column_names == ["mean", "std", "lower", "upper", "region", "supported"]
+    assert out.column_names == ["mean", "std", "lower", "upper", "region", "supported", "guaranteed"]
     model = load(folder / "model.usnrt")
     features = pa_csv.read_csv(folder / "test.csv").drop_columns(["id", "price"])
     mean, std = model.predict(features, return_std=True)
@@ -117,7 +117,7 @@ def test_predict_writes_every_format(fitted, tmp_path, name, inside):
         with pa.input_stream(str(tmp_path / name), compression="detect") as stream:
             delimiter = "\t" if ".tsv" in name else ","
             out = pa_csv.read_csv(stream, parse_options=pa_csv.ParseOptions(delimiter=delimiter))
-    assert out.column_names == ["id", "mean", "std", "lower", "upper", "region", "supported"]
+    assert out.column_names == ["id", "mean", "std", "lower", "upper", "region", "supported", "guaranteed"]
     assert out["id"].to_pylist() == [f"h{i}" for i in range(300)]
 
 
@@ -137,7 +137,7 @@ def test_predict_gives_notice_of_rows_that_do_not_resemble_the_training_rows(fit
 def test_predict_to_the_terminal_and_as_json(fitted, inside):
     folder, _ = fitted
     run = inside("predict", "model.usnrt", "test.csv", cwd=folder)
-    assert run.stdout.splitlines()[0] == '"mean","std","lower","upper","region","supported"'
+    assert run.stdout.splitlines()[0] == '"mean","std","lower","upper","region","supported","guaranteed"'
     assert len(run.stdout.splitlines()) == 301
     rows = json.loads(inside("predict", "model.usnrt", "test.csv", "--json", "--coverage", "0.5", cwd=folder).stdout)
     assert len(rows) == 300

@@ -24,7 +24,7 @@ def test_a_table_a_verdict_a_page_and_a_picture(inside, folder):
     assert "usnrt: wrote c.html" in run.stderr
     page = (folder / "c.html").read_text()
     assert "Models compared on predicting price" in page
-    assert "usnrt compare houses.csv --target price -o c.html" in page
+    assert "usnrt compare houses.csv -t price --model constant" in page
     assert (folder / "c.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -38,6 +38,12 @@ def test_json_with_folds_by_time(inside, folder):
     assert found["folds"] == 2
     assert {model["model"] for model in found["models"]} == {"constant", "quantile-extra-trees?n_estimators=10"}
     assert set(found["differences"]) == {"crps", "rmse", "interval_score"}
+
+
+def test_groups_stay_together_and_are_no_feature(inside, folder):
+    run = inside("compare", "houses.csv", "-t", "price", *QUICK, "--group-column", "district", "--json", cwd=folder)
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout)["split"] == "one random split; groups stay together"
 
 
 @pytest.mark.parametrize(

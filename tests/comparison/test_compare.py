@@ -191,6 +191,13 @@ def test_regions_with_categories_and_missing_values():
     assert noisy[0] not in regions.region[letter != "b"]
 
 
+def test_skewed_noise_is_one_region():
+    rng = np.random.default_rng(6)  # Levene's test about the means found two regions
+    X, y = rng.normal(size=(1200, 5)), rng.poisson(0.2, 1200).astype(float)
+    encoder = TableEncoder().fit(X)
+    assert find_regions(encoder, encoder.transform(X), y, np.arange(900), 300, 0).rules == ["all rows"]
+
+
 def test_regions_of_a_table_with_a_column_without_values():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=1200), np.full(1200, np.nan)])
@@ -228,8 +235,8 @@ def test_formats(result, tmp_path):
         ({"models": {"a": Oracle}}, TypeError, "models['a'] must be an estimator with fit, got <class"),
         ({"models": [Oracle()]}, TypeError, "models must be a dict of names and estimators, or a list of names"),
         ({"models": ["fats"]}, ValueError, "models must be among usnrt fast, usnrt balanced"),
-        ({"time": [1], "groups": [1]}, ValueError, "time and groups must not both be given, got both"),
-        ({"groups": [1]}, ValueError, "groups must have one label per row (30), got (1,)"),
+        ({"time": [1], "groups": [0, 1] * 15}, ValueError, "time and groups must not both be given, got both"),
+        ({"groups": [1]}, ValueError, "groups must have one label per row, shape (30,), got shape (1,)"),
     ],
 )
 def test_arguments_that_are_refused(arguments, error, message):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import errno
+import gzip
 import hashlib
 import io
 import threading
@@ -14,6 +15,7 @@ import pytest
 
 from usnrt.datasets import files, get_spec
 from usnrt.datasets.specs import DataFile
+from usnrt.utils.notices import UnverifiedFileWarning
 
 CONTENT = b"tau1,stab,stabf\n1,2,stable\n"
 SPEC = dataclasses.replace(
@@ -200,3 +202,40 @@ def test_a_damaged_local_archive_says_so(tmp_path, monkeypatch, cache):
     (tmp_path / "electrical.zip").write_bytes(b"PK\x03\x04 nonsense")
     with pytest.raises(ValueError, match=r"electrical.zip must be a complete zip archive, got: File is not"):
         files.get_files(SPEC, cache, download=False)
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {NAME: bytes(20_001)},
+        {f"{NAME}.gz": gzip.compress(bytes(20_001))},
+        {"inner.zip": zipped(**{NAME: bytes(20_001)})},
+        {"a.zip": zipped(a=bytes(9)), "b.zip": zipped(**{NAME: bytes(19_990)})},  # all of them together
+    ],
+    ids=["file", "gzip", "nested", "several"],
+)
+def test_archives_that_unpack_to_too_much_are_refused(members, tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "MAX_BYTES", 20_000)
+    path = tmp_path / "x.zip"
+    path.write_bytes(zipped(**members))
+    assert path.stat().st_size < 1_000
+    with pytest.raises(ValueError, match=r"x.zip must unpack to at most 20,000 bytes, got more$"):
+        files.read_archive(path, SPEC)
+
+
+def test_archives_within_archives_have_a_limit(tmp_path):
+    content = zipped(**{NAME: CONTENT})
+    for _ in range(4):
+        content = zipped(**{"inner.zip": content})
+    path = tmp_path / "x.zip"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"x.zip must have archives within archives up to 3 deep, got more$"):
+        files.read_archive(path, SPEC)
+
+
+def test_files_without_a_checksum_are_warned_of(tmp_path):
+    spec = dataclasses.replace(SPEC, files=(DataFile(NAME),))
+    path = tmp_path / "x.zip"
+    path.write_bytes(zipped(**{NAME: CONTENT}))
+    with pytest.warns(UnverifiedFileWarning, match=r" in .*x.zip is not verified: its checksum is not known, only its"):
+        assert files.read_archive(path, spec) == [CONTENT]

@@ -86,10 +86,35 @@ def test_the_most_uncertain_rows_come_first(facts):
 )
 def test_verdicts(facts, inside, n, head, kind):
     low, high = wilson(round(inside * n), n)
-    changed = replace(facts, regions=[], calibration=replace(facts.calibration, inside=inside, n=n, low=low, high=high))
+    c = replace(facts.calibration, inside=inside, n=n, low=low, high=high, observed=LEVELS)
+    changed = replace(facts, regions=[], calibration=c)
     said = verdict(changed)
     assert (said["head"], said["kind"]) == (head, kind)
     assert percent(inside) in said["rest"]
+
+
+@pytest.mark.parametrize(("observed", "few"), [(0.4, "only "), (0.6, "")])
+def test_calibrated_means_at_all_levels(facts, observed, few):
+    """Intervals of 50 % that contain 40 % of the targets were called calibrated, since those of 90 % are right."""
+    c = replace(facts.calibration, n=2000, inside=0.9, low=0.886, high=0.913, observed=LEVELS.copy())
+    c.observed[LEVELS.tolist().index(0.5)] = observed
+    said = verdict(replace(facts, regions=[], calibration=c))
+    assert said["kind"] == "warn"
+    assert said["head"] == "The predicted uncertainty is calibrated at 90\u00a0%, but not at 50\u00a0%."
+    assert f"The 50\u00a0% intervals contain it in {few}{percent(observed)}." in said["rest"]
+
+
+def test_levels_deviate_by_chance(facts):
+    """Exactly calibrated intervals are called so in at least 95 % of tables: the levels are tested together."""
+    rng = np.random.default_rng(0)
+    n, n_tables, wrong = 400, 400, 0
+    for _ in range(n_tables):
+        first_inside = rng.random(n)
+        observed = (first_inside[:, None] <= LEVELS).mean(axis=0)
+        low, high = wilson(360, n)
+        c = replace(facts.calibration, n=n, inside=0.9, low=low, high=high, observed=observed)
+        wrong += verdict(replace(facts, regions=[], calibration=c))["kind"] != ""
+    assert wrong / n_tables < 0.05 + 3 * np.sqrt(0.05 * 0.95 / n_tables)
 
 
 def test_a_region_that_is_wrong_is_named(facts):

@@ -76,7 +76,7 @@ def test_a_booster_is_compared_by_the_same_quantiles(model, houses):
     facts = compare_with_booster(model, raw, y, dist)
     assert (facts.rows, facts.trained_on, facts.on_training_rows) == (300, 150, False)
     assert facts.difference == pytest.approx(facts.ours - facts.theirs)
-    assert facts.ours == pytest.approx(dist.crps(y).mean(), rel=0.15)  # five quantiles instead of all
+    assert 2 * facts.ours == pytest.approx(dist.crps(y).mean(), rel=0.15)  # five quantiles instead of all
     trained = compare_with_booster(model, raw, y, dist, train=houses(600, 0))
     assert (trained.trained_on, trained.on_training_rows) == (600, True)
     assert trained.theirs < facts.theirs
@@ -86,6 +86,7 @@ def test_a_booster_is_compared_by_the_same_quantiles(model, houses):
 def test_the_better_one_is_named():
     base = BoosterFacts(1.0, 2.0, -1.0, 0.1, 500, 250, False)
     assert "so this model is better" in booster_sentence(base, 1000.0)
+    assert "CRPS" not in booster_sentence(base, None)  # that of the table is another number
     worse = BoosterFacts(2.0, 1.0, 1.0, 0.1, 500, 800, True)
     assert "so the booster is better. The booster was trained on 800 training rows, this model on 1,000." in (
         booster_sentence(worse, 1000.0)

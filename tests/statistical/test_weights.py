@@ -37,5 +37,7 @@ def test_twenty_rows_of_weight_1000_give_no_finite_bound():
     X, y = make_rows(rng, 2000)
     weight = np.where(np.arange(2000) < 20, 1000.0, 1.0)
     model = USNRTRegressor(random_state=0, **TREE).fit(X, y, sample_weight=weight)
-    with pytest.warns(InfiniteIntervalWarning, match="effective calibration rows, by their weights; 19 are needed"):
-        assert np.isinf(model.predict_interval(X[:50], 0.9)).all()
+    with pytest.warns(
+        InfiniteIntervalWarning, match="effective calibration rows, by their weights or groups; 19 are needed"
+    ):
+        assert np.isinf(model.predict_interval(X[:50], 0.9, guaranteed=True)).all()

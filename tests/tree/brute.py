@@ -12,6 +12,8 @@ def t_statistic(left, right, criterion):
         left, right = np.abs(left - left.mean()), np.abs(right - right.mean())
     elif criterion == "brown-forsythe":
         left, right = np.abs(left - np.median(left)), np.abs(right - np.median(right))
+    elif criterion == "conservative-brown-forsythe":
+        left, right = np.abs(left - far_median(left)), np.abs(right - far_median(right))
     n_l, n_r = len(left), len(right)
     if n_l + n_r <= 2:
         return 0.0
@@ -21,6 +23,12 @@ def t_statistic(left, right, criterion):
     if within <= 1e-24 * scale**2 * (n_l + n_r):
         return 0.0 if abs(difference) <= 1e-9 * scale else np.copysign(inf, difference)
     return difference / sqrt(within / (n_l + n_r - 2)) / sqrt(1 / n_l + 1 / n_r)
+
+
+def far_median(values):
+    """The middle value that is farther from the mean."""
+    middle = np.sort(values)[[(len(values) - 1) // 2, len(values) // 2]]
+    return middle[np.argmax(np.abs(middle - values.mean()))]
 
 
 def divisions(column, n_codes=0):

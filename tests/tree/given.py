@@ -35,9 +35,8 @@ def grow_given(
 ):  # fmt: skip
     """Grow a tree; every ``part``-th row is tested, all rows if it is 1."""
     n, d = X.shape
-    table = SimpleNamespace(
-        raw=np.asfortranarray(X), y=residuals, weight=np.ones(n) if weight is None else weight, n_rows=n
-    )
+    weight = np.ones(n) if weight is None else weight
+    table = SimpleNamespace(raw=np.asfortranarray(X), y=residuals, weight=weight, group=None, n_rows=n)
     kinds = np.zeros(d, np.int64) if n_categories is None else np.asarray(n_categories)
     rule = SplitRule(alpha, 10, min_samples_leaf, max_depth, bonferroni, criterion)
     is_validation = None if part == 1 else np.arange(n) % part == 0

@@ -125,7 +125,7 @@ def test_a_criterion_of_ones_own():
 
 
 def test_criteria_by_name():
-    assert list(CRITERIA) == ["levene", "brown-forsythe", "support", "cart"]
+    assert list(CRITERIA) == ["levene", "brown-forsythe", "conservative-brown-forsythe", "support", "cart"]
     for name, kind in CRITERIA.items():
         assert type(get_criterion(name)) is kind
     cart = CRITERIA["cart"]()

@@ -230,7 +230,7 @@ def test_export_graphviz():
 
 def test_export_graphviz_escapes_names():
     model = make_model([column('say "a\\b"\nplease', ('"', "\\"))], {0: (0, (0,), True)})
-    assert '0 [label="say \\"a\\\\b\\"\\nplease = \\"\\nT = 3.00' in export_graphviz(model)
+    assert '0 [label="say \\"a\\\\b\\"\\\\nplease = \\"\\nT = 3.00' in export_graphviz(model)
 
 
 @pytest.mark.parametrize("stds", [[0.0, 0.0, 0.0], [np.nan, np.nan, np.nan], [0.0, 1.0, 0.0]])
@@ -256,3 +256,14 @@ def test_fractional_weights_are_shown():
     builder.add_root(1234567.25, 0.0, 1.0)
     model = SimpleNamespace(tree_=builder.build()[0], columns_=[column("x")])
     assert export_text(model).startswith("all rows: 1,234,567.2 rows")
+
+
+def test_control_characters_of_names_and_categories_are_escaped():
+    columns = [column("a\x1b[2J\nb"), column("c\u202ed\x9b", ("x\x07", "y\u2066"))]
+    model = make_model(columns, {0: (0, 2.5, True), 1: (1, (0,), True)})
+    text = export_text(model)
+    assert r"a\x1b[2J\nb <= 2.5" in text
+    assert r"c\u202ed\x9b = x\x07" in text
+    assert r"c\u202ed\x9b = y\u2066" in text
+    assert all(letter == "\n" or letter.isprintable() for letter in text)
+    assert export_graphviz(model).replace("\n", "").isprintable()

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from usnrt.tree.criteria import BrownForsythe, Cart, Levene
+from usnrt.tree.criteria import BrownForsythe, Cart, ConservativeBrownForsythe, Levene
 from usnrt.tree.levels import subsets
 from usnrt.tree.split import Split, best_split
 from usnrt.tree.split_column import SplitColumn
 
-SEARCHES = ("levene", "brown-forsythe", "cart")
+SEARCHES = ("levene", "brown-forsythe", "conservative-brown-forsythe", "cart")
 # Multiples of 1/8: sums of them are exact, so ties and zero spreads are what they are.
 eighths = st.integers(-24, 24).map(lambda k: k / 8)
 
@@ -129,6 +129,24 @@ def test_every_threshold_equals_scipy(criterion, center, n, scale):
     np.testing.assert_allclose(every, statistics(criterion, x, values, min_weight=2)[0], rtol=1e-9)
     thresholds = check_every_threshold_against_scipy(criterion, center, x, values)
     assert len(thresholds) == len(every)
+
+
+def test_the_conservative_test_is_scipy_on_odd_sides():
+    rng = np.random.default_rng(2)
+    x, values = np.repeat(np.arange(31.0), 2)[1:-1], rng.lognormal(size=60)  # 1, 2, ..., 2, 1 rows of each value
+    assert len(check_every_threshold_against_scipy(ConservativeBrownForsythe, "median", x, values)) == 28
+    x, values = np.arange(60.0), rng.choice([-1.0, 1.0], size=60) + rng.normal(size=60) / 9
+    ours, scipy = (statistics(test, x, values, min_weight=2)[0] for test in (ConservativeBrownForsythe, BrownForsythe))
+    assert (np.abs(ours) <= np.abs(scipy) * (1 + 1e-9)).all()
+    assert (np.abs(ours) < np.abs(scipy) * 0.9).any()
+
+
+def test_a_constant_target_has_nothing_to_split():
+    x = np.arange(200.0)
+    errors = 1e-9 * np.random.default_rng(0).normal(size=200) * np.where(x < 100, 1, 5)
+    how = {"min_samples_leaf": 20, "criterion": "conservative-brown-forsythe"}
+    assert best_split(x[:, None], errors, np.full(200, 3.0), **how).log10_p == 0
+    assert best_split(x[:, None], errors, 3 + errors, **how).log10_p < -10
 
 
 @settings(deadline=None, max_examples=60)
@@ -404,7 +422,8 @@ def test_bad_input_is_named():
     assert str(error.value) == "residuals must have shape (4,), one entry per row, got (3,)"
     with pytest.raises(ValueError) as error:
         best_split(X, np.zeros(4), criterion="gini")
-    assert str(error.value) == ("criterion must be one of 'levene', 'brown-forsythe', 'support', 'cart', got 'gini'")
+    names = "'levene', 'brown-forsythe', 'conservative-brown-forsythe', 'support', 'cart'"
+    assert str(error.value) == f"criterion must be one of {names}, got 'gini'"
     with pytest.raises(ValueError) as error:
         best_split(X, np.zeros(4), n_categories=[0])
     assert str(error.value) == "n_categories must have one entry per column, got 1 for 2 columns"

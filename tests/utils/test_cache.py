@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from usnrt.nn.device import programs_folder
+from usnrt.nn.jax_process import programs_folder
 from usnrt.utils.cache import cache_folder
 
 

@@ -55,11 +55,10 @@ def _squash(table, row_step, column_step, start, n, columns, centre, scale, larg
 
 @kernel()
 def write_coordinates(  # type: ignore[no-untyped-def]
-    table, row_step, column_step, start, stop, columns, centre, scale, largest, whitening, coordinates
+    table, row_step, column_step, start, stop, columns, centre, scale, largest, whitening, n_panels, coordinates
 ):  # fmt: skip
     """Whitened coordinates of rows from ``start`` to ``stop``, flat, with the width of whole panels."""
     width = len(columns)
-    n_panels = (width + PANEL - 1) // PANEL
     step, unlimited = n_panels * PANEL, np.float32(-np.inf)
     squashed = np.empty(CHUNK * width, np.float32)
     for first in range(start, stop, CHUNK):

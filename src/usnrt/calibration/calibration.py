@@ -22,7 +22,8 @@ from usnrt.distributions import QuantileDistribution, ResidualDistribution
 from usnrt.nn.quantile_functions import group_values
 from usnrt.nn.quantiles import POSITIONS
 from usnrt.tree.structure import Tree
-from usnrt.utils.weights import effective_weight
+from usnrt.utils.types import Rows
+from usnrt.utils.weights import evidence
 
 # The residual distribution of a region with fewer effective scores is completed by scores of the enclosing regions.
 ENOUGH_SCORES = 100
@@ -41,7 +42,7 @@ class Calibration:
     scores : list of ndarray
         Sorted conformity scores of each group, for intervals with guaranteed coverage.
     weights : list of ndarray or None
-        Weights of the scores; None if all are 1.
+        How many independent scores each one counts for (`usnrt.utils.weights.evidence`); None if all are 1.
     has_familiar : bool
         Whether familiar rows have groups; leaf i of familiar rows is then at position n_leaves + i.
     """
@@ -65,6 +66,8 @@ class Calibration:
         weight: NDArray[np.float64],
         tree: Tree,
         by: str = "region",
+        inflation: float = 1.0,
+        group: Rows | None = None,
     ) -> "Calibration":
         """Calibrate by the conformity scores of held-out rows.
 
@@ -80,24 +83,28 @@ class Calibration:
             Defines the enclosing regions of a leaf.
         by : {"region", "global"}
             Whether each leaf is a group, or all leaves are one.
+        inflation : float, default=1.0
+            Factor of the scores in residual distributions; order statistics are not changed.
+        group : ndarray of int of shape (n,), optional
+            Group of each row, such as its subject: intervals are then those of a new one.
 
         Returns
         -------
         Calibration
         """
         if by == "global":
-            order = np.argsort(scores, kind="stable")
+            order, counted = np.argsort(scores, kind="stable"), evidence(weight, group)
             group_of_leaf = np.zeros(tree.n_leaves, dtype=np.int64)
-            residual = ResidualDistribution.from_residuals(scores, weights=weight)
-            return cls(group_of_leaf, [residual], [scores[order]], [weight[order]])
-        residuals, orders = [], []
+            residual = ResidualDistribution.from_residuals(inflation * scores, weights=counted)
+            return cls(group_of_leaf, [residual], [scores[order]], [counted[order]])
+        residuals, orders, weights = [], [], []
         for index, node in enumerate(tree.leaves):
             own = np.flatnonzero(leaf == index)
             orders.append(own[np.argsort(scores[own], kind="stable")])
-            rows, row_weight = _with_neighbours(tree, int(node), leaf, weight)
-            residuals.append(ResidualDistribution.from_residuals(scores[rows], weights=row_weight))
-        sorted_scores, sorted_weights = [scores[order] for order in orders], [weight[order] for order in orders]
-        return cls(np.arange(tree.n_leaves), residuals, sorted_scores, sorted_weights)
+            weights.append(evidence(weight[orders[-1]], None if group is None else group[orders[-1]]))
+            rows, row_weight = _with_neighbours(tree, int(node), leaf, weight, group)
+            residuals.append(ResidualDistribution.from_residuals(inflation * scores[rows], weights=row_weight))
+        return cls(np.arange(tree.n_leaves), residuals, [scores[order] for order in orders], weights)
 
     def with_familiar(
         self, scores: NDArray[np.float64], leaf: NDArray[np.int64], weight: NDArray[np.float64], min_rows: int
@@ -129,7 +136,7 @@ class Calibration:
             group_of_familiar[self.group_of_leaf == group] = len(residuals)
             residuals.append(ResidualDistribution.from_residuals(scores[own], weights=weight[own]))
             ordered.append(scores[order])
-            weights.append(weight[order])
+            weights.append(evidence(weight[order]))
         group_of_leaf = np.concatenate([self.group_of_leaf, group_of_familiar])
         return Calibration(group_of_leaf, residuals, ordered, weights, has_familiar=True)
 
@@ -153,9 +160,14 @@ class Calibration:
         return QuantileDistribution(quantiles, POSITIONS, self.group_of_leaf[leaf], self.residuals, mean=mean)
 
     def interval(
-        self, quantiles: NDArray[np.float64], leaf: NDArray[np.int64], coverage: float, n_threads: int = 1
+        self,
+        quantiles: NDArray[np.float64],
+        leaf: NDArray[np.int64],
+        coverage: float,
+        n_threads: int = 1,
+        guaranteed: bool = True,
     ) -> NDArray[np.float64]:
-        """Intervals with guaranteed coverage in each group; infinite where a group has too few scores.
+        """Intervals with guaranteed coverage in each group.
 
         Parameters
         ----------
@@ -163,15 +175,40 @@ class Calibration:
         leaf : ndarray of int of shape (n,)
         coverage : float
         n_threads : int, default=1
+        guaranteed : bool, default=True
+            Whether intervals of groups with too few scores are infinite; else they are those of `distribution`.
 
         Returns
         -------
         ndarray of shape (n, 2)
         """
         bounds, group = self._bounds(coverage), self.group_of_leaf[leaf]
+        if not guaranteed:
+            levels = np.array([(1.0 - coverage) / 2.0, (1.0 + coverage) / 2.0])
+            bounds = np.array(
+                [
+                    ends if np.isfinite(ends).all() else residual.ppf(levels)
+                    for residual, ends in zip(self.residuals, bounds)
+                ]
+            )
         finite = np.isfinite(bounds)
         values = group_values(quantiles, POSITIONS, np.where(finite, bounds, 0.0), group, n_threads)
         return values if finite.all() else np.where(finite[group], values, bounds[group])
+
+    def is_guaranteed(self, leaf: NDArray[np.int64], coverage: float) -> NDArray[np.bool_]:
+        """Whether the groups of rows have enough scores for finite intervals with guaranteed coverage.
+
+        Parameters
+        ----------
+        leaf : ndarray of int of shape (n,)
+        coverage : float
+
+        Returns
+        -------
+        ndarray of bool of shape (n,)
+        """
+        enough: NDArray[np.bool_] = np.isfinite(self._bounds(coverage)[self.group_of_leaf[leaf]])
+        return enough[:, 0] & enough[:, 1]
 
     def _bounds(self, coverage: float) -> NDArray[np.float64]:
         """Conformal bounds of each group, shape (n_groups, 2); those of the last coverage are kept."""
@@ -184,29 +221,28 @@ class Calibration:
 
 
 def _with_neighbours(
-    tree: Tree, node: int, leaf: NDArray[np.int64], weight: NDArray[np.float64]
+    tree: Tree, node: int, leaf: NDArray[np.int64], weight: NDArray[np.float64], group: Rows | None
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Rows of a leaf and their weights; if they are few, also those of an enclosing region, with reduced weight.
+    """Rows of a leaf and how much each counts; if they are few, also those of an enclosing region, counting less."""
 
-    "Few" counts effective rows, and so do the returned weights where rows of other leaves are added.
-    """
+    def counted(rows: NDArray[np.bool_]) -> NDArray[np.float64]:
+        return evidence(weight[rows], None if group is None else group[rows])
+
     own = leaf == tree.leaf_index[node]
-    missing = ENOUGH_SCORES - float(effective_weight(weight[own]).sum())
+    of_own = counted(own)
+    missing = ENOUGH_SCORES - float(of_own.sum())
     if missing <= 0:
-        return np.flatnonzero(own), weight[own]
+        return np.flatnonzero(own), of_own
     for ancestor in tree.path(node)[-2::-1]:
         inside = np.isin(leaf, _leaves_below(tree, ancestor))
         others = inside & ~own
-        of_others = effective_weight(weight[others])
+        of_others = counted(others)
         found = float(of_others.sum())
         if found >= missing or ancestor == 0:
             row_weight = np.zeros(len(weight))
-            row_weight[own], row_weight[others] = (
-                effective_weight(weight[own]),
-                missing / max(found, missing) * of_others,
-            )
+            row_weight[own], row_weight[others] = of_own, missing / max(found, missing) * of_others
             return np.flatnonzero(inside), row_weight[inside]
-    return np.flatnonzero(own), weight[own]  # the root is the only node
+    return np.flatnonzero(own), of_own  # the root is the only node
 
 
 def _leaves_below(tree: Tree, node: int) -> list[int]:

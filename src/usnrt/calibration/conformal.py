@@ -6,22 +6,19 @@ u = ceil((n + 1) (1 - a / 2)) an interval then covers the target with probabilit
 of the model. Where l < 1 or u > n no finite bound has this property, and the bound is infinite.
 
 With weights, n is the effective number of scores, (sum w)^2 / sum w^2 (Kish), and the new score counts as one of them:
-its weight is sum w^2 / sum w, the mean weight of rows of the population that the weights describe.
+its weight is sum w^2 / sum w, the mean weight of rows of the population that the weights describe. With groups of rows,
+n is the number of groups: each counts once, and so does the group of the new score (hierarchical conformal prediction,
+Lee, Barber and Willett 2023). `usnrt.utils.weights.evidence` scales weights so.
 """
 
 import numpy as np
 from numpy.typing import NDArray
-
-from usnrt.utils.weights import effective_weight
 
 
 def conformal_bounds(
     scores: NDArray[np.float64], coverage: float, weight: NDArray[np.float64] | None = None
 ) -> tuple[float, float]:
     """The order statistics between which a new score falls with at least a given probability.
-
-    Weights are no additional evidence: the scores count as their effective number, and the new score as one of these.
-    Equal weights give the bounds of unweighted scores.
 
     Parameters
     ----------
@@ -30,12 +27,13 @@ def conformal_bounds(
     coverage : float
         In (0, 1).
     weight : ndarray of shape (n,), optional
-        Weight of each score; 1 by default.
+        How many independent scores each one counts for, see `usnrt.utils.weights.evidence`; 1 by default. The new
+        score counts as 1.
 
     Returns
     -------
     low, high : float
-        -inf or inf if the effective number of scores is less than `rows_needed`.
+        -inf or inf if the weights sum to less than `rows_needed`.
 
     Examples
     --------
@@ -45,15 +43,15 @@ def conformal_bounds(
     (1.0, 19.0)
     >>> conformal_bounds(np.arange(1.0, 19.0), 0.9)
     (-inf, inf)
-    >>> conformal_bounds(np.arange(1.0, 20.0), 0.9, weight=np.full(19, 3.0))
-    (1.0, 19.0)
-    >>> conformal_bounds(np.arange(1.0, 20.0), 0.9, weight=np.repeat([3.0, 1.0], [1, 18]))
+    >>> conformal_bounds(np.arange(1.0, 39.0), 0.9, weight=np.full(38, 0.5))
+    (1.0, 38.0)
+    >>> conformal_bounds(np.arange(1.0, 39.0), 0.9, weight=np.full(38, 0.4))
     (-inf, inf)
     """
     n = len(scores)
     if n == 0:
         return -np.inf, np.inf
-    share = np.ones(n) if weight is None else effective_weight(weight)
+    share = np.ones(n) if weight is None else weight
     # With a tolerance: (n + 1) * tail is 1 for n = 19 and 90 %, but not in floating point.
     tail = (float(share.sum()) + 1.0) * (1.0 - coverage) / 2 + 1e-9
     # Beyond a bound are the scores beyond it and the new score, which counts as 1.

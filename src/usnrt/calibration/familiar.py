@@ -27,6 +27,9 @@ from usnrt.utils.types import Floats, Rows
 # with duplicated features whose targets agree.
 MIN_SHARE, MIN_REPEATED, MIN_DETERMINED = 0.05, 100, 0.9
 # Weights of recalled targets that are tried. The others keep some, since a distribution needs a width.
+# Where equal features have different targets, recalled targets must have this weight: the networks were trained on the
+# repeated rows, and their errors there are too small to calibrate by.
+MIN_RECALL = 0.5
 RECALL_WEIGHTS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99)
 
 
@@ -122,13 +125,18 @@ class RepeatedRows:
     rows : ndarray of int of shape (n,)
     recalled : ndarray of shape (n,)
         Mean target of the other copies: those with the same features, without one copy of the row itself.
+    is_determined : bool
+        Whether equal features have equal targets, nearly everywhere.
     """
 
     rows: Rows
     recalled: Floats
+    is_determined: bool = True
 
 
-def find_familiar(raw: Floats, y: Floats, weight: Floats) -> tuple[Familiar, RepeatedRows] | None:
+def find_familiar(
+    raw: Floats, y: Floats, weight: Floats, is_repeated: bool = False
+) -> tuple[Familiar, RepeatedRows] | None:
     """The features of a table with many duplicates, their targets, and its repeated rows.
 
     Parameters
@@ -139,25 +147,28 @@ def find_familiar(raw: Floats, y: Floats, weight: Floats) -> tuple[Familiar, Rep
         Scaled targets.
     weight : ndarray of shape (n,)
         Number of copies of each row.
+    is_repeated : bool, default=False
+        Whether rows are known to have equal features with different targets.
 
     Returns
     -------
     tuple of Familiar and RepeatedRows, or None
-        None if there are too few duplicates, or if equal features often have different targets.
+        None if there are too few duplicates.
     """
     copies = weight / _common_factor(weight)
-    if copies.max(initial=0.0) < 2.0:  # most tables: no row is repeated, and nothing needs to be hashed
+    if (
+        copies.max(initial=0.0) < 2.0 and not is_repeated
+    ):  # most tables: no row is repeated, and nothing needs to be hashed
         return None
     hashes, index, n_targets = np.unique(feature_hashes(raw), return_inverse=True, return_counts=True)
     total = np.bincount(index, weights=copies)
     repeats, determined = total >= 2.0, n_targets == 1
     repeated_weight = total[repeats].sum()
     rows = np.flatnonzero(repeats[index])
-    if (
-        repeated_weight < MIN_SHARE * copies.sum()
-        or total[repeats & determined].sum() < MIN_DETERMINED * repeated_weight
-        or len(rows) < MIN_REPEATED
-    ):
+    if repeated_weight < MIN_SHARE * copies.sum() or len(rows) < MIN_REPEATED:
+        return None
+    is_determined = bool(total[repeats & determined].sum() >= MIN_DETERMINED * repeated_weight)
+    if not is_determined and not is_repeated:
         return None
     sums = np.bincount(index, weights=copies * y)
     left_out = np.minimum(copies[rows], 1.0)
@@ -165,7 +176,7 @@ def find_familiar(raw: Floats, y: Floats, weight: Floats) -> tuple[Familiar, Rep
     recalled = (sums[index[rows]] - left_out * y[rows]) / others
     # exact where all copies agree: sums of equal numbers round
     recalled = np.where(determined[index[rows]], y[rows], recalled)
-    return Familiar(hashes, sums / total), RepeatedRows(rows, recalled)
+    return Familiar(hashes, sums / total), RepeatedRows(rows, recalled, is_determined)
 
 
 def _common_factor(weight: Floats) -> float:

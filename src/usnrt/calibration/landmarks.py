@@ -36,8 +36,9 @@ class Landmarks:
         Robust location and scale of each numeric column; a scale of 0 marks a constant column, which is ignored.
     offset : ndarray of shape (k,), float32
         Mean of the transformed columns.
-    whitening : ndarray of shape (k, k), float32
-    points : ndarray of shape (m, k), float32
+    whitening : ndarray of shape (k, r), float32
+        Of r = k directions; fewer if there are fewer rows than columns, see `_principal_directions`.
+    points : ndarray of shape (m, r), float32
         The landmarks in whitened coordinates, the most central ones first.
     threshold : float
         Distance beyond which a row is far.
@@ -78,10 +79,10 @@ class Landmarks:
         squashed = _squashed(rows, centre, scale).astype(np.float64)
         offset = squashed.mean(axis=0)
         with ONE_BLAS_THREAD:
-            values, vectors = np.linalg.eigh((squashed - offset).T @ (squashed - offset) / len(rows))
-            floor = EIGENVALUE_FLOOR * float(values.mean()) or 1.0  # 1 if all columns are constant
+            values, vectors = _principal_directions(squashed - offset)
+            floor = EIGENVALUE_FLOOR * float(values.sum()) / len(offset) or 1.0  # 1 if all columns are constant
             whitening = (vectors / np.sqrt(np.maximum(values, floor))).astype(np.float32)
-        nowhere = np.zeros((0, numbers.shape[1]), dtype=np.float32)
+        nowhere = np.zeros((0, whitening.shape[1]), dtype=np.float32)
         draft = cls(centre, scale, offset.astype(np.float32), whitening, nowhere, 0.0)
         coordinates = draft._coordinates(rows)
         chosen = evenly(len(rows), N_LANDMARKS)
@@ -124,7 +125,7 @@ class Landmarks:
         """Distance of each row to the nearest landmark; 0 where a landmark is not farther than ``near``."""
         from usnrt.calibration._kernels import write_nearest
 
-        width, n_panels = len(self.centre), -(-len(self.points) // PANEL)
+        width, n_panels = self.whitening.shape[1], -(-len(self.points) // PANEL)
         distance = np.empty(len(raw))
         table = flat_memory(raw)
 
@@ -140,9 +141,9 @@ class Landmarks:
         return distance
 
     def _coordinates(self, rows: NDArray[np.float64]) -> NDArray[np.float32]:
-        """Whitened coordinates, shape (n, k)."""
+        """Whitened coordinates, shape (n, r)."""
         flat = self._flat_coordinates(flat_memory(rows), None, 0, len(rows))
-        return np.ascontiguousarray(flat.reshape(len(rows), -1)[:, : len(self.centre)])
+        return np.ascontiguousarray(flat.reshape(len(rows), -1)[:, : self.whitening.shape[1]])
 
     def _flat_coordinates(
         self,
@@ -153,12 +154,13 @@ class Landmarks:
     ) -> NDArray[np.float32]:
         from usnrt.calibration._kernels import write_coordinates
 
-        width = len(self.centre)
-        columns = np.arange(width) if columns is None else columns
-        coordinates = np.empty((stop - start) * (-(-width // PANEL) * PANEL), dtype=np.float32)
+        n_panels = -(-self.whitening.shape[1] // PANEL)
+        columns = np.arange(len(self.centre)) if columns is None else columns
+        coordinates = np.empty((stop - start) * n_panels * PANEL, dtype=np.float32)
         write_coordinates(
-            *table, start, stop, columns, self.centre, self._divisor, LARGEST, self._whitening_panels, coordinates
-        )
+            *table, start, stop, columns, self.centre, self._divisor, LARGEST, self._whitening_panels, n_panels,
+            coordinates,
+        )  # fmt: skip
         return coordinates
 
     # Not fields, so that they are not stored in files.
@@ -190,6 +192,21 @@ def evenly(n: int, most: int) -> NDArray[np.intp]:
     array([0, 2, 5, 7])
     """
     return np.arange(n) if n <= most else np.floor(np.arange(most) * (n / most)).astype(np.intp)
+
+
+def _principal_directions(centred: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Eigenvalues and eigenvectors of the covariance, shapes (r,) and (k, r).
+
+    With more columns than rows, only the directions in which the training rows differ. They say nothing of the others:
+    any new row, however ordinary, has parts in those too, and would be far.
+    """
+    n, k = centred.shape
+    if k <= n:
+        values, vectors = np.linalg.eigh(centred.T @ centred / n)
+        return values, vectors
+    _, sizes, directions = np.linalg.svd(centred, full_matrices=False)
+    rank = max(int(np.sum(sizes > k * np.finfo(float).eps * sizes[0])), 1)
+    return sizes[:rank] ** 2 / n, directions[:rank].T
 
 
 def _centre_and_scale(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

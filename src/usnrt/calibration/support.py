@@ -9,7 +9,8 @@ quantile function (`Support.widen`). Predictions of supported rows are unchanged
 The added variance, in units of the scaled target (whose variance is 1), is the sum of
 
 - the blank variance of each unknown column (unseen category or missing value): the increase of the squared errors of
-  validation rows when the column is blanked, see `Support.with_blank_variances`;
+  validation rows when the column is blanked, see `Support.with_blank_variances`. Their sum widens no prediction beyond
+  the training distribution of the target, robustly estimated: whatever is unknown, the target is one of these;
 - for each number outside its range by δ units (standard deviations, or more in columns with heavy tails), its blank
   variance (at least 0.05) times δ, as of a random walk beyond the data;
 - (1 - exp(-D² / 2)) (1 + s): far from all data the variance approaches that of the target, and s is the difference
@@ -20,7 +21,8 @@ All three are 0 at the boundary of the support and grow with the distance from i
 narrower than at the nearest supported row.
 """
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -28,7 +30,7 @@ from numpy.typing import NDArray
 
 from usnrt.calibration.landmarks import Landmarks
 from usnrt.calibration.ranges import column_scale, extended_range
-from usnrt.calibration.widening import BLANK_LEVELS, MIN_BLANK_ROWS, needed_variance, widened
+from usnrt.calibration.widening import BLANK_LEVELS, MIN_BLANK_ROWS, needed_variance, variances_of_columns, widened
 from usnrt.nn.quantile_functions import conformity_scores
 from usnrt.tree.refine import half_widths
 from usnrt.utils.blocks import flat_memory, run_in_blocks
@@ -100,6 +102,9 @@ class Support:
         Squared half width, from -1 to 1 on the normal scale, of a typical quantile function of each region.
     widens : bool
         Whether distributions are widened; the paper's recipe only reports support.
+    target_variance : float
+        Robust variance of the target (`robust_variance`), beyond which unknown columns widen nothing; infinite in
+        models of older files.
 
     Examples
     --------
@@ -123,6 +128,7 @@ class Support:
     blank_variance: NDArray[np.float64]
     typical_variance: NDArray[np.float64]
     widens: bool = True
+    target_variance: float = np.inf
 
     @classmethod
     def fit(
@@ -273,7 +279,7 @@ class Support:
     ) -> "Support":
         """Measure blank variances and the typical variance of each region on validation rows.
 
-        Each column is blanked in turn, by NaN for a number and -1 for a category.
+        Each column is blanked in turn (see `variances_of_columns`), by NaN for a number and -1 for a category.
 
         Parameters
         ----------
@@ -300,16 +306,29 @@ class Support:
         n_leaves = len(self.low) - 1
         typical = [float(np.median(variance[leaf == k])) if (leaf == k).any() else overall for k in range(n_leaves)]
         reference = np.quantile(np.abs(conformity_scores(quantiles, y)), BLANK_LEVELS)
-        blank_variance = np.zeros(raw.shape[1])
-        columns_at_once = max(BLOCK // len(raw), 1)
-        for first in range(0, raw.shape[1], columns_at_once):
-            columns = range(first, min(first + columns_at_once, raw.shape[1]))
-            blanked = np.repeat(raw[None], len(columns), axis=0)
-            for copy, j in enumerate(columns):
-                blanked[copy, :, j] = -1.0 if self.categorical[j] else np.nan
-            by_column = quantiles_of(blanked.reshape(-1, raw.shape[1])).reshape(len(columns), len(raw), -1)
-            blank_variance[columns] = [needed_variance(quantiles, y, reference) for quantiles in by_column]
+        measure = functools.partial(self._group_variances, quantiles_of=quantiles_of, raw=raw, y=y, reference=reference)
+        blank_variance = variances_of_columns(raw.shape[1], measure)
         return replace(self, blank_variance=blank_variance, typical_variance=np.array([*typical, overall]))
+
+    def _group_variances(
+        self,
+        groups: Sequence[NDArray[np.intp]],
+        quantiles_of: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+        raw: NDArray[np.float64],
+        y: NDArray[np.float64],
+        reference: NDArray[np.float64],
+    ) -> NDArray[np.float64]:
+        """Variance needed if all columns of a group are blanked, shape (n_groups,)."""
+        variances: list[float] = []
+        at_once = max(BLOCK // len(raw), 1)
+        for first in range(0, len(groups), at_once):
+            own = groups[first : first + at_once]
+            blanked = np.repeat(raw[None], len(own), axis=0)
+            for copy, columns in zip(blanked, own):
+                copy[:, columns] = np.where(self.categorical[columns], -1.0, np.nan)
+            by_group = quantiles_of(blanked.reshape(-1, raw.shape[1])).reshape(len(own), len(raw), -1)
+            variances += [needed_variance(quantiles, y, reference) for quantiles in by_group]
+        return np.array(variances)
 
     def added_variance(self, half_width: NDArray[np.float64], found: RowSupport) -> NDArray[np.float64]:
         """Variance added for lack of support, in units of the scaled target.
@@ -326,7 +345,8 @@ class Support:
             0 for supported rows.
         """
         deficit = np.maximum(self.typical_variance[found.region] - half_width**2, 0.0)
-        return found.blank + found.walk - np.expm1(-found.distance / 2.0) * (1.0 + deficit)
+        blank = np.minimum(found.blank, np.maximum(self.target_variance - half_width**2, 0.0))
+        return blank + found.walk - np.expm1(-found.distance / 2.0) * (1.0 + deficit)
 
     def widen(self, quantiles: NDArray[np.float64], found: RowSupport) -> NDArray[np.float64]:
         """Quantile functions with the variance for lack of support added.

@@ -1,7 +1,10 @@
 """Wider quantile functions: adding the variance of an error, and finding how much is needed."""
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from usnrt.calibration.landmarks import evenly
 from usnrt.nn.quantile_functions import value_at
@@ -10,6 +13,7 @@ from usnrt.nn.quantiles import MEDIAN, POSITIONS
 BLANK_LEVELS = (0.5, 0.8, 0.9, 0.95)
 # Bounds of the number of rows used to measure blank variances, and of rows times columns.
 MIN_BLANK_ROWS, FEW_BLANK_ROWS, MAX_BLANK_ROWS, MAX_BLANK_CELLS = 20, 200, 1000, 25_000
+MAX_BLANKED = 1024  # predictions of all these rows: their number times the width of the rows is the work
 
 
 def widened(quantiles: NDArray[np.float64], variance: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -43,6 +47,35 @@ def widened(quantiles: NDArray[np.float64], variance: NDArray[np.float64]) -> ND
     return wider
 
 
+def robust_variance(y: NDArray[np.float64]) -> float:
+    """Variance of a normal distribution with the quantiles of values; a single outlier hardly changes it.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+
+    Returns
+    -------
+    float
+        The larger of those by the 25 % and 75 % and by the 5 % and 95 % quantiles. If both are 0, the ordinary
+        variance; if that is 0, too, 1, the variance of scaled targets.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.calibration.widening import robust_variance
+    >>> y = np.random.default_rng(0).normal(size=1000)
+    >>> round(robust_variance(y), 1), round(robust_variance(np.append(y, 1e6)), 1)
+    (0.9, 0.9)
+    """
+    variance = 0.0
+    for level in (0.25, 0.05):
+        # order statistics on the inner side: an interpolated quantile of few values would include an outlier
+        low, high = np.quantile(y, level, method="higher"), np.quantile(y, 1.0 - level, method="lower")
+        variance = max(variance, (max(float(high - low), 0.0) / (2.0 * float(ndtri(1.0 - level)))) ** 2)
+    return variance or float(np.var(y)) or 1.0
+
+
 def blank_rows(n_rows: int, n_columns: int) -> NDArray[np.intp]:
     """Indices of the validation rows used to measure blank variances: evenly spaced, fewer for wide tables.
 
@@ -53,6 +86,44 @@ def blank_rows(n_rows: int, n_columns: int) -> NDArray[np.intp]:
     (800, 1000, 277)
     """
     return evenly(n_rows, int(np.clip(MAX_BLANK_CELLS // n_columns, FEW_BLANK_ROWS, MAX_BLANK_ROWS)))
+
+
+def variances_of_columns(
+    n_columns: int, variances_of: Callable[[Sequence[NDArray[np.intp]]], NDArray[np.float64]]
+) -> NDArray[np.float64]:
+    """Blank variance of each column, from those of at most `MAX_BLANKED` groups of columns.
+
+    More columns than that are first blanked in groups, each column with an equal share of its group's variance; then
+    the columns of the groups with the largest variances one by one.
+
+    Parameters
+    ----------
+    n_columns : int
+    variances_of : callable
+        Takes groups of columns, returns the variance of each group.
+
+    Returns
+    -------
+    ndarray of shape (n_columns,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.calibration.widening import variances_of_columns
+    >>> truth = np.where(np.arange(5000) % 1000 == 7, 0.5, 0.0)
+    >>> variances = variances_of_columns(5000, lambda groups: np.array([truth[group].sum() for group in groups]))
+    >>> bool(np.array_equal(variances, truth))
+    True
+    """
+    if n_columns <= MAX_BLANKED:
+        return variances_of(list(np.arange(n_columns)[:, None]))
+    groups = np.array_split(np.arange(n_columns), MAX_BLANKED // 2)
+    by_group = variances_of(groups)
+    variances = np.concatenate([np.full(len(group), value / len(group)) for group, value in zip(groups, by_group)])
+    largest = np.argsort(-by_group, kind="stable")[: max(MAX_BLANKED // 2 // len(groups[0]), 1)]
+    columns = np.concatenate([groups[k] for k in largest])
+    variances[columns] = variances_of(list(columns[:, None]))
+    return variances
 
 
 def needed_variance(quantiles: NDArray[np.float64], y: NDArray[np.float64], reference: NDArray[np.float64]) -> float:

@@ -7,8 +7,8 @@ import typer
 
 from usnrt.cli._errors import UserError
 from usnrt.cli._fit import save_model
-from usnrt.cli._options import Data, Force, Json, Model, Quiet, Target
-from usnrt.cli._output import check_writable, notice, print_json, silent, warnings_as_notices
+from usnrt.cli._options import Data, Force, GroupColumn, Json, Model, Quiet, Target
+from usnrt.cli._output import check_writable, notice, print_json, say, silent, warnings_as_notices
 from usnrt.cli._reading_options import ReadOptions, reads_tables
 from usnrt.cli._streams import check_one_input, messages_beside
 
@@ -23,6 +23,7 @@ def calibrate(
         int | None, typer.Option(help="Use the most recent rows only, this many; default: all rows.", min=1)
     ] = None,
     by: Annotated[str, typer.Option(help="region: every region by its own rows. global: all together.")] = "region",
+    group_column: GroupColumn = None,
     force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -30,7 +31,7 @@ def calibrate(
     reading: ReadOptions,
 ) -> None:
     """Calibrate a model on rows that it was not fitted to, such as recent ones."""
-    from usnrt.cli._data import features_and_target, load_model
+    from usnrt.cli._data import features_target_and_groups, load_model
     from usnrt.estimators.calibrated import CalibratedRegressor
 
     check_writable(output, force, model, data)
@@ -41,13 +42,13 @@ def calibrate(
     fitted = load_model(model)
     if not isinstance(fitted, CalibratedRegressor):
         raise UserError(f"{model} must be a model with regions to be calibrated, got a {type(fitted).__name__}")
-    X, y = features_and_target(fitted, data, target, notify, reading)
+    X, y, groups = features_target_and_groups(fitted, data, target, group_column, notify, reading)
     with warnings_as_notices(notify):
-        fitted.calibrate(X, y, by=by, window=window)
+        fitted.calibrate(X, y, by=by, window=window, groups=groups)
     save_model(fitted, output)
     n_rows = len(y) if window is None else min(window, len(y))
     with messages_beside(output):
         if as_json:
             print_json({"model": str(output), "rows": n_rows})
         else:
-            print(f"wrote {output}, calibrated on {n_rows:,} rows")
+            say(f"wrote {output}, calibrated on {n_rows:,} rows")

@@ -6,8 +6,20 @@ from typing import Annotated, Any
 import typer
 
 from usnrt.cli._errors import UserError
-from usnrt.cli._options import Categorical, Coverage, Data, Drop, Force, Json, Keep, NewTarget, Quiet, check_coverage
-from usnrt.cli._output import check_writable, notice, print_json, print_table, silent, warnings_as_notices
+from usnrt.cli._options import (
+    Categorical,
+    Coverage,
+    Data,
+    Drop,
+    Force,
+    GroupColumn,
+    Json,
+    Keep,
+    NewTarget,
+    Quiet,
+    check_coverage,
+)
+from usnrt.cli._output import check_writable, notice, print_json, print_table, say, silent, warnings_as_notices
 from usnrt.cli._reading_options import ReadOptions, reads_tables
 from usnrt.cli._streams import messages_beside, output_file, shown
 
@@ -16,6 +28,7 @@ STOPPED = 130
 
 @reads_tables
 def compare(
+    context: typer.Context,
     data: Data,
     target: NewTarget,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="An HTML page to write.")] = None,
@@ -29,6 +42,7 @@ def compare(
     time_column: Annotated[
         str | None, typer.Option("--time-column", help="A column of times: the latest rows are the test rows.")
     ] = None,
+    group_column: GroupColumn = None,
     drop: Drop = None,
     keep: Keep = None,
     categorical: Categorical = None,
@@ -47,6 +61,8 @@ def compare(
     check_coverage(coverage)
     if not 0 < test_size < 1:
         raise UserError(f"--test-size must be in (0, 1), got {test_size:g}")
+    if time_column is not None and group_column is not None:
+        raise UserError("--group-column does not apply to --time-column")
     for path, package in ((output, "jinja2"), (picture, "matplotlib")):
         if path is not None:
             check_writable(path, force, data)
@@ -56,7 +72,7 @@ def compare(
     declared = [*categorical, *([time_column] if time_column else [])]
     # A time column that is dropped still orders the rows.
     kept = [name for name in drop if name != time_column]
-    found = training_data(data, target, kept, notify, keep or [], reading, declared)
+    found = training_data(data, target, kept, notify, keep or [], reading, declared, group_column)
     categorical += found.file.typed.categories
     X, time = _without_time(found.features, time_column, drop)
 
@@ -68,11 +84,12 @@ def compare(
         notify(f"not installed, hence not compared: {', '.join(absent)} (pip install 'usnrt[bench]')")
     with warnings_as_notices(notify):
         result = run(
-            X, found.target, models or None, folds=folds, test_size=test_size, time=time, coverage=coverage,
+            X, found.target, models or None, folds=folds, test_size=test_size, time=time, groups=found.groups,
+            coverage=coverage,
             categorical_features=categorical or None, random_state=seed, n_jobs=jobs, verbose=0 if quiet else 1,
         )  # fmt: skip
     result.target = target
-    _write(result, output, picture, shown(data), _command(data, target, output, folds, time_column, seed), notify)
+    _write(result, output, picture, shown(data), context.obj, notify)
     with messages_beside(output):
         if as_json:
             print_json(result.to_dict())
@@ -121,16 +138,6 @@ def _print(result: Any, notify: Any) -> None:
     from usnrt.comparison.words import notes, shown_rows
 
     print_table(shown_rows(result), title=f"{result.n_test:,} test rows, the best by CRPS first")
-    print(result.verdict.replace("\u00a0", " "))
+    say(result.verdict.replace("\u00a0", " "))
     for sentence in notes(result):
         notify(sentence)
-
-
-def _command(data: Path, target: str, output: Path | None, folds: int, time_column: str | None, seed: int) -> str:
-    import shlex
-
-    words = ["usnrt", "compare", str(data), "--target", target]
-    words += ["--folds", str(folds)] if folds > 1 else []
-    words += ["--time-column", time_column] if time_column else []
-    words += ["--seed", str(seed)] if seed else []
-    return shlex.join([*words, *(["-o", str(output)] if output else [])])

@@ -35,12 +35,19 @@ class TrainingData:
         The table as it was read.
     left_out : dict of str to str
         Columns that look like identifiers or free text, with the reason.
+    groups : ndarray of int of shape (n,), optional
+        The group of each row.
     """
 
     features: pa.Table
     target: NDArray[np.float64]
     file: FileTable
     left_out: dict[str, str]
+    groups: NDArray[np.intp] | None = None
+
+    def take(self, rows: NDArray[np.intp]) -> tuple[pa.Table, NDArray[np.float64], NDArray[np.intp] | None]:
+        """Features, target and groups of some rows."""
+        return self.features.take(rows), self.target[rows], None if self.groups is None else self.groups[rows]
 
     def remember(self, model: "DistributionalRegressor") -> None:
         """Store with a fitted model how its file was read, so that other files are read alike."""
@@ -83,6 +90,7 @@ def training_data(
     keep: Sequence[str] = (),
     options: ReadOptions | None = None,
     declared: Collection[str] = (),
+    group_column: str | None = None,
 ) -> TrainingData:
     """Features and target of the training rows; rows without a target are left out.
 
@@ -98,17 +106,22 @@ def training_data(
     options : ReadOptions, optional
     declared : collection of str
         Columns that the user has named otherwise, which are kept.
+    group_column : str, optional
+        The column whose values say which rows belong together; it is no feature.
     """
     file = read_file(path, notice, options)
     table = file.table
-    for name in (target, *drop, *keep):
+    for name in (target, *drop, *keep, *([] if group_column is None else [group_column])):
         need_column(table.column_names, name, shown(path))
     if target in drop:
         raise UserError(f"{target!r} is the target and cannot be left out")
     if contradictory := set(drop) & set(keep):
         raise UserError(f"--drop and --keep must name different columns, got {min(contradictory)!r} in both")
+    if target == group_column:
+        raise UserError(f"{target!r} is the target and cannot be --group-column")
     table, y = with_target(table, target, path, notice)
-    features = table.drop_columns([target, *dict.fromkeys(drop)])
+    groups = None if group_column is None else groups_of(table, group_column, path)
+    features = table.drop_columns(list(dict.fromkeys([target, *drop, *([group_column] if group_column else [])])))
     if features.num_columns == 0:
         raise UserError(f"{shown(path)} must have columns besides the target, got none")
     named = {*keep, *declared, *(options.types if options else ())}
@@ -120,7 +133,16 @@ def training_data(
     if left_out:
         notice(f"left out: {_listed(left_out)}; --keep brings a column back")
         features = features.drop_columns(list(left_out))
-    return TrainingData(_as_categories(features, keep), y, file, left_out)
+    return TrainingData(_as_categories(features, keep), y, file, left_out, groups)
+
+
+def groups_of(table: pa.Table, name: str, path: Path) -> NDArray[np.intp]:
+    """The group of each row, from a column of any type."""
+    from usnrt.tables.groups import read_groups
+
+    if table[name].null_count:
+        raise UserError(f"{shown(path)} must have a value of {name!r}, the group, in every row, got missing ones")
+    return read_groups(table[name].to_numpy(), table.num_rows)
 
 
 def _left_out(features: pa.Table, named: Collection[str]) -> dict[str, str]:
@@ -169,14 +191,27 @@ def features_and_target(
     options: ReadOptions | None = None,
 ) -> tuple[pa.Table, NDArray[np.float64]]:
     """Features and target to evaluate a model on; the target's name is that of the fit if none is given."""
+    return features_target_and_groups(model, path, target, None, notice, options)[:2]
 
+
+def features_target_and_groups(
+    model: "DistributionalRegressor",
+    path: Path,
+    target: str | None,
+    group_column: str | None,
+    notice: Callable[[str], None],
+    options: ReadOptions | None = None,
+) -> tuple[pa.Table, NDArray[np.float64], NDArray[np.intp] | None]:
+    """Features and target like `features_and_target`, and the group of each row if a column of groups is named."""
     name = target or model.target_name_
     if not name:
         raise UserError("the model file does not contain the name of the target; give it with --target")
     table, _ = table_and_features(model, path, notice, options)
-    need_column(table.column_names, name, shown(path))
+    for needed in (name, *([] if group_column is None else [group_column])):
+        need_column(table.column_names, needed, shown(path))
     table, y = with_target(table, name, path, notice)
-    return features_of(model, table, path), y
+    groups = None if group_column is None else groups_of(table, group_column, path)
+    return features_of(model, table, path), y, groups
 
 
 def features_of(model: "DistributionalRegressor", table: pa.Table, path: Path) -> pa.Table:

@@ -7,7 +7,7 @@ import typer
 
 from usnrt.cli._errors import UserError
 from usnrt.cli._options import Coverage, Json, Model, Quiet, check_coverage
-from usnrt.cli._output import notice, print_json, print_table, region_table, silent
+from usnrt.cli._output import notice, print_json, print_table, region_table, say, silent
 from usnrt.cli._reading_options import ReadOptions, reads_tables
 from usnrt.cli._streams import check_one_input, shown
 
@@ -77,7 +77,7 @@ def _explain_model(fitted: "DistributionalRegressor", path: Path, as_json: bool)
     print_table(region_table(regions), title="Regions, the least certain first")
     for sentence in (ratio_sentence(ratio), memory_sentence(n_remembered, has_examples(fitted))):
         if sentence:
-            print(sentence)
+            say(sentence)
 
 
 def _explain_table(
@@ -124,4 +124,4 @@ def _explain_table(
     print("Rows are counted from 1, the first one below the header.")
     for place, explanation in enumerate(explained):
         name = f"{id_column} {ids[place]}, row {numbers[place]}" if ids is not None else f"row {numbers[place]}"
-        print(f"\n{explanation.text(name)}")
+        say(f"\n{explanation.text(name)}")

@@ -13,7 +13,7 @@ import typer
 from numpy.typing import NDArray
 
 from usnrt.cli._errors import UserError
-from usnrt.cli._options import Categorical, Data, Drop, Force, Json, Keep, NewTarget, Quiet
+from usnrt.cli._options import Categorical, Data, Drop, Force, GroupColumn, Json, Keep, NewTarget, Quiet
 from usnrt.cli._output import (
     check_writable,
     notice,
@@ -21,6 +21,7 @@ from usnrt.cli._output import (
     print_metrics,
     print_table,
     region_table,
+    say,
     silent,
     warnings_as_notices,
 )
@@ -82,6 +83,7 @@ def fit(
         str | None,
         typer.Option(help="A column of dates or numbers that orders the rows: the latest ones validate."),
     ] = None,
+    group_column: GroupColumn = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="A parameter of the model as name=value; may be repeated.")
     ] = None,
@@ -108,16 +110,20 @@ def fit(
     settings = [*(set_ or []), *target_settings(lower, upper, transform, time_column)]
     if paper and len(settings) > len(set_ or []):
         raise UserError("--lower, --upper, --transform and --time-column do not apply to --paper")
+    if group_column is not None and (paper or time_column is not None):
+        raise UserError(f"--group-column does not apply to {'--paper' if paper else '--time-column'}")
     notify = silent if quiet else notice
     source = large_source(data)
     categorical, held_out, left_out = categorical or [], np.zeros(0, dtype=np.intp), {}
     if source is not None:
         check_unused(reading)
+        if group_column is not None:
+            raise UserError("--group-column needs a table that fits in memory")
     else:
-        found = training_data(data, target, drop or [], notify, keep or [], reading, categorical)
+        found = training_data(data, target, drop or [], notify, keep or [], reading, categorical, group_column)
         categorical, left_out = [*categorical, *found.file.typed.categories], found.left_out
         time = time_of(found.features, time_column, data)
-        fitted_rows, held_out = split_rows(len(found.target), holdout, seed, time)
+        fitted_rows, held_out = split_rows(len(found.target), holdout, seed, time, found.groups)
 
     # The libraries for training take seconds to import: not before the table is known to be valid.
     from usnrt.cli._predict import evaluation
@@ -125,7 +131,8 @@ def fit(
     model = make_model(preset, paper, members, settings, categorical, seed, verbose=0 if quiet else 1)
     with warnings_as_notices(notify), _telling_of(checkpoint):
         if source is None:
-            model.fit(found.features.take(fitted_rows), found.target[fitted_rows], checkpoint=checkpoint)
+            X, y, groups = found.take(fitted_rows)
+            model.fit(X, y, groups=groups, checkpoint=checkpoint)
             found.remember(model)
             n_rows = len(fitted_rows)
         else:
@@ -180,7 +187,7 @@ def _print_summary(result: dict[str, Any], n_held_out: int, notify: Callable[[st
         print_metrics(result["held out"], title=f"On {n_held_out:,} held-out rows")
     if result["training rows in memory"]:
         notify(memory_sentence(result["training rows in memory"], result["training rows in clear"]))
-    print(f"wrote {result['model']}")
+    say(f"wrote {result['model']}")
 
 
 def make_model(
@@ -261,17 +268,23 @@ def time_of(X: "pa.Table", time_column: str | None, path: Path) -> NDArray[np.fl
 
 
 def split_rows(
-    n_rows: int, holdout: float, seed: int, time: NDArray[np.float64] | None = None
+    n_rows: int,
+    holdout: float,
+    seed: int,
+    time: NDArray[np.float64] | None = None,
+    groups: NDArray[np.intp] | None = None,
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Rows to fit and rows to hold out, each in the order of the file; with a time the latest are held out."""
+    """Rows to fit and to hold out, each in the order of the file; with a time the latest, or whole groups."""
     n_held_out = round(n_rows * holdout)
     if time is not None:
         from usnrt.tables.time import is_latest
 
         latest = is_latest(time, n_held_out)
         return np.flatnonzero(~latest), np.flatnonzero(latest)
-    order = np.random.default_rng(seed).permutation(n_rows)
-    return np.sort(order[n_held_out:]), np.sort(order[:n_held_out])
+    from usnrt.tables.groups import draw_groups
+
+    is_held_out = draw_groups(groups, n_held_out, n_rows, np.random.default_rng(seed))
+    return np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
 
 
 def summary(model: "CalibratedRegressor", n_rows: int, target: str, output: Path) -> dict[str, Any]:

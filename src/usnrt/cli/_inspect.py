@@ -12,6 +12,7 @@ from usnrt.cli._output import (
     check_writable,
     print_json,
     print_table,
+    say,
 )
 from usnrt.cli._streams import is_standard, messages_beside, output_file, shown
 
@@ -48,7 +49,7 @@ def export(
             with output_file(written) as file:
                 file.write((write(fitted) + "\n").encode())
     with messages_beside(*outputs):
-        print("\n".join(f"wrote {path}" for path in outputs))
+        say("\n".join(f"wrote {path}" for path in outputs))
 
 
 def info(

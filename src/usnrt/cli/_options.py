@@ -30,6 +30,13 @@ Categorical = Annotated[
     list[str] | None,
     typer.Option("--categorical", help="A column of category codes; text is categorical anyway."),
 ]
+GroupColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--group-column",
+        help="A column of patients, shops or machines: their rows stay together, and intervals are for new ones.",
+    ),
+]
 Coverage = Annotated[float, typer.Option(help="Nominal coverage of the prediction intervals.")]
 Force = Annotated[bool, typer.Option("--force", "-f", help="Overwrite existing files.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notices.")]

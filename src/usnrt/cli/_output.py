@@ -15,6 +15,7 @@ import numpy as np
 from usnrt.cli._errors import UserError
 from usnrt.tables.files import FORMATS
 from usnrt.utils.json_values import json_value
+from usnrt.utils.names import escaped, escaped_json, escaped_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,7 +23,12 @@ if TYPE_CHECKING:
 
 def notice(sentence: str) -> None:
     """Print a notice to stderr."""
-    print(f"usnrt: {sentence}", file=sys.stderr)
+    print(f"usnrt: {escaped_lines(sentence)}", file=sys.stderr)
+
+
+def say(text: str) -> None:
+    """Print text to stdout."""
+    print(escaped_lines(text))
 
 
 def silent(sentence: str) -> None:
@@ -46,7 +52,7 @@ def warnings_as_notices(notify: Callable[[str], None]) -> Iterator[None]:
 
 def print_json(value: object) -> None:
     """Print a result as one JSON document; NaN and infinity become null."""
-    print(json.dumps(json_value(value), indent=2, ensure_ascii=False, allow_nan=False))
+    print(escaped_json(json.dumps(json_value(value), indent=2, ensure_ascii=False, allow_nan=False)))
 
 
 def print_table(rows: Iterable[Mapping[str, Any]], title: str | None = None) -> None:
@@ -56,12 +62,14 @@ def print_table(rows: Iterable[Mapping[str, Any]], title: str | None = None) -> 
     from rich.text import Text
 
     rows = list(rows)
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    table = Table(
+        title=None if title is None else Text(escaped(title)), box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False
+    )
     for name in rows[0] if rows else ():
         number = isinstance(rows[0][name], int | float | np.number)
-        table.add_column(name, justify="right" if number else "left", overflow="fold")
+        table.add_column(Text(escaped(name)), justify="right" if number else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(text_of(value)) for value in row.values()))
+        table.add_row(*(Text(escaped_lines(text_of(value))) for value in row.values()))
     _console().print(table)
 
 

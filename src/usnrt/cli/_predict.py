@@ -36,7 +36,11 @@ def predict(
     *,
     reading: ReadOptions,
 ) -> None:
-    """Predict mean, std, lower, upper, region and supported (whether it resembles training rows) for every row."""
+    """Predict mean, std, lower, upper, region, supported and guaranteed for every row.
+
+    supported: whether the row resembles training rows. guaranteed: whether there are enough calibration rows to
+    guarantee the coverage of the interval; if not, it is that of the predicted distribution.
+    """
     import pyarrow as pa
 
     from usnrt.cli._data import load_model, table_and_features

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from usnrt.cli._errors import UserError
 from usnrt.cli._options import Coverage, Data, Force, Model, Quiet, Target, check_coverage
-from usnrt.cli._output import check_writable, notice, silent, warnings_as_notices
+from usnrt.cli._output import check_writable, notice, say, silent, warnings_as_notices
 from usnrt.cli._reading_options import ReadOptions, reads_tables
 from usnrt.cli._streams import check_one_input, is_standard, messages_beside, output_file, shown
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 @reads_tables
 def report(
+    context: typer.Context,
     model: Model,
     data: Data,
     output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
@@ -57,18 +58,16 @@ def report(
         if name is not None and name not in table.column_names:
             raise UserError(f"{shown(data)} has no column {name!r} to {purpose}")
     known = None if train is None else features_and_target(fitted, train, target, notify, reading)
-    options = (("--id", id_column), ("--time", time_column), ("--train", train))
-    command = f"usnrt report {model} {data} -o {output}" + "".join(f" {k} {v}" for k, v in options if v is not None)
     with warnings_as_notices(notify):
         _write_report(
-            fitted, X, y, output, coverage=coverage, source=shown(data), command=command,
+            fitted, X, y, output, coverage=coverage, source=shown(data), command=context.obj,
             # Rows without a target are left out; the others keep their numbers in the file.
             ids=table[id_column].to_pylist() if id_column else numbers if _has_gaps(numbers) else None,
             id_name=id_column or "row (from 1)", first_row=1,
             time=None if time_column is None else _times(fitted, table, time_column), train=known, booster=booster,
         )  # fmt: skip
     with messages_beside(output):
-        print(f"wrote {output}")
+        say(f"wrote {output}")
 
 
 def _write_report(model: Any, X: Any, y: Any, output: Path, **options: Any) -> None:

@@ -4,9 +4,11 @@
 """
 
 import os
+import shlex
 import sys
 
 from usnrt.cli._errors import UserError
+from usnrt.utils.names import escaped_lines
 
 OK, FAILED, USAGE, BUG, STOPPED = 0, 1, 2, 70, 130
 MAX_SENTENCE = 2000
@@ -19,8 +21,9 @@ def run(arguments: list[str]) -> int:
 
     from usnrt.cli._app import app
 
+    command = shlex.join(["usnrt", *arguments])  # commands find it in their context
     try:
-        result = get_command(app).main(arguments, prog_name="usnrt", standalone_mode=False)
+        result = get_command(app).main(arguments, prog_name="usnrt", standalone_mode=False, obj=command)
         sys.stdout.flush()
         if result == STOPPED:  # typer turns Ctrl-C into this
             return _fail("stopped; nothing was written", STOPPED)
@@ -56,7 +59,7 @@ def run(arguments: list[str]) -> int:
 def _fail(sentence: str, code: int) -> int:
     if len(sentence) > MAX_SENTENCE:  # names of columns may have any length
         sentence = f"{sentence[: MAX_SENTENCE // 2]} ... {sentence[-MAX_SENTENCE // 2 :]}"
-    print(f"usnrt: {sentence}", file=sys.stderr)
+    print(f"usnrt: {escaped_lines(sentence)}", file=sys.stderr)
     return code
 
 

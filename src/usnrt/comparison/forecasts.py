@@ -8,11 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import has_fit_parameter
 
 from usnrt.bench.peers.conformal_booster import conformal_quantile
 from usnrt.bench.peers.quantiles import InterpolatedQuantiles, separated
 from usnrt.distributions import Distribution, Normal
 from usnrt.metrics.models import distribution_and_interval
+from usnrt.tables.groups import draw_groups
 from usnrt.utils.types import Floats, Rows
 
 # Levels at which the quantiles of other models are asked for.
@@ -150,12 +152,12 @@ class SplitConformal(RegressorMixin, BaseEstimator):  # scikit-learn is untyped
         self.calibration_fraction = calibration_fraction
         self.random_state = random_state
 
-    def fit(self, X: Any, y: ArrayLike) -> Self:
-        """Fit the regressor to most of the rows, and measure its errors on the others."""
+    def fit(self, X: Any, y: ArrayLike, groups: Rows | None = None) -> Self:
+        """Fit the regressor to most of the rows, or groups, and measure its errors on the others."""
         target = np.asarray(y, dtype=np.float64)
-        order = np.random.default_rng(self.random_state).permutation(len(target))
         n_calibration = max(1, round(self.calibration_fraction * len(target)))
-        calibration, train = np.sort(order[:n_calibration]), np.sort(order[n_calibration:])
+        drawn = draw_groups(groups, n_calibration, len(target), np.random.default_rng(self.random_state))
+        calibration, train = np.flatnonzero(drawn), np.flatnonzero(~drawn)
         self.estimator_ = fit_clone(self.estimator, take(X, train), target[train])
         self.errors_ = np.sort(target[calibration] - self.predict(take(X, calibration)))
         return self
@@ -211,10 +213,11 @@ def take(X: Any, rows: Rows) -> Any:
     return _safe_indexing(X, rows)
 
 
-def fit_clone(estimator: Any, X: Any, y: NDArray[np.float64]) -> Any:
-    """A fitted copy of an estimator, also of one without scikit-learn's parameters."""
+def fit_clone(estimator: Any, X: Any, y: NDArray[np.float64], groups: Rows | None = None) -> Any:
+    """A fitted copy of an estimator, also of one without scikit-learn's parameters; with groups if it takes them."""
     from copy import deepcopy
 
     copy = clone(estimator) if hasattr(estimator, "get_params") else deepcopy(estimator)
-    copy.fit(X, y)
+    takes_groups = groups is not None and getattr(copy, "_TAKES_GROUPS", has_fit_parameter(copy, "groups"))
+    copy.fit(X, y, **({"groups": groups} if takes_groups else {}))
     return copy

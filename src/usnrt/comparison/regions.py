@@ -61,7 +61,7 @@ class _GivenResiduals:
 def find_regions(
     encoder: TableEncoder, raw: Floats, y: Floats, train: Rows, n_test: int, seed: int, n_jobs: int | None = 1
 ) -> Regions:
-    """Regions with different noise, by Levene's test of the residuals of a neutral booster.
+    """Regions with different noise, by the default estimator's test of the residuals of a neutral booster.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def find_regions(
         return Regions(np.zeros(len(y), dtype=np.intp), ["all rows"])
     residuals = _cross_fitted_residuals(encoder, raw[train], y[train], seed, n_jobs)
     table = TrainingTable(np.asfortranarray(raw[train]), np.empty((n, 0), dtype=np.float32), residuals, np.ones(n))
-    rule = SplitRule(0.01, MAX_REGIONS, smallest, None)
+    rule = SplitRule(0.01, MAX_REGIONS, smallest, None, criterion="conservative-brown-forsythe")
     strategy = _GivenResiduals(residuals)
     tree = grow(table, encoder.n_categories_, rule, strategy, seed, 1, Progress(0, None, n)).tree
     if tree.n_leaves == 1:

@@ -13,12 +13,14 @@ from usnrt.comparison.forecasts import fit_clone, forecasts_of, take
 from usnrt.comparison.models import Contender, contenders
 from usnrt.comparison.regions import find_regions
 from usnrt.comparison.result import Comparison, Entry, RowMetrics
-from usnrt.comparison.splits import Splits, copies, group_numbers, random_splits, read_time, time_splits
+from usnrt.comparison.splits import Splits, copies, random_splits, read_time, time_splits
 from usnrt.estimators.targets import read_target
 from usnrt.metrics.scores import interval_score_of_rows
 from usnrt.tables import TableEncoder
+from usnrt.tables.groups import feature_groups, groups_and_table, read_groups
 from usnrt.utils.checks import check_number, check_whole
-from usnrt.utils.types import Floats
+from usnrt.utils.names import escaped
+from usnrt.utils.types import Floats, Rows
 
 
 def compare(
@@ -29,7 +31,7 @@ def compare(
     folds: int = 1,
     test_size: float = 0.25,
     time: Any = None,
-    groups: ArrayLike | None = None,
+    groups: ArrayLike | str | None = None,
     coverage: float = 0.9,
     categorical_features: Any = None,
     random_state: Any = 0,
@@ -58,8 +60,9 @@ def compare(
         Fraction of the test rows of a single split.
     time : str or array-like of shape (n_rows,), default=None
         Name of a column of X, or times: test rows are then later than their training rows.
-    groups : array-like of shape (n_rows,), default=None
-        Labels; rows of one label are on one side of every split. By default copies of a row are.
+    groups : array-like of shape (n_rows,), or str, default=None
+        Labels, or the name of a column of X that is then no feature: rows of one label are on one side of every split,
+        also inside the models that take groups. By default rows with equal features are.
     coverage : float, default=0.9
         Of the intervals.
     categorical_features : list of names or positions, or bool mask, default=None
@@ -91,6 +94,7 @@ def compare(
     check_whole("folds", folds, 1)
     check_number("test_size", test_size, 0, 1)
     check_number("coverage", coverage, 0, 1)
+    X, groups = groups_and_table(X, groups)
     target = read_target(y)
     if len(target) != np.shape(X)[0]:
         raise ValueError(f"y must have one value per row of X ({np.shape(X)[0]}), got {len(target)}")
@@ -98,7 +102,8 @@ def compare(
     entered = contenders(models, seed, n_jobs, categorical_features)
     encoder = TableEncoder().fit(X, categorical_features=categorical_features)
     raw = encoder.transform(X)
-    splits = _splits(X, raw, target, folds, test_size, time, groups, seed)
+    group = None if groups is None else read_groups(groups, len(target))
+    splits = _splits(X, raw, target, folds, test_size, time, group, seed)
     regions = find_regions(encoder, raw, target, splits.folds[0][0], len(splits.test_rows), seed, n_jobs)
     report = _Reporter(verbose, len(entered))
     entries: list[Entry] = []
@@ -106,7 +111,7 @@ def compare(
     for number, contender in enumerate(entered):
         report.start(number, contender.name)
         try:
-            entry = _evaluated(contender, X, target, splits, coverage, report)
+            entry = _evaluated(contender, X, target, group, splits, coverage, report)
         except KeyboardInterrupt:
             interrupted = True
             if not any(entry.metrics for entry in entries):
@@ -128,20 +133,30 @@ def _drawn(random_state: Any) -> int:
 
 
 def _splits(
-    X: Any, raw: Floats, y: Floats, folds: int, test_size: float, time: Any, groups: ArrayLike | None, seed: int
+    X: Any, raw: Floats, y: Floats, folds: int, test_size: float, time: Any, groups: Rows | None, seed: int
 ) -> Splits:
     if time is not None and groups is not None:
         raise ValueError("time and groups must not both be given, got both")
     if time is not None:
         return time_splits(read_time(time, X), folds, test_size)
     if groups is not None:
-        return random_splits(group_numbers(groups, len(y)), folds, test_size, seed, "groups")
-    same = copies(raw, y)
-    what = "copies of a row" if same.max() + 1 < len(y) else ""
+        return random_splits(groups, folds, test_size, seed, "groups")
+    same, what = feature_groups(raw), "rows with equal features"
+    if same is None:
+        same = copies(raw, y)
+        what = "copies of a row" if same.max() + 1 < len(y) else ""
     return random_splits(same, folds, test_size, seed, what)
 
 
-def _evaluated(contender: Contender, X: Any, y: Floats, splits: Splits, coverage: float, report: "_Reporter") -> Entry:
+def _evaluated(
+    contender: Contender,
+    X: Any,
+    y: Floats,
+    groups: Rows | None,
+    splits: Splits,
+    coverage: float,
+    report: "_Reporter",
+) -> Entry:
     """Fit and evaluate a model on all folds; its error becomes part of the entry."""
     parts: list[RowMetrics] = []
     seconds = np.zeros(2)
@@ -149,7 +164,7 @@ def _evaluated(contender: Contender, X: Any, y: Floats, splits: Splits, coverage
         report.fold(contender.name, fold, len(splits.folds))
         try:
             begin = clock.perf_counter()
-            model = fit_clone(contender.make(), take(X, train), y[train])
+            model = fit_clone(contender.make(), take(X, train), y[train], None if groups is None else groups[train])
             fitted = clock.perf_counter()
             forecasts = forecasts_of(model, take(X, test), coverage)
             seconds += fitted - begin, clock.perf_counter() - fitted
@@ -204,8 +219,8 @@ class _Reporter:
 
     def line(self, text: str) -> None:
         if self.verbose:
-            print(("\r\x1b[K" if self.live else "") + text, file=sys.stderr, flush=True)
+            print(("\r\x1b[K" if self.live else "") + escaped(text), file=sys.stderr, flush=True)
 
     def _show(self, text: str) -> None:
         if self.live:
-            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+            print(f"\r\x1b[K{escaped(text)}", end="", file=sys.stderr, flush=True)

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from usnrt.tables.rows import row_hashes
 from usnrt.tables.time import dates_of_texts
+from usnrt.utils.names import escaped
 from usnrt.utils.types import Floats, Rows
 
 
@@ -140,14 +141,6 @@ def copies(raw: Floats, y: Floats) -> NDArray[np.intp]:
     return np.unique(row_hashes(raw, y), return_inverse=True)[1]
 
 
-def group_numbers(groups: ArrayLike, n: int) -> NDArray[np.intp]:
-    """Labels of groups as numbers from 0 on."""
-    labels = np.asarray(groups)
-    if labels.shape != (n,):
-        raise ValueError(f"groups must have one label per row ({n}), got {labels.shape}")
-    return np.unique(labels, return_inverse=True)[1]
-
-
 def read_time(time: Any, X: Any) -> NDArray[Any]:
     """Times as numbers or datetimes, from an array or the name of a column of X.
 
@@ -164,7 +157,9 @@ def read_time(time: Any, X: Any) -> NDArray[Any]:
         if not isinstance(frame, nw.DataFrame):
             raise ValueError(f"time must be an array if X has no column names, got {time!r}")
         if time not in frame.columns:
-            raise ValueError(f"time must be a column of X, got {time!r}; columns: {', '.join(frame.columns[:12])}")
+            raise ValueError(
+                f"time must be a column of X, got {time!r}; columns: {escaped(', '.join(frame.columns[:12]))}"
+            )
         name, time = f"the time column {time!r}", frame[time].to_numpy()
     values = np.asarray(time)
     if values.dtype.kind in "OUS":

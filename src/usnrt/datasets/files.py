@@ -6,14 +6,20 @@ import hashlib
 import io
 import os
 import sys
+import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO, cast
 
 from usnrt.datasets.specs import DataFile, Spec
+from usnrt.utils.notices import UnverifiedFileWarning, users_level
 
 DEFAULT_URL = "https://archive.ics.uci.edu/static/public"
+# Bytes that an archive may unpack to, with all archives in it, and how deep these may be: the largest data set has
+# 0.5 GB, but an archive of a few kB can unpack to any size.
+MAX_BYTES, MAX_DEPTH = 2 * 2**30, 3
 
 
 def archive_url(spec: Spec) -> str:
@@ -85,7 +91,7 @@ def read_archive(path: Path, spec: Spec) -> list[bytes]:
         contents: dict[str, bytes] = {}
         with zipfile.ZipFile(path) as archive:
             wanted = {name for file in spec.files for name in (file.name, *file.aliases)}
-            for name, content in _members(archive, wanted):
+            for name, content in _members(archive, wanted, _Unpacking(path)):
                 contents.setdefault(name, content)
     except (zipfile.BadZipFile, zlib.error, gzip.BadGzipFile, EOFError) as error:
         raise ValueError(f"{path} must be a complete zip archive, got: {error}; delete it and fetch again") from error
@@ -98,23 +104,54 @@ def read_archive(path: Path, spec: Spec) -> list[bytes]:
     return found
 
 
-def _members(archive: zipfile.ZipFile, wanted: set[str]) -> Iterator[tuple[str, bytes]]:
+class _Unpacking:
+    """What is left of the bytes that an archive may unpack to."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.left = path, MAX_BYTES
+
+    def read(self, stream: IO[bytes]) -> bytes:
+        content = stream.read(self.left + 1)
+        self.left -= len(content)
+        if self.left < 0:
+            raise ValueError(f"{self.path} must unpack to at most {MAX_BYTES:,} bytes, got more")
+        return content
+
+
+def _members(
+    archive: zipfile.ZipFile, wanted: set[str], unpacking: _Unpacking, depth: int = 0
+) -> Iterator[tuple[str, bytes]]:
+    if depth > MAX_DEPTH:
+        raise ValueError(f"{unpacking.path} must have archives within archives up to {MAX_DEPTH} deep, got more")
     for member in archive.namelist():
         name = member.rsplit("/", 1)[-1]
         if member.startswith("__MACOSX/"):
             continue
+        is_gzip = name.endswith(".gz") and name.removesuffix(".gz") in wanted
+        if not (is_gzip or name in wanted or name.endswith(".zip")):
+            continue
+        with archive.open(member) as stream:
+            if is_gzip:
+                yield name.removesuffix(".gz"), unpacking.read(cast("IO[bytes]", gzip.GzipFile(fileobj=stream)))
+                continue
+            content = unpacking.read(stream)
         if name in wanted:
-            yield name, archive.read(member)
-        elif name.endswith(".gz") and name.removesuffix(".gz") in wanted:
-            yield name.removesuffix(".gz"), gzip.decompress(archive.read(member))
-        elif name.endswith(".zip"):
-            with zipfile.ZipFile(io.BytesIO(archive.read(member))) as inner:
-                yield from _members(inner, wanted)
+            yield name, content
+        else:
+            with zipfile.ZipFile(io.BytesIO(content)) as inner:
+                yield from _members(inner, wanted, unpacking, depth + 1)
 
 
 def _verified(content: bytes, file: DataFile, where: Path) -> bytes:
+    if file.sha256 is None:
+        warnings.warn(
+            f"{file.name} in {where} is not verified: its checksum is not known, only its rows and columns are counted",
+            UnverifiedFileWarning,
+            stacklevel=users_level(),
+        )
+        return content
     found = hashlib.sha256(content).hexdigest()
-    if file.sha256 is not None and found != file.sha256:
+    if found != file.sha256:
         raise ValueError(
             f"{file.name} in {where} must have the SHA-256 {file.sha256}, got {found}; "
             "the file is damaged or another version"

@@ -34,7 +34,7 @@ def fetch(name: str, data_home: str | Path | None = None, download: bool = True)
 
     The folder in the environment variable ``USNRT_DATA`` is searched first, then ``data_home``; files in neither
     are downloaded to ``data_home``. All files are verified by the number of rows and columns, most of them also by
-    checksum.
+    checksum; a warning names those that have none.
 
     Parameters
     ----------

@@ -10,6 +10,7 @@ from sklearn.base import RegressorMixin
 from usnrt.estimators.cluster_fit import active_client, fit_on_cluster
 from usnrt.estimators.fit_identity import check_resumable, identity_of
 from usnrt.estimators.predictions import DistributionPredictor
+from usnrt.nn.jax_process import DISK_CACHE
 from usnrt.tables import read_table
 from usnrt.tables.dask_rows import DaskRows, dask_rows, is_dask
 from usnrt.tables.find_source import as_source, read_whole, training_source
@@ -38,6 +39,8 @@ class DistributionalRegressor(RegressorMixin, DistributionPredictor):
     # Whether a fit stores its state in `_checkpoint`, which `fit` sets for the time of the fit.
     _RESUMABLE: ClassVar[bool] = False
     _checkpoint: Checkpoint = NO_CHECKPOINT
+    # Whether rows of a group stay together in a fit.
+    _TAKES_GROUPS: ClassVar[bool] = False
 
     def fit(
         self,
@@ -45,6 +48,7 @@ class DistributionalRegressor(RegressorMixin, DistributionPredictor):
         y: ArrayLike | str,
         sample_weight: ArrayLike | str | None = None,
         *,
+        groups: ArrayLike | str | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         scratch: str | os.PathLike[str] | None = None,
     ) -> Self:
@@ -68,6 +72,11 @@ class DistributionalRegressor(RegressorMixin, DistributionPredictor):
             additional evidence: splits, calibration and the choice of experts count effective rows,
             (sum w)^2 / sum w^2. All copies of a row are training rows, validation rows or calibration rows
             together. The name of a column if ``y`` is one.
+        groups : array-like of shape (n_samples,), or str, default=None
+            The subject of each row (patient, shop, machine), or the name of its column, which is then no feature. All
+            rows of a group are training rows, validation rows or calibration rows together, and no row is predicted by
+            the memory of its own group: intervals are those of a *new* group. None: rows with equal features belong
+            together. For tables in memory, and for trees and ensembles of the default recipe only.
         checkpoint : path-like, default=None
             A folder for the state of a long fit: finished parts, and every few minutes the networks in training. If the
             fit is interrupted or its process killed, the same call goes on from there, and the model is the same, bit
@@ -86,12 +95,14 @@ class DistributionalRegressor(RegressorMixin, DistributionPredictor):
         check_resumable(self, checkpoint)
         before = dict(self.__dict__)
         try:
-            with ONE_BLAS_THREAD, opened(checkpoint) as folder:
+            with ONE_BLAS_THREAD, DISK_CACHE, opened(checkpoint) as folder:
                 source = as_source(X)
+                if groups is not None:
+                    self._check_takes_groups(source is None and not is_dask(X))
                 if is_dask(X):
                     self._fit_dask(dask_rows(X, y, sample_weight), scratch, folder)
                 elif source is None:
-                    self._fit_rows(self._read_rows(X, y, sample_weight), folder)
+                    self._fit_rows(self._read_rows(X, y, sample_weight, groups), folder)
                 else:
                     self._fit_source(training_source(source, y, sample_weight), scratch, folder)
                 self.__dict__.pop("_checkpoint", None)
@@ -100,6 +111,13 @@ class DistributionalRegressor(RegressorMixin, DistributionPredictor):
             self.__dict__.update(before)
             raise
         return self
+
+    def _check_takes_groups(self, in_memory: bool) -> None:
+        """Refuse ``groups`` where they would have no effect."""
+        if not self._TAKES_GROUPS:
+            raise ValueError(f"groups are for USNRTRegressor and USNRTEnsemble, not for {type(self).__name__}")
+        if not in_memory:
+            raise ValueError("groups need a table in memory; read the file with pandas, polars or pyarrow first")
 
     def _check_parameters(self) -> None:
         """Check the constraints of all parameters, and their combinations, before any data is read."""

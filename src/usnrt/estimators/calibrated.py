@@ -4,14 +4,23 @@ import functools
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from usnrt.calibration.calibration import Calibration
-from usnrt.calibration.familiar import MIN_REPEATED, Familiar, combined_with_recall, find_familiar, with_recall
+from usnrt.calibration.familiar import (
+    MIN_RECALL,
+    MIN_REPEATED,
+    Familiar,
+    RepeatedRows,
+    combined_with_recall,
+    find_familiar,
+    with_recall,
+)
+from usnrt.calibration.small_tables import sampling_factor, selection_factor
 from usnrt.distributions import Distribution, QuantileDistribution, ResidualDistribution
 from usnrt.estimators.prediction_table import EncodedPredictions
 from usnrt.estimators.recent import recent_rows
@@ -21,12 +30,19 @@ from usnrt.estimators.supported import Prediction
 from usnrt.estimators.targets import check_target, read_target, with_point_masses
 from usnrt.nn.quantile_functions import conformity_scores
 from usnrt.nn.quantiles import POSITIONS
-from usnrt.tables.rows import merged_rows
+from usnrt.tables.groups import draw_groups, groups_and_table, read_groups
 from usnrt.tables.time import is_latest
-from usnrt.tables.training import DistinctRows, TrainingTable
+from usnrt.tables.training import DistinctRows, TrainingTable, distinct_rows
 from usnrt.utils.checks import check_choice, check_number
-from usnrt.utils.notices import InfiniteIntervalWarning
+from usnrt.utils.notices import (
+    InfiniteIntervalWarning,
+    TrainingRowsWarning,
+    UnguaranteedIntervalWarning,
+    share_text,
+    users_level,
+)
 from usnrt.utils.types import Floats, Rows
+from usnrt.utils.weights import evidence
 
 # The point masses at bounds are fitted to about this many rows.
 MAX_MASS_ROWS = 4000
@@ -38,6 +54,9 @@ class CalibratedRegressor(RegionRegressor):
     It sets ``tree_``, ``support_`` and ``calibration_`` in fit, and defines ``_network_quantiles(raw)``: region, mean,
     quantile functions and disagreement of encoded rows, in units of the scaled target.
     """
+
+    # How much smaller errors of validation rows are than those of new rows, see `calibration.small_tables`.
+    _SELECTION: ClassVar[float] = 4.0
 
     calibration_: Calibration | None
     # Files of format 1 hold models whose mean was not that of their distribution; fit sets True.
@@ -102,6 +121,9 @@ class CalibratedRegressor(RegionRegressor):
         if rows.time is not None:
             latest = is_latest(rows.time, n_calibration)
             return rows.take(np.flatnonzero(~latest)), rows.take(np.flatnonzero(latest))
+        if rows.group is not None:
+            drawn = draw_groups(rows.group, n_calibration, rows.n_rows, rng)
+            return rows.take(np.flatnonzero(~drawn)), rows.take(np.flatnonzero(drawn))
         calibration, rest = np.split(rng.permutation(rows.n_rows), [n_calibration])
         return rows.take(np.sort(rest)), rows.take(calibration)
 
@@ -110,7 +132,8 @@ class CalibratedRegressor(RegionRegressor):
         is_recalled = (
             calibrates_by_validation
             and self._remembers()
-            and find_familiar(table.raw, table.y, table.weight) is not None
+            and (found := _find_familiar(table)) is not None
+            and found[1].is_determined
         )
         return replace(table, is_recalled=is_recalled)
 
@@ -129,7 +152,8 @@ class CalibratedRegressor(RegionRegressor):
         new = ~known
         if not new.any():
             known, new = new, known
-        calibration = Calibration.from_scores(scores[new], leaf[new], rows.weight[new], self.tree_, by)
+        groups = None if rows.group is None else rows.group[new]
+        calibration = Calibration.from_scores(scores[new], leaf[new], rows.weight[new], self.tree_, by, group=groups)
         self.calibration_ = calibration
         if known.any():
             self.calibration_ = calibration.with_familiar(scores[known], leaf[known], rows.weight[known], MIN_REPEATED)
@@ -171,16 +195,22 @@ class CalibratedRegressor(RegionRegressor):
 
     def _calibrate_by_validation(self, table: TrainingTable, rows: NDArray[np.intp], scores: Floats, by: str) -> None:
         """Calibrate by the conformity scores of validation rows; familiar rows by those of repeated training rows."""
-        leaf = self.tree_.leaf_of(table.raw[rows])
-        self.calibration_ = Calibration.from_scores(scores, leaf, table.validation_weight[rows], self.tree_, by)
-        found = find_familiar(table.raw, table.y, table.weight)
-        if found is None:
+        leaf, weight = self.tree_.leaf_of(table.raw[rows]), table.validation_weight[rows]
+        group = None if table.group is None else table.group[rows]
+        n_rows = table.n_rows if table.group is None else len(np.unique(table.group))
+        scores = selection_factor(n_rows, self._SELECTION) * scores
+        inflation = sampling_factor(float(evidence(weight, group).sum()), n_rows)
+        self.calibration_ = Calibration.from_scores(scores, leaf, weight, self.tree_, by, inflation, group)
+        found = _find_familiar(table)
+        if found is None or not (found[1].is_determined or self._remembers()):
             return
         familiar, repeated = found
         y, weight = table.y[repeated.rows], table.weight[repeated.rows]
         leaf, _, quantiles, _ = self._network_quantiles(table.raw[repeated.rows])
         if self._remembers():
             familiar = with_recall(familiar, repeated, quantiles, y, weight)
+            if not repeated.is_determined and familiar.weight < MIN_RECALL:
+                return
             quantiles = combined_with_recall(quantiles, repeated.recalled, familiar.weight)
         else:
             familiar = replace(familiar, target=None)
@@ -188,51 +218,74 @@ class CalibratedRegressor(RegionRegressor):
         self.familiar_ = familiar
         self.calibration_ = self.calibration_.with_familiar(scores, leaf, weight, MIN_REPEATED)
 
-    def calibrate(self, X: Any, y: ArrayLike, by: str = "region", window: Any = None) -> Self:
+    def calibrate(
+        self, X: Any, y: ArrayLike, by: str = "region", window: Any = None, groups: ArrayLike | str | None = None
+    ) -> Self:
         """Calibrate on new rows: replaces the residual distributions, and nothing else.
 
         The coverage of `predict_interval` is then guaranteed, in every region, for rows that are exchangeable with
-        these, without assumptions about the networks or the distribution.
+        these, without assumptions about the networks or the distribution. Rows of one patient, shop or machine are not
+        exchangeable with those of a new one: pass ``groups``, and the guarantee is for a row of a new group.
 
         Parameters
         ----------
         X : array-like or data frame of shape (n_samples, n_features)
-            Rows that were not used in fitting.
+            Rows that were not used in fitting. If most of them were, a
+            `usnrt.utils.notices.TrainingRowsWarning` says so.
         y : array-like of shape (n_samples,)
         by : {"region", "global"}, default="region"
             Whether every region, or the whole table, gets a residual distribution of its own.
         window : int, timedelta or None, default=None
             Use the most recent rows only: this many, or those of this duration before the latest, by the model's
             ``time_column``; without one the last rows given are the most recent. None for all rows.
+        groups : array-like of shape (n_samples,), or str, default=None
+            Labels of rows that belong together, or the name of a column of X. Each group counts as one row, so 90 %
+            intervals need 19 groups in a region. By default rows with equal features are a group.
 
         Returns
         -------
         self
         """
         check_choice("by", by, ("region", "global"))
+        X, groups = groups_and_table(X, groups)
         raw, target = self._encode(X), read_target(y)
         check_target(target, self._parameter("target_bounds"))
         if len(raw) != len(target):
             raise ValueError(f"X and y must have the same number of rows, got {len(raw)} and {len(target)}")
         recent = recent_rows(self, X, len(target), window)
-        raw, target = raw[recent], target[recent]
-        rows, weight = merged_rows(raw, target, np.ones(len(target)))
-        self._calibrate_on(DistinctRows(raw[rows], target[rows], weight, rows), by)
+        self._warn_of_training_rows(raw[recent], target[recent])
+        given = None if groups is None else read_groups(groups, len(target))[recent]
+        rows = distinct_rows(raw[recent], target[recent], np.ones(len(recent)), groups=given)
+        self._calibrate_on(rows, by)
         return self
 
-    def predict_interval(self, X: Any, coverage: float | Sequence[float] = 0.9) -> Floats:
+    def _warn_of_training_rows(self, raw: Floats, target: Floats) -> None:
+        fingerprint = getattr(self, "fingerprint_", None)  # None in files of old versions
+        share = 0.0 if fingerprint is None else fingerprint.share_of(raw, target)
+        if share > 0:
+            warnings.warn(
+                f"{share_text(share)} of these rows are training rows: intervals calibrated on them are too narrow; "
+                "calibrate on new rows",
+                TrainingRowsWarning,
+                stacklevel=users_level(),
+            )
+
+    def predict_interval(self, X: Any, coverage: float | Sequence[float] = 0.9, guaranteed: bool = False) -> Floats:
         """Central prediction intervals with a nominal coverage.
 
         Calibrated models use order statistics of the conformity scores in the row's region (see
-        `usnrt.calibration.calibration`). Bounds are infinite where a region has too few calibration rows for the
-        coverage; a `usnrt.utils.notices.InfiniteIntervalWarning` then states how many it has and how many are needed
-        (`usnrt.calibration.conformal.rows_needed`).
+        `usnrt.calibration.calibration`). A region with too few calibration rows for the coverage
+        (`usnrt.calibration.conformal.rows_needed`; 19 at 90 %) has the intervals of the predicted distribution, which
+        are not guaranteed. A `usnrt.utils.notices.UnguaranteedIntervalWarning` then states how many rows it has and how
+        many are needed, and ``guaranteed`` is False in `predict_table`.
 
         Parameters
         ----------
         X : array-like or data frame of shape (n_samples, n_features)
         coverage : float or sequence of k floats, default=0.9
             Nominal coverage, in (0, 1).
+        guaranteed : bool, default=False
+            Whether bounds that cannot be guaranteed are infinite.
 
         Returns
         -------
@@ -241,30 +294,40 @@ class CalibratedRegressor(RegionRegressor):
         """
         check_is_fitted(self)
         if self.calibration_ is None:
+            if guaranteed:
+                raise ValueError("guaranteed must be False for a model that is not calibrated, got True")
             return super().predict_interval(X, coverage)
         for level in np.atleast_1d(coverage):
             check_number("coverage", float(level), 0, 1)
         leaf, _, quantiles = self._quantile_functions(self._encode(X))
         n_threads = self._n_threads(len(leaf))
+        levels = [float(level) for level in np.atleast_1d(coverage)]
         bounds = [
-            self._to_target(self.calibration_.interval(quantiles, leaf, float(level), n_threads))
-            for level in np.atleast_1d(coverage)
+            self._to_target(self.calibration_.interval(quantiles, leaf, level, n_threads, guaranteed))
+            for level in levels
         ]
-        infinite = [float(level) for level, ends in zip(np.atleast_1d(coverage), bounds) if not np.isfinite(ends).all()]
-        lack = shortage(self.calibration_, max(infinite)) if infinite else None
-        if lack is not None:
-            warnings.warn(str(lack), InfiniteIntervalWarning, stacklevel=2)
+        self._warn_of_shortage(leaf, levels, guaranteed)
         return bounds[0] if np.ndim(coverage) == 0 else np.stack(bounds, axis=2)
 
-    def _predict_encoded(self, raw: Floats, coverages: list[float]) -> EncodedPredictions:
+    def _warn_of_shortage(self, leaf: NDArray[np.int64], coverages: list[float], guaranteed: bool) -> None:
+        """Warn of regions with too few calibration rows, for the highest coverage that lacks them."""
+        assert self.calibration_ is not None
+        lacking = [level for level in coverages if not self.calibration_.is_guaranteed(leaf, level).all()]
+        lack = shortage(self.calibration_, max(lacking)) if lacking else None
+        if lack is not None and guaranteed:
+            warnings.warn(str(lack), InfiniteIntervalWarning, stacklevel=3)
+        elif lack is not None:
+            warnings.warn(lack.unguaranteed, UnguaranteedIntervalWarning, stacklevel=3)
+
+    def _predict_encoded(self, raw: Floats, coverages: list[float], guaranteed: bool = False) -> EncodedPredictions:
         """Predictions with intervals from the calibration; the support is measured only once."""
         if self.calibration_ is None:
-            return super()._predict_encoded(raw, coverages)
+            return super()._predict_encoded(raw, coverages, guaranteed)
         predicted = self._predicted(raw)
         dist = self._from_quantiles(predicted.leaf, predicted.mean, predicted.quantiles)
         n_threads = self._n_threads(len(raw))
         ends = [
-            self.calibration_.interval(predicted.quantiles, predicted.leaf, coverage, n_threads)
+            self.calibration_.interval(predicted.quantiles, predicted.leaf, coverage, n_threads, guaranteed)
             for coverage in coverages
         ]
         row_support = predicted.row_support
@@ -275,7 +338,13 @@ class CalibratedRegressor(RegionRegressor):
             np.stack([self._to_target(end) for end in ends], axis=2),
             self.tree_.apply(raw),
             None if row_support is None else row_support.supported,
+            np.stack([self.calibration_.is_guaranteed(predicted.leaf, coverage) for coverage in coverages], axis=1),
         )
+
+
+def _find_familiar(table: TrainingTable) -> tuple[Familiar, RepeatedRows] | None:
+    """The features that are repeated; None if groups were given, since intervals are then those of a new group."""
+    return None if table.has_groups else find_familiar(table.raw, table.y, table.weight, table.group is not None)
 
 
 @functools.cache

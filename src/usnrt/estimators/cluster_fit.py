@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.base import clone
 
+from usnrt.nn.jax_process import DISK_CACHE
 from usnrt.tables import read_table
 from usnrt.tables.cluster_store import ChunkTable, ClusterStore, build_chunks, survey_graph
 from usnrt.tables.dask_rows import DaskRows, PartitionKind
@@ -151,7 +152,7 @@ def _fitted(model: "DistributionalRegressor", fit: Callable[[Folder | None], Non
     folder = None if address.checkpoint is None else Folder(*address.checkpoint)
     if folder is not None and not folder.path.is_dir():
         raise CheckpointError(f"checkpoint {folder.path} must be in a file system that all workers share")
-    with warnings.catch_warnings(record=True) as caught, ONE_BLAS_THREAD, progress_stream(_Lines(address)):
+    with warnings.catch_warnings(record=True) as caught, ONE_BLAS_THREAD, DISK_CACHE, progress_stream(_Lines(address)):
         warnings.simplefilter("always")
         fit(folder)
     others = {"_checkpoint", *model.get_params(deep=False)}

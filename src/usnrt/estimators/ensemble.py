@@ -117,6 +117,8 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
     members_: Sequence[TreeModel]
 
     _RESUMABLE = True
+    _TAKES_GROUPS = True
+    _SELECTION = 8.0
     _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {
         **ENSEMBLE_CONSTRAINTS,
         "target_bounds": TARGET_BOUNDS,
@@ -205,6 +207,13 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
         """Validation rows of each member: folds, or the latest rows of a table with a time column."""
         if rows.time is not None:
             return np.tile(draw_validation_rows(rows, fraction, rng), (self._n_estimators(), 1))
+        if rows.group is not None:
+            found, index = np.unique(rows.group, return_inverse=True)
+            if len(found) < self._n_estimators():
+                raise ValueError(
+                    f"groups must have at least n_estimators={self._n_estimators()} different labels, got {len(found)}"
+                )
+            return draw_folds(len(found), self._n_estimators(), rng)[:, index]
         if rows.n_rows >= 4 * self._n_estimators():
             return draw_folds(rows.n_rows, self._n_estimators(), rng)
         return np.zeros((self._n_estimators(), rows.n_rows), dtype=bool)

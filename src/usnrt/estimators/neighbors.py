@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from usnrt.estimators.background import background_of, marginal_background_of
 from usnrt.estimators.calibrated import CalibratedRegressor
 from usnrt.memory.retrieval import N_NEIGHBORS, Neighbors, Retrieval
+from usnrt.tables.groups import groups_and_table
 from usnrt.tables.reading import as_table
 from usnrt.tables.training import DistinctRows
 from usnrt.tree.model import ExpertTree, TreeModel
@@ -37,10 +38,10 @@ class RememberingRegressor(CalibratedRegressor):
             categorical = np.array([column.is_categorical for column in self.columns_], dtype=bool)
             self.background_ = marginal_background_of(rows.raw, leaf, n_leaves, categorical, rows.weight)
 
-    def _read_rows(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> DistinctRows:
-        rows = super()._read_rows(X, y, sample_weight)
+    def _read_rows(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, groups: Any = None) -> DistinctRows:
+        rows = super()._read_rows(X, y, sample_weight, groups)
         if self._memory() == "examples":  # those that are in the memory are known after the fit
-            table = as_table(X)
+            table = as_table(groups_and_table(X, groups)[0])
             self._given_columns = [table.column(index).values for index in range(table.n_columns)]
         return rows
 

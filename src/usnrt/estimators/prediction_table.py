@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from usnrt.distributions import Distribution
 from usnrt.estimators.regions import shortage
-from usnrt.utils.notices import InfiniteIntervalWarning
+from usnrt.utils.notices import UnguaranteedIntervalWarning
 from usnrt.utils.result_table import Table
 from usnrt.utils.types import Floats
 
@@ -32,12 +32,15 @@ class EncodedPredictions:
         As from ``apply``; None for models without regions.
     supported : ndarray of bool of shape (n,) or None
         As from ``predict_support``; None for models without support.
+    guaranteed : ndarray of bool of shape (n, k) or None
+        Whether there are enough calibration rows for intervals with guaranteed coverage; None if not calibrated.
     """
 
     distribution: Distribution
     bounds: Floats
     region: NDArray[np.int64] | None
     supported: NDArray[np.bool_] | None
+    guaranteed: NDArray[np.bool_] | None = None
 
 
 def prediction_table(model: "DistributionPredictor", X: Any, coverage: float = 0.9) -> Any:
@@ -55,8 +58,9 @@ def prediction_table(model: "DistributionPredictor", X: Any, coverage: float = 0
     -------
     data frame or Table of n_rows rows
         Columns ``mean``, ``std``, ``lower``, ``upper``, for models with regions ``region``, and for models with
-        support ``supported``: whether a row resembles the training rows. A pandas, polars or pyarrow input gives the
-        same kind of frame, with the index of a pandas frame kept; anything else gives a
+        support ``supported``: whether a row resembles the training rows. For calibrated models ``guaranteed``: False
+        where the calibration rows are too few, so that the interval is that of the distribution. A pandas, polars or
+        pyarrow input gives the same kind of frame, with the index of a pandas frame kept; anything else gives a
         `usnrt.utils.result_table.Table`.
 
     Examples
@@ -78,10 +82,10 @@ def prediction_table(model: "DistributionPredictor", X: Any, coverage: float = 0
     """
     check_coverage(coverage)
     predicted = model._predict_encoded(model._encode(X), [float(coverage)])
-    if not np.isfinite(predicted.bounds).all():
+    if predicted.guaranteed is not None and not predicted.guaranteed.all():
         lack = shortage(getattr(model, "calibration_", None), float(coverage))
         if lack is not None:
-            warnings.warn(str(lack), InfiniteIntervalWarning, stacklevel=3)
+            warnings.warn(lack.unguaranteed, UnguaranteedIntervalWarning, stacklevel=3)
     return like_frame(prediction_columns(predicted), X)
 
 
@@ -114,6 +118,8 @@ def prediction_columns(predicted: EncodedPredictions) -> dict[str, NDArray[Any]]
         columns["region"] = predicted.region
     if predicted.supported is not None:
         columns["supported"] = predicted.supported
+    if predicted.guaranteed is not None:
+        columns["guaranteed"] = predicted.guaranteed[:, 0]
     return columns
 
 

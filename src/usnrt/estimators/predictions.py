@@ -117,7 +117,7 @@ class DistributionPredictor(TableReader):
         }
         return Table({**parts, "total": dist.var()})
 
-    def _predict_encoded(self, raw: Floats, coverages: list[float]) -> EncodedPredictions:
+    def _predict_encoded(self, raw: Floats, coverages: list[float], guaranteed: bool = False) -> EncodedPredictions:
         """Predictions of all kinds for encoded rows; the networks run once.
 
         Parameters
@@ -126,6 +126,8 @@ class DistributionPredictor(TableReader):
             Encoded rows, ``self._encode(X)``.
         coverages : list of k floats
             In (0, 1).
+        guaranteed : bool, default=False
+            As in `usnrt.estimators.calibrated.CalibratedRegressor.predict_interval`.
         """
         dist = self._in_units(self._distribution(raw))
         return EncodedPredictions(dist, dist.interval(coverages), None, None)
@@ -145,7 +147,9 @@ class DistributionPredictor(TableReader):
         -------
         data frame or Table
             Columns ``mean``, ``std``, ``lower``, ``upper`` and, for models with regions, ``region`` (as from
-            ``apply``) and ``supported`` (see ``predict_support``); a pandas index is kept. A pyarrow Table for sources.
+            ``apply``) and ``supported`` (see ``predict_support``), for calibrated ones ``guaranteed`` (False where an
+            interval is that of the distribution, for lack of calibration rows); a pandas index is kept. A pyarrow Table
+            for sources.
         """
         check_is_fitted(self, "encoder_")
         if is_dask(X):

@@ -12,14 +12,21 @@ from usnrt.estimators.targets import TargetScale, check_target, read_target
 from usnrt.tables import Column, NetworkInputs, TableEncoder, read_table
 from usnrt.tables.dask_rows import is_dask
 from usnrt.tables.fingerprint import fingerprint
+from usnrt.tables.groups import groups_and_table, read_groups, warn_of_blocks
 from usnrt.tables.reading import FeatureTable
-from usnrt.tables.rows import counted_weight, merged_rows
+from usnrt.tables.rows import counted_weight
+from usnrt.tables.target_notices import warn_of_target
 from usnrt.tables.time import read_time, time_position
-from usnrt.tables.training import DistinctRows, TrainingTable, take_rows
+from usnrt.tables.training import DistinctRows, TrainingTable, distinct_rows
+from usnrt.utils.arrays import plain_array
 from usnrt.utils.types import Floats
+from usnrt.utils.weights import check_total_weight
 
 if TYPE_CHECKING:
     from usnrt.distributions import Distribution, TargetMap
+
+# Deviations of the target from its mean, at least: those of smaller ones are subnormal numbers, of few digits.
+MIN_SPREAD = 1e-290
 
 
 class TableReader(BaseEstimator):
@@ -37,19 +44,22 @@ class TableReader(BaseEstimator):
         """A parameter about the table, None if the estimator does not have it; ensembles share it with members."""
         return getattr(self, name, None)
 
-    def _read_rows(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> DistinctRows:
+    def _read_rows(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, groups: Any = None) -> DistinctRows:
         """Encode a table, and merge its equal rows."""
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
+        X, groups = groups_and_table(X, groups)
         features = read_table(self, X, reset=True)
         target = read_target(y)
         check_consistent_length(X, target)
         check_target(target, self._parameter("target_bounds"), self._parameter("target_transform"))
         if len(target) < 2:
             raise ValueError(f"{type(self).__name__} needs at least 2 rows, got n_samples={len(target)}")
+        sample_weight = plain_array(sample_weight, "sample_weight")
         weight = _check_sample_weight(sample_weight, target, dtype=np.float64, ensure_non_negative=True)
         if not weight.any():
             raise ValueError("sample_weight must be positive for at least one row, got only zeros")
+        check_total_weight(weight, "sample_weight")
         column = self._parameter("time_column")
         position = None if column is None else time_position(column, features)
         encoder = TableEncoder().fit(features, self._parameter("categorical_features"), position)
@@ -57,15 +67,18 @@ class TableReader(BaseEstimator):
         raw = encoder.transform(features)
         if np.count_nonzero(weight) < 2 and weight.sum() < 2:
             raise ValueError(f"{type(self).__name__} needs at least 2 rows with a positive weight, got 1")
-        # Equal rows of different times stay apart.
-        compared = raw if time is None else np.column_stack([raw, time])
-        rows, weight = merged_rows(compared, target, counted_weight(weight))
-        raw, target = take_rows(raw, rows), target[rows]
+        given = None if groups is None else read_groups(groups, len(target))
+        if given is not None and time is not None:
+            raise ValueError("groups cannot be combined with time_column: validation rows are the latest")
+        rows = distinct_rows(raw, target, counted_weight(weight), time, given)
         self.encoder_ = encoder
         name = getattr(y, "name", None)
         self.target_name_ = name if isinstance(name, str) else None
-        self.fingerprint_ = fingerprint(raw, target, weight)  # of the rows that have a weight
-        return DistinctRows(raw, target, weight, rows, None if time is None else time[rows])
+        warn_of_target(rows.target, rows.raw, encoder.columns_, rows.position)
+        self.fingerprint_ = fingerprint(rows.raw, rows.target, rows.weight)  # of the rows that have a weight
+        if time is None and not rows.has_groups:
+            warn_of_blocks(rows.raw, [column.name for column in encoder.columns_])
+        return rows
 
     def _scaled_table(self, rows: DistinctRows) -> TrainingTable:
         """Fit the scaling of network inputs and target on these rows, and apply it to them."""
@@ -85,10 +98,15 @@ class TableReader(BaseEstimator):
             self.target_std_ = max(1e-12 * abs(self.target_mean_), 1e-100) if self.target_mean_ else 1e-50
             scaled = np.zeros_like(target)
         else:
+            if largest < MIN_SPREAD:
+                raise ValueError(
+                    f"y must differ by at least {MIN_SPREAD:g}, got {largest:.2g}; multiply it by a constant"
+                )
             # divided before squaring, so that squares of huge numbers do not overflow
             self.target_std_ = largest * float(np.sqrt(np.average((deviation / largest) ** 2, weights=weight)))
             scaled = deviation / self.target_std_
-        return TrainingTable(raw, self.inputs_.transform(raw), scaled, weight)
+        inputs = self.inputs_.transform(raw)
+        return TrainingTable(raw, inputs, scaled, weight, group=rows.group, has_groups=rows.has_groups)
 
     def _encode(self, X: Any) -> NDArray[np.float64]:
         if not hasattr(self, "encoder_"):

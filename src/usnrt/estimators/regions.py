@@ -12,7 +12,6 @@ from usnrt.calibration.calibration import Calibration
 from usnrt.calibration.conformal import rows_needed
 from usnrt.nn.quantiles import POSITIONS
 from usnrt.tree.rules import rules_table
-from usnrt.utils.weights import effective_weight
 
 
 def region_rows(model: object) -> list[dict[str, Any]]:
@@ -87,7 +86,7 @@ def ratio_sentence(ratio: float) -> str:
 
 @dataclass(frozen=True)
 class Shortage:
-    """Regions with too few calibration rows for finite intervals.
+    """Regions with too few calibration rows for intervals with guaranteed coverage.
 
     Attributes
     ----------
@@ -123,11 +122,26 @@ class Shortage:
         return f"the {100 * self.coverage:g} % interval is infinite {self.where}; {self.needed:,} are needed"
 
     @property
+    def unguaranteed(self) -> str:
+        """The message if the intervals of these regions are taken from the distribution.
+
+        Examples
+        --------
+        >>> from usnrt.estimators.regions import Shortage
+        >>> Shortage(0.9, 1, 1, 12, 12, 19).unguaranteed[:68]
+        'the 90 % interval is not guaranteed in 1 of 1 regions, which has 12 '
+        """
+        return (
+            f"the {100 * self.coverage:g} % interval is not guaranteed {self.where}; {self.needed:,} are needed. "
+            "It is that of the predicted distribution there"
+        )
+
+    @property
     def where(self) -> str:
         """In how many regions, and how many calibration rows they have."""
         rows = f"{self.fewest:,}" if self.fewest == self.most else f"{self.fewest:,} to {self.most:,}"
         verb = "has" if self.regions == 1 else "have"
-        kind = "effective calibration rows, by their weights" if self.weighted else "calibration rows"
+        kind = "effective calibration rows, by their weights or groups" if self.weighted else "calibration rows"
         return f"in {self.regions} of {self.n_regions} regions, which {verb} {rows} {kind}"
 
 
@@ -144,7 +158,7 @@ def shortage(calibration: Calibration | None, coverage: float) -> Shortage | Non
     Returns
     -------
     Shortage or None
-        None if all intervals are finite.
+        None if all regions have enough.
     """
     if calibration is None:
         return None
@@ -160,7 +174,7 @@ def shortage(calibration: Calibration | None, coverage: float) -> Shortage | Non
 
 
 def calibration_rows(calibration: Calibration, leaf: int) -> int:
-    """Effective number of calibration rows of a region, rounded down: (sum w)^2 / sum w^2.
+    """How many independent calibration rows a region has, by weights and groups; rounded down.
 
     Parameters
     ----------
@@ -171,4 +185,4 @@ def calibration_rows(calibration: Calibration, leaf: int) -> int:
     group = int(calibration.group_of_leaf[leaf])
     if calibration.weights is None:
         return len(calibration.scores[group])
-    return int(effective_weight(calibration.weights[group]).sum() + 1e-9)
+    return int(calibration.weights[group].sum() + 1e-9)

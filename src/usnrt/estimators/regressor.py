@@ -14,6 +14,7 @@ from usnrt.estimators.neighbors import RememberingRegressor
 from usnrt.estimators.paper import PaperUSNRTRegressor
 from usnrt.estimators.probe import choose_map
 from usnrt.estimators.targets import candidate_maps, check_stored_target
+from usnrt.tables.groups import draw_groups
 from usnrt.tables.roles import CALIBRATION, VALIDATION, RowRoles
 from usnrt.tables.store import RowStore
 from usnrt.tables.time import is_latest
@@ -53,10 +54,10 @@ MIN_ROWS_TO_VALIDATE = 5
 class USNRTRegressor(RememberingRegressor):
     """Uncertainty-splitting neural regression tree.
 
-    A tree splits the feature space where the residuals of a network differ most in spread, by Levene's test at every
-    possible threshold. In every region the predictive distribution combines a quantile network, the same network guided
-    by a memory of similar training rows, and the memory itself. Validation rows choose the weights and calibrate the
-    distributions per region.
+    A tree splits the feature space where the residuals of a network differ most in spread, by the test of Brown and
+    Forsythe (Levene's test about the medians, valid for skewed and discrete residuals) at every possible threshold. In
+    every region the predictive distribution combines a quantile network, the same network guided by a memory of similar
+    training rows, and the memory itself. Validation rows choose the weights and calibrate the distributions per region.
 
     The method is that of Ma, Yan and Zhang [1]_; `USNRTRegressor.paper` returns the estimator of the paper.
     docs/recipe.md describes how the two differ and what each difference is worth.
@@ -173,6 +174,7 @@ class USNRTRegressor(RememberingRegressor):
     model_: TreeModel
 
     _RESUMABLE = True
+    _TAKES_GROUPS = True
     _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {
         "alpha": Number(0, 1),
         "max_leaves": Whole(1),
@@ -279,8 +281,16 @@ class USNRTRegressor(RememberingRegressor):
 
     def _recipe(self) -> QuantileTreeRecipe:
         """The parameters that determine the fitted model."""
+        split = SplitRule(
+            self.alpha,
+            self.max_leaves,
+            self.min_samples_leaf,
+            self.max_depth,
+            criterion="conservative-brown-forsythe",
+            follows_table=True,
+        )
         return QuantileTreeRecipe(
-            split=SplitRule(self.alpha, self.max_leaves, self.min_samples_leaf, self.max_depth, follows_table=True),
+            split=split,
             n_bins=self.n_bins,
             hidden=self.hidden,
             memory=bool(self.memory),
@@ -381,7 +391,7 @@ class USNRTRegressor(RememberingRegressor):
 
 
 def draw_validation_rows(rows: DistinctRows, fraction: float, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Mark the validation rows: drawn at random, or the latest ones of a table with a time column.
+    """Mark the validation rows: groups drawn at random, or the latest rows of a table with a time column.
 
     Parameters
     ----------
@@ -400,5 +410,4 @@ def draw_validation_rows(rows: DistinctRows, fraction: float, rng: np.random.Gen
     n_validation = round(fraction * rows.n_rows)
     if rows.time is not None:
         return is_latest(rows.time, n_validation)
-    is_validation[rng.permutation(rows.n_rows)[:n_validation]] = True
-    return is_validation
+    return draw_groups(rows.group, n_validation, rows.n_rows, rng)

@@ -9,7 +9,7 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from usnrt.calibration.support import REACH, RowSupport, Support
-from usnrt.calibration.widening import blank_rows
+from usnrt.calibration.widening import blank_rows, robust_variance
 from usnrt.distributions import Distribution
 from usnrt.estimators.base import DistributionalRegressor
 from usnrt.estimators.prediction_table import EncodedPredictions
@@ -102,7 +102,8 @@ class SupportedRegressor(DistributionalRegressor):
                 leaf[rows],
                 table.y[rows],
             )
-        self.support_ = replace(support, widens=quantiles_of is not None)
+        widens = quantiles_of is not None
+        self.support_ = replace(support, widens=widens, target_variance=robust_variance(table.y) if widens else np.inf)
 
     def _count_all(self, census: Census) -> None:
         """Extend the support, and the numbers of rows of the regions, from a sample to all rows."""
@@ -127,7 +128,7 @@ class SupportedRegressor(DistributionalRegressor):
             mean[rows] = beyond
         return Prediction(leaf, mean, support.widen(quantiles, row_support), disagreement, quantiles, row_support)
 
-    def _predict_encoded(self, raw: Floats, coverages: list[float]) -> EncodedPredictions:
+    def _predict_encoded(self, raw: Floats, coverages: list[float], guaranteed: bool = False) -> EncodedPredictions:
         supported = None if self.support_ is None else self.support_.measure(raw, self.tree_.leaf_of(raw)).supported
         return replace(super()._predict_encoded(raw, coverages), region=self.tree_.apply(raw), supported=supported)
 
@@ -167,7 +168,7 @@ class SupportedRegressor(DistributionalRegressor):
         >>> import numpy as np
         >>> from usnrt import USNRTRegressor
         >>> X = np.random.default_rng(0).uniform(size=(300, 1))
-        >>> model = USNRTRegressor(max_epochs=5, random_state=0).fit(X, X[:, 0])
+        >>> model = USNRTRegressor(max_epochs=5, random_state=0).fit(X, np.sin(9 * X[:, 0]))
         >>> support = model.predict_support([[0.5], [3.0], [np.nan]])
         >>> support["supported"], support["outside_range"], support["unexpected_missing"]
         (array([ True, False, False]), array([False,  True, False]), array([False, False,  True]))

@@ -12,6 +12,7 @@ from sklearn.utils.validation import column_or_1d
 from usnrt.distributions.target_map import MIN_SHARE, TargetMap
 from usnrt.tables.store import RowStore
 from usnrt.tables.training import DistinctRows
+from usnrt.utils.arrays import plain_array
 from usnrt.utils.names import shown_value
 from usnrt.utils.types import Floats
 
@@ -189,6 +190,7 @@ def read_target(y: ArrayLike) -> NDArray[np.float64]:
     >>> read_target([1, 2, 3])
     array([1., 2., 3.])
     """
+    y = plain_array(y, "y")
     try:
         values = column_or_1d(y, warn=True)
     except ValueError:
@@ -200,7 +202,7 @@ def read_target(y: ArrayLike) -> NDArray[np.float64]:
             "sklearn.multioutput.MultiOutputRegressor(model), which fits one model per target"
         ) from None
     if np.iscomplexobj(values):
-        raise ValueError("Complex data not supported: y must hold real numbers")
+        raise ValueError("Complex data not supported, but y holds complex numbers")
     if values.dtype.kind in "mM":
         _refuse_times(values.dtype.kind, getattr(y, "name", None))
     try:

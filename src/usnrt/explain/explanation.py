@@ -7,6 +7,7 @@ from typing import Any, overload
 import numpy as np
 
 from usnrt.utils.json_values import json_value
+from usnrt.utils.names import escaped
 from usnrt.utils.result_table import Table
 
 N_SHOWN = 5  # contributions, and rows, that are printed
@@ -90,7 +91,8 @@ class RowExplanation:
         if self.neighbors:
             lines.append("most similar training rows:")
             lines += [_neighbor_text(neighbor) for neighbor in self.neighbors]
-        return "\n".join([*lines, "what would narrow the interval:", *(f"  {sentence}" for sentence in self.advice)])
+        lines += ["what would narrow the interval:", *(f"  {sentence}" for sentence in self.advice)]
+        return "\n".join(map(escaped, lines))
 
     def _contribution_lines(self, title: str, kind: str) -> list[str]:
         values, errors = getattr(self, f"{kind}_contributions"), getattr(self, f"{kind}_errors")

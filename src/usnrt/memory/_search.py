@@ -132,13 +132,14 @@ def _compare(queries, n_dims, probes, cell_panels, n_panels, n_cells, values):  
 
 
 @kernel()
-def _choose(query, skipped, cells, cell_panels, n_panels, cell_size, values, chosen, positions, distances):  # type: ignore[no-untyped-def]
+def _choose(query, skipped, owner, cells, cell_panels, n_panels, cell_size, values, chosen, positions, distances):  # type: ignore[no-untyped-def]
     """Write the nearest rows of one query."""
     n_dims, step = len(query), n_panels * PANEL
-    for c in range(len(cells)):
-        own = skipped - cells[c] * cell_size
-        if 0 <= own < cell_size:
-            values[c * step + own] = np.inf
+    if skipped >= 0:
+        for c in range(len(cells)):
+            for place in range(cell_size):
+                if owner[cells[c] * cell_size + place] == skipped:
+                    values[c * step + place] = np.inf
     squares = np.float32(0.0)
     for dim in range(n_dims):
         squares += query[dim] * query[dim]
@@ -158,12 +159,13 @@ def _choose(query, skipped, cells, cell_panels, n_panels, cell_size, values, cho
 
 @kernel()
 def nearest_rows(  # type: ignore[no-untyped-def]
-    queries, skipped, centre_panels, n_cells, cell_panels, n_panels, cell_size, n_probes, positions, distances
+    queries, skipped, owner, centre_panels, n_cells, cell_panels, n_panels, cell_size, n_probes, positions, distances
 ):  # fmt: skip
     """The nearest rows of each query, among those of the cells with the nearest centres, in no particular order.
 
-    ``centre_panels`` and ``cell_panels`` are those of `usnrt.memory.retrieval.Retrieval`. Writes positions and
-    distances of shape (n, k); -1 and infinity where fewer rows were found.
+    Places whose ``owner`` is the ``skipped`` one of a query are not found; -1 skips nothing. ``centre_panels`` and
+    ``cell_panels`` are those of `usnrt.memory.retrieval.Retrieval`. Writes positions and distances of shape (n, k); -1
+    and infinity where fewer rows were found.
     """
     n, n_dims = queries.shape
     flat, n_probes, step = queries.ravel(), min(n_probes, n_cells), n_panels * PANEL
@@ -188,7 +190,7 @@ def nearest_rows(  # type: ignore[no-untyped-def]
         _compare(queries[start:stop], n_dims, some, cell_panels, n_panels, n_cells, values)
         for i in range(stop - start):
             _choose(
-                queries[start + i], skipped[start + i], some[i], cell_panels, n_panels, cell_size,
+                queries[start + i], skipped[start + i], owner, some[i], cell_panels, n_panels, cell_size,
                 values[i * n_probes * step : (i + 1) * n_probes * step], chosen,
                 positions[start + i], distances[start + i],
             )  # fmt: skip

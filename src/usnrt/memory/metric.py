@@ -83,6 +83,7 @@ def learn_metric(
     embed: Callable[[NDArray[np.float32], Rows], NDArray[np.float32]],
     y: Floats,
     weight: Floats,
+    group: Rows | None,
     rows: Rows,
     validation_loss: Callable[[NDArray[np.float32]], float],
     n_encoded: int,
@@ -99,6 +100,8 @@ def learn_metric(
     embed : callable
         ``embed(metric, rows)`` returns embedded rows of the table.
     y, weight : ndarray of shape (n,)
+    group : ndarray of int of shape (n,) or None
+        Rows of a group do not predict each other.
     rows : ndarray of int
         Training rows.
     validation_loss : callable
@@ -118,7 +121,7 @@ def learn_metric(
     """
     with Resumable(checkpoint, "training", rng) as entry:
         if entry.result is None:
-            entry.finish(_learn(table, embed, y, weight, rows, validation_loss, n_encoded, how, entry, on_check))
+            entry.finish(_learn(table, embed, y, weight, group, rows, validation_loss, n_encoded, how, entry, on_check))
         metric: NDArray[np.float32] = entry.result
     return metric
 
@@ -128,6 +131,7 @@ def _learn(
     embed: Callable[[NDArray[np.float32], Rows], NDArray[np.float32]],
     y: Floats,
     weight: Floats,
+    group: Rows | None,
     rows: Rows,
     validation_loss: Callable[[NDArray[np.float32]], float],
     n_encoded: int,
@@ -140,8 +144,9 @@ def _learn(
 
     rng = entry.rng
     thresholds, gaps = _thresholds(y[rows], how.n_thresholds)
-    program = _program(how.block_size, how.dropout > 0)
+    program = _program(how.dropout > 0)
     target, log_weight = table.column(y), table.column(np.log(weight))
+    own = table.rows(np.arange(table.n_rows) if group is None else group)
     best: NDArray[np.float32]
     if entry.state is None:
         best = (rng.standard_normal((n_encoded, how.n_dims)) / np.sqrt(how.n_dims)).astype(np.float32)
@@ -159,7 +164,7 @@ def _learn(
         embedded = embed(np.asarray(state[0]), rows)
         blocks = _draw_blocks(embedded, rows, how.block_size, how.refresh * how.n_blocks, rng)
         state = program(
-            state, table.inputs, table.encoding, target, log_weight,
+            state, table.inputs, table.encoding, target, log_weight, own,
             jax.device_put(blocks.reshape(how.refresh, how.n_blocks, -1)), thresholds, gaps,
             np.float32(how.learning_rate), np.float32(how.dropout), done, n_now, how.n_steps, seed,
         )  # fmt: skip
@@ -211,22 +216,22 @@ def _initial_state(metric: NDArray[np.float32]) -> Any:
 
 
 @functools.cache
-def _program(size: int, has_dropout: bool) -> Callable[..., Any]:
-    """Some steps of training, compiled once per combination of arguments."""
+def _program(has_dropout: bool) -> Callable[..., Any]:
+    """Some steps of training, compiled once with and once without dropout."""
     import jax
     import jax.numpy as jnp
     import optax
 
     optimiser = optax.scale_by_adam()
 
-    def block_loss(metric: "Array", x: Any, y: Any, log_weight: Any, counts: Any, at: Any, gaps: Any) -> Any:
+    def block_loss(metric: "Array", x: Any, y: Any, log_weight: Any, own: Any, counts: Any, at: Any, gaps: Any) -> Any:
         """Sum of the CRPS of all rows of some blocks, divided by their weight."""
         embedded = x @ metric
         squares = jnp.sum(embedded * embedded, axis=2)
         products = jnp.einsum("bid,bjd->bij", embedded, embedded)
         distance = jnp.sqrt(jnp.maximum(squares[:, :, None] + squares[:, None] - 2.0 * products, MIN_SQUARE))
         logits = jnp.where(counts, log_weight, NEVER)[:, None, :] - distance
-        logits = jnp.where(jnp.eye(size, dtype=bool), NEVER, logits)
+        logits = jnp.where(own[:, :, None] == own[:, None, :], NEVER, logits)
         below = (y[:, :, None] <= at).astype(jnp.float32)
         predicted = jnp.einsum("bij,bjk->bik", jax.nn.softmax(logits, axis=2), below)
         scores = jnp.sum(gaps * (predicted - below) ** 2, axis=2)
@@ -234,7 +239,7 @@ def _program(size: int, has_dropout: bool) -> Callable[..., Any]:
         return jnp.sum(scores * weight) / jnp.sum(weight)
 
     def steps(
-        state: Any, inputs: Any, encoding: Any, target: Any, log_weight: Any, blocks: Any, at: Any, gaps: Any,
+        state: Any, inputs: Any, encoding: Any, target: Any, log_weight: Any, own: Any, blocks: Any, at: Any, gaps: Any,
         learning_rate: Any, dropout: Any, done: Any, n_now: Any, n_steps: Any, seed: Any,
     ) -> Any:  # fmt: skip
         def step(i: Any, state: Any) -> Any:
@@ -246,7 +251,8 @@ def _program(size: int, has_dropout: bool) -> Callable[..., Any]:
                 key = jax.random.fold_in(jax.random.key(seed), done + i)
                 x = x * jax.random.bernoulli(key, 1.0 - dropout, (1, x.shape[1]))
             x = x.reshape(*rows.shape, -1)
-            gradient = jax.grad(block_loss)(metric, x, target[rows], log_weight[rows], blocks[i] >= 0, at, gaps)
+            of_rows = target[rows], log_weight[rows], own[rows], blocks[i] >= 0
+            gradient = jax.grad(block_loss)(metric, x, *of_rows, at, gaps)
             update, optimiser_state = optimiser.update(gradient, optimiser_state)
             rate = learning_rate * 0.5 * (1.0 + jnp.cos(jnp.pi * (done + i) / n_steps))
             return metric - rate * update, optimiser_state

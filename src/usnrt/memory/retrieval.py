@@ -7,7 +7,7 @@ the rows of the nearest cells, a few hundred of them. Searching more changes pre
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,6 +115,9 @@ class Retrieval:
     log_weight: Floats
     guide_mean: Floats
     guide_std: Floats
+    # Set by `grouped`; not a field, so that it is not stored in files.
+    _groups: ClassVar[Rows | None] = None
+
     n_probes: int = N_PROBES
     n_neighbors: int = N_NEIGHBORS
 
@@ -157,7 +160,19 @@ class Retrieval:
             encoding, metric, np.ascontiguousarray(cells.transpose(0, 2, 1)), centres, found,
             np.where(found < 0, np.nan, table.y[found]), np.where(found < 0, 0.0, np.log(table.weight[found])),
             np.zeros(N_GUIDES), np.ones(N_GUIDES),
-        )  # fmt: skip
+        ).grouped(table.group)  # fmt: skip
+
+    def grouped(self, groups: Rows | None) -> "Retrieval":
+        """The memory, in which rows that are left out leave out their whole group; known only during a fit.
+
+        Parameters
+        ----------
+        groups : ndarray of int or None
+            Group of each row of the training table.
+        """
+        memory = replace(self)
+        object.__setattr__(memory, "_groups", None if groups is None else groups.astype(np.int64))
+        return memory
 
     def __getstate__(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}  # without cached properties
@@ -201,18 +216,6 @@ class Retrieval:
     def _n_panels(self) -> int:
         return int(-(-self.cells.shape[2] // PANEL))
 
-    @cached_property
-    def _places(self) -> Rows:
-        """Places of cells in the order of their row numbers."""
-        return np.argsort(self.row, kind="stable")
-
-    def _places_of(self, rows: Rows) -> NDArray[np.int64]:
-        """Place of each of these rows of the training table; -1 for rows that are not in the memory."""
-        # Not a table by row number: a damaged file may contain any number.
-        at = np.searchsorted(self.row, rows, sorter=self._places)
-        place = self._places[np.minimum(at, len(self.row) - 1)]
-        return np.where((self.row[place] == rows) & (rows >= 0), place, -1)
-
     def predict(self, inputs: NDArray[np.float32], without: Rows | None = None, n_threads: int = 1) -> Retrieved:
         """Distributions of the targets of similar rows.
 
@@ -220,7 +223,7 @@ class Retrieval:
         ----------
         inputs : ndarray of shape (n, p), float32
         without : ndarray of int of shape (n,), optional
-            For each row, the row of the training table that it is; it is not similar to itself.
+            For each row, the row of the training table that it is; it is not similar to itself and its group.
         n_threads : int
 
         Returns
@@ -281,7 +284,10 @@ class Retrieval:
         """Call ``use(start, stop, positions, distances)`` with the nearest rows of each block of rows."""
         embedding = self._embedding
         n_cells, _, cell_size = self.cells.shape
-        skipped = np.full(len(inputs), -1, dtype=np.int64) if without is None else self._places_of(without)
+        owner, skipped = self.row, np.full(len(inputs), -1, dtype=np.int64) if without is None else without
+        if without is not None and self._groups is not None:
+            owner, skipped = np.where(owner < 0, -1, self._groups[owner]), self._groups[without]
+        skipped = np.ascontiguousarray(skipped, dtype=np.int64)
         centres, cells, n_panels, k = self._centre_panels, self._cell_panels, self._n_panels, self.n_neighbors
 
         def search_block(start: int, stop: int) -> None:
@@ -290,7 +296,7 @@ class Retrieval:
                 queries = _embedded(embedding, inputs[first:last], None, 1)
                 positions, distances = np.empty((last - first, k), np.int64), np.empty((last - first, k), np.float32)
                 nearest_rows(
-                    queries, skipped[first:last], centres, n_cells, cells, n_panels, cell_size, self.n_probes,
+                    queries, skipped[first:last], owner, centres, n_cells, cells, n_panels, cell_size, self.n_probes,
                     positions, distances,
                 )  # fmt: skip
                 use(first, last, positions, distances)
@@ -335,12 +341,13 @@ class Retrieval:
     def with_scale(self, retrieved: Retrieved) -> "Retrieval":
         """The memory with the moments of the guides of these training rows."""
         raw = _raw_guides(retrieved)
-        return replace(self, guide_mean=raw.mean(axis=0), guide_std=np.maximum(raw.std(axis=0), 1e-6))
+        scaled = replace(self, guide_mean=raw.mean(axis=0), guide_std=np.maximum(raw.std(axis=0), 1e-6))
+        return scaled.grouped(self._groups)
 
     def with_rows(self, table: TrainingTable, n_threads: int = 1) -> "Retrieval":
         """A memory of all rows of the table, with the same metric and guides."""
         wider = Retrieval.of(self.encoding, self.metric, table, np.arange(table.n_rows), n_threads)
-        return replace(wider, guide_mean=self.guide_mean, guide_std=self.guide_std)
+        return replace(wider, guide_mean=self.guide_mean, guide_std=self.guide_std).grouped(table.group)
 
 
 def fit_retrieval(
@@ -386,10 +393,12 @@ def fit_retrieval(
 
     n_encoded = table.inputs.shape[1] if encoding is None else encoding.n_outputs
     n_used = table.n_rows if len(training_rows) <= len(drawn) else int(drawn[-1]) + 1
+    group = None if table.group is None else table.group[:n_used]
     metric = learn_metric(
         DeviceTable(table.inputs[:n_used], encoding),
         lambda metric, rows: embed(metric, encoding, table.inputs, rows, n_threads),
-        table.y[:n_used], table.weight[:n_used], drawn, validation_loss, n_encoded, how, rng, on_check, checkpoint,
+        table.y[:n_used], table.weight[:n_used], group, drawn, validation_loss,
+        n_encoded, how, rng, on_check, checkpoint,
     )  # fmt: skip
     memory = Retrieval.of(encoding, metric, table, training_rows, n_threads)
     return memory.with_scale(memory.predict(table.inputs[drawn], drawn, n_threads))

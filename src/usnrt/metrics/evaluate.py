@@ -19,9 +19,10 @@ from usnrt.metrics.models import (
     resolve,
     training_sentence,
     training_share,
+    unguaranteed_sentence,
 )
 from usnrt.metrics.scores import central_interval, check_interval, interval_score_of_rows, pinball_of_rows
-from usnrt.utils.notices import InfiniteIntervalWarning, TrainingRowsWarning
+from usnrt.utils.notices import InfiniteIntervalWarning, TrainingRowsWarning, UnguaranteedIntervalWarning
 from usnrt.utils.result_table import Table
 from usnrt.utils.types import Floats
 
@@ -47,7 +48,8 @@ def evaluate(
     """All metrics of a fitted model or of a predictive distribution.
 
     For a model, coverage, width and interval score are those of its ``predict_interval``, all other metrics those of
-    its distribution. Warns if more than half of the rows are training rows, and if intervals are infinite.
+    its distribution. Warns if more than half of the rows are training rows, and if intervals are infinite or not
+    guaranteed.
 
     Parameters
     ----------
@@ -177,6 +179,9 @@ def _warn(model: Any, X: Any, y: Floats, ends: Mapping[float, Floats]) -> None:
         infinite = infinite_sentence(model, bounds, coverage)
         if infinite:
             warnings.warn(infinite, InfiniteIntervalWarning, stacklevel=4)
+        unguaranteed = "" if infinite else unguaranteed_sentence(model, coverage)
+        if unguaranteed:
+            warnings.warn(unguaranteed, UnguaranteedIntervalWarning, stacklevel=4)
 
 
 def _metrics(

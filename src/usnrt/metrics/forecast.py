@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from usnrt.distributions import Distribution, Normal
 from usnrt.distributions.base import check_levels, row_chunks
+from usnrt.utils.arrays import plain_array
 from usnrt.utils.types import Floats
 
 
@@ -318,7 +319,7 @@ def tail_levels(coverages: Floats) -> tuple[Floats, Floats]:
 
 
 def _finite(values: ArrayLike, name: str, ndim: int) -> Floats:
-    array = np.asarray(values, dtype=np.float64)
+    array = np.asarray(plain_array(values, name), dtype=np.float64)
     shape = "(n,)" if ndim == 1 else "(n, k)"
     if array.ndim != ndim:
         raise ValueError(f"{name} must have shape {shape}, got {array.shape}")

@@ -1,5 +1,6 @@
 """What a model is evaluated by: its distribution, its own intervals, and whether the rows are training rows."""
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -7,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.distributions import Distribution
+from usnrt.utils.notices import InfiniteIntervalWarning, UnguaranteedIntervalWarning, share_text
 from usnrt.utils.types import Floats
 
 
@@ -62,7 +64,8 @@ def interval_of(model: Any, X: Any, coverage: float | Sequence[float] = 0.9) -> 
     """The intervals that a model is evaluated by: those of ``predict_interval``.
 
     Those of a calibrated model differ from those of its distribution. Models without ``predict_interval`` are evaluated
-    by the central intervals of their distribution. No warning about infinite intervals: see `infinite_sentence`.
+    by the central intervals of their distribution. No warning about infinite intervals (see `infinite_sentence`), or
+    about those that are not guaranteed (see `unguaranteed_sentence`).
 
     Parameters
     ----------
@@ -74,15 +77,12 @@ def interval_of(model: Any, X: Any, coverage: float | Sequence[float] = 0.9) -> 
     -------
     ndarray of shape (n, 2), or (n, 2, k) for a sequence
     """
-    import warnings
-
-    from usnrt.utils.notices import InfiniteIntervalWarning
-
     estimator, rows = resolve(model, X)
     if not hasattr(estimator, "predict_interval"):
         return estimator.predict_dist(rows).interval(coverage)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InfiniteIntervalWarning)
+        warnings.simplefilter("ignore", UnguaranteedIntervalWarning)
         return np.asarray(estimator.predict_interval(rows, coverage))
 
 
@@ -147,6 +147,14 @@ def infinite_sentence(model: object, ends: Floats, coverage: float) -> str:
     )
 
 
+def unguaranteed_sentence(model: object, coverage: float) -> str:
+    """Message that intervals are not guaranteed, and how many calibration rows are needed; empty if all are."""
+    from usnrt.estimators.regions import shortage
+
+    lack = shortage(getattr(model, "calibration_", None), coverage)
+    return "" if lack is None else lack.unguaranteed
+
+
 def training_share(model: Any, X: Any, y: Floats) -> float:
     """The share of rows that the model was trained on, if it is more than half; else 0.
 
@@ -180,17 +188,3 @@ def training_sentence(share: float) -> str:
     return (
         f"{share_text(share)} of these rows are training rows: metrics on them are too optimistic; evaluate on new rows"
     )
-
-
-def share_text(share: float) -> str:
-    """A share in whole percent; rounded neither to 0 nor to 100.
-
-    Examples
-    --------
-    >>> from usnrt.metrics.models import share_text
-    >>> share_text(0.345), share_text(0.0001), share_text(0.9999), share_text(1.0)
-    ('34 %', '1 %', '99 %', '100 %')
-    """
-    if 0 < share < 1:
-        share = min(max(share, 0.01), 0.99)
-    return f"{100 * share:.0f} %"

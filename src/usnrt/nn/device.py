@@ -1,16 +1,15 @@
-"""Arrays on the device, and the jax settings: compiler options and the compilation cache."""
+"""Arrays on the device, and programs compiled for it."""
 
 import functools
 import hashlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.nn.encoding import PiecewiseLinear
-from usnrt.utils.cache import cache_folder, is_cache_off
+from usnrt.nn.jax_process import DISK_CACHE, check_not_forked, programs_folder
 
 if TYPE_CHECKING:
     from jax import Array
@@ -41,7 +40,8 @@ class DeviceTable:
     ) -> None:
         import jax
 
-        use_disk_cache()
+        check_not_forked()
+        DISK_CACHE.use()
         self.n_rows, n_own = inputs.shape
         self.n_inputs = n_own + (0 if guides is None else guides.shape[1])
         self.encoding = None if encoding is None else jax.device_put(encoding.constants)
@@ -103,36 +103,6 @@ def _options() -> dict[str, Any]:
     import jax
 
     return {"xla_cpu_multi_thread_eigen": False} if jax.default_backend() == "cpu" else {}
-
-
-@functools.cache
-def use_disk_cache() -> None:
-    """Cache compiled programs on disk for later processes.
-
-    A cache that the user configured in jax is left unchanged. ``USNRT_CACHE=off`` disables ours, another value is its
-    folder.
-    """
-    import jax
-
-    root = programs_folder()
-    if root is None or jax.config.values.get("jax_compilation_cache_dir"):
-        return
-    try:
-        (root / "jax").mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return  # without a writable folder programs are compiled again, nothing else
-    options: dict[str, Any] = {
-        "jax_compilation_cache_dir": str(root / "jax"),
-        "jax_persistent_cache_min_compile_time_secs": 0.2,
-        "jax_persistent_cache_min_entry_size_bytes": 0,
-    }
-    for name, value in options.items():
-        jax.config.update(name, value)  # type: ignore[no-untyped-call]
-
-
-def programs_folder() -> Path | None:
-    """The folder for compiled programs; None if ``USNRT_CACHE=off``."""
-    return None if is_cache_off() else cache_folder()
 
 
 _USED_SHAPES: set[str] = set()

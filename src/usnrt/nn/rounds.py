@@ -18,8 +18,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.nn.device import MARGIN, compiled, use_disk_cache, with_leaves
+from usnrt.nn.device import MARGIN, compiled, with_leaves
 from usnrt.nn.encoding import PiecewiseLinear, encode
+from usnrt.nn.jax_process import DISK_CACHE, check_not_forked
 from usnrt.nn.mlp import Params, to_numpy
 from usnrt.nn.train import History, Training, adam_update, start_state
 from usnrt.utils.checkpoint import NO_CHECKPOINT, Checkpoint
@@ -266,7 +267,8 @@ def train_shard(task: ShardTask, shard: ShardRows) -> ShardResult:
     rng = _generator(plan.seed, n_pass, 1 + n_round, task.number)
     n_rows = len(window.target)
     order: Rows = rng.permutation(n_rows)
-    state, loss = _run_program(plan, task, window, order, int(rng.integers(2**31)))
+    with DISK_CACHE:  # on a worker of a cluster no fit has entered it
+        state, loss = _run_program(plan, task, window, order, int(rng.integers(2**31)))
     return ShardResult(on_host(state), n_rows, float(loss))
 
 
@@ -279,7 +281,8 @@ def _read_window(plan: RoundPlan, shard: ShardRows, chosen: NDArray[np.int64]) -
 def _run_program(plan: RoundPlan, task: ShardTask, window: EncodedRows, order: Rows, seed: int) -> tuple[Any, Any]:
     import jax
 
-    use_disk_cache()
+    check_not_forked()
+    DISK_CACHE.use()
     how, n_inputs = plan.how, window.inputs.shape[1]
     with _PROGRAM_LOCK:
         program = _program(plan.network, plan.loss, how.batch_size, how.schedule, how.average > 0, n_inputs)

@@ -137,10 +137,12 @@ def widened_quantiles(
 def added_variance(graph: Graph, support: Support, found: MeasuredSupport, half_width: str) -> str:
     """Variance added for lack of support, see `Support.added_variance`; name, shape (n,)."""
     typical = graph.op("Gather", support.typical_variance, found.region, axis=0)
-    deficit = graph.op("Max", graph.op("Sub", typical, graph.op("Mul", half_width, half_width)), np.float64(0))
+    square = graph.op("Mul", half_width, half_width)
+    deficit = graph.op("Max", graph.op("Sub", typical, square), np.float64(0))
+    room = graph.op("Max", graph.op("Sub", np.float64(support.target_variance), square), np.float64(0))
     near = graph.op("Exp", graph.op("Mul", found.distance, np.float64(-0.5)))
     far = graph.op("Mul", graph.op("Sub", np.float64(1), near), graph.op("Add", deficit, np.float64(1)))
-    return graph.op("Add", graph.op("Add", found.blank, found.walk), far)
+    return graph.op("Add", graph.op("Add", graph.op("Min", found.blank, room), found.walk), far)
 
 
 def _unknown_columns(

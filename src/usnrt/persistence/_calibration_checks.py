@@ -19,10 +19,11 @@ def is_array(value: Any, kind: str, *shape: int) -> bool:
 def check_landmarks(landmarks: Any) -> None:
     """Check that all arrays of the landmarks have the same columns."""
     n_columns, n_points = np.size(landmarks.centre), len(landmarks.points)
+    n_directions = np.shape(landmarks.points)[-1]
     is_valid = (
         all(is_array(array, "f", n_columns) for array in (landmarks.centre, landmarks.scale, landmarks.offset))
-        and is_array(landmarks.whitening, "f", n_columns, n_columns)
-        and is_array(landmarks.points, "f", n_points, n_columns)
+        and is_array(landmarks.whitening, "f", n_columns, n_directions)
+        and is_array(landmarks.points, "f", n_points, n_directions)
         and n_points >= 1
         and n_columns >= 1
         and isinstance(landmarks.threshold, float)
@@ -42,6 +43,8 @@ def check_support(support: Any) -> None:
         and is_array(support.blank_variance, "f", n_columns)
         and is_array(support.typical_variance, "f", n_regions)
         and type(support.widens) is bool
+        and isinstance(support.target_variance, float)
+        and support.target_variance > 0
         and isinstance(landmarks, Landmarks | None)
         and (landmarks is None or len(landmarks.centre) == np.count_nonzero(~support.categorical))
     )

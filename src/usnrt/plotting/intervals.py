@@ -7,9 +7,10 @@ from numpy.typing import ArrayLike
 
 from usnrt.distributions.base import check_levels
 from usnrt.metrics.forecast import Given, as_forecast, check_truth
-from usnrt.metrics.models import distribution_and_interval, is_infinite, share_text
+from usnrt.metrics.models import distribution_and_interval, is_infinite
 from usnrt.metrics.scores import AnyForecast, central_interval
 from usnrt.plotting._style import BLUE, RED, Display, legend, name_of, percent
+from usnrt.utils.notices import share_text
 from usnrt.utils.types import Floats
 
 if TYPE_CHECKING:

@@ -18,7 +18,9 @@ MIN_ROWS, MAX_ROWS, MAX_COLUMNS = 200, 10_000, 200
 
 @dataclass(frozen=True)
 class BoosterFacts:
-    """CRPS of the model and of the booster, from the same five quantiles of the same rows.
+    """Quantile loss of the model and of the booster, of the same five quantiles of the same rows.
+
+    It is not the CRPS of the table of metrics, which is that of the whole distribution.
 
     Attributes
     ----------
@@ -47,7 +49,7 @@ def compare_with_booster(
     dist: Distribution,
     train: tuple[Any, Floats] | None = None,
 ) -> BoosterFacts | None:
-    """Compare the CRPS of a model and of a booster; None for too few rows or too many columns.
+    """Compare the quantile loss of a model and of a booster; None for too few rows or too many columns.
 
     Parameters
     ----------
@@ -84,9 +86,9 @@ def compare_with_booster(
 
 
 def pinball(quantiles: Floats, y: Floats) -> Floats:
-    """CRPS of each row from quantiles at LEVELS: twice the mean pinball loss."""
+    """Mean pinball loss of each row over its quantiles at LEVELS."""
     distance = y[:, None] - quantiles
-    loss: Floats = 2.0 * np.maximum(LEVELS * distance, (LEVELS - 1.0) * distance).mean(axis=1)
+    loss: Floats = np.maximum(LEVELS * distance, (LEVELS - 1.0) * distance).mean(axis=1)
     return loss
 
 
@@ -122,7 +124,7 @@ def booster_sentence(facts: BoosterFacts, fitted_to: float | None) -> str:
         Number of training rows of the model.
     """
     compared = (
-        f"A quick booster (scikit-learn's HistGradientBoostingRegressor, five quantiles) has a CRPS of "
+        f"A quick booster (scikit-learn's HistGradientBoostingRegressor) has a mean loss of five quantiles of "
         f"{number(facts.theirs, 4)} on {facts.rows:,} rows, this model {number(facts.ours, 4)}: a difference of "
         f"{plus_minus(facts.difference, facts.error)}"
     )

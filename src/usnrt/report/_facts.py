@@ -141,7 +141,8 @@ def facts_of_encoded(
     model: DistributionalRegressor, X: Any, raw: Floats, y: Floats, coverage: float, seed: int, labels: RowLabels
 ) -> tuple[Facts, Distribution]:
     """`gather` for encoded rows, and the predicted distributions."""
-    predicted = model._predict_encoded(raw, [*LEVELS.tolist(), coverage])
+    # infinite where nothing is guaranteed: the report judges the guarantee
+    predicted = model._predict_encoded(raw, [*LEVELS.tolist(), coverage], guaranteed=True)
     dist, bounds = predicted.distribution, predicted.bounds
     inside = (bounds[:, 0] <= y[:, None]) & (y[:, None] <= bounds[:, 1])
     infinite = is_infinite(bounds)

@@ -6,9 +6,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from usnrt.estimators.regions import ratio_sentence
-from usnrt.metrics.models import share_text
-from usnrt.report._facts import LEVELS, Facts, Region
+from usnrt.report._facts import LEVELS, CalibrationFacts, Facts, Region
 from usnrt.report._numbers import number, percent, wilson
+from usnrt.utils.notices import share_text
 
 FEW_ROWS = 30
 # Half width of the 95 % confidence interval of the coverage from which the rows are too few to call it calibrated.
@@ -51,13 +51,7 @@ def verdict(facts: Facts) -> dict[str, str]:
         head, kind = f"{c.n} rows are too few to assess the calibration.", "unknown"
         first = f"The {nominal} intervals contain the target in {inside} of them."
     elif abs(c.inside - facts.coverage) <= TOLERANCE or c.low <= facts.coverage <= c.high:
-        head, kind = "The predicted uncertainty is calibrated.", ""
-        first = (
-            f"The {nominal} intervals contain the target in {inside} of the rows "
-            f"(95 % confidence interval {percent(c.low)} to {percent(c.high)})."
-        )
-        if (c.high - c.low) / 2 > UNCERTAIN_COVERAGE:
-            head, kind = f"No deviation was found, but {c.n:,} rows are too few to tell.", "unknown"
+        head, kind, first = _at_all_levels(facts)
     elif c.inside < facts.coverage:
         head, kind = "The model is overconfident.", "warn"
         first = f"The {nominal} intervals contain the target in only {inside} of the rows."
@@ -76,6 +70,34 @@ def verdict(facts: Facts) -> dict[str, str]:
             ratio_sentence(facts.ratio),
         ),
     }
+
+
+def _at_all_levels(facts: Facts) -> tuple[str, str, str]:
+    """Head, kind and first sentence if the requested coverage does not deviate: the other levels may."""
+    c, nominal, inside = facts.calibration, percent(facts.coverage), percent(facts.calibration.inside)
+    confidence = f"(95 % confidence interval {percent(c.low)} to {percent(c.high)})"
+    first = f"The {nominal} intervals contain the target in {inside} of the rows {confidence}."
+    worst = _worst_level(c)
+    if worst is not None:
+        level, observed = percent(LEVELS[worst]), percent(c.observed[worst])
+        few = "only " if c.observed[worst] < LEVELS[worst] else ""
+        head = f"The predicted uncertainty is calibrated at {nominal}, but not at {level}."
+        return head, "warn", f"{first} The {level} intervals contain it in {few}{observed}."
+    if (c.high - c.low) / 2 > UNCERTAIN_COVERAGE:
+        return f"No deviation was found, but {c.n:,} rows are too few to tell.", "unknown", first
+    return "The predicted uncertainty is calibrated.", "", first
+
+
+def _worst_level(c: CalibrationFacts) -> int | None:
+    """The level whose coverage deviates most; None if none deviates significantly, given their number."""
+    z = float(ndtri(1 - 0.025 / len(LEVELS)))
+    deviation = np.abs(c.observed - LEVELS)
+    for index, (level, observed) in enumerate(zip(LEVELS.tolist(), c.observed.tolist())):
+        low, high = wilson(round(observed * c.n), c.n, z)
+        if low <= level <= high or c.infinite_at[index]:
+            deviation[index] = 0.0
+    worst = int(np.argmax(deviation))
+    return worst if deviation[worst] > 2 * TOLERANCE else None
 
 
 def _infinite_head(facts: Facts) -> str:

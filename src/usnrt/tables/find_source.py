@@ -15,6 +15,7 @@ from usnrt.tables.reading import read_column
 from usnrt.tables.sources import ArraySource, BatchSource, Block, DatasetSource, TableSource
 from usnrt.tables.streaming import TrainingBlock, TrainingSource, column_names, pass_rows
 from usnrt.tables.survey import TableSurvey
+from usnrt.utils.arrays import plain_array
 from usnrt.utils.names import need_column
 from usnrt.utils.types import Floats
 
@@ -111,7 +112,7 @@ def training_source(source: TableSource, y: Any, sample_weight: Any = None) -> T
 def _checked_array(name: str, values: Any, n_rows: int) -> Any:
     if values is None:
         return None
-    array = values if isinstance(values, np.ndarray) else np.asarray(values)
+    array = np.asarray(plain_array(values, name))
     if array.shape != (n_rows,) or array.dtype.kind not in "biuf":
         raise ValueError(f"{name} must be {n_rows:,} numbers, one per row of X, got {array.dtype} of {array.shape}")
     return array

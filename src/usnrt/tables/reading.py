@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, validate_data
 
 from usnrt.tables.large_integers import warn_of_large_integers
-from usnrt.utils.names import missing_names
+from usnrt.utils.arrays import plain_array
+from usnrt.utils.names import missing_names, shown_value
 
 ColumnType = Literal["number", "text", "date", "empty"]
 _MISSING_TYPES = {"NoneType", "NAType", "NaTType"}
@@ -88,6 +89,7 @@ def read_table(estimator: Any, X: Any, *, reset: bool) -> FeatureTable:
     >>> model.n_features_in_
     2
     """
+    X = plain_array(X, "X")
     frame = _as_frame(X)
     if not reset and frame is not None and not _has_fitted_names(estimator, frame):
         # names first: the more likely mistake, with the clearer message
@@ -95,12 +97,29 @@ def read_table(estimator: Any, X: Any, *, reset: bool) -> FeatureTable:
     if reset:
         warn_of_large_integers(X, frame)
     table, checked = _read_array(X, estimator) if frame is None else (_read_frame(frame, estimator), X)
+    if reset:
+        _refuse_surrogates(table)
     if reset or (frame is None and not _has_fitted_width(estimator, table)):
         validate_data(estimator, checked, reset=reset, skip_check_array=True)
     fitted_names = getattr(estimator, "feature_names_in_", None)
     if frame is None and fitted_names is not None:
         return FeatureTable([str(n) for n in fitted_names], table.n_rows, table.columns, table.matrix)
     return table
+
+
+def _refuse_surrogates(table: FeatureTable) -> None:
+    """Refuse text that UTF-8, hence a CSV or Parquet file, cannot hold."""
+    texts = {"X must have column names that are valid text": table.names}
+    for name, column in zip(table.names, table.columns or ()):
+        if column.type == "text":
+            labels = [value for value in column.values if value is not None]
+            texts[f"X must hold valid text in column {name!r}"] = labels
+    for sentence, values in texts.items():
+        try:
+            "".join(values).encode()
+        except UnicodeEncodeError:
+            bad = next(value for value in values if any("\ud800" <= letter <= "\udfff" for letter in value))
+            raise ValueError(f"{sentence}, got a lone surrogate in {shown_value(bad)}") from None
 
 
 def _check_names(estimator: Any, X: Any, frame: nw.DataFrame[Any]) -> None:
@@ -131,6 +150,7 @@ def as_table(X: Any) -> FeatureTable:
     """Read and validate X without comparing it with the features of an estimator."""
     if isinstance(X, FeatureTable):
         return X
+    X = plain_array(X, "X")
     frame = _as_frame(X)
     return _read_array(X, None)[0] if frame is None else _read_frame(frame, None)
 

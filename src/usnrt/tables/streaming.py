@@ -18,6 +18,7 @@ from usnrt.tables.weight_sum import WeightSum
 from usnrt.utils.names import shown_value
 from usnrt.utils.scratch import check_space, size_text
 from usnrt.utils.types import Floats
+from usnrt.utils.weights import check_total_weight
 
 BLOCK_ROWS = 1_048_576  # a table of at most as many rows is read into memory
 BLOCK_BYTES = 1 << 29  # ... if its numbers take no more than this
@@ -57,6 +58,7 @@ class TrainingSource:
             if (weight < 0).any():
                 row = int(np.flatnonzero(weight < 0)[0])
                 raise ValueError(f"weights must be at least 0, got {weight[row]:g} in {block.row_name(row)}")
+            check_total_weight(weight, "weights")
             yield TrainingBlock(self._features(block), target, weight)
 
     def _features(self, block: Block) -> Block:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from usnrt.tables.groups import feature_groups
+from usnrt.tables.rows import merged_rows
 from usnrt.utils.types import Floats, Rows
 
 BLOCK = 8192  # rows copied at a time
@@ -26,6 +28,10 @@ class DistinctRows:
         Of the first copy of each row in the table that was given.
     time : ndarray of shape (n,) or None
         If the table has a time column.
+    group : ndarray of int of shape (n,) or None
+        Rows that belong together, see `usnrt.tables.groups`; None if each row is on its own.
+    has_groups : bool
+        Whether the groups were given; otherwise they are rows with equal features.
     """
 
     raw: Floats
@@ -33,6 +39,8 @@ class DistinctRows:
     weight: Floats
     position: Rows
     time: Floats | None = None
+    group: Rows | None = None
+    has_groups: bool = False
 
     @property
     def n_rows(self) -> int:
@@ -42,7 +50,44 @@ class DistinctRows:
     def take(self, rows: Rows) -> "DistinctRows":
         """Some of the rows."""
         time = None if self.time is None else self.time[rows]
-        return DistinctRows(take_rows(self.raw, rows), self.target[rows], self.weight[rows], self.position[rows], time)
+        group = None if self.group is None else self.group[rows]
+        raw, target, weight = take_rows(self.raw, rows), self.target[rows], self.weight[rows]
+        return DistinctRows(raw, target, weight, self.position[rows], time, group, self.has_groups)
+
+
+def distinct_rows(
+    raw: Floats, target: Floats, weight: Floats, time: Floats | None = None, groups: Rows | None = None
+) -> DistinctRows:
+    """Merge equal rows; those of different times or groups stay apart.
+
+    Without times and groups, rows with equal features are a group (`usnrt.tables.groups.feature_groups`).
+
+    Parameters
+    ----------
+    raw : ndarray of shape (n, d)
+    target, weight : ndarray of shape (n,)
+        Rows of weight 0 are dropped.
+    time : ndarray of shape (n,), optional
+    groups : ndarray of int of shape (n,), optional
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.tables.training import distinct_rows
+    >>> raw, target = np.array([[1.0], [1.0], [2.0]]), np.array([3.0, 3.0, 4.0])
+    >>> distinct_rows(raw, target, np.ones(3)).n_rows
+    2
+    >>> distinct_rows(raw, target, np.ones(3), groups=np.arange(3)).n_rows
+    3
+    """
+    apart = time if groups is None else groups.astype(np.float64)
+    compared = raw if apart is None else np.column_stack([raw, apart])
+    rows, weight = merged_rows(compared, target, weight)
+    raw, target = take_rows(raw, rows), target[rows]
+    if time is not None:
+        return DistinctRows(raw, target, weight, rows, time[rows])
+    group = feature_groups(raw) if groups is None else groups[rows]
+    return DistinctRows(raw, target, weight, rows, group=group, has_groups=groups is not None)
 
 
 def take_rows(raw: Floats, rows: Rows) -> Floats:
@@ -78,6 +123,8 @@ class TrainingTable:
     is_recalled : bool
         Whether the model recalls the targets of copies of training rows, so that only rows with new features depend on
         what validation rows choose.
+    group, has_groups
+        See `DistinctRows`.
     """
 
     raw: Floats
@@ -85,6 +132,8 @@ class TrainingTable:
     y: Floats
     weight: Floats
     is_recalled: bool = False
+    group: Rows | None = None
+    has_groups: bool = False
 
     @property
     def validation_weight(self) -> Floats:

@@ -20,6 +20,7 @@ from usnrt.utils.jit import kernel
 CENTRE_MEAN = 0  # |value - the side's mean|: Levene
 CENTRE_MEDIAN = 1  # |value - the side's median|: Brown-Forsythe
 RAW_VALUES = 2  # the values themselves
+CENTRE_FAR_MEDIAN = 3  # Brown-Forsythe; between two middle values, the median that is farther from the side's mean
 
 # Relative tolerance of weights, since sums of fractional weights are rounded.
 SAME_WEIGHT = 1e-9
@@ -44,6 +45,19 @@ def deviations(weight, mean, squares, centre, weight_below, sum_below):  # type:
     weight_above = weight - weight_below
     absolute = (sum_above - centre * weight_above) - (sum_below - centre * weight_below)
     return max(absolute, 0.0) / weight, squares + weight * (mean - centre) ** 2
+
+
+@kernel()
+def _choose_median(lower, upper, mean, kind):  # type: ignore[no-untyped-def]
+    """The centre between two middle values, which are equal where the median is unique.
+
+    The sum of absolute deviations is the same from every point between them, but their variance is not. Of two
+    separate modes with exactly half the rows each, the midpoint gives all rows the same deviation, a variance of 0;
+    with one more row in a mode it is the square of half their distance. So the midpoint rejects too often.
+    """
+    if kind == CENTRE_FAR_MEDIAN:
+        return lower if mean - lower > upper - mean else upper
+    return lower + (upper - lower) / 2
 
 
 @kernel()
@@ -167,9 +181,9 @@ def _move_to_value(cursor, centre, side, cells, base, sign, tree, first_step):  
 
 @kernel(inline="always")
 def _move_to_median(cursor, half, side, cells, base, sign, tree, first_step):  # type: ignore[no-untyped-def]
-    """Weighted median of one side, and the cursor after its lower half.
+    """The two middle values of one side, and the cursor after its lower half.
 
-    `half` is half the side's weight; if the lower half ends exactly between two values, the median is their mean.
+    `half` is half the side's weight; the values differ if the lower half ends exactly between them.
     """
     n = cells.shape[0]
     r, weight, value = cursor
@@ -189,7 +203,7 @@ def _move_to_median(cursor, half, side, cells, base, sign, tree, first_step):  #
         steps += 1
     if steps == MAX_STEPS:
         r, weight, value = _look_up_weight(limit, side, cells, base, sign, tree, first_step)
-    median = cells[r, VALUE]
+    low, high = cells[r, VALUE], cells[r, VALUE]
     if weight >= half * (1.0 - SAME_WEIGHT):
         lower = r - 1
         while lower > 0 and lower > r - MAX_STEPS and cells[lower, side] == 0.0:
@@ -197,8 +211,8 @@ def _move_to_median(cursor, half, side, cells, base, sign, tree, first_step):  #
         if cells[lower, side] == 0.0:
             below = half * (1.0 - SAME_WEIGHT)
             lower = _look_up_weight(below, side, cells, base, sign, tree, first_step)[0]
-        median = cells[lower, VALUE] + (median - cells[lower, VALUE]) / 2
-    return median, (r, weight, value)
+        low = cells[lower, VALUE]
+    return low, high, (r, weight, value)
 
 
 @kernel()
@@ -274,8 +288,10 @@ def scan_cuts(order, allowed, rank, values_by_rank, weight_by_rank, total, min_w
                 cursor_l = _move_to_value(cursor_l, mean_l, LEFT, cells, zeros, 1.0, tree, first_step)
                 cursor_r = _move_to_value(cursor_r, mean_r, RIGHT, cells, total, -1.0, tree, first_step)
             else:
-                centre_l, cursor_l = _move_to_median(cursor_l, w_l / 2, LEFT, cells, zeros, 1.0, tree, first_step)
-                centre_r, cursor_r = _move_to_median(cursor_r, w_r / 2, RIGHT, cells, total, -1.0, tree, first_step)
+                low, high, cursor_l = _move_to_median(cursor_l, w_l / 2, LEFT, cells, zeros, 1.0, tree, first_step)
+                centre_l = _choose_median(low, high, mean_l, kind)
+                low, high, cursor_r = _move_to_median(cursor_r, w_r / 2, RIGHT, cells, total, -1.0, tree, first_step)
+                centre_r = _choose_median(low, high, mean_r, kind)
             dev_l, dev2_l = deviations(w_l, mean_l, squares_l, centre_l, cursor_l[1], cursor_l[2])
             dev_r, dev2_r = deviations(w_r, mean_r, squares_r, centre_r, cursor_r[1], cursor_r[2])
             t = t_of_deviations(w_l, dev_l, dev2_l, w_r, dev_r, dev2_r)
@@ -306,7 +322,8 @@ def _sums_below_rank(mask, limit, start, ranks, weight_before, sum_before):  # t
 
 
 @kernel()
-def _median_of_groups(mask, half, start, ranks, weight_before, sum_before, values_by_rank):  # type: ignore[no-untyped-def]
+def _middle_of_groups(mask, half, start, ranks, weight_before, sum_before, values_by_rank):  # type: ignore[no-untyped-def]
+    """The two middle values of the rows of the groups in `mask`."""
     n = values_by_rank.shape[0]
     # smallest number of ranks with at least, and with more than, half the weight
     low, high = 1, n
@@ -324,7 +341,7 @@ def _median_of_groups(mask, half, start, ranks, weight_before, sum_before, value
             high = middle
         else:
             low = middle + 1
-    return lower + (values_by_rank[low - 1] - lower) / 2
+    return lower, values_by_rank[low - 1]
 
 
 @kernel()
@@ -392,8 +409,9 @@ def scan_subsets(masks, group, row_by_rank, values_by_rank, weight, min_weight, 
                 w = w_l if side == 0 else w_r
                 mean = mean_l if side == 0 else mean_r
                 centre = mean
-                if kind == CENTRE_MEDIAN:
-                    centre = _median_of_groups(mask, w / 2, start, ranks, weight_before, sum_before, values_by_rank)
+                if kind != CENTRE_MEAN:
+                    low, high = _middle_of_groups(mask, w / 2, start, ranks, weight_before, sum_before, values_by_rank)
+                    centre = _choose_median(low, high, mean, kind)
                 limit = np.searchsorted(values_by_rank, centre, side="right")
                 below_w, below_s = _sums_below_rank(mask, limit, start, ranks, weight_before, sum_before)
                 deviation[side], squared[side] = deviations(

@@ -118,13 +118,16 @@ def fit_quantile_tree(
     -------
     FittedTree
     """
-    return _remembered(
+    fitted = _remembered(
         checkpoint,
         columns,
         lambda within: _fit_quantile_tree(
             recipe, table, columns, is_validation, seed, n_threads, progress, within, streamed
         ),
     )
+    if fitted.model.memory is not None:  # a checkpoint does not keep groups
+        fitted.model.memory = fitted.model.memory.grouped(table.group)
+    return fitted
 
 
 def _remembered(

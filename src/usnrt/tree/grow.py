@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from usnrt.nn.mlp import Params
 from usnrt.nn.train import History
+from usnrt.tables.groups import design_effect
 from usnrt.tables.training import TrainingTable
 from usnrt.tree.levels import MAX_CATEGORIES_FOR_SUBSETS
 from usnrt.tree.recipe import SplitRule
@@ -258,9 +259,15 @@ def _significant_split(
 
 
 def _sample(residuals: Residuals, table: TrainingTable) -> Sample:
-    """Rows with residuals, targets, and weights that sum to the effective number of rows."""
+    """Rows with residuals, targets, and weights that sum to the effective number of rows.
+
+    Rows of a group are less evidence than as many independent ones: their residuals have much in common.
+    """
     rows, values = residuals
-    return Sample(rows, values, effective_weight(table.weight[rows]), table.y[rows])
+    weight = effective_weight(table.weight[rows])
+    if table.group is not None and len(rows):
+        weight = weight / design_effect(np.abs(values), table.group[rows])
+    return Sample(rows, values, weight, table.y[rows])
 
 
 def is_significant(split: Split, rule: SplitRule) -> bool:

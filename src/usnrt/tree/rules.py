@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from usnrt.tree.structure import Tree
+from usnrt.utils.names import escaped
 from usnrt.utils.result_table import Table
 from usnrt.utils.types import Floats
 
@@ -172,7 +173,7 @@ class _Condition:
     """The condition of a path on one feature: an interval or a set of codes, and whether it may be missing."""
 
     def __init__(self, column: ColumnInfo) -> None:
-        self.column = column
+        self.column, self.name = column, escaped(column.name)
         self.lower, self.upper = -np.inf, np.inf
         self.codes = set(range(len(column.categories)))
         self.missing = True
@@ -192,7 +193,7 @@ class _Condition:
             self.present &= self.lower < np.inf
 
     def text(self, decimals: int, alone: bool) -> str:
-        name = self.column.name
+        name = self.name
         if not self.present:
             return f"{name} missing"
         missing_too = self.missing and self.column.has_missing
@@ -205,7 +206,7 @@ class _Condition:
         return f"{rule} or missing" if alone else f"({rule} or missing)"
 
     def _interval_text(self, decimals: int) -> str:
-        name, low, high = self.column.name, self.lower, self.upper
+        name, low, high = self.name, self.lower, self.upper
         if isfinite(low) and isfinite(high):
             # enough digits to distinguish the bounds
             while number_text(low, decimals) == number_text(high, decimals) and decimals < 17:
@@ -216,15 +217,15 @@ class _Condition:
         return f"{name} <= {number_text(high, decimals)}" if high < np.inf else ""
 
     def _categories_text(self, missing_too: bool) -> str:
-        labels = [str(self.column.categories[code]) for code in sorted(self.codes)]
+        labels = [escaped(str(self.column.categories[code])) for code in sorted(self.codes)]
         if len(labels) == len(self.column.categories) and not missing_too:
             return ""
         if len(labels) == 1:
-            return f"{self.column.name} = {labels[0]}"
+            return f"{self.name} = {labels[0]}"
         shown = ", ".join(labels[:MAX_LABELS])
         if len(labels) > MAX_LABELS:
             shown += f", ... ({len(labels) - MAX_LABELS} more)"
-        return f"{self.column.name} in {{{shown}}}"
+        return f"{self.name} in {{{shown}}}"
 
 
 def export_text(model: ModelWithTree, *, decimals: int = 3) -> str:

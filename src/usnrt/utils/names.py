@@ -6,6 +6,31 @@ from collections.abc import Collection, Sequence
 
 MAX_NAMED = 5
 MAX_SHOWN = 60  # characters of a value
+# Characters that act on a terminal or reorder its text: C0 and C1 controls, separators of lines, bidirectional
+# controls; and lone surrogates, which cannot be written.
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def escaped(text: str) -> str:
+    """One line of text with control characters as Python's ``repr`` shows them: names come from files.
+
+    Examples
+    --------
+    >>> from usnrt.utils.names import escaped
+    >>> print(escaped("price\\x1b[2J"), escaped("größe °C"))
+    price\\x1b[2J größe °C
+    """
+    return _UNSAFE.sub(lambda unsafe: unsafe.group().encode("unicode_escape").decode(), text)
+
+
+def escaped_lines(text: str) -> str:
+    """Text of several lines, each `escaped`."""
+    return "\n".join(map(escaped, text.split("\n")))
+
+
+def escaped_json(document: str) -> str:
+    """The same JSON document without control characters; JSON itself escapes only some of them."""
+    return "\n".join(_UNSAFE.sub(lambda unsafe: f"\\u{ord(unsafe.group()):04x}", line) for line in document.split("\n"))
 
 
 def close_name(name: str, names: Collection[str]) -> str | None:
@@ -57,7 +82,7 @@ def need_column(names: Collection[str], name: str, place: str) -> None:
     if name in names:
         return
     close = close_name(name, names)
-    hint = f"did you mean {close!r}?" if close else f"its columns are {', '.join(list(names)[:12])}"
+    hint = f"did you mean {close!r}?" if close else f"its columns are {', '.join(map(escaped, list(names)[:12]))}"
     raise ValueError(f"{place} has no column {name!r}; {hint}")
 
 

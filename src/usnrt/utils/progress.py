@@ -11,6 +11,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TextIO
 
+from usnrt.utils.names import escaped, escaped_lines
+
 # Seconds between two updates of the bar, and between two lines about a training in a log.
 SHOW_INTERVAL, LOG_INTERVAL = 0.1, 60.0
 
@@ -329,7 +331,8 @@ class _Display:
         return ", ".join(parts)
 
     def _show(self, text: str) -> None:
-        text = text[: max(shutil.get_terminal_size().columns - 1, 20)]  # a longer line could not be overwritten
+        # a longer line could not be overwritten
+        text = escaped(text)[: max(shutil.get_terminal_size().columns - 1, 20)]
         self._write("\r" + text.ljust(self._width))
         self._width = len(text)
 
@@ -338,7 +341,7 @@ class _Display:
         before = ""
         if self.is_live:
             before, self._width = "\r" + " " * self._width + "\r", 0
-        self._write(before + text + "\n")
+        self._write(before + escaped_lines(text) + "\n")
 
     def _write(self, text: str) -> None:
         try:

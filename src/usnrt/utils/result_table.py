@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from usnrt.utils.names import escaped
+
 
 class Table(dict[str, NDArray[Any]]):
     """Named columns of equal length, printed like a data frame.
@@ -83,6 +85,7 @@ class Table(dict[str, NDArray[Any]]):
                 index[:30] + ["..."] + index[-30:],
             )
         rows = [["", *self], *([i, *cells] for i, cells in zip(index, shown))]
+        rows = [[escaped(cell) for cell in row] for row in rows]
         widths = [max(len(row[j]) for row in rows) for j in range(len(self) + 1)]
         lines = [
             "  ".join(cell.rjust(width) if j else cell.ljust(width) for j, (cell, width) in enumerate(zip(row, widths)))

@@ -2,7 +2,28 @@
 
 import numpy as np
 
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, Rows
+
+# Whole weights count rows; beyond this float64 does not hold every count.
+MAX_TOTAL = 2.0**53
+
+
+def check_total_weight(weight: Floats, name: str) -> None:
+    """Raise a ValueError if weights are too large to be added up.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.utils.weights import check_total_weight
+    >>> check_total_weight(np.array([1.0, 1e300]), "sample_weight")
+    Traceback (most recent call last):
+        ...
+    ValueError: sample_weight must add up to at most 2**53, got a weight of 1e+300; divide the weights by a constant
+    """
+    with np.errstate(over="ignore"):
+        if weight.sum() > MAX_TOTAL:
+            largest = f"got a weight of {weight.max():g}"
+            raise ValueError(f"{name} must add up to at most 2**53, {largest}; divide the weights by a constant")
 
 
 def effective_weight(weight: Floats) -> Floats:
@@ -28,3 +49,33 @@ def effective_weight(weight: Floats) -> Floats:
     if len(weight) == 0 or weight.min() == weight.max():
         return np.ones(len(weight))
     return weight * float(weight.sum() / (weight @ weight))
+
+
+def evidence(weight: Floats, group: Rows | None = None) -> Floats:
+    """Weights scaled so that their sum is the effective number of independent scores.
+
+    Without groups that is `effective_weight`. With them it is the effective number of groups, each of which counts once
+    and shares its weight among its rows: rows of a group may have everything in common.
+
+    Parameters
+    ----------
+    weight : ndarray of shape (n,)
+    group : ndarray of int of shape (n,), optional
+
+    Returns
+    -------
+    ndarray of shape (n,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.utils.weights import evidence
+    >>> evidence(np.ones(3), np.array([7, 7, 8]))
+    array([0.5, 0.5, 1. ])
+    """
+    if group is None or len(group) == 0:
+        return effective_weight(weight)
+    index, sizes = np.unique(group, return_inverse=True, return_counts=True)[1:]
+    # Groups count by the mean weight of their rows: a large group is no more likely to be drawn than a small one.
+    mean = np.bincount(index, weights=weight) / sizes
+    return weight / (mean * sizes)[index] * effective_weight(mean)[index]

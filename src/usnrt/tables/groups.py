@@ -1,0 +1,194 @@
+"""Groups of rows that belong together: rows of one subject, and rows with equal features.
+
+A model that has learnt one row of a patient, a shop or a design point knows more about the others than about a new one.
+So all rows of a group are on one side of every split into training, validation and calibration rows, and a row is not
+predicted by the memory of its own group: errors are then those of new groups.
+"""
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usnrt.tables.rows import row_hashes
+from usnrt.utils.names import need_column
+from usnrt.utils.notices import GroupedRowsWarning, users_level
+from usnrt.utils.types import Floats, Rows
+
+# With fewer different feature rows nearly every new row has the features of a training row, and a fifth of them would
+# be too few to validate by: rows are then drawn one by one.
+MIN_DISTINCT = 50
+# Blocks that look like subjects: at least this many, of at least this many rows on average.
+MIN_BLOCKS, MIN_BLOCK_ROWS = 10, 3
+
+
+def read_groups(groups: Any, n_rows: int) -> Rows:
+    """The group of each row as an integer; the numbers depend on the labels, not on the order of the rows.
+
+    Parameters
+    ----------
+    groups : array-like of shape (n_rows,)
+        Labels of the groups, of one type and none missing.
+    n_rows : int
+
+    Examples
+    --------
+    >>> from usnrt.tables.groups import read_groups
+    >>> read_groups(["b", "a", "b"], 3)
+    array([1, 0, 1])
+    """
+    labels = np.asarray(groups)
+    if labels.shape != (n_rows,):
+        raise ValueError(f"groups must have one label per row, shape ({n_rows},), got shape {labels.shape}")
+    if any(label is None or label != label for label in labels.tolist()):
+        raise ValueError("groups must have a label for every row, got missing ones")
+    kinds = sorted({type(label).__name__ for label in labels.tolist()})
+    if "str" in kinds and len(kinds) > 1:
+        raise ValueError(f"groups must be all text or all numbers, got {' and '.join(kinds)}")
+    found, index = np.unique(labels, return_inverse=True)
+    if len(found) < 2:
+        raise ValueError(f"groups must have at least 2 different labels, got {len(found)}")
+    return index.astype(np.intp)
+
+
+def groups_and_table(X: Any, groups: Any) -> tuple[Any, Any]:
+    """The table without the column that ``groups`` names, and the groups; both unchanged if they are an array.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from usnrt.tables.groups import groups_and_table
+    >>> X, groups = groups_and_table(pd.DataFrame({"shop": [1, 2], "size": [3.0, 4.0]}), "shop")
+    >>> list(X.columns), groups.tolist()
+    (['size'], [1, 2])
+    """
+    if not isinstance(groups, str):
+        return X, groups
+    names = getattr(X, "columns", None)
+    if names is None:
+        raise ValueError(f"groups must be an array if X has no column names, got {groups!r}")
+    need_column(list(names), groups, "X")
+    return X.drop(columns=[groups]) if hasattr(X, "iloc") else X.drop(groups), X[groups].to_numpy()
+
+
+def feature_groups(raw: Floats) -> Rows | None:
+    """Groups of rows with equal features; None if all differ, or if there are too few different ones.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.tables.groups import feature_groups
+    >>> feature_groups(np.arange(60.0)[:, None]) is None
+    True
+    >>> feature_groups(np.repeat(np.arange(60.0), 2)[:, None]).shape
+    (120,)
+    """
+    found, index = np.unique(row_hashes(raw, np.zeros(len(raw))), return_inverse=True)
+    return index if MIN_DISTINCT <= len(found) < len(raw) else None
+
+
+def draw_groups(group: Rows | None, n_drawn: int, n_rows: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Mark whole groups, drawn at random, of about ``n_drawn`` rows together; single rows without groups.
+
+    Parameters
+    ----------
+    group : ndarray of int of shape (n_rows,) or None
+    n_drawn, n_rows : int
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    ndarray of bool of shape (n_rows,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.tables.groups import draw_groups
+    >>> drawn = draw_groups(np.array([0, 0, 1, 1, 2, 2]), 2, 6, np.random.default_rng(0))
+    >>> drawn.sum(), bool((drawn[::2] == drawn[1::2]).all())
+    (np.int64(2), True)
+    """
+    is_drawn = np.zeros(n_rows, dtype=bool)
+    if group is None:
+        is_drawn[rng.permutation(n_rows)[:n_drawn]] = True
+        return is_drawn
+    if n_drawn == 0:
+        return is_drawn
+    index = np.unique(group, return_inverse=True)[1]
+    sizes = np.bincount(index)
+    order = rng.permutation(len(sizes))
+    before = np.cumsum(sizes[order]) - sizes[order]
+    chosen = order[:-1][before[:-1] + sizes[order[:-1]] / 2.0 <= n_drawn]  # at least one group is left
+    return np.isin(index, chosen if len(chosen) else order[:1])
+
+
+def design_effect(values: Floats, group: Rows) -> float:
+    """By how much the variance of a mean is larger than that of independent rows (Kish), at least 1.
+
+    It is 1 + (m - 1) r, where m is the mean size of a row's group and r the correlation of values within groups, as
+    estimated by an analysis of variance.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+    group : ndarray of int of shape (n,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.tables.groups import design_effect
+    >>> rng = np.random.default_rng(0)
+    >>> group = np.repeat(np.arange(500), 4)
+    >>> design_effect(rng.normal(size=500)[group], group), round(design_effect(rng.normal(size=2000), group), 1)
+    (4.0, 1.0)
+    """
+    index = np.unique(group, return_inverse=True)[1]
+    size = np.bincount(index)
+    n, n_groups = len(values), len(size)
+    if n_groups < 2 or n_groups == n:
+        return 1.0
+    mean = np.bincount(index, weights=values) / size
+    between = float(size @ (mean - values.mean()) ** 2) / (n_groups - 1)
+    within = float(((values - mean[index]) ** 2).sum()) / (n - n_groups)
+    row_size = float(size @ size) / n
+    typical_size = (n - row_size) / (n_groups - 1)
+    total = between + (typical_size - 1.0) * within
+    correlation = (between - within) / total if total > 0.0 else 0.0
+    return 1.0 + (row_size - 1.0) * max(correlation, 0.0)
+
+
+def warn_of_blocks(raw: Floats, names: list[str]) -> None:
+    """Warn if most columns are constant within blocks of rows, as those of repeated subjects are.
+
+    Columns that repeat their values are put together: the attributes of subjects have as many combinations as there are
+    subjects, independent columns have more.
+
+    Parameters
+    ----------
+    raw : ndarray of shape (n, d)
+        Rows in random order.
+    names : list of str
+    """
+    n, d = raw.shape
+    distinct = np.array([len(np.unique(raw[:, j])) for j in range(d)])
+    shared = np.flatnonzero((distinct > 1) & (distinct * MIN_BLOCK_ROWS <= n))
+    if len(shared) < 2 or 2 * len(shared) <= d or len(shared) == d:
+        return
+    n_blocks = len(np.unique(row_hashes(raw[:, shared], np.zeros(n))))
+    if n_blocks < MIN_BLOCKS or n_blocks * MIN_BLOCK_ROWS > n:
+        return
+    # Of a hierarchy, such as city, region and country, one column determines the others; of subjects several could.
+    if np.log(distinct[shared]).sum() < 1.75 * np.log(n_blocks):
+        return
+    # Rows are in the order of hashes, so columns that are shifted against each other are independent.
+    shifted = np.column_stack([np.roll(raw[:, j], k) for k, j in enumerate(shared)])
+    if 2 * n_blocks > len(np.unique(row_hashes(shifted, np.zeros(n)))):
+        return
+    listed = ", ".join(repr(names[j]) for j in shared[:5]) + (", ..." if len(shared) > 5 else "")
+    warnings.warn(
+        f"the columns {listed} have only {n_blocks:,} combinations in {n:,} rows, as attributes of repeated subjects "
+        "have: if the rows of a subject belong together, pass groups= to fit, or intervals are too narrow for new ones",
+        GroupedRowsWarning,
+        stacklevel=users_level(),
+    )
