@@ -386,7 +386,8 @@ def test_predict_support_names_the_cause(model):
     X.loc[0, "a"], X.loc[1, "b"], X.loc[2, "kind"] = 9.0, np.nan, "new"
     X.loc[3, "kind"] = None
     table = model.predict_support(X)
-    assert table.columns == ["supported", "outside_range", "unseen_category", "unexpected_missing", "far", "widening"]
+    reasons = ["outside_range", "unseen_category", "unexpected_missing", "far", "unlike_subjects"]
+    assert table.columns == ["supported", *reasons, "widening"]
     assert table["supported"].tolist() == [False] * 4 + [True]
     assert table["outside_range"].tolist() == [True] + [False] * 4
     assert table["unexpected_missing"].tolist() == [False, True, False, True, False]

@@ -1,8 +1,8 @@
 """Support: detection of rows unlike the training rows of their region, and wider predictive distributions for them.
 
 A row lacks support if a number is outside the range of its region, if a category is unseen in training, if a value is
-missing in a column without missing values in training, or if it is far from all training rows in the joint space of the
-numeric columns. The networks are then evaluated at the nearest supported row (`Support.clamp`); median and mean are
+missing in a column without missing values in training, if it is far from all training rows in the joint space of the
+numeric columns, or if its subject is unlike all subjects of a table that was given with groups. The networks are then evaluated at the nearest supported row (`Support.clamp`); median and mean are
 evaluated up to one unit beyond the range, so that trends are extrapolated a little. Variance is added to the predicted
 quantile function (`Support.widen`). Predictions of supported rows are unchanged, bit for bit.
 
@@ -15,7 +15,8 @@ The added variance, in units of the scaled target (whose variance is 1), is the 
   variance (at least 0.05) times δ, as of a random walk beyond the data;
 - (1 - exp(-D² / 2)) (1 + s): far from all data the variance approaches that of the target, and s is the difference
   between the typical variance of the region and that of the row, if positive. D² is the sum of δ² over the columns,
-  weighted by their blank variance relative to the largest one, plus the squared excess distance in the joint space.
+  weighted by their blank variance relative to the largest one, plus the squared excess distances in the joint space and
+  from all subjects.
 
 All three are 0 at the boundary of the support and grow with the distance from it, so that distributions are never
 narrower than at the nearest supported row.
@@ -30,6 +31,7 @@ from numpy.typing import NDArray
 
 from usnrt.calibration.landmarks import Landmarks
 from usnrt.calibration.ranges import column_scale, extended_range
+from usnrt.calibration.subjects import Subjects
 from usnrt.calibration.widening import BLANK_LEVELS, MIN_BLANK_ROWS, needed_variance, variances_of_columns, widened
 from usnrt.nn.quantile_functions import conformity_scores
 from usnrt.tree.refine import half_widths
@@ -55,6 +57,8 @@ class RowSupport:
         Whether a value is missing in a column without missing values in training.
     far : ndarray of bool of shape (n,)
         Whether the row is far from all training rows in the joint space of the numeric columns.
+    unlike : ndarray of bool of shape (n,)
+        Whether the attributes of the row's subject are far from those of all training subjects; see `Subjects`.
     region : ndarray of int of shape (n,)
         Index of the ranges that apply: the leaf, or n_leaves (the whole table) if the row has unknown columns.
     blank, walk, distance : ndarray of shape (n,)
@@ -65,6 +69,7 @@ class RowSupport:
     unseen: NDArray[np.bool_]
     missing: NDArray[np.bool_]
     far: NDArray[np.bool_]
+    unlike: NDArray[np.bool_]
     region: NDArray[np.int64]
     blank: NDArray[np.float64]
     walk: NDArray[np.float64]
@@ -73,7 +78,7 @@ class RowSupport:
     @property
     def supported(self) -> NDArray[np.bool_]:
         """Whether the row has full support, shape (n,)."""
-        return ~(self.outside | self.unseen | self.missing | self.far)
+        return ~(self.outside | self.unseen | self.missing | self.far | self.unlike)
 
     def take(self, rows: NDArray[np.intp]) -> "RowSupport":
         """The support of some of the rows."""
@@ -105,6 +110,8 @@ class Support:
     target_variance : float
         Robust variance of the target (`robust_variance`), beyond which unknown columns widen nothing; infinite in
         models of older files.
+    subjects : Subjects or None
+        None without groups.
 
     Examples
     --------
@@ -129,6 +136,7 @@ class Support:
     typical_variance: NDArray[np.float64]
     widens: bool = True
     target_variance: float = np.inf
+    subjects: Subjects | None = None
 
     @classmethod
     def fit(
@@ -137,6 +145,7 @@ class Support:
         categorical: NDArray[np.bool_],
         leaf: NDArray[np.int64],
         n_leaves: int,
+        group: NDArray[np.intp] | None = None,
     ) -> "Support":
         """Compute the ranges of all regions from training rows.
 
@@ -148,6 +157,8 @@ class Support:
         leaf : ndarray of int of shape (n,)
             Leaf of each row, counted from 0.
         n_leaves : int
+        group : ndarray of int of shape (n,), optional
+            Subject of each row.
 
         Returns
         -------
@@ -173,7 +184,11 @@ class Support:
         landmarks = None if categorical.all() else Landmarks.fit(raw[:, ~categorical] if categorical.any() else raw)
         never_missing = np.asarray(~np.isnan(raw).any(axis=0))
         low, high, below, above = (np.ascontiguousarray(part) for part in np.moveaxis(ranges, 2, 0))
-        return cls(categorical, low, high, below, above, never_missing, landmarks, np.ones(d), np.zeros(n_leaves + 1))
+        subjects = None if group is None else Subjects.fit(raw, categorical, group)
+        blank, typical = np.ones(d), np.zeros(n_leaves + 1)
+        return cls(
+            categorical, low, high, below, above, never_missing, landmarks, blank, typical, subjects=subjects
+        )  # fmt: skip
 
     def covering(
         self, low: NDArray[np.float64], high: NDArray[np.float64], has_missing: NDArray[np.bool_]
@@ -229,13 +244,16 @@ class Support:
             )  # fmt: skip
 
         run_in_blocks(write, n, n_threads)
+        of_row = self._excess(raw, n_threads)
+        of_subject = np.zeros(n) if self.subjects is None else self.subjects.excess(raw, n_threads)
+        distance += of_row**2 + of_subject**2
+        return RowSupport(outside, unseen, missing, of_row > 0, of_subject > 0, region, blank, walk, distance)
+
+    def _excess(self, raw: NDArray[np.float64], n_threads: int) -> NDArray[np.float64]:
+        """Excess distance from the landmarks in the joint space of the numeric columns, shape (n,)."""
         if self.landmarks is None:
-            far = np.zeros(n, dtype=bool)
-        else:
-            excess = self.landmarks.excess(raw, np.flatnonzero(~self.categorical), n_threads)
-            far = excess > 0
-            distance += excess**2
-        return RowSupport(outside, unseen, missing, far, region, blank, walk, distance)
+            return np.zeros(len(raw))
+        return self.landmarks.excess(raw, np.flatnonzero(~self.categorical), n_threads)
 
     @property
     def growth(self) -> NDArray[np.float64]:

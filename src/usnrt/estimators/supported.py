@@ -92,7 +92,8 @@ class SupportedRegressor(DistributionalRegressor):
         """
         categorical = np.array([column.is_categorical for column in self.columns_], dtype=bool)
         leaf = self.tree_.leaf_of(table.raw)
-        support = Support.fit(table.raw, categorical, leaf, self.tree_.n_leaves)
+        group = table.group if table.has_groups else None  # rows with equal features are alike in all columns
+        support = Support.fit(table.raw, categorical, leaf, self.tree_.n_leaves, group)
         if quantiles_of is not None and validation_rows is not None:
             rows = np.sort(validation_rows)
             rows = rows[blank_rows(len(rows), table.raw.shape[1])]
@@ -160,8 +161,9 @@ class SupportedRegressor(DistributionalRegressor):
             Columns ``supported`` (none of the following), ``outside_range`` (a number is outside the range that it
             has in the row's region, with a margin), ``unseen_category`` (a category that training did not see),
             ``unexpected_missing`` (a value is missing in a column in which training had none missing), ``far`` (far
-            from all training rows in the joint space of the numeric columns) and ``widening``, the factor on the
-            standard deviation, 1 for supported rows.
+            from all training rows in the joint space of the numeric columns), ``unlike_subjects`` (of a model fitted
+            with ``groups``: the numbers that all rows of a subject share are far from those of every training subject)
+            and ``widening``, the factor on the standard deviation, 1 for supported rows.
 
         Examples
         --------
@@ -186,6 +188,7 @@ class SupportedRegressor(DistributionalRegressor):
                 "unseen_category": row_support.unseen,
                 "unexpected_missing": row_support.missing,
                 "far": row_support.far,
+                "unlike_subjects": row_support.unlike,
                 "widening": self._widening(raw, row_support),
             }
         )

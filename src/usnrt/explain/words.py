@@ -69,6 +69,10 @@ def support_reasons(model: CalibratedRegressor, raw: Floats) -> list[list[str]] 
             own += [f"{model.columns_[j].name} is missing, which it never was in training" for j in missing]
         if found.far[i]:
             own.append("the combination of its numbers is far from all training rows")
+        if found.unlike[i]:
+            assert support.subjects is not None
+            names = ", ".join(model.columns_[j].name for j in support.subjects.columns[:5])
+            own.append(f"its subject is unlike all training subjects in {names}")
         reasons.append(own)
     return reasons
 

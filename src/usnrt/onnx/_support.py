@@ -81,13 +81,17 @@ def measure(
     growth = support.growth
     walk = _weighted(graph, delta, growth[columns.positions])
     squares = graph.op("Mul", delta, delta)
-    excess = _excess(graph, support.landmarks, numbers)
-    distance = graph.op(
-        "Add",
-        _weighted(graph, squares, (growth / growth.max())[columns.positions]),
-        graph.op("Mul", excess, excess),
-    )
-    unsupported = graph.op("Or", graph.op("Or", outside, unknown), graph.op("Greater", excess, np.float64(0)))
+    distance = _weighted(graph, squares, (growth / growth.max())[columns.positions])
+    unsupported = graph.op("Or", outside, unknown)
+    assert support.landmarks is not None
+    spaces = [(numbers, support.landmarks)]
+    if support.subjects is not None:
+        of_subject = np.searchsorted(columns.positions, support.subjects.columns)
+        spaces.append((graph.op("Gather", numbers, of_subject, axis=1), support.subjects.landmarks))
+    for values, landmarks in spaces:
+        excess = _excess(graph, landmarks, values)
+        distance = graph.op("Add", distance, graph.op("Mul", excess, excess))
+        unsupported = graph.op("Or", unsupported, graph.op("Greater", excess, np.float64(0)))
     rows = graph.op("Squeeze", graph.op("NonZero", outside), ints(0))
     measured = MeasuredSupport(graph.op("Not", unsupported), region, blank, walk, distance, rows)
     clamped = _clipped(graph, numbers, low, high)
@@ -165,9 +169,8 @@ def _unknown_columns(
     return _weighted(graph, graph.cast(matrix, np.float64), np.concatenate(variances)), _any(graph, matrix)
 
 
-def _excess(graph: Graph, landmarks: Landmarks | None, numbers: str) -> str:
+def _excess(graph: Graph, landmarks: Landmarks, numbers: str) -> str:
     """Excess distance from the landmarks, see `Landmarks.excess`; name, shape (n,)."""
-    assert landmarks is not None
     scale = np.where(landmarks.scale > 0, landmarks.scale, np.inf)
     units = graph.op("Div", graph.op("Sub", numbers, landmarks.centre), scale)
     units = graph.cast(graph.op("Clip", units, np.float64(-LARGEST), np.float64(LARGEST)), np.float32)

@@ -6,6 +6,7 @@ import numpy as np
 
 from usnrt.calibration.calibration import Calibration
 from usnrt.calibration.landmarks import Landmarks
+from usnrt.calibration.subjects import Subjects
 from usnrt.calibration.support import Support
 from usnrt.distributions.residual_distribution import ResidualDistribution
 from usnrt.persistence._errors import ModelFileError
@@ -32,6 +33,19 @@ def check_landmarks(landmarks: Any) -> None:
         raise ModelFileError("the landmarks of the support are invalid")
 
 
+def check_subjects(subjects: Any) -> None:
+    """Check that the landmarks of the subjects have the subjects' columns, in ascending order."""
+    columns, landmarks = subjects.columns, subjects.landmarks
+    is_valid = (
+        is_array(columns, "i", np.size(columns))
+        and isinstance(landmarks, Landmarks)
+        and len(landmarks.centre) == len(columns)
+        and bool((columns >= 0).all() and (np.diff(columns) > 0).all())
+    )
+    if not is_valid:
+        raise ModelFileError("the subjects of the support are invalid")
+
+
 def check_support(support: Any) -> None:
     """Check that all arrays of the support have the same regions and columns."""
     n_columns, n_regions = np.size(support.categorical), len(support.low)
@@ -47,6 +61,9 @@ def check_support(support: Any) -> None:
         and support.target_variance > 0
         and isinstance(landmarks, Landmarks | None)
         and (landmarks is None or len(landmarks.centre) == np.count_nonzero(~support.categorical))
+        and isinstance(support.subjects, Subjects | None)
+        and (support.subjects is None or not support.categorical.take(support.subjects.columns, mode="clip").any())
+        and (support.subjects is None or support.subjects.columns[-1] < n_columns)
     )
     if not is_valid:
         raise ModelFileError("the support is invalid")

@@ -12,7 +12,13 @@ from usnrt.estimators.neighbors import memories
 from usnrt.memory.retrieval import N_GUIDES, Retrieval
 from usnrt.nn.mlp import MLP
 from usnrt.nn.quantiles import N_OUTPUTS
-from usnrt.persistence._calibration_checks import check_calibration, check_fits_tree, check_landmarks, check_support
+from usnrt.persistence._calibration_checks import (
+    check_calibration,
+    check_fits_tree,
+    check_landmarks,
+    check_subjects,
+    check_support,
+)
 from usnrt.persistence._errors import ModelFileError
 from usnrt.tables.csv_format import CsvFormat
 from usnrt.tables.dates import compile_format
@@ -390,6 +396,7 @@ CHECKS: dict[str, Callable[[Any], None]] = {
     "PaperUSNRTEnsemble": check_regressor,
     "Support": check_support,
     "Landmarks": check_landmarks,
+    "Subjects": check_subjects,
     "Calibration": check_calibration,
     "Familiar": check_familiar,
     "Fingerprint": check_fingerprint,

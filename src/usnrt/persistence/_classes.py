@@ -28,6 +28,7 @@ CLASSES: dict[str, tuple[str, str]] = {
     "Calibration": ("usnrt.calibration.calibration", "Calibration"),
     "Support": ("usnrt.calibration.support", "Support"),
     "Landmarks": ("usnrt.calibration.landmarks", "Landmarks"),
+    "Subjects": ("usnrt.calibration.subjects", "Subjects"),
     "TargetMap": ("usnrt.distributions.target_map", "TargetMap"),
     "ResidualDistribution": ("usnrt.distributions.residual_distribution", "ResidualDistribution"),
     "FlatForest": ("usnrt.baselines._trees", "FlatForest"),

@@ -187,6 +187,8 @@ def _add_support(model: CalibratedRegressor, X: Any, raw: Floats, facts: Facts, 
         "a value is missing where training had none missing": found.missing,
         "the combination is far from all training rows": found.far,
     }
+    if model.support_.subjects is not None:
+        flags["the subject is unlike all training subjects"] = found.unlike
     facts.flags = {name: int(rows.sum()) for name, rows in flags.items()}
     # those with the widest predictions first
     lacking = np.flatnonzero(~found.supported)
