@@ -340,7 +340,7 @@ def test_report_with_ids_time_and_training_rows(inside, fitted):
     lines = (folder / "test.csv").read_text().splitlines()
     lines[1] = lines[1].rsplit(",", 1)[0] + ","  # the first row has no target
     (folder / "gaps.csv").write_text("\n".join(lines) + "\n")
-    options = ("--id", "id", "--time", "sold", "--train", "train.csv", "--force")
+    options = ("--id", "id", "--time", "sold", "--train", "train.csv", "--group-column", "district", "--force")
     run = inside("report", "model.usnrt", "gaps.csv", "-o", "grown.html", *options, cwd=folder)
     assert run.returncode == 0, run.stderr
     text = (folder / "grown.html").read_text()
@@ -348,6 +348,7 @@ def test_report_with_ids_time_and_training_rows(inside, fitted):
     assert "Does it change with time?" in text
     assert "The booster was trained on 900 training rows" in text
     assert "gaps.csv -o grown.html --id id --time sold --train train.csv" in text
+    assert "which come in " in text
     run = inside("report", "model.usnrt", "gaps.csv", "-o", "grown.html", "--force", "--no-booster", cwd=folder)
     text = (folder / "grown.html").read_text()
     ids = re.findall(r'data:text/csv;base64,([^"]*)"', text)
@@ -362,6 +363,7 @@ def test_report_with_ids_time_and_training_rows(inside, fitted):
     [
         (("--id", "nr"), "test.csv has no column 'nr' to name the rows"),
         (("--time", "day"), "test.csv has no column 'day' to order the rows"),
+        (("--group-column", "shop"), "test.csv has no column 'shop' to group the rows"),
         (("--time", "id"), "--time must name a column of dates or numbers, got 'id' with 'h"),
         (("--target", "cost"), "test.csv has no column 'cost'; "),
     ],

@@ -2,9 +2,10 @@
 
 A row lacks support if a number is outside the range of its region, if a category is unseen in training, if a value is
 missing in a column without missing values in training, if it is far from all training rows in the joint space of the
-numeric columns, or if its subject is unlike all subjects of a table that was given with groups. The networks are then evaluated at the nearest supported row (`Support.clamp`); median and mean are
-evaluated up to one unit beyond the range, so that trends are extrapolated a little. Variance is added to the predicted
-quantile function (`Support.widen`). Predictions of supported rows are unchanged, bit for bit.
+numeric columns, or, in a table with groups, if its subject is unlike all others. The networks are then evaluated at the
+nearest supported row (`Support.clamp`); median and mean are evaluated up to one unit beyond the range, so that trends
+are extrapolated a little. Variance is added to the predicted quantile function (`Support.widen`). Predictions of
+supported rows are unchanged, bit for bit.
 
 The added variance, in units of the scaled target (whose variance is 1), is the sum of
 

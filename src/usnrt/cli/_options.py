@@ -34,7 +34,7 @@ GroupColumn = Annotated[
     str | None,
     typer.Option(
         "--group-column",
-        help="A column of patients, shops or machines: their rows stay together, and intervals are for new ones.",
+        help="A column of patients, shops or machines: rows of one belong together, and intervals are for new ones.",
     ),
 ]
 Coverage = Annotated[float, typer.Option(help="Nominal coverage of the prediction intervals.")]

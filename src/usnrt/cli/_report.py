@@ -10,7 +10,7 @@ import typer
 from numpy.typing import NDArray
 
 from usnrt.cli._errors import UserError
-from usnrt.cli._options import Coverage, Data, Force, Model, Quiet, Target, check_coverage
+from usnrt.cli._options import Coverage, Data, Force, GroupColumn, Model, Quiet, Target, check_coverage
 from usnrt.cli._output import check_writable, notice, say, silent, warnings_as_notices
 from usnrt.cli._reading_options import ReadOptions, reads_tables
 from usnrt.cli._streams import check_one_input, is_standard, messages_beside, output_file, shown
@@ -40,13 +40,14 @@ def report(
         typer.Option("--train", help="The training rows, for a fair comparison with a booster.", readable=False),
     ] = None,
     booster: Annotated[bool, typer.Option(help="Compare with a quick booster of scikit-learn.")] = True,
+    group_column: GroupColumn = None,
     force: Force = False,
     quiet: Quiet = False,
     *,
     reading: ReadOptions,
 ) -> None:
     """Write an HTML report on a model: accuracy, calibration, and where it is uncertain and why."""
-    from usnrt.cli._data import features_and_target, load_model
+    from usnrt.cli._data import features_and_target, groups_of, load_model
 
     check_coverage(coverage)
     check_one_input(model, data, *([] if train is None else [train]))
@@ -54,7 +55,8 @@ def report(
     fitted = load_model(model)
     notify = silent if quiet else notice
     table, X, y, numbers = evaluated_rows(fitted, data, target, notify, reading)
-    for name, purpose in ((id_column, "name the rows"), (time_column, "order the rows")):
+    named = ((id_column, "name the rows"), (time_column, "order the rows"), (group_column, "group the rows"))
+    for name, purpose in named:
         if name is not None and name not in table.column_names:
             raise UserError(f"{shown(data)} has no column {name!r} to {purpose}")
     known = None if train is None else features_and_target(fitted, train, target, notify, reading)
@@ -65,6 +67,7 @@ def report(
             ids=table[id_column].to_pylist() if id_column else numbers if _has_gaps(numbers) else None,
             id_name=id_column or "row (from 1)", first_row=1,
             time=None if time_column is None else _times(fitted, table, time_column), train=known, booster=booster,
+            groups=None if group_column is None else groups_of(table, group_column, data),
         )  # fmt: skip
     with messages_beside(output):
         say(f"wrote {output}")

@@ -9,8 +9,9 @@ from usnrt.calibration.landmarks import evenly
 from usnrt.distributions import Distribution
 from usnrt.estimators.base import DistributionalRegressor
 from usnrt.report._numbers import number, plus_minus
+from usnrt.tables.groups import design_effect, draw_groups
 from usnrt.utils.boosting import MAX_CATEGORIES, without_empty_columns
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, Rows
 
 LEVELS = np.array([0.1, 0.3, 0.5, 0.7, 0.9])
 MIN_ROWS, MAX_ROWS, MAX_COLUMNS = 200, 10_000, 200
@@ -48,6 +49,7 @@ def compare_with_booster(
     y: Floats,
     dist: Distribution,
     train: tuple[Any, Floats] | None = None,
+    group: Rows | None = None,
 ) -> BoosterFacts | None:
     """Compare the quantile loss of a model and of a booster; None for too few rows or too many columns.
 
@@ -61,27 +63,31 @@ def compare_with_booster(
         The model's, of all rows.
     train : tuple of X and y, optional
         Training rows for the booster. Without them, it is trained on one half of the rows and predicts the other one.
+    group : ndarray of int of shape (n,), optional
+        Rows that belong together are in one half.
     """
     rows = evenly(len(y), MAX_ROWS)
     if raw.shape[1] > MAX_COLUMNS or np.isnan(raw).all() or len(rows) < (MIN_ROWS if train is None else 2):
         return None
     ours = pinball(dist.ppf(LEVELS)[rows], y[rows])
-    features, truth = _features(model, raw[rows]), y[rows]
+    features, truth, own_group = _features(model, raw[rows]), y[rows], None if group is None else group[rows]
     if train is not None:
         known = model._encode(train[0])
         own = evenly(len(known), MAX_ROWS)
         theirs = pinball(_boosted(model, _features(model, known[own]), train[1][own], features), truth)
         trained_on = len(own)
     else:
-        halves = np.array_split(np.random.default_rng(0).permutation(len(rows)), 2)
+        is_drawn = draw_groups(own_group, len(rows) // 2, len(rows), np.random.default_rng(0))
+        halves = np.flatnonzero(~is_drawn), np.flatnonzero(is_drawn)
         theirs, trained_on = np.empty(len(rows)), len(halves[0])
         for own, other in (halves, halves[::-1]):
             predicted = _boosted(model, features[own], truth[own], features[other])
             theirs[other] = pinball(predicted, truth[other])
     difference = ours - theirs
+    evidence = len(rows) / (1.0 if own_group is None else design_effect(difference, own_group))
     return BoosterFacts(
         float(ours.mean()), float(theirs.mean()), float(difference.mean()),
-        float(difference.std(ddof=1) / np.sqrt(len(rows))), len(rows), trained_on, train is not None,
+        float(difference.std(ddof=1) / np.sqrt(evidence)), len(rows), trained_on, train is not None,
     )  # fmt: skip
 
 

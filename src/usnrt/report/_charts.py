@@ -28,7 +28,7 @@ def reliability(calibration: CalibrationFacts, coverage: float, small: bool = Fa
         *((300, 240) if small else (420, 340)),
     )
     chart.ticks(PERCENT_TICKS, PERCENT_TICKS)
-    bounds = [wilson(round(level * calibration.n), calibration.n) for level in LEVELS]
+    bounds = [calibration.confidence(level) for level in LEVELS]
     low, high = np.array(bounds).T
     chart.band(LEVELS.tolist(), low.tolist(), high.tolist(), "chance", "sampling variation of a calibrated model")
     chart.line([0, 1], [0, 1], "ideal", "nominal = observed")
@@ -40,11 +40,11 @@ def reliability(calibration: CalibrationFacts, coverage: float, small: bool = Fa
     return chart.svg()
 
 
-def pit_histogram(pit: NDArray[np.float64]) -> str:
-    """Histogram of the PIT values; flat for a calibrated model."""
+def pit_histogram(pit: NDArray[np.float64], evidence: int) -> str:
+    """Histogram of the PIT values, which count as so many independent ones; flat for a calibrated model."""
     counts, edges = np.histogram(pit, N_BINS, (0, 1))
     shares = counts / len(pit) * N_BINS  # 1 is the expected share
-    low, high = wilson(round(len(pit) / N_BINS), len(pit))
+    low, high = wilson(round(evidence / N_BINS), evidence)
     top = max(1.5, float(shares.max()) * 1.08, high * N_BINS * 1.08)
     chart = Chart(
         (0, 1),

@@ -15,10 +15,12 @@ from usnrt.estimators.regions import calibration_rows, region_rows, shortage, un
 from usnrt.explain.importance import importance_of_encoded
 from usnrt.explain.rows import row_values
 from usnrt.explain.words import support_reasons
+from usnrt.metrics.differences import Z
 from usnrt.metrics.evaluate import evaluate
 from usnrt.metrics.models import encoded_training_share, is_infinite
 from usnrt.report._numbers import digits_for, number, plus_minus, wilson
-from usnrt.utils.types import Floats
+from usnrt.tables.groups import design_effect
+from usnrt.utils.types import Floats, Rows
 
 LEVELS = np.array([*np.arange(5, 100, 5), 99]) / 100
 N_EXPLAINED = 200  # rows whose predictions are divided among the features
@@ -40,6 +42,16 @@ class CalibrationFacts:
     infinite_at: NDArray[np.float64] = field(
         default_factory=lambda: np.zeros(len(LEVELS))
     )  # share of infinite intervals at each of LEVELS
+    design_effect: float = 1.0  # how many rows count as one, since rows of a group are inside or outside together
+
+    @property
+    def evidence(self) -> int:
+        """How many independent rows these rows count for."""
+        return min(max(round(self.n / self.design_effect), 1), self.n)
+
+    def confidence(self, share: float, z: float = Z) -> tuple[float, float]:
+        """Wilson's confidence interval of an observed share."""
+        return wilson(round(share * self.evidence), self.evidence, z)
 
 
 @dataclass(frozen=True)
@@ -116,6 +128,7 @@ class Facts:
     ratio: float  # of the residual std of the least certain region to that of the most certain one
     lack: str  # which regions have too few calibration rows for this coverage, and how many are needed
     training: float  # share of training rows, 0 unless it is more than half
+    n_groups: int | None = None  # None if rows do not come in groups
     region: NDArray[np.int64] | None = None  # id of each row's region
     regions: list[Region] = field(default_factory=list)
     most_uncertain: list[Cells] = field(default_factory=list)
@@ -138,7 +151,14 @@ def gather(
 
 
 def facts_of_encoded(
-    model: DistributionalRegressor, X: Any, raw: Floats, y: Floats, coverage: float, seed: int, labels: RowLabels
+    model: DistributionalRegressor,
+    X: Any,
+    raw: Floats,
+    y: Floats,
+    coverage: float,
+    seed: int,
+    labels: RowLabels,
+    group: Rows | None = None,
 ) -> tuple[Facts, Distribution]:
     """`gather` for encoded rows, and the predicted distributions."""
     # infinite where nothing is guaranteed: the report judges the guarantee
@@ -157,7 +177,7 @@ def facts_of_encoded(
         upper=bounds[:, 1, -1],
         y=y,
         pit=np.clip(dist.cdf(y), 0.0, 1.0),
-        calibration=calibration_facts(inside, infinite),
+        calibration=calibration_facts(inside, infinite, group),
         widths=(bounds[:, 1] - bounds[:, 0]).mean(axis=0)[:-1],
         metrics=compare_with_baseline(model, predicted, y, coverage),
         drivers=uncertainty_drivers(model, raw, seed),
@@ -166,11 +186,12 @@ def facts_of_encoded(
         ratio=uncertainty_ratio(model),
         lack="" if lack is None else f"{lack.where}; {lack.needed:,} are needed",
         training=encoded_training_share(model, raw, y),
+        n_groups=None if group is None else len(np.unique(group)),
         region=predicted.region,
         supported=predicted.supported,
     )
     shown = [driver.name for driver in facts.drivers][:N_SHOWN_FEATURES]
-    facts.regions = _regions(model, X, facts, inside, infinite, shown)
+    facts.regions = _regions(model, X, facts, inside, infinite, group, shown)
     facts.most_uncertain = _rows(X, np.argsort(-facts.std, kind="stable")[:N_UNCERTAIN], facts, shown)
     if isinstance(model, CalibratedRegressor) and model.support_ is not None:
         _add_support(model, X, raw, facts, shown)
@@ -198,28 +219,37 @@ def _add_support(model: CalibratedRegressor, X: Any, raw: Floats, facts: Facts, 
     facts.unsupported = [[*row[:1], ("why", "; ".join(own)), *row[1:]] for row, own in zip(cells, reasons)]
 
 
-def calibration_facts(inside: NDArray[np.bool_], infinite: NDArray[np.bool_]) -> CalibrationFacts:
+def calibration_facts(
+    inside: NDArray[np.bool_], infinite: NDArray[np.bool_], group: Rows | None = None
+) -> CalibrationFacts:
     """Compare nominal and observed coverage; the last column is the requested coverage.
 
     Parameters
     ----------
     inside, infinite : ndarray of bool of shape (n, len(LEVELS) + 1)
         Whether each interval contains the target, and whether it is infinite.
+    group : ndarray of int of shape (n,), optional
+        Rows that belong together: confidence intervals then count as many rows as are independent, at the level where
+        rows of a group depend on each other most.
     """
     n = len(inside)
     if n == 0:
         return CalibrationFacts(0, np.full(len(LEVELS), np.nan), np.nan, 0.0, 1.0)
     shares, infinite_shares = inside.mean(axis=0), infinite.mean(axis=0)
     finite = inside[~infinite[:, -1], -1]
-    return CalibrationFacts(
+    facts = CalibrationFacts(
         n,
         shares[:-1],
         float(shares[-1]),
-        *wilson(int(inside[:, -1].sum()), n),
+        low=0.0,
+        high=1.0,
         infinite=float(infinite_shares[-1]),
         finite_inside=float(finite.mean()) if len(finite) else float("nan"),
         infinite_at=infinite_shares[:-1],
+        design_effect=1.0 if group is None else max(design_effect(level.astype(float), group) for level in inside.T),
     )
+    facts.low, facts.high = facts.confidence(facts.inside)
+    return facts
 
 
 def compare_with_baseline(
@@ -247,6 +277,7 @@ def _regions(
     facts: Facts,
     inside: NDArray[np.bool_],
     infinite: NDArray[np.bool_],
+    group: Rows | None,
     shown: list[str],
 ) -> list[Region]:
     """The regions in the order of ``region_rows``, the least certain first; empty for a model without regions."""
@@ -272,7 +303,9 @@ def _regions(
                 rows=len(members),
                 std=float(facts.std[members].mean()) if len(members) else np.nan,
                 error=float(np.sqrt(np.mean(error**2))) if len(members) else np.nan,
-                calibration=calibration_facts(inside[members], infinite[members]),
+                calibration=calibration_facts(
+                    inside[members], infinite[members], None if group is None else group[members]
+                ),
                 examples=_rows(X, picks, facts, shown),
                 experts=row.get("experts"),
             )

@@ -36,6 +36,7 @@ from usnrt.report._words import (
     where_sentence,
     why_sentence,
 )
+from usnrt.tables.groups import groups_and_table, read_groups
 from usnrt.tree.rules import count_text
 from usnrt.utils.checks import check_whole
 from usnrt.utils.notices import TrainingRowsWarning
@@ -61,6 +62,7 @@ def write_report(
     time: Any = None,
     train: tuple[Any, ArrayLike] | None = None,
     booster: bool = True,
+    groups: ArrayLike | str | None = None,
 ) -> Path:
     """Write an HTML report on a model: accuracy, calibration, and where it is uncertain and why.
 
@@ -91,6 +93,8 @@ def write_report(
     booster : bool, default=True
         Whether to compare with a booster at all; it takes a few seconds. Without ``train`` it is trained on one half of
         the rows to predict the other one.
+    groups : array-like of shape (n_rows,), or name of a column of X, default=None
+        Rows that belong together (of a patient, shop, machine): what is said of the coverage then counts groups.
 
     Returns
     -------
@@ -99,16 +103,18 @@ def write_report(
     """
     if np.ndim(coverage) or not 0 < coverage < 1:
         raise ValueError(f"coverage must be in (0, 1), got {coverage!r}")
+    X, groups = groups_and_table(X, groups)
     target = read_target(y)
     if len(target) != np.shape(X)[0]:
         raise ValueError(f"y must have one value per row of X ({np.shape(X)[0]}), got {len(target)}")
     labels = _labels(ids, id_name, first_row, len(target))
     raw = model._encode(X)
-    facts, dist = facts_of_encoded(model, X, raw, target, coverage, 0, labels)
+    group = None if groups is None else read_groups(groups, len(target))
+    facts, dist = facts_of_encoded(model, X, raw, target, coverage, 0, labels, group)
     if facts.training:
         warnings.warn(training_sentence(facts.training), TrainingRowsWarning, stacklevel=2)
     known = None if train is None else (train[0], read_target(train[1]))
-    compared = compare_with_booster(model, raw, target, dist, known) if booster else None
+    compared = compare_with_booster(model, raw, target, dist, known, group) if booster else None
     page = render(model, facts, title, source, command, _windows(model, X, facts, time), compared)
     with whole_file(path) as file:
         file.write(page.encode())
@@ -183,7 +189,7 @@ def render(
         coverage=percent(facts.coverage),
         metrics=metric_rows(facts),
         reliability=Markup(charts.reliability(facts.calibration, facts.coverage)),
-        pit=Markup(charts.pit_histogram(facts.pit)),
+        pit=Markup(charts.pit_histogram(facts.pit, facts.calibration.evidence)),
         intervals=[Markup(svg) for svg in charts.intervals(facts, target)],
         booster="" if compared is None else booster_sentence(compared, _fitted_to(model)),
         drift=None if windows is None else _drift(windows, facts),

@@ -7,7 +7,7 @@ from scipy.special import ndtri
 
 from usnrt.estimators.regions import ratio_sentence
 from usnrt.report._facts import LEVELS, CalibrationFacts, Facts, Region
-from usnrt.report._numbers import number, percent, wilson
+from usnrt.report._numbers import number, percent
 from usnrt.utils.notices import share_text
 
 FEW_ROWS = 30
@@ -31,9 +31,10 @@ def subject(target: str, facts: Facts, source: str | None) -> str:
     """What was predicted from what, and which rows are evaluated."""
     features = "1 feature" if len(facts.names) == 1 else f"{len(facts.names)} features"
     rows = f"{facts.n:,} row{'s' if facts.n != 1 else ''}" + (f" of {source}" if source else "")
+    groups = "" if facts.n_groups is None else f", which come in {facts.n_groups:,} groups"
     return (
         f"Predicts {target} from {features}, with intervals of {percent(facts.coverage)} nominal coverage. "
-        f"Evaluated on {rows}."
+        f"Evaluated on {rows}{groups}."
     )
 
 
@@ -75,7 +76,8 @@ def verdict(facts: Facts) -> dict[str, str]:
 def _at_all_levels(facts: Facts) -> tuple[str, str, str]:
     """Head, kind and first sentence if the requested coverage does not deviate: the other levels may."""
     c, nominal, inside = facts.calibration, percent(facts.coverage), percent(facts.calibration.inside)
-    confidence = f"(95 % confidence interval {percent(c.low)} to {percent(c.high)})"
+    counting = "" if facts.n_groups is None else f"; rows of a group count together, as {c.evidence:,} independent rows"
+    confidence = f"(95 % confidence interval {percent(c.low)} to {percent(c.high)}{counting})"
     first = f"The {nominal} intervals contain the target in {inside} of the rows {confidence}."
     worst = _worst_level(c)
     if worst is not None:
@@ -93,7 +95,7 @@ def _worst_level(c: CalibrationFacts) -> int | None:
     z = float(ndtri(1 - 0.025 / len(LEVELS)))
     deviation = np.abs(c.observed - LEVELS)
     for index, (level, observed) in enumerate(zip(LEVELS.tolist(), c.observed.tolist())):
-        low, high = wilson(round(observed * c.n), c.n, z)
+        low, high = c.confidence(observed, z)
         if low <= level <= high or c.infinite_at[index]:
             deviation[index] = 0.0
     worst = int(np.argmax(deviation))
@@ -174,7 +176,7 @@ def _worst_region(facts: Facts) -> str:
     deviating = []
     for region in assessed:
         c = region.calibration
-        low, high = wilson(round(c.inside * c.n), c.n, z)
+        low, high = c.confidence(c.inside, z)
         if not low <= facts.coverage <= high and abs(c.inside - facts.coverage) > 2 * TOLERANCE:
             deviating.append(region)
     if deviating:
