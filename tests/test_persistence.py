@@ -271,7 +271,7 @@ BAD = [
     (made(encoder_with(a={"$pickle": "x"})), "it contains a value of unknown kind '$pickle'"),
     (made(encoder_with(transform=1)), "class TableEncoder has no stored attribute 'transform'"),
     (made(encoder_with(__class__=1)), "class TableEncoder has no stored attribute '__class__'"),
-    (made(encoder_with(a={**COLUMN, "state": {"evil": 1}})), "class Column has no attribute 'evil'"),
+    (made(encoder_with(a={**COLUMN, "state": {"evil": 1}})), "class Column has no stored attribute 'evil'"),
     (made(encoder_with(a=COLUMN)), "attribute 'name' of class Column is missing"),
     (made(encoder_with(a={"$array": "7"})), "it is damaged (KeyError)"),
     (made(encoder_with(), arrays=b"\xff" * 64), "it is damaged (SafetensorError)"),
@@ -283,11 +283,10 @@ BAD = [
     (made(encoder_with(a={"$texts": ["a"], "shape": [10**12]})), "it is damaged (ValueError)"),
     (made(encoder_with(a={"$texts": [1], "shape": [1]})), "an array of strings contains other values"),
     (made(encoder_with(a={"$tuple": 5})), "the value of '$tuple' has the wrong type"),
-    (made(encoder_with(date_formats_={"d": 1})), "the formats of the columns are invalid"),
-    (made(encoder_with(date_formats_={"d": "%Q"})), "the formats of the columns are invalid"),
-    (made(encoder_with(date_formats_=None)), "the formats of the columns are invalid"),
-    (made(encoder_with(reading_={"decimal": ".*"})), "the formats of the columns are invalid"),
-    (made(encoder_with(reading_={"evil": ","})), "the formats of the columns are invalid"),
+    (made(encoder_with(a=1)), "class TableEncoder has no stored attribute 'a'"),
+    (made(encoder_with(date_formats_={"d": 1})), "attribute 'date_formats_' of class TableEncoder is invalid"),
+    (made(encoder_with(date_formats_=None)), "attribute 'date_formats_' of class TableEncoder is invalid"),
+    (made(encoder_with(date_formats_={"d": "%d"})), "attribute 'columns_' of class TableEncoder is missing"),
     (made(encoder_with(a={"$object": "Table", "state": {"_columns": 1}})), "a table has invalid columns"),
     (made(encoder_with(a={"$object": "Table", "state": {"_columns": {"a": [1]}}})), "a table has invalid columns"),
 ]
@@ -326,16 +325,15 @@ TEXT = tensors(a=np.full((2, 3), 0x110000, dtype=np.uint32))
 @pytest.mark.parametrize("dtype", ["<U3", "<U2", "O", "f8", "nonsense", "V12", ["f8"]])
 def test_arrays_that_claim_another_type(dtype, tmp_path):
     with pytest.raises(ModelFileError):
-        loading(made(encoder_with(a={"$array": "a", "dtype": dtype}), TEXT), tmp_path)
+        loading(made(encoder_with(n_categories_={"$array": "a", "dtype": dtype}), TEXT), tmp_path)
 
 
-def test_an_array_named_often_is_made_once(tmp_path):
+def test_an_array_named_often_is_made_once():
     entries = [{"$array": "a", "order": "F"}, {"$array": "a", "order": "F"}, {"$array": "a"}]
-    state = encoder_with(a=entries)
-    loaded = loading(made(state, tensors(a=np.ones((2, 3)))), tmp_path)
-    assert loaded.a[0] is loaded.a[1]
-    assert loaded.a[0].flags.f_contiguous
-    assert loaded.a[2].flags.c_contiguous
+    first, second, third = Reader({"a": np.ones((2, 3))}).read(entries)
+    assert first is second
+    assert first.flags.f_contiguous
+    assert third.flags.c_contiguous
 
 
 @pytest.mark.parametrize(
@@ -359,7 +357,7 @@ def test_an_invalid_tree(name, value, tmp_path):
     tree = a_tree()
     setattr(tree, name, np.array(value) if isinstance(value, list) else value)
     save(tree, tmp_path / "m.usnrt")
-    with pytest.raises(ModelFileError, match="the tree"):
+    with pytest.raises(ModelFileError, match=r"the tree is invalid|attribute '\w+' of class Tree is invalid"):
         load(tmp_path / "m.usnrt")
 
 
@@ -368,7 +366,9 @@ def test_invalid_layer_sizes(tmp_path):
 
     for sizes in [(3, 10**12), (3,), (0, 1), [3, 1]]:
         save(MLP(sizes), tmp_path / "m.usnrt")
-        with pytest.raises(ModelFileError, match="the layer sizes of a network are invalid$"):
+        with pytest.raises(
+            ModelFileError, match=r"(the layer sizes of a network are|attribute 'sizes' of class MLP is) invalid$"
+        ):
             load(tmp_path / "m.usnrt")
 
 
@@ -501,7 +501,7 @@ def test_hostile_states_with_right_checksums(state):
 
     with tempfile.TemporaryDirectory() as folder:
         try:
-            loading(made(encoder_with(a=state), TEXT), Path(folder))
+            loading(made(encoder_with(reading_=state), TEXT), Path(folder))
         except ModelFileError as error:
             assert "is not a model file that can be loaded: " in str(error)  # noqa: PT017
 

@@ -173,6 +173,11 @@ def test_an_unfitted_model_is_not_saved(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def refusal(message):
+    """The sentence about parts that do not fit together, or about a field that is not what its schema says."""
+    return rf"is not a model file that can be loaded: ({message}|attribute '\w+' of class \w+ is invalid$)"
+
+
 def with_column(model, **changes):
     """Change the metadata of the first column, which is numeric."""
     model.encoder_.columns_[0] = dataclasses.replace(model.encoder_.columns_[0], **changes)
@@ -185,7 +190,7 @@ def with_column(model, **changes):
         (lambda m: m.forest_.right.__setitem__(0, 10**6), "the forest is invalid"),
         (lambda m: m.forest_.root.__setitem__(0, -1), "the forest is invalid"),
         (lambda m: m.forest_.feature.__setitem__(0, 10**6), "the forest splits on columns that do not exist"),
-        (lambda m: object.__setattr__(m.forest_, "mean", np.zeros(2)), "the forest's array 'mean' has the wrong shape"),
+        (lambda m: object.__setattr__(m.forest_, "mean", np.zeros(2)), "the forest is invalid"),
         (lambda m: setattr(m.inputs_, "n_outputs_", 10**12), "the network inputs are inconsistent"),
         (lambda m: with_column(m, rest=True), "the categories of a column are inconsistent"),
         (lambda m: with_column(m, categories=("a",), codes=(1.0, 2.0)), "the categories of a column are inconsistent"),
@@ -196,7 +201,7 @@ def test_a_forest_that_would_read_outside_its_arrays(change, message, tmp_path):
     model = baselines.ExtraTreesVarianceRegressor(random_state=0).fit(X, y)
     change(model)
     save(model, tmp_path / "m.usnrt")
-    with pytest.raises(ModelFileError, match=message):
+    with pytest.raises(ModelFileError, match=refusal(message)):
         load(tmp_path / "m.usnrt")
 
 
@@ -258,7 +263,7 @@ def test_a_memory_that_would_read_outside_its_arrays(change, remembering, tmp_pa
     change(model, model.model_.memory)
     with contextlib.suppress(TypeError):  # what cannot be saved cannot be loaded
         save(model, tmp_path / "m.usnrt")
-        with pytest.raises(ModelFileError, match="is not a model file that can be loaded: the memory"):
+        with pytest.raises(ModelFileError, match=refusal("the memory")):
             load(tmp_path / "m.usnrt")
 
 
@@ -307,7 +312,7 @@ def test_experts_that_would_read_outside_their_arrays(change, message, rememberi
     model = copy.copy(remembering)
     change(model, model.model_)
     save(model, tmp_path / "m.usnrt")
-    with pytest.raises(ModelFileError, match=f"is not a model file that can be loaded: {message}"):
+    with pytest.raises(ModelFileError, match=refusal(message)):
         load(tmp_path / "m.usnrt")
 
 
@@ -361,7 +366,7 @@ def test_support_and_calibration_that_would_read_outside_their_arrays(change, me
     model = copy.copy(remembering)
     change(model, model.support_, model.calibration_)
     save(model, tmp_path / "m.usnrt")
-    with pytest.raises(ModelFileError, match=f"is not a model file that can be loaded: {message}"):
+    with pytest.raises(ModelFileError, match=refusal(message)):
         load(tmp_path / "m.usnrt")
 
 
@@ -370,7 +375,7 @@ def test_networks_of_old_trees_are_checked(tmp_path):
         model = load(SAMPLES / f"model-v{version}.usnrt")
         with_model(model, **{name: getattr(model.model_, name)[1:]})
         save(model, tmp_path / "m.usnrt")
-        with pytest.raises(ModelFileError, match=NETWORKS):
+        with pytest.raises(ModelFileError, match=refusal(NETWORKS)):
             load(tmp_path / "m.usnrt")
 
 

@@ -1,100 +1,144 @@
 """Validation of objects read from a file, before compiled code, which has no bounds checks, uses them."""
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from usnrt.distributions.target_map import TargetMap
-from usnrt.estimators.calibrated import CalibratedRegressor
 from usnrt.estimators.neighbors import memories
 from usnrt.memory.retrieval import N_GUIDES, Retrieval
-from usnrt.nn.mlp import MLP
 from usnrt.nn.quantiles import N_OUTPUTS
 from usnrt.persistence._calibration_checks import (
     check_calibration,
     check_fits_tree,
     check_landmarks,
+    check_residual,
     check_subjects,
     check_support,
 )
 from usnrt.persistence._errors import ModelFileError
+from usnrt.persistence._schema import Absent, first_misfit
+from usnrt.persistence._schemas import ESTIMATORS, PARTS, Schema
 from usnrt.tables.csv_format import CsvFormat
 from usnrt.tables.dates import compile_format
-from usnrt.tree.experts import EXPERTS, GUIDED
-from usnrt.tree.model import ExpertTree, TreeModel
-from usnrt.tree.structure import Tree
+from usnrt.tree.experts import GUIDED
+from usnrt.tree.model import ExpertTree
+from usnrt.utils.constraints import check_parameters
 
-_TREE_ARRAYS = {
-    "feature": "i", "threshold": "f", "left": "i", "right": "i", "parent": "i", "depth": "i", "missing_left": "b",
-    "larger_left": "b", "category_row": "i", "n_rows": "f", "statistic": "f", "log10_p": "f", "residual_mean": "f",
-    "residual_std": "f", "leaf_index": "i",
-}  # fmt: skip
+# Threads that a file may ask for.
+MAX_JOBS = 4096
+
+
+def check_fields(name: str, kind: type, values: Mapping[str, Any]) -> None:
+    """Check the fields of an object before it is made: no unknown ones, and none that is not what it must be.
+
+    Parameters
+    ----------
+    name : str
+        Of the class, in files.
+    kind : type
+    values : mapping of str to object
+        The fields in the file.
+    """
+    schema, parameters = schema_of(name, kind)
+    unknown = next((key for key in values if key not in schema and key not in parameters), None)
+    if unknown is not None:
+        raise ModelFileError(f"class {name} has no stored attribute {unknown[:40]!r}")
+    misfit = first_misfit(schema, values)
+    if misfit is not None:
+        raise ModelFileError(f"attribute {misfit!r} of class {name} is invalid")
+
+
+def check_object(name: str, instance: Any) -> None:
+    """Check that an object has all its fields and that they fit together.
+
+    An estimator without any fitted field is a member as it was before the fit; only its parameters are checked.
+    """
+    schema, parameters = schema_of(name, type(instance))
+    if parameters:
+        _check_parameters(name, instance)
+        if not set(schema) & set(vars(instance)):
+            return
+    missing = [key for key, spec in schema.items() if not isinstance(spec, Absent) and not hasattr(instance, key)]
+    if missing:
+        raise ModelFileError(f"attribute {missing[0]!r} of class {name} is missing")
+    if name in CHECKS:
+        CHECKS[name](instance)
+
+
+def schema_of(name: str, kind: type) -> tuple[Schema, frozenset[str]]:
+    """The stored fields of a class, and its parameters if it is an estimator."""
+    if name in PARTS:
+        return PARTS[name], frozenset()
+    return ESTIMATORS[name], frozenset(inspect.signature(kind).parameters)
+
+
+def _check_parameters(name: str, estimator: Any) -> None:
+    """Check parameters as `fit` does."""
+    values = estimator.get_params(deep=False)
+    try:
+        check_parameters(values, estimator._CONSTRAINTS)
+        if abs(values.get("n_jobs") or 1) > MAX_JOBS:
+            raise ValueError
+    except ValueError:
+        raise ModelFileError(f"the parameters of class {name} are invalid") from None
 
 
 def check_tree(tree: Any) -> None:
-    """Check that all arrays have one length, children follow their parents (no cycles), and indices are in bounds."""
+    """Check that children follow their parents and have no other one, and that indices are in bounds."""
     n = len(tree.feature)
-    for name, kind in _TREE_ARRAYS.items():
-        array = getattr(tree, name)
-        if not isinstance(array, np.ndarray) or array.shape != (n,) or array.dtype.kind != kind:
-            raise ModelFileError(f"the tree's array {name!r} has the wrong shape or type")
-    numbers = np.arange(n)
-    inner = tree.feature >= 0
-    categories = tree.left_categories
+    numbers, inner = np.arange(n), tree.feature >= 0
+    below = tree.parent[1:]
     is_valid = (
         n >= 1
-        and type(tree.n_features) is int
-        and isinstance(categories, np.ndarray)
-        and categories.ndim == 2
-        and categories.dtype == bool
-        and (tree.feature >= -1).all()
         and (tree.feature < tree.n_features).all()
         and all(((c > numbers) & (c < n))[inner].all() and (c == -1)[~inner].all() for c in (tree.left, tree.right))
-        and (tree.parent < np.maximum(numbers, 1)).all()
-        and (tree.parent[1:] >= 0).all()
-        and ((tree.category_row >= -1) & (tree.category_row < len(categories))).all()
+        and tree.parent[0] == -1
+        and ((below >= 0) & (below < numbers[1:])).all()
+        and all((tree.parent[child[inner]] == numbers[inner]).all() for child in (tree.left, tree.right))
+        and ((tree.left[below] == numbers[1:]) | (tree.right[below] == numbers[1:])).all()
+        and (tree.left != tree.right)[inner].all()
+        and tree.depth[0] == 0
+        and (tree.depth[1:] == tree.depth[below] + 1).all()
+        and (tree.category_row < len(tree.left_categories)).all()
+        and not np.isnan(tree.threshold[inner & (tree.category_row < 0)]).any()
         and (tree.leaf_index == np.where(inner, -1, np.cumsum(~inner) - 1)).all()
-        and ((tree.depth >= 0) & (tree.depth < n)).all()
     )
     if not is_valid:
         raise ModelFileError("the tree is invalid")
 
 
 def check_network(network: Any) -> None:
-    """Check the layer sizes of a network: at least two positive integers, none so large that no file holds weights."""
-    sizes = network.sizes
-    if type(sizes) is not tuple or not all(type(size) is int and 0 < size <= 10**6 for size in sizes) or len(sizes) < 2:
+    """Check that a network has inputs and outputs."""
+    if len(network.sizes) < 2:
         raise ModelFileError("the layer sizes of a network are invalid")
 
 
 def check_inputs(inputs: Any) -> None:
-    """Check that the number of network inputs is that of their names, so that no table of a declared width is made."""
-    if not inputs.n_outputs_ == len(inputs.names_) == len(inputs.source_):
+    """Check that each column has as many network inputs as its levels and its missing values need."""
+    widths = [int(level.max(initial=0)) + 1 for level in inputs.level_] + inputs.indicator_
+    if sum(widths.tolist()) != inputs.n_outputs_ or (np.repeat(np.arange(len(widths)), widths) != inputs.source_).any():
         raise ModelFileError("the network inputs are inconsistent")
 
 
 def check_column(column: Any) -> None:
     """Check that codes of categories and categories match, so that no code is beyond them."""
-    is_valid = (
-        type(column.categories) is tuple
-        and type(column.codes) is tuple
-        and type(column.rest) is bool
-        and (bool(column.categories) or not column.rest)
-        and len(column.codes) in (0, len(column.categories) - column.rest)
+    is_valid = (bool(column.categories) or not column.rest) and (
+        len(column.codes) in (0, len(column.categories) - column.rest)
     )
     if not is_valid:
         raise ModelFileError("the categories of a column are inconsistent")
 
 
 def check_encoder(encoder: Any) -> None:
-    """Check the date formats and the format of the file, which regular expressions are made of."""
-    for texts in (encoder.date_formats_, {} if encoder.reading_ is None else encoder.reading_):
-        if type(texts) is not dict or not all(type(item) is str for pair in texts.items() for item in pair):
-            raise ModelFileError("the formats of the columns are invalid")
+    """Check that columns have their sources, and the formats, which regular expressions are made of."""
+    for column, n_categories in zip(encoder.columns_, encoder.n_categories_.tolist()):
+        if column.n_categories != n_categories or column.source_index >= len(encoder.source_names_):
+            raise ModelFileError("the columns of the table are inconsistent")
     try:
-        for format in encoder.date_formats_.values():
+        for format in getattr(encoder, "date_formats_", {}).values():
             compile_format(format[:100])
         if encoder.reading_ is not None:
             format_of_file = CsvFormat(**encoder.reading_)
@@ -105,19 +149,14 @@ def check_encoder(encoder: Any) -> None:
 
 
 def check_forest(forest: Any) -> None:
-    """Check that all arrays have one length, children follow their parents (no cycles), and indices are in bounds."""
+    """Check that children follow their parents (no cycles), and that indices are in bounds."""
     n = len(forest.feature)
-    kinds = {"feature": "i", "left": "i", "right": "i", "threshold": "f", "mean": "f", "variance": "f"}
-    for name, kind in kinds.items():
-        array = getattr(forest, name)
-        if not isinstance(array, np.ndarray) or array.shape != (n,) or array.dtype.kind != kind:
-            raise ModelFileError(f"the forest's array {name!r} has the wrong shape or type")
     inner, numbers = forest.feature >= 0, np.arange(n)
     is_valid = (
-        forest.root.ndim == 1
-        and forest.root.dtype.kind == "i"
-        and ((forest.root >= 0) & (forest.root < n)).all()
+        len(forest.root) >= 1
+        and (forest.root < n).all()
         and all(((child > numbers) & (child < n))[inner].all() for child in (forest.left, forest.right))
+        and not np.isnan(forest.threshold[inner]).any()
     )
     if not is_valid:
         raise ModelFileError("the forest is invalid")
@@ -125,82 +164,33 @@ def check_forest(forest: Any) -> None:
 
 def check_forest_model(model: Any) -> None:
     """Check that the trees split on existing columns."""
+    check_estimator(model)
     if (model.forest_.feature >= model.inputs_.n_outputs_).any():
         raise ModelFileError("the forest splits on columns that do not exist")
 
 
-def check_fingerprint(fingerprint: Any) -> None:
-    """Check the type of the hashes of training rows, and that the share of repeated rows is in [0, 1]."""
-    hashes = fingerprint.hashes
-    if not (
-        isinstance(hashes, np.ndarray)
-        and hashes.ndim == 1
-        and hashes.dtype == np.uint64
-        and type(fingerprint.repeated) is float
-        and 0 <= fingerprint.repeated <= 1
-    ):
-        raise ModelFileError("the fingerprint of the training rows is invalid")
-
-
 def check_familiar(familiar: Any) -> None:
-    """Check that the hashes are sorted and not empty, and that there is one finite target per hash, or none."""
-    hashes, target = familiar.hashes, familiar.target
-    is_valid = (
-        isinstance(hashes, np.ndarray)
-        and hashes.ndim == 1
-        and hashes.dtype == np.uint64
-        and len(hashes) > 0
-        and bool((hashes[1:] > hashes[:-1]).all())
-        and (target is None or (_is_array(target, "f", 1) and len(target) == len(hashes) and _is_finite(target)))
-        and type(familiar.weight) is float
-        and 0 <= familiar.weight < 1
-    )
-    if not is_valid:
+    """Check that the hashes are sorted and not empty."""
+    if not len(familiar.hashes) or not (familiar.hashes[1:] > familiar.hashes[:-1]).all() or familiar.weight >= 1:
         raise ModelFileError("the features of the training rows are invalid")
 
 
 def check_encoding(encoding: Any) -> None:
-    """Check that an encoding refers to existing columns and has a slope and an offset for each bin."""
-    columns, n_inputs = encoding.columns, encoding.n_inputs
-    is_valid = (
-        type(n_inputs) is int
-        and _is_array(columns, "i", 1)
-        and ((columns >= 0) & (columns < n_inputs)).all()
-        and _is_array(encoding.slope, "f", 2)
-        and _is_array(encoding.offset, "f", 2)
-        and encoding.slope.shape == encoding.offset.shape
-        and len(encoding.slope) == len(columns)
-        and _is_finite(encoding.slope, encoding.offset)
-    )
-    if not is_valid:
+    """Check that an encoding refers to existing columns."""
+    if not (encoding.columns < encoding.n_inputs).all():
         raise ModelFileError("the encoding of the network inputs is invalid")
 
 
 def check_retrieval(memory: Any) -> None:
     """Check that the arrays of a memory fit together, and that exactly the places of cells with a row are finite."""
-    names = {
-        "metric": "f4 2", "cells": "f2 3", "centres": "f4 2", "row": "i8 1", "target": "f8 1", "log_weight": "f8 1",
-        "guide_mean": "f8 1", "guide_std": "f8 1",
-    }  # fmt: skip
-    for name, kind in names.items():
-        array = getattr(memory, name)
-        if not isinstance(array, np.ndarray) or f"{array.dtype.str[1:]} {array.ndim}" != kind:
-            raise ModelFileError(f"the memory's array {name!r} has the wrong shape or type")
-    n_cells, n_dims, size = memory.cells.shape
+    n_cells, _, size = memory.cells.shape
     is_held = memory.row >= 0
     is_valid = (
-        memory.row.shape == memory.target.shape == memory.log_weight.shape == (n_cells * size,)
-        and memory.guide_mean.shape == memory.guide_std.shape == (N_GUIDES,)
-        and memory.centres.shape == (n_dims, n_cells)
-        and memory.metric.shape == (_n_encoded(memory.encoding, len(memory.metric)), n_dims)
-        and all(type(number) is int and 0 < number <= 1000 for number in (memory.n_probes, memory.n_neighbors))
+        len(memory.row) == n_cells * size
+        and len(memory.metric) == _n_encoded(memory.encoding, len(memory.metric))
         and is_held.any()
-        and (memory.row >= -1).all()
         and (np.isfinite(memory.cells) == is_held.reshape(n_cells, 1, size)).all()
-        and not np.isnan(memory.cells).any()
-        and _is_finite(memory.target[is_held], memory.log_weight, memory.metric, memory.centres)
-        and _is_finite(memory.guide_mean, memory.guide_std)
-        and (memory.guide_std > 0).all()
+        and np.isfinite(memory.target[is_held]).all()
     )
     if not is_valid:
         raise ModelFileError("the memory of training rows is invalid")
@@ -211,14 +201,9 @@ def check_expert_tree(model: Any) -> None:
     n_leaves, weights, network_of = model.tree.n_leaves, model.expert_weights, model.network_of
     _check_networks(model, model.network, model.params, len(model.params))
     is_valid = (
-        isinstance(model.tree, Tree)
-        and model.network.sizes[-1] == N_OUTPUTS
-        and _is_array(network_of, "i", 1)
+        model.network.sizes[-1] == N_OUTPUTS
         and len(network_of) == n_leaves
-        and ((network_of >= 0) & (network_of < len(model.params))).all()
-        and _is_array(weights, "f", 2)
-        and weights.shape == (n_leaves, len(EXPERTS))
-        and (weights >= 0).all()
+        and (network_of < len(model.params)).all()
         and np.allclose(weights.sum(axis=1), 1.0)
         and (isinstance(model.memory, Retrieval) if weights[:, GUIDED:].any() else True)
         and (model.memory is None or n_inputs(model) == model.memory.n_inputs)
@@ -232,7 +217,7 @@ def check_quantile_tree(model: Any) -> None:
     """Check that every region has two networks that fit to the inputs."""
     _check_networks(model, model.mean_network, model.mean_params, model.tree.n_leaves)
     _check_networks(model, model.quantile_network, model.quantile_params, model.tree.n_leaves)
-    if type(model.blend) not in (float, np.float64) or model.quantile_network.sizes[-1] != N_OUTPUTS:
+    if model.quantile_network.sizes[-1] != N_OUTPUTS:
         raise ModelFileError("the networks of the tree are invalid")
     _check_refinement(model)
 
@@ -244,52 +229,80 @@ def check_variance_tree(model: Any) -> None:
         _check_networks(model, model.variance_network, params, model.tree.n_leaves)
 
 
+def check_estimator(estimator: Any) -> None:
+    """Check that the network inputs are those of the columns."""
+    columns, levels = estimator.encoder_.columns_, estimator.inputs_.level_
+    if [len(level) for level in levels] != [column.n_categories for column in columns]:
+        raise ModelFileError("the network inputs do not fit to the columns of the table")
+    if estimator.n_features_in_ != len(estimator.encoder_.source_names_):
+        raise ModelFileError("the columns of the table are inconsistent")
+
+
 def check_regressor(regressor: Any) -> None:
     """Check that the trees of a regressor take its columns and its network inputs."""
+    check_estimator(regressor)
     attributes = vars(regressor)
-    members = attributes.get("members_", [attributes["model_"]] if "model_" in attributes else [])
-    for member in members:
-        if (
-            not isinstance(member, TreeModel)
-            or n_inputs(member) != attributes["inputs_"].n_outputs_
-            or member.tree.n_features != len(attributes["encoder_"].columns_)
-        ):
-            raise ModelFileError("the trees do not fit to the columns of the table")
-    if not isinstance(attributes.get("target_map_"), TargetMap | None):
-        raise ModelFileError("the map of the target is invalid")
+    members = attributes["members_"] if "members_" in attributes else [attributes["model_"]]
+    n_columns = len(regressor.encoder_.columns_)
+    if not members or any(
+        n_inputs(member) != regressor.inputs_.n_outputs_ or not _splits_on(member.tree, regressor.encoder_)
+        for member in members
+    ):
+        raise ModelFileError("the trees do not fit to the columns of the table")
+    n_leaves = regressor.tree_.n_leaves
     weights, positions = attributes.get("expert_weights_"), attributes.get("row_positions_")
     n_numbered = 1 + max((memory.row.max() for memory in memories(regressor)), default=-1)
-    is_valid = (
-        weights is None or (_is_array(weights, "f", 2) and weights.shape == (regressor.tree_.n_leaves, len(EXPERTS)))
-    ) and (positions is None or (_is_array(positions, "i", 1) and len(positions) >= n_numbered))
-    if not is_valid:
+    if (weights is not None and len(weights) != n_leaves) or (positions is not None and len(positions) < n_numbered):
         raise ModelFileError("the experts or the rows of the memory do not fit to the trees")
-    if members:
-        check_fits_tree(attributes, regressor.tree_.n_leaves, len(attributes["encoder_"].columns_))
-    _check_explanations(regressor, attributes)
+    if len(attributes.get("shared_", regressor.tree_.leaves)) != n_leaves:
+        raise ModelFileError("the shared variance does not fit to the trees")
+    check_fits_tree(attributes, n_leaves, n_columns)
+    _check_explanations(attributes, (n_leaves + 1, n_columns), len(regressor.encoder_.source_names_))
 
 
-def _check_explanations(regressor: Any, attributes: dict[str, Any]) -> None:
+def _splits_on(tree: Any, encoder: Any) -> bool:
+    """Whether a tree splits on the columns of an encoder, on categories where these are."""
+    if tree.n_features != len(encoder.columns_):
+        return False
+    inner = tree.feature >= 0
+    n_categories = encoder.n_categories_[tree.feature[inner]]
+    return bool(
+        ((n_categories > 0) == (tree.category_row[inner] >= 0)).all()
+        and n_categories.max(initial=0) <= tree.left_categories.shape[1]
+    )
+
+
+def _check_explanations(attributes: Mapping[str, Any], shape: tuple[int, int], n_sources: int) -> None:
     """Check that background and examples, which explanations use, fit to the columns and to the memory."""
     background, examples = attributes.get("background_"), attributes.get("examples_")
-    positions, encoder = attributes.get("row_positions_"), attributes.get("encoder_")
-    is_valid = background is None or (
-        _is_array(background, "f", 3)
-        and len(background) == regressor.tree_.n_leaves + 1
-        and background.shape[1] >= 1
-        and background.shape[2] == len(encoder.columns_)  # type: ignore[union-attr]
-    )
-    is_valid = is_valid and (
-        examples is None
-        or (
-            positions is not None
-            and isinstance(examples, list)
-            and len(examples) == len(encoder.source_names_)  # type: ignore[union-attr]
-            and all(isinstance(values, np.ndarray) and values.shape == positions.shape for values in examples)
-        )
-    )
+    is_valid = background is None or (background.shape[1] >= 1 and background.shape[::2] == shape)
+    if examples is not None:
+        is_valid = is_valid and attributes.get("row_positions_") is not None and len(examples) == n_sources
     if not is_valid:
         raise ModelFileError("the background or the examples of explanations do not fit to the table")
+
+
+def check_networks(estimator: Any) -> None:
+    """Check that the networks of a competing model take its inputs and have the weights of their sizes."""
+    check_estimator(estimator)
+    networks = getattr(estimator, "networks_", None)
+    pairs = [(estimator.network_, estimator.params_)] if networks is None else _pairs(networks, estimator.params_)
+    n = estimator.inputs_.n_outputs_
+    encoding = estimator.encoding_
+    for network, params in pairs:
+        shapes = [[(a, b), (b,)] for a, b in pairwise(network.sizes)]
+        if (
+            network.sizes[0] != _n_encoded(encoding, n)
+            or (encoding is not None and encoding.n_inputs != n)
+            or [[array.shape for array in layer][:2] for layer in params] != shapes
+        ):
+            raise ModelFileError("the networks do not fit to the columns of the table")
+
+
+def _pairs(networks: Any, params: Any) -> list[tuple[Any, Any]]:
+    """Networks with their weights, of one member or of several."""
+    members = params if isinstance(params, list) else [params]
+    return [pair for member in members for pair in zip(networks, member)]
 
 
 def n_inputs(model: Any) -> int:
@@ -304,23 +317,16 @@ def _check_networks(model: Any, network: Any, params: Any, number: int) -> None:
     sizes = network.sizes
     shapes = [[(n, m), (m,)] for n, m in pairwise(sizes)]
     is_valid = (
-        isinstance(network, MLP)
-        and sizes[0] == _n_encoded(model.encoding, sizes[0])
-        and network.activation in ("relu", "tanh", "algebraic")
+        sizes[0] == _n_encoded(model.encoding, sizes[0])
         and len(params) == number >= 1
-        and all([[np.shape(array) for array in layer] for layer in one] == shapes for one in params)
-        and all(np.asarray(array).dtype == np.float32 for one in params for layer in one for array in layer)
+        and all([[array.shape for array in layer] for layer in one] == shapes for one in params)
     )
     if not is_valid:
         raise ModelFileError("the networks of the tree are invalid")
 
 
 def _check_refinement(model: Any) -> None:
-    refinement, shape = model.refinement, (model.tree.n_leaves,)
-    if refinement is None:
-        return
-    arrays = (refinement.spread_share, refinement.log_half_width, refinement.location_share)
-    if not all(_is_array(array, "f", 1) and array.shape == shape for array in arrays) or not _is_finite(*arrays):
+    if model.refinement is not None and len(model.refinement.spread_share) != model.tree.n_leaves:
         raise ModelFileError("the refinement of the tree is invalid")
 
 
@@ -332,46 +338,18 @@ def _n_encoded(encoding: Any, n_without: int) -> int:
     return number
 
 
-def _is_array(value: Any, kind: str, n_dims: int) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype.kind == kind and value.ndim == n_dims
-
-
-def _is_finite(*arrays: Any) -> bool:
-    return all(bool(np.isfinite(array).all()) for array in arrays)
-
-
 def check_target_map(target_map: Any) -> None:
-    """Check that a target map has its bounds in order and can be evaluated."""
-    numbers = [getattr(target_map, name) for name in ("low", "high", "shift", "knee", "low_end", "high_end")]
-    is_valid = (
-        all(type(number) in (float, int) and not np.isnan(number) for number in numbers)
-        and type(target_map.log) is bool
-        and target_map.low <= target_map.low_end < target_map.high_end <= target_map.high
-        and all(type(at) is float and not np.isnan(at) for at in (target_map.low_at, target_map.high_at))
-        and 0 <= target_map.shift < np.inf
-        and 0 < target_map.knee < np.inf
-        and (np.isfinite(target_map.low) or not target_map.log)
+    """Check that a target map has its bounds in order."""
+    is_valid = target_map.low <= target_map.low_end < target_map.high_end <= target_map.high and (
+        np.isfinite(target_map.low) or not target_map.log
     )
     if not is_valid:
         raise ModelFileError("the map of the target is invalid")
 
 
 def check_online(online: Any) -> None:
-    """Check that an online calibrator has a model, and a finite surplus for each of its regions."""
-    model, surplus, by_region = online.model, online.surplus_, online.region_surplus_
-    is_valid = (
-        isinstance(model, CalibratedRegressor)
-        and type(online.coverage) is float
-        and 0 < online.coverage < 1
-        and _is_array(surplus, "f", 1)
-        and surplus.shape == (2,)
-        and _is_array(by_region, "f", 2)
-        and by_region.shape == (model.n_leaves_, 2)
-        and _is_finite(surplus, by_region)
-        and type(online.n_rows_) is int
-        and type(online.n_covered_) is int
-    )
-    if not is_valid:
+    """Check that an online calibrator has a surplus for each region of its model, which is fitted."""
+    if len(online.region_surplus_) != online.model.n_leaves_ or online.n_covered_ > online.n_rows_:
         raise ModelFileError("the online calibrator is invalid")
 
 
@@ -398,9 +376,19 @@ CHECKS: dict[str, Callable[[Any], None]] = {
     "Landmarks": check_landmarks,
     "Subjects": check_subjects,
     "Calibration": check_calibration,
+    "ResidualDistribution": check_residual,
     "Familiar": check_familiar,
-    "Fingerprint": check_fingerprint,
     "FlatForest": check_forest,
+    **dict.fromkeys(
+        (
+            "HNNRegressor",
+            "DeepEnsembleRegressor",
+            "MCDropoutRegressor",
+            "ConcreteDropoutRegressor",
+            "EvidentialRegressor",
+        ),
+        check_networks,
+    ),
     "RandomForestVarianceRegressor": check_forest_model,
     "ExtraTreesVarianceRegressor": check_forest_model,
 }

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.persistence._checks import CHECKS
+from usnrt.persistence._checks import check_fields, check_object
 from usnrt.persistence._classes import class_named, name_of
 from usnrt.persistence._errors import ModelFileError
 from usnrt.utils.result_table import Table
@@ -167,9 +167,13 @@ class Reader:
         except KeyError:
             raise ModelFileError(f"it contains an object of unknown class {name[:40]!r}") from None
         values = {key: self.read(item, depth + 1) for key, item in state.items()}
-        instance = make_object(kind, values)
-        if name in CHECKS:
-            CHECKS[name](instance)
+        if kind is Table:
+            return _make_table(values)
+        check_fields(name, kind, values)
+        instance: Any = object.__new__(kind)
+        for key, item in {**_defaults(kind), **values}.items():
+            object.__setattr__(instance, key, item)
+        check_object(name, instance)
         return instance
 
 
@@ -202,25 +206,6 @@ def state_of(value: Any) -> dict[str, Any]:
     return dict(vars(value))
 
 
-def make_object(kind: type, state: dict[str, Any]) -> Any:
-    """An instance of a class with these attributes; ``__init__`` is not called."""
-    if kind is Table:
-        return _make_table(state)
-    known = [field.name for field in dataclasses.fields(kind)] if _has_only_fields(kind) else None
-    for name in state:
-        if not name.isidentifier() or name.startswith("__") or (known is None and _is_part_of(kind, name)):
-            raise ModelFileError(f"class {kind.__name__} has no stored attribute {name[:40]!r}")
-        if known is not None and name not in known:
-            raise ModelFileError(f"class {kind.__name__} has no attribute {name[:40]!r}")
-    instance: Any = object.__new__(kind)
-    for name, item in {**_defaults(kind), **state}.items():
-        object.__setattr__(instance, name, item)
-    for name in known or ():
-        if not hasattr(instance, name):
-            raise ModelFileError(f"attribute {name!r} of class {kind.__name__} is missing")
-    return instance
-
-
 def _make_table(state: dict[str, Any]) -> Table:
     """A table of the columns in a file."""
     columns = state.get("_columns")
@@ -229,12 +214,6 @@ def _make_table(state: dict[str, Any]) -> Table:
     ):
         raise ModelFileError("a table has invalid columns")
     return Table(columns)
-
-
-def _is_part_of(kind: type, name: str) -> bool:
-    """Whether the class has a method or property of this name, which a file must not override."""
-    found = inspect.getattr_static(kind, name, None)
-    return callable(found) or isinstance(found, property | classmethod | staticmethod)
 
 
 def _defaults(kind: type) -> dict[str, Any]:
