@@ -62,7 +62,7 @@ def ours(X, y, validations=10, seed=0):
     start, processor_start = time.perf_counter(), time.process_time()
     model = Estimator(alpha=ALPHA, random_state=seed, n_jobs=1).fit(X, y)
     seconds, processor = time.perf_counter() - start, time.process_time() - processor_start
-    epochs = sum(len(history.valid) for node in model.history_ for history in node.values())
+    epochs = sum(len(history.valid_loss) for node in model.history_ for history in node.values())
     return Fit(seconds, processor, float("nan"), model.n_leaves_, epochs)
 
 
