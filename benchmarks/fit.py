@@ -36,10 +36,9 @@ class Fit:
     epochs: int = 0
 
     def __str__(self):
-        return (
-            f"{self.seconds:.1f} s, {self.processor:.2f} s of processor (cuts {self.cuts:.2f} s), {self.regions} "
-            f"regions, {self.epochs} epochs"
-        )
+        cuts = "" if np.isnan(self.cuts) else f" ({self.cuts:.2f} s for cuts)"
+        times = f"{self.seconds:.1f} s, {self.processor:.2f} s of processor{cuts}"
+        return f"{times}, {self.regions} regions, {self.epochs} epochs"
 
 
 def make_rows(seed=0):

@@ -9,8 +9,9 @@ from usnrt.bench.aggregate import Means
 from usnrt.bench.comparisons import COMPARISONS, Comparison
 from usnrt.bench.heterogeneity import trees_of
 from usnrt.bench.layout import Layout, words
+from usnrt.bench.runs import NOT_AT_HAND
 from usnrt.bench.stability import stability_claims
-from usnrt.bench.verdicts import CONFIRMED, IN_PART, NOT_CONFIRMED, UNKNOWN, Claim, counted, listed, of_sets
+from usnrt.bench.verdicts import CONFIRMED, IN_PART, MIN_SETS, NOT_CONFIRMED, UNKNOWN, Claim, counted, listed, of_sets
 from usnrt.datasets import SEEDS, list_datasets
 
 RECIPE = "paper's recipe"
@@ -48,7 +49,8 @@ def claims_table(means: Means) -> Layout:
     rows = [[words(text) for text in (claim.title, claim.paper, claim.here, claim.verdict)] for claim in claims(means)]
     notes = [
         "A count is confirmed if it is at least the paper's own on the same data sets, those on which all models of "
-        "the table were run. Beyond error: see the rule at the top of the page."
+        "the table were run, at least four. Beyond error: see the rule at the top of the page. Stable: varies over the "
+        "values of the parameter, on the first split, no more than the paper's recipe over the paper's five splits."
     ]
     return Layout("What the paper's text claims", ["Claim", "Paper", "Here", "Verdict"], rows, notes, n_text_columns=4)
 
@@ -70,7 +72,8 @@ def _count(table: Comparison, means: Means, title: str, worst: int) -> Claim:
     shared = [name for name in in_paper if name in here]
     same = [name for name in shared if name in ours]
     text = f"{of_sets(len(ours), len(here))}, {len(same)} of them as in the paper"
-    return Claim(title, f"{paper}; {len(shared)} of the {len(here)} run here", text, _at_least(len(ours), len(shared)))
+    verdict = _at_least(len(ours), len(shared)) if len(here) >= MIN_SETS else UNKNOWN
+    return Claim(title, f"{paper}; {len(shared)} of the {len(here)} run here", text, verdict)
 
 
 def _at_least(ours: int, theirs: int) -> str:
@@ -134,7 +137,8 @@ def _significance(means: Means) -> Claim:
 def _signed_rank(values: list[dict[str, float]], ours: str, other: str) -> float:
     from scipy.stats import wilcoxon
 
-    return float(wilcoxon([math.log(row[ours] / row[other]) for row in values], alternative="less").pvalue)
+    differences = [math.log(row[ours] / row[other]) for row in values]
+    return float(wilcoxon(differences, alternative="less").pvalue) if any(differences) else 1.0
 
 
 def _holm(p_values: dict[str, float]) -> dict[str, float]:
@@ -162,7 +166,7 @@ def _against_lambdas(table: Comparison, means: Means) -> Claim:
     if not run:
         return Claim(title, paper, "no data set with all models", UNKNOWN)
     theirs, ours = lower("paper", run), lower(RECIPE, run)
-    paper += f"; {theirs[0]} of {theirs[1]} on the {len(run)} data sets run here"
+    paper += f"; {theirs[0]} of {theirs[1]} on {counted(len(run))} run here"
     return Claim(title, paper, f"{ours[0]} of {ours[1]}", _at_least(ours[0], theirs[0]))
 
 
@@ -187,7 +191,7 @@ def _number_of_regions(means: Means) -> Claim:
     regions = [int(n) for found in _over_trees(means, lambda tree: tree["n_leaves"]).values() for n in found]
     if not regions:
         return Claim(title, paper, "no trees", UNKNOWN)
-    text = f"{min(regions)} to {max(regions)}, median {np.median(regions):g}, in {len(regions)} trees"
+    text = f"{min(regions)} to {max(regions)}, median {np.median(regions):g}, in {len(regions)} tree{'' if len(regions) == 1 else 's'}"
     return Claim(title, paper, text, CONFIRMED if max(regions) <= 10 else NOT_CONFIRMED)
 
 
@@ -255,7 +259,7 @@ def _matters_of_looking() -> list[Claim]:
             UNKNOWN,
         ),
         Claim(
-            "Any result on Online, Facebook2, Year, Query and Wave",
+            f"Any result on {listed(NOT_AT_HAND)}",
             "five of the 17 data sets",
             "their files cannot be had here; their loaders are tested on generated files of the same layout",
             UNKNOWN,

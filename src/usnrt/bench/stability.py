@@ -6,7 +6,17 @@ import numpy as np
 
 from usnrt.bench.aggregate import Means
 from usnrt.bench.recipes import ALPHAS, LEAVES, STRUCTURES
-from usnrt.bench.verdicts import CONFIRMED, IN_PART, NOT_CONFIRMED, UNKNOWN, Claim, counted, listed, of_sets
+from usnrt.bench.verdicts import (
+    CONFIRMED,
+    IN_PART,
+    NOT_CONFIRMED,
+    UNKNOWN,
+    Claim,
+    by_exceptions,
+    counted,
+    listed,
+    of_sets,
+)
 from usnrt.datasets import list_datasets
 
 METRICS = {"ece": "ECE", "tce": "TCE", "sharpness": "sharpness"}
@@ -40,15 +50,20 @@ def _fewer_to_more(means: Means, metric: str) -> Claim:
     expected = [name for name in DECREASES if name in changes]
     if not changes:
         return Claim(title, paper, "no records", UNKNOWN)
-    falls, rises = ([n for n, change in changes.items() if change[1] == verdict] for verdict in ("lower", "higher"))
+    falls, rises, unknown = (
+        [name for name, change in changes.items() if change[1] == verdict] for verdict in ("lower", "higher", "unknown")
+    )
     large = [name for name, (share, _) in changes.items() if share <= -SUBSTANTIAL]
     kept = [name for name in expected if name in large]
-    refuting = [name for name in rises if name not in RISES]
     text = (
-        f"from 1 to 10 regions, {counted(len(changes))}: lower by a quarter or more on {listed(large)}; "
-        f"lower beyond error on {listed(falls)}; higher beyond error on {listed(rises)}"
+        f"from 1 to 10 regions, {counted(len(changes))}: lower by a quarter or more on {listed(large)}; lower beyond "
+        f"error on {listed(falls)}; higher beyond error on {listed(rises)}"
     )
-    return Claim(title, paper, text, _verdict(kept, expected, refuting))
+    text += "".join(f"; {listed([name])} {100 * changes[name][0]:+.0f} %, error unknown" for name in unknown)
+    # Where the error is unknown, the sign decides, as in all comparisons.
+    higher = [*rises, *(name for name in unknown if changes[name][0] > 0)]
+    refuting = [name for name in higher if name not in RISES]
+    return Claim(title, paper, text, _verdict(kept, expected, refuting) if expected else UNKNOWN)
 
 
 def _verdict(kept: Sequence[str], expected: Sequence[str], refuting: Sequence[str]) -> str:
@@ -75,9 +90,7 @@ def _more_than_ten(means: Means, metric: str) -> Claim:
     if not run:
         return Claim(title, paper, "no records", UNKNOWN)
     text = f"15 or 20 are lower beyond error on {of_sets(len(better), len(run))} ({listed(better)})"
-    return Claim(
-        title, paper, text, CONFIRMED if not better else IN_PART if len(better) < len(run) / 2 else NOT_CONFIRMED
-    )
+    return Claim(title, paper, text, by_exceptions(len(better), len(run)))
 
 
 def _small_is_enough(means: Means, metric: str) -> Claim:
@@ -97,8 +110,7 @@ def _small_is_enough(means: Means, metric: str) -> Claim:
         return Claim(title, "stated of all", "no records", UNKNOWN)
     where = f"{of_sets(len(large_better), len(run))} ({listed(large_better)})"
     text = f"the best of S3 to S5 is lower beyond error than the best of S1 and S2 on {where}"
-    verdict = CONFIRMED if not large_better else IN_PART if len(large_better) < len(run) / 2 else NOT_CONFIRMED
-    return Claim(title, "stated of all", text, verdict)
+    return Claim(title, "stated of all", text, by_exceptions(len(large_better), len(run)))
 
 
 def _steady(means: Means, metric: str, recipes: list[str], what: str) -> Claim:
@@ -123,10 +135,7 @@ def _steady(means: Means, metric: str, recipes: list[str], what: str) -> Claim:
     )
     unsteady = [name for name in run if name not in steady]
     text += f", more on {listed(unsteady)}" if unsteady else ""
-    if not run:
-        return Claim(title, "stable on every data set", text, UNKNOWN)
-    verdict = CONFIRMED if not unsteady else IN_PART if len(steady) >= len(run) / 2 else NOT_CONFIRMED
-    return Claim(title, "stable on every data set", text, verdict)
+    return Claim(title, "stable on every data set", text, by_exceptions(len(unsteady), len(run)))
 
 
 def _on_common_splits(means: Means, dataset: str, recipes: list[str], metric: str) -> dict[str, float]:

@@ -7,6 +7,9 @@ from usnrt.datasets import get_spec
 
 CONFIRMED, IN_PART, NOT_CONFIRMED, UNKNOWN = "confirmed", "confirmed in part", "not confirmed", "cannot be judged"
 
+# A claim about all data sets is not judged by fewer.
+MIN_SETS = 4
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -52,3 +55,17 @@ def listed(datasets: Sequence[str]) -> str:
     ('Real-time, GPU', 'none')
     """
     return ", ".join(get_spec(name).title for name in datasets) or "none"
+
+
+def by_exceptions(n_exceptions: int, n_sets: int) -> str:
+    """The verdict on a claim about all data sets: in part if most of them agree.
+
+    Examples
+    --------
+    >>> from usnrt.bench.verdicts import by_exceptions
+    >>> by_exceptions(0, 10), by_exceptions(4, 10), by_exceptions(5, 10), by_exceptions(0, 1)
+    ('confirmed', 'confirmed in part', 'not confirmed', 'cannot be judged')
+    """
+    if n_sets < MIN_SETS:
+        return UNKNOWN
+    return CONFIRMED if not n_exceptions else IN_PART if n_exceptions < n_sets / 2 else NOT_CONFIRMED
