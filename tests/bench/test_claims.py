@@ -132,7 +132,7 @@ def test_depths_are_counted_from_the_records():
 
 
 def test_regions_root_and_spread():
-    assert found(trees([4]), "At most 10").here == "7 to 7, median 7, in 1 tree"
+    assert found(trees([4, 4]), "At most 10").here == "7 to 7, median 7, of 2 trees"
     assert found(trees([4], regions=11), "At most 10").verdict == NOT_CONFIRMED
     assert found(trees([0], regions=1), "Variances on both").verdict == NOT_CONFIRMED
     assert found(trees([4], leaf_residual_std=[0.01, 1.4]), "Standard deviations").verdict == CONFIRMED

@@ -191,7 +191,7 @@ def _number_of_regions(means: Means) -> Claim:
     regions = [int(n) for found in _over_trees(means, lambda tree: tree["n_leaves"]).values() for n in found]
     if not regions:
         return Claim(title, paper, "no trees", UNKNOWN)
-    text = f"{min(regions)} to {max(regions)}, median {np.median(regions):g}, in {len(regions)} tree{'' if len(regions) == 1 else 's'}"
+    text = f"{min(regions)} to {max(regions)}, median {np.median(regions):g}, of {len(regions)} trees"
     return Claim(title, paper, text, CONFIRMED if max(regions) <= 10 else NOT_CONFIRMED)
 
 
