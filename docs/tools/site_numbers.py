@@ -15,7 +15,13 @@ from statistics import mean, median, stdev
 from usnrt.bench import Store
 from usnrt.bench.aggregate import Means
 from usnrt.bench.grid import title_of
-from usnrt.bench.heterogeneity import FIRST_SPLIT, OVER_SPLITS, heterogeneity_correlation, judged_sets
+from usnrt.bench.heterogeneity import (
+    FIRST_SPLIT,
+    OVER_SPLITS,
+    heterogeneity_correlation,
+    judged_sets,
+    trees_of,
+)
 from usnrt.bench.models import OURS, PEERS
 from usnrt.bench.paper import paper_value
 from usnrt.datasets import SEEDS, list_datasets
@@ -111,8 +117,23 @@ def paper_heterogeneity():
     theirs = heterogeneity_correlation(means(), "paper", sets)
     return (
         f"Heterogeneity on the first split, as the paper defines it, is within 0.05 of the paper's on {near[0]} of "
-        f"{len(sets)} sets, its mean over splits on {near[1]}. Spearman's correlation with the decrease of ECE: {first} "
-        f"with the first split, {mean_of_all} with the mean; the paper's own columns give {theirs}."
+        f"{len(sets)} sets, its mean over splits on {near[1]}. Spearman's correlation with the decrease of ECE: "
+        f"{first} with the first split, {mean_of_all} with the mean; the paper's own columns give {theirs}."
+    )
+
+
+def paper_realtime():
+    """The trees of Real-time over splits and seeds of the networks."""
+    recipes = ["usnrt-paper", *_other_seeds("realtime", "usnrt-paper")]
+    trees = [tree for recipe in recipes for tree in trees_of(means(), "realtime", recipe).values()]
+    measures = [tree["heterogeneity"] for tree in trees]
+    regions = [tree["n_leaves"] for tree in trees]
+    low = min(trees, key=lambda tree: tree["heterogeneity"])
+    return (
+        f"Over {len(trees)} fits (splits and seeds of the table above) it goes from {min(measures):.2f} to "
+        f"{max(measures):.2f}, median {median(measures):.2f}, with {min(regions)} to {max(regions)} regions; "
+        f"{sum(measure <= 1.0 for measure in measures)} of them has at most 1.00, with {low['n_leaves']} regions from "
+        f"{min(low['leaf_residual_std']):.4f} to {max(low['leaf_residual_std']):.4f}."
     )
 
 
@@ -268,6 +289,7 @@ BLOCKS = {
     "paper-near": paper_near,
     "paper-electrical": paper_electrical,
     "paper-heterogeneity": paper_heterogeneity,
+    "paper-realtime": paper_realtime,
     "paper-seeds": paper_seeds,
     "calibration-ours": calibration_ours,
     "crps-peers": crps_peers,

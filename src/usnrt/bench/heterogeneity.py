@@ -14,7 +14,6 @@ from usnrt.bench.aggregate import Means
 from usnrt.bench.comparisons import COMPARISONS
 from usnrt.bench.layout import Entry, Layout, number, words
 from usnrt.bench.paper import PAPER_SPEARMAN, paper_value
-from usnrt.bench.store import Record
 from usnrt.datasets import SEEDS, get_spec, list_datasets
 
 FIRST_SPLIT = "paper's recipe, first split"
@@ -206,9 +205,9 @@ def trees_table(means: Means) -> Layout:
     return Layout("Trees by the paper's recipe", header, rows, notes)
 
 
-def trees_of(means: Means, dataset: str) -> dict[int, dict[str, Any]]:
-    """Facts about the trees by the paper's recipe, by the seed of the split."""
-    records: list[Record] = means.records_of(dataset, "usnrt-paper")
+def trees_of(means: Means, dataset: str, recipe: str = "usnrt-paper") -> dict[int, dict[str, Any]]:
+    """Facts about the trees by a recipe, the paper's by default, by the seed of the split."""
+    records = means.records_of(dataset, recipe)
     return {record.cell.seed: tree for record in records if (tree := record.meta.get("tree")) and "max_depth" in tree}
 
 

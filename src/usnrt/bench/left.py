@@ -37,7 +37,8 @@ class CostModel:
     ----------
     n_records : int
     factor : float
-        Typical error of the regression: the exponential of the standard deviation of its residuals.
+        Typical error of the regression: the exponential of the standard deviation of its residuals; infinite if there
+        are not more records of data sets and recipes than coefficients.
     """
 
     def __init__(self, records: Iterable[Record]) -> None:
@@ -52,12 +53,13 @@ class CostModel:
     def _regression(self) -> tuple[NDArray[np.float64], float]:
         pairs = list(self._splits)
         if not pairs:
-            return np.zeros(2), np.nan
+            return np.zeros(2), np.inf
         y = np.log([max(float(np.mean(self._splits[pair])), 0.01) for pair in pairs])
         X = np.array([self._row(dataset, recipe) for dataset, recipe in pairs])
         # A little ridge, so that few data sets or recipes do not give wild slopes.
         found = np.linalg.solve(X.T @ X + 1e-3 * np.eye(X.shape[1]), X.T @ y)
-        return found, float(np.exp((y - X @ found).std()))
+        spare = len(y) - X.shape[1]
+        return found, float(np.exp(np.sqrt(np.sum((y - X @ found) ** 2) / spare))) if spare > 0 else np.inf
 
     def _row(self, dataset: str, recipe: str) -> NDArray[np.float64]:
         size = [np.log(n_rows_of(dataset)), np.log(n_features_of(dataset))]
@@ -124,8 +126,11 @@ def left_lines(store: Store) -> list[str]:
 
 def _basis(estimates: Sequence[Estimate], costs: CostModel) -> str:
     counts = {basis: sum(each.basis == basis for each in estimates) for basis in ("splits", "regression", "neighbours")}
+    error = (
+        f"typically within a factor of {costs.factor:.1f}" if np.isfinite(costs.factor) else "too few to know its error"
+    )
     return (
         f"estimated from {costs.n_records} records: {counts['splits']} cells by other splits of their data set, "
-        f"{counts['regression']} by a regression on rows, features and recipe (typically within a factor of "
-        f"{costs.factor:.1f}), {counts['neighbours']} by that of the recipe with the most similar name"
+        f"{counts['regression']} by a regression on rows, features and recipe ({error}), "
+        f"{counts['neighbours']} by that of the recipe with the most similar name"
     )
