@@ -14,6 +14,7 @@ from usnrt.bench.aggregate import Means
 from usnrt.bench.comparisons import COMPARISONS
 from usnrt.bench.layout import Entry, Layout, number, words
 from usnrt.bench.paper import PAPER_SPEARMAN, paper_value
+from usnrt.bench.verdicts import CONFIRMED, IN_PART, NOT_CONFIRMED, UNKNOWN, Claim
 from usnrt.datasets import SEEDS, get_spec, list_datasets
 
 FIRST_SPLIT = "paper's recipe, first split"
@@ -95,7 +96,7 @@ class RankCorrelation:
         return f"{self.value:.2f} over {self.n_sets} data sets (one-sided p = {self.p_value:.3f}{other})"
 
 
-def heterogeneity_correlation(means: Means, source: str, among: Sequence[str] = ()) -> RankCorrelation | None:
+def heterogeneity_correlation(means: Means, source: str, among: Sequence[str] | None = None) -> RankCorrelation | None:
     """Spearman's correlation of measure and decrease; None below four data sets, too few for a test.
 
     Parameters
@@ -103,11 +104,11 @@ def heterogeneity_correlation(means: Means, source: str, among: Sequence[str] = 
     means : Means
     source : str
         One of ``SOURCES``.
-    among : sequence of str, default=()
+    among : sequence of str, default=None
         Only these data sets; all by default.
     """
     table = heterogeneity_values(means)
-    pairs = [table[name][source] for name in among or table]
+    pairs = [table[name][source] for name in (table if among is None else among)]
     return rank_correlation(
         [(measure, decrease) for measure, decrease in pairs if measure is not None and decrease is not None]
     )
@@ -164,21 +165,32 @@ def heterogeneity_finding(means: Means) -> str:
     if first is None or mean is None:
         return ""
     same = heterogeneity_correlation(means, "paper", judged_sets(means))
-    significant = [found.p_value < LEVEL for found in (first, mean)]
-    if all(significant):
-        verdict = "Confirmed: significant at the 5 % level both ways"
-    elif any(significant):
-        where = "on the first split" if significant[0] else "over splits"
-        verdict = f"Confirmed in part: significant at the 5 % level {where} only"
-    else:
-        verdict = "Not confirmed: significant at the 5 % level in neither way"
+    wheres = {CONFIRMED: "both ways", NOT_CONFIRMED: "in neither way"}
+    verdict = _verdict(first, mean)
+    where = wheres.get(verdict, "on the first split only" if first.p_value < LEVEL else "over splits only")
     paper = f"{same}, {'' if same and same.p_value < LEVEL else 'not '}significant"
     return (
         "**Heterogeneity.** The paper reports a rank correlation between the heterogeneity of the regions' noise, on "
         f"one split, and the decrease of ECE by USNRT, {stated}; on the data sets run here its own columns give "
         f"{paper}. Here it is {first} with the measure of the first split, as in the paper, and {mean} with its mean "
-        f"over splits. {verdict}."
+        f"over splits. {verdict.capitalize()}: significant at the 5 % level {where}."
     )
+
+
+def _verdict(first: RankCorrelation, mean: RankCorrelation) -> str:
+    significant = sum(found.p_value < LEVEL for found in (first, mean))
+    return (NOT_CONFIRMED, IN_PART, CONFIRMED)[significant]
+
+
+def heterogeneity_claim(means: Means) -> Claim:
+    """The same as a claim of the paper's text."""
+    title = "The regions' heterogeneity is closely related to the decrease of ECE"
+    first, mean = (heterogeneity_correlation(means, source) for source in (FIRST_SPLIT, OVER_SPLITS))
+    paper = f"rank correlation {PAPER_SPEARMAN}; on the data sets run here "
+    paper += str(heterogeneity_correlation(means, "paper", judged_sets(means)) or "too few")
+    if first is None or mean is None:
+        return Claim(title, paper, "fewer than four data sets", UNKNOWN)
+    return Claim(title, paper, f"first split: {first}; mean over splits: {mean}", _verdict(first, mean))
 
 
 def trees_table(means: Means) -> Layout:
