@@ -110,13 +110,15 @@ release-check: setup  ## build, install outside the checkout, and test the lowes
 clean:  ## remove the environment and what tools left
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache demo-output site
 
+# Exit code 1 of a run is that of failed cells, which the page lists; any other, as of Ctrl-C, ends the loop.
 # One core a cell; a second `make paper` beside the first shares its work. Stop at any time and run it again to go on.
 # `make paper CLUSTER=tcp://host:8786` sends the cells to the workers of a Dask cluster instead.
 BENCH := $(ONE_THREAD) $(BIN)/python -m usnrt.bench
 WORKERS = $(if $(CLUSTER),--cluster $(CLUSTER),--jobs -1)
 
 paper: setup  ## every table and figure of the results page that the data in USNRT_DATA allows (ten to twenty core hours)
-	for preset in paper ablation stability coverage small; do $(BENCH) run --preset $$preset $(WORKERS); done; $(BENCH) page
+	for preset in paper ablation stability coverage small; do \
+		$(BENCH) run --preset $$preset $(WORKERS) || [ $$? -eq 1 ] || exit; done; $(BENCH) page
 
 paper-quick: setup  ## a part of them in under 15 minutes, into paper-quick/
 	$(BENCH) run --preset quick $(WORKERS) --store paper-quick; $(BENCH) page --store paper-quick

@@ -38,17 +38,39 @@ def variance_nll(out, squared_residual, weight):
     return (weight * (torch.log(variance) + squared_residual / variance)).mean()
 
 
-def train(network, loss, x, target, weight, *, train_rows, valid_rows, batch_size=64, max_epochs=1000, lr=0.01):
-    """Adam, mini-batches, validation after every batch, the best weights kept: what the paper's code does."""
+def train(
+    network,
+    loss,
+    x,
+    target,
+    weight,
+    *,
+    train_rows,
+    valid_rows,
+    batch_size=64,
+    max_epochs=1000,
+    lr=0.01,
+    validations=None,
+):
+    """Adam, mini-batches, the best weights kept: what the paper's code does.
+
+    It validates after every batch (``validations=None``), or as often per epoch as ``validations`` says, at the same
+    batches as ours. Returns the number of epochs.
+    """
     optimiser = torch.optim.Adam(network.parameters(), lr=lr)
     best, best_loss, epoch_losses = copy.deepcopy(network.state_dict()), np.inf, []
     x_valid, target_valid, weight_valid = x[valid_rows], target[valid_rows], weight[valid_rows]
     for _ in range(max_epochs):
         losses = []
-        for batch in train_rows[torch.randperm(len(train_rows))].split(batch_size):
+        batches = train_rows[torch.randperm(len(train_rows))].split(batch_size)
+        n_checks = len(batches) if validations is None else min(validations, len(batches))
+        checked = {(k + 1) * len(batches) // n_checks - 1 for k in range(n_checks)}
+        for step, batch in enumerate(batches):
             optimiser.zero_grad()
             loss(network(x[batch])[:, 0], target[batch], weight[batch]).backward()
             optimiser.step()
+            if step not in checked:
+                continue
             with torch.no_grad():
                 losses.append(float(loss(network(x_valid)[:, 0], target_valid, weight_valid)))
             if losses[-1] < best_loss:
@@ -57,4 +79,4 @@ def train(network, loss, x, target, weight, *, train_rows, valid_rows, batch_siz
         if len(epoch_losses) >= 25 and np.mean(epoch_losses[-5:]) > np.mean(epoch_losses[-25:-5]):
             break
     network.load_state_dict(best)
-    return network
+    return len(epoch_losses)

@@ -15,9 +15,16 @@ from statistics import mean, median, stdev
 from usnrt.bench import Store
 from usnrt.bench.aggregate import Means
 from usnrt.bench.grid import title_of
+from usnrt.bench.heterogeneity import (
+    FIRST_SPLIT,
+    OVER_SPLITS,
+    heterogeneity_correlation,
+    judged_sets,
+    trees_of,
+)
 from usnrt.bench.models import OURS, PEERS
 from usnrt.bench.paper import paper_value
-from usnrt.datasets import list_datasets
+from usnrt.datasets import SEEDS, list_datasets
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"(<!-- numbers: ([a-z-]+) -->\n).*?(<!-- end of numbers -->)", re.DOTALL)
@@ -65,7 +72,7 @@ def _with_error(found):
 def paper_near():
     """The paper's estimator and HNN on all splits, with standard errors, beside the paper's values."""
     metrics = ("ece", "tce", "sharpness")
-    rows, gaps = [], {(column, metric): [] for column in ("USNRT", "HNN") for metric in metrics}
+    rows, gaps = [], {(column, metric): {} for column in ("USNRT", "HNN") for metric in metrics}
     for name in datasets("usnrt-paper"):
         row = [title_of(name)]
         for recipe, column in (("usnrt-paper", "USNRT"), ("hnn-paper", "HNN")):
@@ -73,22 +80,112 @@ def paper_near():
                 found, theirs = values(name, recipe, metric), paper_value(metric, name, column)
                 row.append(f"{_with_error(found)} ({theirs:.2f})" if found else "")
                 if found:
-                    gaps[column, metric].append(abs(mean(found) - theirs))
+                    gaps[column, metric][name] = abs(mean(found) - theirs)
             if recipe == "usnrt-paper":
                 row.append(_heterogeneity(name))
         rows.append(row)
     header = ["data", "USNRT: ECE", "TCE", "sharpness", "heterogeneity", "HNN: ECE", "TCE", "sharpness"]
-    usnrt, hnn = ([f"{median(gaps[column, metric]):.2f}" for metric in metrics] for column in ("USNRT", "HNN"))
+    usnrt, hnn = ([_middle_and_largest(gaps[column, metric]) for metric in metrics] for column in ("USNRT", "HNN"))
     return (
         f"{table(header, rows)}\n\n"
-        f"Median absolute difference to the paper over these {len(rows)} sets: USNRT {usnrt[0]} in ECE, {usnrt[1]} in "
-        f"TCE, {usnrt[2]} in sharpness; HNN {', '.join(hnn)}."
+        f"Median absolute difference to the paper over these {len(rows)} sets, and the largest: USNRT {usnrt[0]} in "
+        f"ECE, {usnrt[1]} in TCE, {usnrt[2]} in sharpness; HNN {', '.join(hnn)}."
     )
 
 
+def _middle_and_largest(gaps):
+    largest = max(gaps, key=gaps.get)
+    return f"{median(gaps.values()):.2f} ({gaps[largest]:.2f} on {title_of(largest)})"
+
+
+def _measures(dataset):
+    """Heterogeneity of the first split, its mean over splits, and the paper's."""
+    first, mean_of_all = (means().heterogeneity(dataset, "usnrt-paper", seed).value for seed in (SEEDS[0], None))
+    return first, mean_of_all, paper_value("heterogeneity", dataset, "Measure Sorted")
+
+
 def _heterogeneity(dataset):
-    theirs = paper_value("heterogeneity", dataset, "Measure Sorted")
-    return f"{means().heterogeneity(dataset, 'usnrt-paper').value:.2f} ({theirs:.2f})"
+    first, mean_of_all, theirs = _measures(dataset)
+    return f"{first:.2f}, {mean_of_all:.2f} ({theirs:.2f})"
+
+
+def paper_heterogeneity():
+    """How near the measure of heterogeneity comes, and its correlation with the decrease of ECE."""
+    sets = judged_sets(means())
+    near = [sum(abs(_measures(name)[k] - _measures(name)[2]) <= 0.05 for name in sets) for k in (0, 1)]
+    first, mean_of_all = (heterogeneity_correlation(means(), source) for source in (FIRST_SPLIT, OVER_SPLITS))
+    theirs = heterogeneity_correlation(means(), "paper", sets)
+    return (
+        f"Heterogeneity on the first split, as the paper defines it, is within 0.05 of the paper's on {near[0]} of "
+        f"{len(sets)} sets, its mean over splits on {near[1]}. Spearman's correlation with the decrease of ECE: "
+        f"{first} with the first split, {mean_of_all} with the mean; the paper's own columns give {theirs}."
+    )
+
+
+def paper_realtime():
+    """The trees of Real-time over splits and seeds of the networks."""
+    recipes = ["usnrt-paper", *_other_seeds("realtime", "usnrt-paper")]
+    trees = [tree for recipe in recipes for tree in trees_of(means(), "realtime", recipe).values()]
+    measures = [tree["heterogeneity"] for tree in trees]
+    regions = [tree["n_leaves"] for tree in trees]
+    low = min(trees, key=lambda tree: tree["heterogeneity"])
+    return (
+        f"Over {len(trees)} fits (splits and seeds of the table above) it goes from {min(measures):.2f} to "
+        f"{max(measures):.2f}, median {median(measures):.2f}, with {min(regions)} to {max(regions)} regions; "
+        f"{sum(measure <= 1.0 for measure in measures)} of them has at most 1.00, with {low['n_leaves']} regions from "
+        f"{min(low['leaf_residual_std']):.4f} to {max(low['leaf_residual_std']):.4f}."
+    )
+
+
+# -- the seed of the networks -----------------------------------------------------------------------------------------
+
+
+def _by_split(dataset, recipe, metric):
+    """The values of every split, one for the split's own seed and one for each ``?random_state=`` on all splits."""
+    runs = [means().split_values(dataset, recipe, metric)]
+    runs += [means().split_values(dataset, name, metric) for name in _other_seeds(dataset, recipe)]
+    return {split: [run[split].value for run in runs] for split in runs[0]}
+
+
+def _other_seeds(dataset, recipe):
+    splits = means().seeds(dataset, recipe, "ece")
+    names = (f"{recipe}?random_state={seed}" for seed in range(1, 100))
+    return [name for name in names if means().seeds(dataset, name, "ece") == splits]
+
+
+def paper_seeds():
+    """Standard errors that include the networks' seeds: several seeds per split."""
+    rows = []
+    for dataset in ("electrical", "realtime"):
+        for recipe, model in (("hnn-paper", "HNN"), ("usnrt-paper", "USNRT")):
+            for metric, name in (("ece", "ECE"), ("tce", "TCE"), ("sharpness", "sharpness")):
+                found = list(_by_split(dataset, recipe, metric).values())
+                theirs = paper_value(metric, dataset, model)
+                rows.append([title_of(dataset), model, name, *_seed_row(found, theirs)])
+    header = ["data", "model", "metric", "seeds", "mean", "its error", "means of one seed each"]
+    header += ["error of such a mean", "share of the seed", "paper", "distance"]
+    return table(header, rows)
+
+
+def _seed_row(found, theirs):
+    """One row: values by split and seed, taken apart into the variance of splits and that of seeds within them."""
+    n_seeds, n_splits = len(found[0]), len(found)
+    by_seed = [mean(values) for values in zip(*found)]
+    of_seeds = mean(stdev(values) ** 2 for values in found)
+    of_means = stdev(mean(values) for values in found) ** 2  # that of splits, and a share of that of seeds
+    of_splits = max(of_means - of_seeds / n_seeds, 0.0)
+    error, one = math.sqrt(of_means / n_splits), math.sqrt((of_splits + of_seeds) / n_splits)
+    overall = mean(by_seed)
+    return [
+        str(n_seeds),
+        f"{overall:.2f}",
+        f"{error:.2f}",
+        f"{min(by_seed):.2f} to {max(by_seed):.2f}",
+        f"{one:.2f}",
+        f"{100 * of_seeds / (of_splits + of_seeds):.0f} %",
+        f"{theirs:.2f}",
+        f"{(theirs - overall) / math.hypot(error, one):+.1f}",
+    ]
 
 
 def paper_electrical():
@@ -191,6 +288,9 @@ def provenance():
 BLOCKS = {
     "paper-near": paper_near,
     "paper-electrical": paper_electrical,
+    "paper-heterogeneity": paper_heterogeneity,
+    "paper-realtime": paper_realtime,
+    "paper-seeds": paper_seeds,
     "calibration-ours": calibration_ours,
     "crps-peers": crps_peers,
     "where-peers-win": where_peers_win,

@@ -33,7 +33,7 @@ def test_run_status_table_figure_page(bench, tmp_path):
         "1 done, 0 failed, 0 damaged, 0 running\n"
     )
     result = bench("table", "ece", "--format", "csv")
-    assert result.output.startswith("Dataset,Source,HNN,")
+    assert result.output.startswith("Dataset,Source,Splits,HNN,")
     assert bench("table").output.count("lowest of 17") == 7
     result = bench("figure", "leaf_std")
     assert result.output == "leaf_std: no records to draw from\n"

@@ -94,3 +94,9 @@ def test_presets(monkeypatch, tmp_path):
     assert len(quick) == 2 * 12 + 18
     with pytest.raises(ValueError, match=r"^preset must be one of \['paper', 'stability', .*\], got 'all'$"):
         preset("all")
+
+
+def test_a_recipe_may_have_another_seed_than_its_split():
+    model = get_recipe("hnn-paper?random_state=7").build(random_state=42)
+    assert model.random_state == 7
+    assert get_recipe("hnn-paper").build(random_state=42).random_state == 42

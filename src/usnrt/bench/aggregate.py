@@ -55,6 +55,10 @@ class Means:
         """Recipes with any record."""
         return {recipe for _, recipe in self._records}
 
+    def records_of(self, dataset: str, recipe: str) -> list[Record]:
+        """The records of a data set and recipe that are done."""
+        return self._records.get((dataset, recipe), [])
+
     def records(self) -> list[Record]:
         """All records that are done."""
         return [record for found in self._records.values() for record in found]
@@ -65,13 +69,13 @@ class Means:
 
     def seeds(self, dataset: str, recipe: str, metric: str) -> set[int]:
         """The splits for which a metric of a recipe is known."""
-        records = self._records.get((dataset, recipe), [])
+        records = self.records_of(dataset, recipe)
         return {record.cell.seed for record in records if metric_of(record, metric) is not None}
 
     def split_values(self, dataset: str, recipe: str, metric: str) -> dict[int, SplitValue]:
         """A metric of every split for which it is known, with what errors over test rows need, by seed."""
         found = {}
-        for record in self._records.get((dataset, recipe), []):
+        for record in self.records_of(dataset, recipe):
             value = metric_of(record, metric)
             if value is not None and not np.isnan(value):
                 blocks = record.meta.get("leave_out_blocks", {}).get(metric, ())
@@ -88,7 +92,7 @@ class Means:
 
     def lacks(self, dataset: str, recipe: str, metric: str) -> bool:
         """Whether some record of a recipe lacks a metric, so that its fallback is used."""
-        return any(metric not in record.meta["metrics"] for record in self._records.get((dataset, recipe), []))
+        return any(metric not in record.meta["metrics"] for record in self.records_of(dataset, recipe))
 
     def shared(self, dataset: str, recipes: Iterable[str], metric: str) -> "Means":
         """Means over the splits that some recipes have in common on a data set, for a fair comparison.
@@ -120,20 +124,20 @@ class Means:
 
     def metric(self, dataset: str, recipe: str, name: str) -> Mean | None:
         """Mean of a metric, None without records."""
-        return self._mean(dataset, recipe, lambda record: metric_of(record, name))
+        return _mean(dataset, self.records_of(dataset, recipe), lambda record: metric_of(record, name))
 
-    def heterogeneity(self, dataset: str, recipe: str) -> Mean | None:
-        """Mean of the paper's heterogeneity measure."""
-        return self._mean(dataset, recipe, lambda record: (record.meta.get("tree") or {}).get("heterogeneity"))
+    def heterogeneity(self, dataset: str, recipe: str, seed: int | None = None) -> Mean | None:
+        """The paper's heterogeneity measure: mean over splits, or, as the paper defines it, of one split."""
+        chosen = [record for record in self.records_of(dataset, recipe) if seed in (None, record.cell.seed)]
+        return _mean(dataset, chosen, lambda record: (record.meta.get("tree") or {}).get("heterogeneity"))
 
     def seconds(self, dataset: str, recipe: str) -> Mean | None:
         """Mean CPU time of a fit in seconds; unlike wall time it does not depend on other load of the machine."""
-        return self._mean(dataset, recipe, lambda record: record.meta["fit_cpu_seconds"])
+        return _mean(dataset, self.records_of(dataset, recipe), lambda record: record.meta["fit_cpu_seconds"])
 
-    def _mean(self, dataset: str, recipe: str, pick: Callable[[Record], float | None]) -> Mean | None:
-        found = [pick(record) for record in self._records.get((dataset, recipe), [])]
-        values = [float(value) for value in found if value is not None]
-        if not values:
-            return None
-        planned = protocol_seeds(dataset)
-        return Mean(float(np.mean(values)), len(values), len(values) >= len(planned))
+
+def _mean(dataset: str, records: list[Record], pick: Callable[[Record], float | None]) -> Mean | None:
+    values = [float(value) for record in records if (value := pick(record)) is not None]
+    if not values:
+        return None
+    return Mean(float(np.mean(values)), len(values), len(values) >= len(protocol_seeds(dataset)))

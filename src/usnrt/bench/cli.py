@@ -68,7 +68,7 @@ def run(
 
 @bench_app.command()
 def status(store: StoreOption = Path("results")) -> None:
-    """Show the finished seeds of every data set and recipe, and the errors of failed cells."""
+    """Show the finished seeds of every data set and recipe, errors of failed cells, and what is left in hours."""
     from usnrt.bench import Store
     from usnrt.bench.status import status_text
 

@@ -55,6 +55,11 @@ class Comparison:
         """Whether the paper has this table."""
         return any(model.paper_recipe for model in self.models)
 
+    @property
+    def short_title(self) -> str:
+        """The first part of the title, without the unit."""
+        return self.title.split(",")[0]
+
     def values(self, means: Means, dataset: str, source: str) -> list[Mean | None]:
         """The line of a data set from one source, one value per model."""
         if source == "paper":
@@ -124,6 +129,28 @@ class Comparison:
                 best[dataset] = min(values, key=lambda label: values[label])
         return best
 
+    def ranks(self, means: Means, source: str) -> dict[str, dict[str, int]]:
+        """Rank of every model, 1 for the lowest, on the data sets for which the values of all models are known."""
+        found = {}
+        for dataset in self.winners(means, source):
+            values = self.fair_values(means, dataset, source)
+            found[dataset] = {label: 1 + sum(v < value for v in values.values()) for label, value in values.items()}
+        return found
+
+    def missing_models(self, means: Means, source: str) -> dict[str, list[str]]:
+        """Models without records on the data sets on which some, but not all models of the table were run."""
+        found = {}
+        for dataset in self.datasets:
+            run = self.splits(means, dataset, source)
+            if 0 < len(run) < len(self.models):
+                found[dataset] = [model.label for model in self.models if model.label not in run]
+        return found
+
+    def common_splits(self, means: Means, dataset: str, source: str) -> int:
+        """The number of splits on which the models of a line are compared."""
+        splits, compared = self.splits(means, dataset, source), self.fair_values(means, dataset, source)
+        return len(set.intersection(*(splits[label] for label in compared))) if compared else 0
+
     def difference(self, means: Means, dataset: str, source: str, first: str, second: str) -> PairedDifference | None:
         """Difference between two models of the table on the splits that both have; None for the paper's values."""
         recipes = dict(zip((model.label for model in self.models), self._recipes(source)))
@@ -189,10 +216,11 @@ class Comparison:
                     continue
                 first = [Entry(shown, value=title), *([words(source)] if self.in_paper else [])]
                 seeds = list(self.splits(means, dataset, source).values())
+                counts = [self._split_count(seeds)] if self.in_paper else []
                 if any(each != seeds[0] for each in seeds):
                     notes.append(self._on_common_splits(means, dataset, source))
                     first[-1] = Entry(f"{first[-1].text} ‡", value=first[-1].value)
-                row = [*first, *_line(values, self._marks(means, dataset, source))]
+                row = [*first, *counts, *_line(values, self._marks(means, dataset, source))]
                 if self.decrease:
                     percentage = self.percentage(means, dataset, source)
                     partial = any(value is not None and not value.complete for value in values)
@@ -203,13 +231,21 @@ class Comparison:
             rows += [self._wins(means, source) for source in sources if self.winners(means, source)]
         header = [
             "Dataset",
-            *(["Source"] if self.in_paper else []),
+            *(["Source", "Splits"] if self.in_paper else []),
             *(model.label for model in self.models),
             *(["Percentage Decrease"] if self.decrease else []),
         ]
         notes = [UNEVEN, *(note for note in notes if note)] if notes else []
         notes += self._floor_notes(means)
         return Layout(self.title, header, rows, notes, n_text_columns=2 if self.in_paper else 1)
+
+    @staticmethod
+    def _split_count(seeds: Sequence[set[int]]) -> Entry:
+        """How many splits the models of a line were run on; empty for the paper's values."""
+        sizes = {len(each) for each in seeds}
+        if len(sizes) < 2:
+            return number(next(iter(sizes), None), pattern="{:.0f}")
+        return words(f"{min(sizes)} to {max(sizes)}")
 
     def _floor_notes(self, means: Means) -> list[str]:
         """Which values are floored NLLs; empty if no such value is shown."""
@@ -242,7 +278,7 @@ class Comparison:
         title = title_of(dataset) + (f", {source}" if self.in_paper else "")
         if len(compared) < 2:
             return f"{title}: no split in common, no comparison."
-        n_common = len(set.intersection(*(seeds[label] for label in compared)))
+        n_common = self.common_splits(means, dataset, source)
         where = "the one split" if n_common == 1 else f"the {n_common} splits"
         rest = f"; not compared: {', '.join(left_out)}" if left_out else ""
         values = ", ".join(f"{label} {value:.2f}" for label, value in compared.items())
@@ -256,7 +292,7 @@ class Comparison:
             text = str(n_lowest) if source == "paper" else f"{n_lowest} ({clear.count(label)})"
             counts.append(Entry(text, value=str(n_lowest)))
         label = f"lowest of {len(winners)}" + ("" if source == "paper" else " (beyond error)")
-        return [words(label), words(source), *counts, *([Entry("")] if self.decrease else [])]
+        return [words(label), words(source), Entry(""), *counts, *([Entry("")] if self.decrease else [])]
 
 
 def _line(values: Sequence[Mean | None], marked: Sequence[str]) -> list[Entry]:

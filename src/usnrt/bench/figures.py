@@ -62,21 +62,22 @@ def draw(name: str, store: Store, folder: str | Path) -> Path | None:
     return path
 
 
+STUDIES: tuple[tuple[str, Sequence[str | float], list[str]], ...] = (
+    ("network architecture", list(STRUCTURES), [f"usnrt-paper-{name}" for name in STRUCTURES]),
+    ("maximum number of regions", list(LEAVES), [f"usnrt-paper-leaves{n}" for n in LEAVES]),
+    ("significance level", list(ALPHAS), [f"usnrt-paper-alpha{a}" for a in ALPHAS]),
+)
+
+
 def _stability(store: Store) -> "Figure | None":
     from usnrt.plotting import StabilityDisplay
 
     means = Means(store.records())
-    studies: list[tuple[str, Sequence[str | float], list[str]]] = [
-        ("network architecture", list(STRUCTURES), [f"usnrt-paper-{name}" for name in STRUCTURES]),
-        ("maximum number of regions", list(LEAVES), [f"usnrt-paper-leaves{n}" for n in LEAVES]),
-        ("significance level", list(ALPHAS), [f"usnrt-paper-alpha{a}" for a in ALPHAS]),
-    ]
-    every = [recipe for _, _, recipes in studies for recipe in recipes]
-    names = [name for name in list_datasets() if any(means.metric(name, recipe, "ece") for recipe in every)]
+    names = [name for name in list_datasets() if any(means.metric(name, recipe, "ece") for recipe in STABILITY)]
     if not names:
         return None
     figure = _figure(12, 10)
-    for row, (parameter, values, recipes) in zip(figure.subplots(3, 3), studies):
+    for row, (parameter, values, recipes) in zip(figure.subplots(3, 3), STUDIES):
         for ax, metric in zip(row, ("ece", "tce", "sharpness")):
             found = {name: [means.metric(name, recipe, metric) for recipe in recipes] for name in names}
             lines = {get_spec(n).title: [mean.value if mean else np.nan for mean in found[n]] for n in names}
@@ -229,10 +230,24 @@ FIGURES = {
 
 
 def caption_of(name: str, records: Iterable[Record]) -> str:
-    """Caption of a figure, with the data sets whose records have other root residuals than it describes."""
-    caption = FIGURES[name].caption
-    if name != "root_partitions":
-        return caption
+    """Caption of a figure, with what its records lack or have instead of what it describes."""
+    more = {"root_partitions": _other_residuals, "stability": _sets_of_studies}.get(name)
+    return FIGURES[name].caption + (more(list(records)) if more else "")
+
+
+def _sets_of_studies(records: list[Record]) -> str:
+    """On how many data sets every value of a parameter was run, and on how many only some."""
+    means = Means(records)
+    parts = []
+    for parameter, _, recipes in STUDIES:
+        run = [sum(means.metric(name, recipe, "ece") is not None for recipe in recipes) for name in list_datasets()]
+        complete = sum(number == len(recipes) for number in run)
+        some = sum(0 < number < len(recipes) for number in run)
+        parts.append(f"{parameter} {complete}" + (f" (and {some} with some of the values)" if some else ""))
+    return f" Data sets: {', '.join(parts)}."
+
+
+def _other_residuals(records: list[Record]) -> str:
     trees = {
         record.cell.dataset: record.meta.get("tree") or {}
         for record in records
@@ -243,7 +258,7 @@ def caption_of(name: str, records: Iterable[Record]) -> str:
         for dataset in list_datasets()
         if "root_feature" in trees.get(dataset, {}) and trees[dataset].get("root_residuals_of") != SPLIT_RESIDUALS
     ]
-    return caption + (f" Test rows and residuals of the predicted mean instead: {', '.join(other)}." if other else "")
+    return f" Test rows and residuals of the predicted mean instead: {', '.join(other)}." if other else ""
 
 
 def _meta(store: Store, dataset: str, recipe: str) -> dict[str, Any] | None:

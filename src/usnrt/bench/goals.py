@@ -2,9 +2,9 @@
 
 from usnrt.bench.aggregate import Means
 from usnrt.bench.comparisons import COMPARISONS, Comparison
-from usnrt.bench.findings import of_sets
 from usnrt.bench.layout import BEST, Entry, Layout, number, words
 from usnrt.bench.models import OURS
+from usnrt.bench.verdicts import of_sets
 from usnrt.datasets import get_spec, list_datasets
 
 # Close to what sampling noise alone gives on a few thousand test rows.

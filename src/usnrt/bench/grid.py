@@ -155,9 +155,14 @@ def n_rows_of(dataset: str) -> int:
     return generated[1] if generated else _spec(dataset).n_rows
 
 
+def n_features_of(dataset: str) -> int:
+    """Number of features of a data set, without loading it."""
+    return 4 if _generated(dataset) else _spec(dataset).n_features
+
+
 def size_of(dataset: str) -> int:
     """Rows times features: a rough relative measure of the run time of a data set's cells."""
-    return n_rows_of(dataset) * (4 if _generated(dataset) else _spec(dataset).n_features)
+    return n_rows_of(dataset) * n_features_of(dataset)
 
 
 def title_of(dataset: str) -> str:

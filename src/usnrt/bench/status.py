@@ -6,12 +6,14 @@ from urllib.parse import unquote
 
 from usnrt.bench.cells import settings_of
 from usnrt.bench.grid import Cell, protocol_seeds
+from usnrt.bench.left import left_lines
 from usnrt.bench.recipes import COVERAGE, get_recipe
 from usnrt.bench.store import Store
 
 
 def status_text(store: Store) -> str:
-    """Finished seeds of every recipe (rows) and data set (columns), then failed, damaged and running cells.
+    """Finished seeds of every recipe (rows) and data set (columns), then failed, damaged and running cells, then
+    what is left of the presets in processor hours.
 
     Parameters
     ----------
@@ -45,7 +47,7 @@ def status_text(store: Store) -> str:
             lines.append(f"failed: {cell}: {store.read(cell).meta['error']}")
         elif state in ("damaged", "running"):
             lines.append(f"{state}: {cell}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *left_lines(store)])
 
 
 def _n_planned(dataset: str, recipe: str) -> int:

@@ -1,13 +1,15 @@
 """The tables of the page by name."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from usnrt.bench.aggregate import Means
-from usnrt.bench.comparisons import COMPARISONS, SOURCES
+from usnrt.bench.claims import claims_table
+from usnrt.bench.comparisons import COMPARISONS
+from usnrt.bench.heterogeneity import heterogeneity_table, trees_table
 from usnrt.bench.layout import Layout, number, words
-from usnrt.bench.paper import PAPER_SPEARMAN, paper_value
+from usnrt.bench.paper import paper_value
 from usnrt.bench.recipes import COMPARED
+from usnrt.bench.reproduction import reproduction_table
 from usnrt.bench.runs import versions_table
 from usnrt.bench.store import Record
 from usnrt.datasets import get_spec, list_datasets
@@ -30,69 +32,6 @@ def dataset_table(means: Means) -> Layout:
     return Layout("Data sets", header, rows, notes, n_text_columns=2)
 
 
-def heterogeneity_table(means: Means) -> Layout:
-    """Heterogeneity of the regions' noise and decrease of ECE by USNRT, with their rank correlation."""
-    table = heterogeneity_values(means)
-    order = sorted(table, key=lambda name: -(table[name]["paper"][0] or 0.0))
-    rows = [
-        [
-            words(get_spec(name).title),
-            *(number(table[name][source][0]) for source in SOURCES),
-            *(number(table[name][source][1], pattern="{:.1f}%") for source in SOURCES),
-        ]
-        for name in order
-    ]
-    header = ["Dataset", *(f"Measure ({s})" for s in SOURCES), *(f"Percentage Decrease ({s})" for s in SOURCES)]
-    notes = [f"Spearman's rank correlation of the two, as reported in the paper: {PAPER_SPEARMAN}."]
-    for source in SOURCES:
-        if found := heterogeneity_correlation(means, source):
-            notes.append(f"Spearman's rank correlation, {source}: {found}.")
-    return Layout("Uncertainty heterogeneity and the decrease of ECE", header, rows, notes)
-
-
-def heterogeneity_values(means: Means) -> dict[str, dict[str, tuple[float | None, float | None]]]:
-    """Heterogeneity measure and percentage decrease of ECE of every data set, from each source."""
-    ece = COMPARISONS["ece"]
-    found: dict[str, dict[str, tuple[float | None, float | None]]] = {}
-    for name in list_datasets():
-        stated = paper_value("heterogeneity", name, "Measure Sorted")
-        found[name] = {"paper": (stated, ece.percentage(means, name, "paper"))}
-        for source, recipe in (("paper's recipe", "usnrt-paper"), ("default", "usnrt")):
-            measure = means.heterogeneity(name, recipe)
-            found[name][source] = (measure.value if measure else None, ece.percentage(means, name, source))
-    return found
-
-
-@dataclass(frozen=True)
-class RankCorrelation:
-    """Spearman's correlation over some data sets, and its one-sided p-value.
-
-    Examples
-    --------
-    >>> from usnrt.bench.tables import RankCorrelation
-    >>> print(RankCorrelation(0.44, 0.039, 17))
-    0.44 over 17 data sets (one-sided p = 0.04)
-    """
-
-    value: float
-    p_value: float
-    n_sets: int
-
-    def __str__(self) -> str:
-        return f"{self.value:.2f} over {self.n_sets} data sets (one-sided p = {self.p_value:.2f})"
-
-
-def heterogeneity_correlation(means: Means, source: str) -> RankCorrelation | None:
-    """Spearman's correlation of measure and decrease; None below four data sets, too few for a test."""
-    from scipy.stats import spearmanr
-
-    pairs = [row[source] for row in heterogeneity_values(means).values() if None not in row[source]]
-    if len(pairs) < 4:
-        return None
-    found = spearmanr(*zip(*pairs), alternative="greater")
-    return RankCorrelation(float(found.statistic), float(found.pvalue), len(pairs))
-
-
 def times_table(means: Means) -> Layout:
     """Mean CPU time of a fit for every recipe and data set."""
     datasets = [name for name in list_datasets() if name in means.datasets]
@@ -104,7 +43,7 @@ def times_table(means: Means) -> Layout:
     return Layout("CPU time of a fit, in seconds", ["Recipe", *(get_spec(name).title for name in datasets)], rows)
 
 
-TABLES = ("datasets", *COMPARISONS, "heterogeneity", "times", "versions")
+TABLES = ("datasets", "claims", "reproduction", *COMPARISONS, "heterogeneity", "trees", "times", "versions")
 
 
 def make_table(name: str, records: Iterable[Record] | Means) -> Layout:
@@ -126,7 +65,10 @@ def make_table(name: str, records: Iterable[Record] | Means) -> Layout:
         return COMPARISONS[name].layout(means)
     others = {
         "datasets": dataset_table,
+        "claims": claims_table,
+        "reproduction": reproduction_table,
         "heterogeneity": heterogeneity_table,
+        "trees": trees_table,
         "times": times_table,
         "versions": versions_table,
     }
