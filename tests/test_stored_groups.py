@@ -1,5 +1,6 @@
-"""Rows that belong together in tables larger than memory: whole groups on every side, whatever files and blocks there are."""
+"""Rows that belong together in tables larger than memory: groups are whole, whatever files and blocks there are."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -49,7 +50,7 @@ def table_of(X, y, who=None):
 def parquet(table, folder, cuts=()):
     folder.mkdir()
     bounds = [0, *cuts, table.num_rows]
-    for number, (start, stop) in enumerate(zip(bounds, bounds[1:])):
+    for number, (start, stop) in enumerate(itertools.pairwise(bounds)):
         pq.write_table(table[start:stop], folder / f"{number}.parquet")
     return str(folder)
 
@@ -236,7 +237,11 @@ def test_a_store_that_the_sample_holds_is_fitted_like_a_table_in_memory(small, t
     [
         ({}, "whom", r"has no column 'whom'; did you mean 'who'\?$"),
         ({}, "y", "^y and groups must be different columns, got 'y' for both$"),
-        ({"who": pa.nulls(1200, pa.string())}, "who", r"^groups must have a label for every row, got a missing one in row 1 of"),
+        (
+            {"who": pa.nulls(1200, pa.string())},
+            "who",
+            r"^groups must have a label for every row, got a missing one in row 1 of",
+        ),
         ({"who": [1.0] * 700 + [None] + [2.0] * 499}, "who", r"got a missing one in row 1 of .*1\.parquet$"),
         ({"who": ["a"] * 1200}, "who", "^groups must have at least 2 different labels, got 1$"),
     ],

@@ -162,7 +162,9 @@ def test_labels_that_are_nearly_equal_have_codes_of_their_own():
     assert len(np.unique(read_groups(np.array(pairs, dtype=object), 6))) == 6
 
 
-@pytest.mark.parametrize("labels", [[pd.NaT, 1], [pd.NA, "a"], [None, 2.0], pd.to_datetime(pd.Series([None, "2024-01-01"]))])
+@pytest.mark.parametrize(
+    "labels", [[pd.NaT, 1], [pd.NA, "a"], [None, 2.0], pd.to_datetime(pd.Series([None, "2024-01-01"]))]
+)
 def test_missing_labels_of_any_type(labels):
     with pytest.raises(ValueError, match="^groups must have a label for every row, got a missing one in row 0$"):
         read_groups(labels, 2)

@@ -303,8 +303,8 @@ def scattered_partition(number: int, partition: Partition, kind: PartitionKind, 
     with ONE_BLAS_THREAD:
         for block in kind.source(number, *partition).blocks(pass_rows(len(plan.encoder.columns_))):
             raw = encoded(plan.encoder, block.X.table)
-            weight, group = block.weight / plan.scale, block.group and block.group.codes
-            blocks.append(packed_rows(plan.layout, raw, block.target, weight, plan.merge_early, group))
+            weight = block.weight / plan.scale
+            blocks.append(packed_rows(plan.layout, raw, block.target, weight, plan.merge_early, block.codes))
     records = np.concatenate(blocks)
     records = records[np.argsort(records["hash"], kind="stable")]
     starts = bucket_starts(records["hash"], plan.chunk_bits)

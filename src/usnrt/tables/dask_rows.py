@@ -63,9 +63,11 @@ class PartitionKind:
             if values is not None and len(values) != len(X):
                 raise ValueError(f"{name} must have {len(X):,} rows in {place}, got {len(values):,}")
         if self.names is None:
-            arrays = [None if values is None else np.asarray(values, dtype=np.float64) for values in (y, weight)]
+            target, weight = (
+                None if values is None else np.asarray(values, dtype=np.float64) for values in (y, weight)
+            )
             labels = None if groups is None else np.asarray(groups)
-            return TrainingSource(_Piece(np.asarray(X), place), *arrays, labels)
+            return TrainingSource(_Piece(np.asarray(X), place), target, weight, labels)
         own: list[str | None] = []
         columns, new = {}, [str(name) for name in X.columns]
         check_columns(new, list(self.names), place, "the first partition")

@@ -96,7 +96,7 @@ def training_source(source: TableSource, y: Any, sample_weight: Any = None, grou
         labels = None if groups is None else np.asarray(groups)
         if labels is not None and labels.shape != (n_rows,):
             raise ValueError(f"groups must have one label per row, shape ({n_rows},), got shape {labels.shape}")
-        return TrainingSource(source, *arrays, labels)
+        return TrainingSource(source, arrays[0], arrays[1], labels)
     names = next((column_names(table) for table, _ in source.pieces(1)), None)
     if names is None:
         raise ValueError(f"{source.name} has no rows")

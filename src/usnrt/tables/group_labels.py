@@ -175,7 +175,7 @@ def _is_missing(label: Any) -> bool:
 
 
 def _kind(label: Any) -> str:
-    kinds = {
+    kinds: dict[str, Any] = {
         "text": str,
         "numbers": (bool, int, float, np.bool_, np.integer, np.floating),
         "dates": (datetime.date, np.datetime64),

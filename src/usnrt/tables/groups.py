@@ -89,7 +89,7 @@ def feature_groups(raw: Floats) -> Rows | None:
 
 
 def stored_groups(raw: Floats) -> Rows | None:
-    """`feature_codes` of a whole table, which a store has even if all differ; None if there are too few different ones."""
+    """`feature_codes` of all rows of a store, even if all differ; None if there are too few different ones."""
     codes = feature_codes(raw)
     return codes if len(np.unique(codes)) >= MIN_DISTINCT else None
 

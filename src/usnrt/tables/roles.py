@@ -1,8 +1,8 @@
 """The role of a row in a fit, by the hash of its group: training, validation or calibration.
 
-A group has the role that its hash, the seed and two limits give it. The limits follow from a sample of the rows, so that
-roles have their shares of the rows even if groups are few or large. So a row that validates is known wherever it is met,
-for any order of the rows and on every machine. Without groups, rows with equal features are one; where only few
+A group has the role that its hash, the seed and two limits give it. The limits follow from a sample of the rows, so
+that roles have their shares of the rows even if groups are few or large. So a row that validates is known wherever it
+is met, for any order of the rows and on every machine. Without groups, rows with equal features are one; where only few
 different ones exist, each row is on its own (see `usnrt.tables.groups`).
 """
 
@@ -67,10 +67,7 @@ class RowRoles:
         >>> np.bincount(roles)
         array([100,  50])
         """
-        found, sizes = np.unique(units, return_counts=True)
-        place = uniform(found, seed)
-        order = np.argsort(place)
-        place, sizes = place[order], sizes[order]
+        place, sizes = np.unique(uniform(units, seed), return_counts=True)
         n_calibration = leading_groups(sizes, calibration * len(units))
         rest = sizes[n_calibration:]
         n_validation = leading_groups(rest, validation * int(rest.sum()))

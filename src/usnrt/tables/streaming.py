@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from usnrt.tables.disk_store import DiskStore, StoreWriter
-from usnrt.tables.group_labels import GroupLabels, LabelSurvey, read_labels
 from usnrt.tables.encoder import TableEncoder, encode_column
+from usnrt.tables.group_labels import GroupLabels, LabelSurvey, read_labels
 from usnrt.tables.reading import FeatureColumn
 from usnrt.tables.sources import BatchSource, Block, TableSource
 from usnrt.tables.store import BUCKET_ROWS
@@ -18,7 +18,7 @@ from usnrt.tables.survey import TableSurvey
 from usnrt.tables.weight_sum import WeightSum
 from usnrt.utils.names import shown_value
 from usnrt.utils.scratch import check_space, size_text
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, Rows
 from usnrt.utils.weights import check_total_weight
 
 BLOCK_ROWS = 1_048_576  # a table of at most as many rows is read into memory
@@ -35,6 +35,11 @@ class TrainingBlock:
     target: Floats
     weight: Floats
     group: GroupLabels | None = None
+
+    @property
+    def codes(self) -> Rows | None:
+        """The group of each row."""
+        return None if self.group is None else self.group.codes
 
 
 @dataclass(frozen=True)
@@ -227,8 +232,7 @@ def build_store(
     check_space(folder, n_bytes)
     notify(f"read {survey.n_rows:,} rows; they take up to {size_text(n_bytes)} in {folder} until the fit has ended")
     for block in rows.blocks(n_passes):
-        group = block.group and block.group.codes
-        writer.add(encoded(encoder, block.X.table), block.target, block.weight / survey.scale, group)
+        writer.add(encoded(encoder, block.X.table), block.target, block.weight / survey.scale, block.codes)
     store = writer.finish()
     notify(f"{store.n_rows:,} distinct rows, {size_text(store.n_bytes)} in {folder}")
     return StoredTable(encoder, store, survey.example)
