@@ -119,7 +119,8 @@ def test_calibration_rows_affect_nothing_but_the_calibration(small, data):
     assert model.tree_.n_rows[0] == (~is_calibration).sum()
     covered = model.predict_interval(data.data, 0.9)
     inside = (covered[:, 0] <= data.target) & (data.target <= covered[:, 1])
-    assert inside.mean() > 0.85
+    # 160 calibration rows: the coverage of one calibration has a standard deviation of about sqrt(0.09 / 160)
+    assert inside.mean() > 0.9 - 3 * np.sqrt(0.09 / 160)
 
 
 def test_no_validation_row_is_written_to_a_shard(small, data, tmp_path):

@@ -76,7 +76,8 @@ class DistributionalRegressor(RegressorMixin, DistributionPredictor):
             The subject of each row (patient, shop, machine), or the name of its column, which is then no feature. All
             rows of a group are training rows, validation rows or calibration rows together, and no row is predicted by
             the memory of its own group: intervals are those of a *new* group. None: rows with equal features belong
-            together. The name of a column if ``y`` is one. For trees and ensembles of the default recipe only.
+            together. The name of a column if ``y`` is one (or, of Dask collections, a Series or Array with the
+            partitions of X). For trees and ensembles of the default recipe only.
         checkpoint : path-like, default=None
             A folder for the state of a long fit: finished parts, and every few minutes the networks in training. If the
             fit is interrupted or its process killed, the same call goes on from there, and the model is the same, bit
