@@ -162,10 +162,10 @@ def _of_array(labels: NDArray[Any]) -> tuple[_Hashes, str, NDArray[np.bool_]]:
     distinct = list(dict.fromkeys(values))
     number = {label: position for position, label in enumerate(distinct)}
     position = np.fromiter(map(number.__getitem__, values), np.intp, len(values))
-    missing = np.array([_is_missing(label) for label in distinct], dtype=bool)
+    kinds = sorted({_kind(own) for own in set(map(type, distinct))})
+    missing = np.array([kinds != ["text"] and _is_missing(label) for label in distinct], dtype=bool)
     if missing.any():
         return np.zeros(len(values), dtype=np.uint64), "", missing[position]
-    kinds = sorted({_kind(label) for label in distinct})
     hashes = _object_hashes(distinct, kinds[0]) if len(kinds) == 1 else np.zeros(len(distinct), dtype=np.uint64)
     return hashes[position], " and ".join(kinds), missing[position]
 
@@ -174,13 +174,13 @@ def _is_missing(label: Any) -> bool:
     return label is None or type(label).__name__ in ("NAType", "NaTType") or bool(label != label)
 
 
-def _kind(label: Any) -> str:
+def _kind(type_of_label: type) -> str:
     kinds: dict[str, Any] = {
         "text": str,
         "numbers": (bool, int, float, np.bool_, np.integer, np.floating),
         "dates": (datetime.date, np.datetime64),
     }
-    return next((kind for kind, types in kinds.items() if isinstance(label, types)), type(label).__name__)
+    return next((kind for kind, types in kinds.items() if issubclass(type_of_label, types)), type_of_label.__name__)
 
 
 def _object_hashes(labels: list[Any], kind: str) -> _Hashes:
@@ -190,7 +190,7 @@ def _object_hashes(labels: list[Any], kind: str) -> _Hashes:
         return _of_array(np.array(utc, dtype="datetime64[us]"))[0]
     if kind == "numbers" and (values := np.array(labels)).dtype.kind in "biuf":
         return _number_hashes(values)
-    texts = [str(label) for label in labels]  # of integers beyond 64 bits too
+    texts = list(map(str, labels))  # of integers beyond 64 bits too
     parts = [_text_hashes(texts[start : start + _PORTION]) for start in range(0, len(texts), _PORTION)]
     return np.concatenate([np.zeros(0, dtype=np.uint64), *parts])
 
