@@ -169,6 +169,11 @@ def test_few_and_large_groups_have_both_roles(seed):
     assert set(role) == {TRAINING, VALIDATION, CALIBRATION}
 
 
+def test_too_few_groups_for_all_roles():
+    with pytest.raises(ValueError, match="^groups must have at least 3 different labels among 60 rows .*, got 2$"):
+        RowRoles.balanced(0, 0.2, 0.2, np.repeat([1, 2], 30))
+
+
 def test_shares_of_many_groups_are_those_asked_for():
     group = np.repeat(np.arange(10_000), 3)
     role = RowRoles.balanced(5, 0.2, 0.1, group).of(group)

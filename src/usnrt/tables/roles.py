@@ -71,6 +71,12 @@ class RowRoles:
         n_calibration = leading_groups(sizes, calibration * len(units))
         rest = sizes[n_calibration:]
         n_validation = leading_groups(rest, validation * int(rest.sum()))
+        if validation and not n_validation:
+            needed = 3 if calibration else 2
+            raise ValueError(
+                f"groups must have at least {needed} different labels among {len(units):,} rows drawn from the table, "
+                f"got {len(sizes)}"
+            )
         ends = n_calibration, n_calibration + n_validation
         first, last = (float(place[end - 1 : end + 1].mean()) if end else 0.0 for end in ends)
         return cls(seed, (last - first) / (1.0 - first), first)
