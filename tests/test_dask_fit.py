@@ -336,16 +336,17 @@ def test_columns_of_files_that_dask_would_fuse(frame, expected, tmp_path, fused)
     assert len(expected.predict(X).compute()) == N
 
 
+def computed(partition):
+    return tuple(None if value is None else value.compute() for value in partition)
+
+
 def test_merged_surveys_do_not_depend_on_partitions(frame):
     dates = frame.assign(sold=pd.Timestamp("2020-01-31") + pd.to_timedelta(np.arange(N) % 40, unit="D"))
 
     def survey(n_partitions):
         table = dd.from_pandas(dates, npartitions=n_partitions, sort=False)
         rows = dask_rows(table[[*FEATURES, "sold"]], table["price"], table["times"] / 7)
-        parts = [
-            survey_partition(i, *(value.compute() for value in part), rows.kind, 4, None)
-            for i, part in enumerate(rows.partitions)
-        ]
+        parts = [survey_partition(i, computed(part), rows.kind, 4, None) for i, part in enumerate(rows.partitions)]
         merged = merged_surveys(parts)
         return merged.table.encoder().columns_, merged.table.narrow().tolist(), merged.scale, merged.n_rows
 
@@ -357,5 +358,5 @@ def test_surveys_are_small(frame):
     table = dd.from_pandas(pd.concat([frame] * 20), npartitions=1, sort=False)
     rows = dask_rows(table[["area", "built"]], table["price"])
     (part,) = rows.partitions
-    survey = survey_partition(0, *(value if value is None else value.compute() for value in part), rows.kind, 2, None)
+    survey = survey_partition(0, computed(part), rows.kind, 2, None)
     assert len(pickle.dumps(survey)) < 10_000
