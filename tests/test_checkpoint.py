@@ -334,3 +334,14 @@ def test_generators_in_equal_states_are_the_same_fit():
     advanced = np.random.RandomState(0)
     advanced.rand()
     assert identity(np.random.RandomState(0)) != identity(advanced)
+
+
+def test_other_groups_are_another_fit(data):
+    def identity(groups):
+        model = tree()
+        rows = model._read_rows(*data, None, groups)
+        return identity_of(model, MemoryStore(rows), model.encoder_.n_categories_)["data"]
+
+    group = np.arange(len(data[1])) // 4
+    assert identity(group) == identity(group.astype(str).astype(int))
+    assert identity(group) != identity(group // 2)

@@ -176,6 +176,46 @@ def test_weights_and_copies_and_calibration_rows(frame, client):
     assert model.tree_.n_rows[0] < frame["times"].sum()  # without calibration rows
 
 
+def grouped(frame):
+    """The rows of 150 shops, whose labels are text."""
+    shop = np.random.default_rng(1).integers(0, 150, N)
+    return frame.drop(columns="times").assign(shop=[f"shop {number}" for number in shop])
+
+
+def test_groups_of_partitions_are_those_of_a_file(frame, tmp_path):
+    shops = grouped(frame)
+    shops.to_parquet(tmp_path / "sales.parquet")
+    expected = state(make_model().fit(tmp_path / "sales.parquet", "price", groups="shop"))
+    table = collection(shops, 4)
+    named = make_model().fit(table, "price", groups="shop")
+    assert named.feature_names_in_.tolist() == FEATURES
+    assert state(named) == expected
+    for labels in (table["shop"], table["shop"].astype("category")):
+        assert state(make_model().fit(table[FEATURES], table["price"], groups=labels)) == expected
+    assert state(make_model().fit(table[FEATURES], table["price"])) != expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("calibration_fraction", [0.0, 0.2])
+def test_groups_on_a_cluster(calibration_fraction, frame, client):
+    shops, how = grouped(frame), {"calibration_fraction": calibration_fraction, "max_epochs": 10}
+    here = make_model(**how).fit(collection(shops, 4), "price", groups="shop")
+    with client.as_current():
+        there = make_model(**how).fit(collection(shops, 3), "price", groups="shop")
+        with pytest.raises(ValueError, match="^groups must have at least 2 different labels, got 1$"):
+            make_model().fit(collection(shops.assign(shop=1)), "price", groups="shop")
+    assert state(there) == state(here)
+    np.testing.assert_array_equal(there.calibration_.weights[0], here.calibration_.weights[0])
+
+
+@pytest.mark.slow
+def test_small_grouped_collections_on_a_cluster(frame, client):
+    part = grouped(frame)[:300]
+    with client.as_current():
+        there = make_model().fit(collection(part), "price", groups="shop")
+    assert state(there) == state(make_model().fit(part.drop(columns="price"), part["price"], groups="shop"))
+
+
 @pytest.mark.slow
 def test_arrays_of_any_blocks(frame, client):
     X, y = frame[["area", "built"]].to_numpy(), frame["price"].to_numpy()
@@ -258,6 +298,12 @@ def test_arguments_that_do_not_fit(frame):
     X, y = table[FEATURES], table["price"]
     with pytest.raises(TypeError, match=r"^y must be a Dask Series with one number per row of X, got ndarray$"):
         make_model().fit(X, np.zeros(N))
+    with pytest.raises(TypeError, match=r"^groups must be a Dask Series with one label per row of X, got list$"):
+        make_model().fit(X, y, groups=["a"] * N)
+    with pytest.raises(ValueError, match=r"^y and groups must be different columns, got 'price' for both$"):
+        make_model().fit(table, "price", groups="price")
+    with pytest.raises(ValueError, match=r"^groups must have a label for every row, got a missing one in row \d+ of "):
+        make_model().fit(table, "price", groups="built")
     with pytest.raises(ValueError, match=r"^y must have the 3 partitions of X, got 2$"):
         make_model().fit(X, collection(frame, 2)["price"])
     with pytest.raises(ValueError, match=r"^the Dask DataFrame has no column 'prize'; did you mean 'price'\?$"):
@@ -290,16 +336,17 @@ def test_columns_of_files_that_dask_would_fuse(frame, expected, tmp_path, fused)
     assert len(expected.predict(X).compute()) == N
 
 
+def computed(partition):
+    return tuple(None if value is None else value.compute() for value in partition)
+
+
 def test_merged_surveys_do_not_depend_on_partitions(frame):
     dates = frame.assign(sold=pd.Timestamp("2020-01-31") + pd.to_timedelta(np.arange(N) % 40, unit="D"))
 
     def survey(n_partitions):
         table = dd.from_pandas(dates, npartitions=n_partitions, sort=False)
         rows = dask_rows(table[[*FEATURES, "sold"]], table["price"], table["times"] / 7)
-        parts = [
-            survey_partition(i, *(value.compute() for value in part), rows.kind, 4, None)
-            for i, part in enumerate(rows.partitions)
-        ]
+        parts = [survey_partition(i, computed(part), rows.kind, 4, None) for i, part in enumerate(rows.partitions)]
         merged = merged_surveys(parts)
         return merged.table.encoder().columns_, merged.table.narrow().tolist(), merged.scale, merged.n_rows
 
@@ -311,5 +358,5 @@ def test_surveys_are_small(frame):
     table = dd.from_pandas(pd.concat([frame] * 20), npartitions=1, sort=False)
     rows = dask_rows(table[["area", "built"]], table["price"])
     (part,) = rows.partitions
-    survey = survey_partition(0, *(value if value is None else value.compute() for value in part), rows.kind, 2, None)
+    survey = survey_partition(0, computed(part), rows.kind, 2, None)
     assert len(pickle.dumps(survey)) < 10_000

@@ -81,12 +81,27 @@ class Counted(DistributionalRegressor):
         self.weight_sum_ = store.weight_sum
 
 
+class Grouped(DistributionalRegressor):
+    """Is fitted to rows whose groups were given."""
+
+    _TAKES_GROUPS = True
+
+    def _fit_store(self, store):
+        assert store.sample(store.n_rows).has_groups
+        assert self.feature_names_in_.tolist() == ["area", "garden", "sold", "nothing"]
+
+
 def test_large_tables_are_fitted_from_blocks(parts, small_blocks):
     model = Counted()
     assert fit_large(model, large_source(parts / "parquet"), "price", ["id", "id"], holdout=0.0) == 300
     assert model.weight_sum_ == 300
     assert model.feature_names_in_.tolist() == ["area", "district", "garden", "sold", "nothing"]
+    fit_large(Grouped(), large_source(parts / "parquet"), "price", ["id"], holdout=0.0, group_column="district")
     source = large_source(parts / "parquet")
+    with pytest.raises(UserError, match="^'price' is the target and cannot be --group-column$"):
+        fit_large(model, source, "price", [], holdout=0.0, group_column="price")
+    with pytest.raises(ValueError, match="has no column 'distrit'; did you mean 'district'"):
+        fit_large(model, source, "price", [], holdout=0.0, group_column="distrit")
     with pytest.raises(UserError, match="^--holdout applies to tables that fit in memory"):
         fit_large(model, source, "price", [], holdout=0.1)
     with pytest.raises(UserError, match="^'price' is the target and cannot be left out$"):

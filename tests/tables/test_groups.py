@@ -1,11 +1,13 @@
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.linear_model import LinearRegression
 
 from usnrt import USNRTEnsemble, USNRTRegressor, compare
 from usnrt.baselines import HNNRegressor
+from usnrt.tables.group_labels import read_labels
 from usnrt.tables.groups import design_effect, draw_groups, feature_groups, read_groups, warn_of_blocks
 from usnrt.utils.notices import GroupedRowsWarning, InfiniteIntervalWarning
 
@@ -62,7 +64,7 @@ def test_groups_by_name_are_no_feature():
     frame = pd.DataFrame(X, columns=list("abcde"))
     model = USNRTRegressor(hidden=(8,), max_epochs=2, random_state=0, n_jobs=1)
     by_array = model.fit(frame, y, groups=group).predict(frame)
-    for named in (frame.assign(who=group), pl.DataFrame(frame.assign(who=group))):
+    for named in (frame.assign(who=group), pl.DataFrame(frame.assign(who=group)), pa.table(frame.assign(who=group))):
         model.fit(named, y, groups="who")
         assert list(model.feature_names_in_) == list("abcde")
         np.testing.assert_array_equal(model.predict(frame), by_array)
@@ -90,8 +92,8 @@ def test_members_of_an_ensemble_validate_by_groups():
     [
         ([1.0], r"groups must have one label per row, shape \(40,\), got shape \(1,\)"),
         ([1.0] * 40, "groups must have at least 2 different labels, got 1"),
-        ([np.nan] * 40, "groups must have a label for every row, got missing ones"),
-        (np.array(["a", 1] * 20, dtype=object), "groups must be all text or all numbers, got int and str"),
+        ([np.nan] * 40, "groups must have a label for every row, got a missing one in row 0"),
+        (np.array(["a", 1] * 20, dtype=object), "groups must be all text or all numbers, got numbers and text"),
         ("who", "groups must be an array if X has no column names, got 'who'"),
     ],
 )
@@ -129,8 +131,43 @@ def test_few_different_features_are_not_grouped():
     assert feature_groups(np.repeat(np.arange(8.0), 50)[:, None]) is None
 
 
-def test_labels_of_groups_are_numbered_by_their_order():
-    np.testing.assert_array_equal(read_groups(np.array([30, 10, 30]), 3), [1, 0, 1])
+def as_series(values, dtype):
+    return pd.Series(values, dtype=dtype)
+
+
+@pytest.mark.parametrize(
+    "alike",
+    [
+        [[3, 2**60 + 1, 3], np.array([3, 2**60 + 1, 3], dtype=np.uint64), as_series([3, 2**60 + 1, 3], "Int64")],
+        [[1, 2, 1], [1.0, 2.0, 1.0], np.array([1, 2, 1], dtype=np.float32), np.array([1, 2.0, 1], object)],
+        [["a", "b c", "a"], as_series(["a", "b c", "a"], "string"), as_series(["a", "b c", "a"], "category")],
+        [as_series(["2024-01-01", "2024-02-01", "2024-01-01"], kind) for kind in ("datetime64[s]", "datetime64[ns]")],
+        [[0.5, -3.25, 0.5], as_series([0.5, -3.25, 0.5], "Float64")],
+    ],
+)
+def test_a_label_has_one_code_in_all_types(alike):
+    codes = [read_groups(labels, 3) for labels in alike]
+    codes += [read_labels(pa.chunked_array([pa.array(labels)])).codes for labels in alike]
+    for other in codes:
+        np.testing.assert_array_equal(other, codes[0])
+        assert other[0] == other[2] != other[1]
+        assert 0 <= other.min() <= other.max() < 2**53
+
+
+def test_labels_that_are_nearly_equal_have_codes_of_their_own():
+    texts = [f"{word}{k}" for word in ("", "a", "aa", "ab", "ba", "Ω", "a" * 300) for k in range(3000)]
+    assert len(np.unique(read_groups(texts, 21_000))) == 21_000
+    assert len(np.unique(read_groups(np.arange(10**17, 10**17 + 9000), 9000))) == 9000
+    pairs = ["ab", "ba", "", "a", "\0a", "a\0"]
+    assert len(np.unique(read_groups(np.array(pairs, dtype=object), 6))) == 6
+
+
+@pytest.mark.parametrize(
+    "labels", [[pd.NaT, 1], [pd.NA, "a"], [None, 2.0], pd.to_datetime(pd.Series([None, "2024-01-01"]))]
+)
+def test_missing_labels_of_any_type(labels):
+    with pytest.raises(ValueError, match="^groups must have a label for every row, got a missing one in row 0$"):
+        read_groups(labels, 2)
 
 
 def test_design_effect_of_independent_rows_is_one():

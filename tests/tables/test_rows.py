@@ -74,9 +74,11 @@ def test_weights_that_are_not_whole_are_summed_in_an_order_of_their_own():
 
 
 def test_rows_whose_hashes_collide_stay_apart(monkeypatch):
-    monkeypatch.setattr(usnrt.tables.rows, "row_hashes", lambda raw, y: np.zeros(len(y), dtype=np.uint64))
+    monkeypatch.setattr(usnrt.tables.rows, "row_hashes", lambda raw, y, apart: np.zeros(len(y), dtype=np.uint64))
     rows, weight = merged_rows(np.array([[1.0], [2.0], [1.0]]), np.array([5.0, 6.0, 5.0]), np.ones(3))
     assert dict(zip(rows.tolist(), weight.tolist())) == {0: 2.0, 1: 1.0}
+    rows, weight = merged_rows(np.ones((3, 1)), np.ones(3), np.ones(3), apart=np.array([7.0, 7.0, 8.0]))
+    assert dict(zip(rows.tolist(), weight.tolist())) == {0: 2.0, 2: 1.0}
 
 
 def test_whole_weights_count_as_they_are_and_others_average_one():

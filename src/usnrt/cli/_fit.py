@@ -117,8 +117,6 @@ def fit(
     categorical, held_out, left_out = categorical or [], np.zeros(0, dtype=np.intp), {}
     if source is not None:
         check_unused(reading)
-        if group_column is not None:
-            raise UserError("--group-column needs a table that fits in memory")
     else:
         found = training_data(data, target, drop or [], notify, keep or [], reading, categorical, group_column)
         categorical, left_out = [*categorical, *found.file.typed.categories], found.left_out
@@ -136,7 +134,7 @@ def fit(
             found.remember(model)
             n_rows = len(fitted_rows)
         else:
-            n_rows = fit_large(model, source, target, drop or [], holdout, checkpoint, reading)
+            n_rows = fit_large(model, source, target, drop or [], holdout, checkpoint, reading, group_column)
     model.set_params(verbose=0)  # the verbosity of this run is not part of the model
     model.target_name_ = target
     save_model(model, output)

@@ -101,18 +101,21 @@ def fit_large(
     holdout: float,
     checkpoint: Path | None = None,
     reading: ReadOptions | None = None,
+    group_column: str | None = None,
 ) -> int:
     """Fit a model to a table larger than memory; returns the number of rows."""
     _refuse_options(reading)
     if holdout:
         raise UserError("--holdout applies to tables that fit in memory; evaluate the model on a file of its own")
     names = next(table.column_names for table, _ in source.pieces(1))
-    for name in (target, *drop):
+    for name in (target, *drop, *([] if group_column is None else [group_column])):
         need_column(names, name, source.name)
     if target in drop:
         raise UserError(f"{target!r} is the target and cannot be left out")
-    rows = SelectedColumns(source, tuple(dict.fromkeys(drop)))
-    model.fit(rows, target, checkpoint=checkpoint)
+    if target == group_column:
+        raise UserError(f"{target!r} is the target and cannot be --group-column")
+    rows = SelectedColumns(source, tuple(name for name in dict.fromkeys(drop) if name != group_column))
+    model.fit(rows, target, groups=group_column, checkpoint=checkpoint)
     return rows.n_rows_read
 
 

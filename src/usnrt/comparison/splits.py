@@ -47,7 +47,7 @@ def random_splits(groups: NDArray[np.intp], folds: int, test_size: float, seed: 
     Parameters
     ----------
     groups : ndarray of int of shape (n,)
-        From 0 on. Rows of one group are on one side of every split.
+        Rows of one group are on one side of every split.
     folds : int
         1 for a single split.
     test_size : float
@@ -64,14 +64,15 @@ def random_splits(groups: NDArray[np.intp], folds: int, test_size: float, seed: 
     >>> [test.tolist() for _, test in splits.folds]
     [[0, 1, 3, 4], [2, 5]]
     """
-    n, sizes = len(groups), np.bincount(groups)
+    index = np.unique(groups, return_inverse=True)[1]
+    n, sizes = len(groups), np.bincount(index)
     order = np.random.default_rng(seed).permutation(len(sizes))
     before = np.empty(len(sizes))
     before[order] = np.cumsum(sizes[order]) - sizes[order]
     if folds == 1:
-        fold = np.where(before < test_size * n, 0, 1)[groups]
+        fold = np.where(before < test_size * n, 0, 1)[index]
     else:
-        fold = (before * folds // n).astype(np.intp)[groups]
+        fold = (before * folds // n).astype(np.intp)[index]
     pairs = tuple((np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(folds))
     if any(len(train) < 2 or len(test) < 2 for train, test in pairs):
         raise ValueError(f"folds must leave at least 2 rows on each side, got folds={folds} for {len(sizes)} {what}")

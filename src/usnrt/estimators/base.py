@@ -76,7 +76,8 @@ class DistributionalRegressor(RegressorMixin, DistributionPredictor):
             The subject of each row (patient, shop, machine), or the name of its column, which is then no feature. All
             rows of a group are training rows, validation rows or calibration rows together, and no row is predicted by
             the memory of its own group: intervals are those of a *new* group. None: rows with equal features belong
-            together. For tables in memory, and for trees and ensembles of the default recipe only.
+            together. The name of a column if ``y`` is one (or, of Dask collections, a Series or Array with the
+            partitions of X). For trees and ensembles of the default recipe only.
         checkpoint : path-like, default=None
             A folder for the state of a long fit: finished parts, and every few minutes the networks in training. If the
             fit is interrupted or its process killed, the same call goes on from there, and the model is the same, bit
@@ -97,27 +98,20 @@ class DistributionalRegressor(RegressorMixin, DistributionPredictor):
         try:
             with ONE_BLAS_THREAD, DISK_CACHE, opened(checkpoint) as folder:
                 source = as_source(X)
-                if groups is not None:
-                    self._check_takes_groups(source is None and not is_dask(X))
+                if groups is not None and not self._TAKES_GROUPS:
+                    raise ValueError(f"groups are for USNRTRegressor and USNRTEnsemble, not for {type(self).__name__}")
                 if is_dask(X):
-                    self._fit_dask(dask_rows(X, y, sample_weight), scratch, folder)
+                    self._fit_dask(dask_rows(X, y, sample_weight, groups), scratch, folder)
                 elif source is None:
                     self._fit_rows(self._read_rows(X, y, sample_weight, groups), folder)
                 else:
-                    self._fit_source(training_source(source, y, sample_weight), scratch, folder)
+                    self._fit_source(training_source(source, y, sample_weight, groups), scratch, folder)
                 self.__dict__.pop("_checkpoint", None)
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
         return self
-
-    def _check_takes_groups(self, in_memory: bool) -> None:
-        """Refuse ``groups`` where they would have no effect."""
-        if not self._TAKES_GROUPS:
-            raise ValueError(f"groups are for USNRTRegressor and USNRTEnsemble, not for {type(self).__name__}")
-        if not in_memory:
-            raise ValueError("groups need a table in memory; read the file with pandas, polars or pyarrow first")
 
     def _check_parameters(self) -> None:
         """Check the constraints of all parameters, and their combinations, before any data is read."""
@@ -158,7 +152,7 @@ class DistributionalRegressor(RegressorMixin, DistributionPredictor):
         """Fit to a table outside memory, in memory if it is small enough."""
         whole = read_whole(rows)
         if whole is not None:
-            self._fit_rows(self._read_rows(whole.X, whole.target, whole.weight), checkpoint)
+            self._fit_rows(self._read_rows(whole.X, whole.target, whole.weight, whole.groups), checkpoint)
         else:
             self._check_fits_store()
             notify = Progress(getattr(self, "verbose", 0)).note

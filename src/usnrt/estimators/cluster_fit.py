@@ -123,7 +123,7 @@ def fit_whole(
     whole = whole_of(blocks, partitions[0][2] is not None)
 
     def fit(folder: Folder | None) -> None:
-        model._fit_rows(model._read_rows(whole.X, whole.target, whole.weight), folder)
+        model._fit_rows(model._read_rows(whole.X, whole.target, whole.weight, whole.groups), folder)
 
     return _fitted(model, fit, address)
 

@@ -12,6 +12,7 @@ from usnrt.estimators.targets import TargetScale, check_target, read_target
 from usnrt.tables import Column, NetworkInputs, TableEncoder, read_table
 from usnrt.tables.dask_rows import is_dask
 from usnrt.tables.fingerprint import fingerprint
+from usnrt.tables.group_labels import check_codes_differ
 from usnrt.tables.groups import groups_and_table, read_groups, warn_of_blocks
 from usnrt.tables.reading import FeatureTable
 from usnrt.tables.rows import counted_weight
@@ -71,6 +72,8 @@ class TableReader(BaseEstimator):
         if given is not None and time is not None:
             raise ValueError("groups cannot be combined with time_column: validation rows are the latest")
         rows = distinct_rows(raw, target, counted_weight(weight), time, given)
+        if rows.has_groups and rows.group is not None:  # of the rows that have a weight
+            check_codes_differ(int(rows.group.min()), int(rows.group.max()))
         self.encoder_ = encoder
         name = getattr(y, "name", None)
         self.target_name_ = name if isinstance(name, str) else None

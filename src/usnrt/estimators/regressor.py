@@ -14,8 +14,8 @@ from usnrt.estimators.neighbors import RememberingRegressor
 from usnrt.estimators.paper import PaperUSNRTRegressor
 from usnrt.estimators.probe import choose_map
 from usnrt.estimators.targets import candidate_maps, check_stored_target
-from usnrt.tables.groups import draw_groups
-from usnrt.tables.roles import CALIBRATION, VALIDATION, RowRoles
+from usnrt.tables.groups import draw_groups, feature_groups, warn_of_blocks
+from usnrt.tables.roles import CALIBRATION, VALIDATION, RowRoles, units_of
 from usnrt.tables.store import RowStore
 from usnrt.tables.time import is_latest
 from usnrt.tables.training import DistinctRows
@@ -315,12 +315,15 @@ class USNRTRegressor(RememberingRegressor):
         """Fit to the rows of a store: the network of the root to all of them, everything else to a sample."""
         check_stored_target(store, self.target_bounds, self.target_transform)
         sample = store.sample(sample_size(store))
+        if not sample.has_groups:
+            warn_of_blocks(sample.raw, [column.name for column in self.columns_])
         if sample.n_rows == store.n_rows:
-            self._fit(sample)
+            self._fit(sample if sample.has_groups else replace(sample, group=feature_groups(sample.raw)))
             return
         recipe, seed = self._recipe(), self._seed()
-        roles = RowRoles(seed, recipe.validation_fraction, recipe.calibration_fraction)
-        role = roles.of(store.row_hashes(0, sample.n_rows))
+        units = units_of(sample, store.row_hashes(0, sample.n_rows))
+        roles = RowRoles.balanced(seed, recipe.validation_fraction, recipe.calibration_fraction, units)
+        role = roles.of(units)
         rows, kept = sample.take(np.flatnonzero(role != CALIBRATION)), role[role != CALIBRATION]
         calibration = np.flatnonzero(role == CALIBRATION)
         calibration_rows = sample.take(calibration) if len(calibration) else None
@@ -345,7 +348,7 @@ class USNRTRegressor(RememberingRegressor):
         """Fit to training and validation rows; ``whole`` is the store whose sample they are, if there is one."""
         by_validation = recipe.calibration is not None and calibration_rows is None
         table = self._marked_if_recalled(self._scaled_table(rows), by_validation)
-        streamed = whole and StreamedRows(*whole, self.inputs_, self._target_scale())
+        streamed = whole and StreamedRows(*whole, self.inputs_, self._target_scale(), table.group)
         columns = ColumnKinds(self.inputs_.numeric_, self.encoder_.n_categories_)
         progress = Progress(self.verbose, self.callbacks, table.n_rows)
         fitted = fit_quantile_tree(

@@ -216,7 +216,13 @@ class Retrieval:
     def _n_panels(self) -> int:
         return int(-(-self.cells.shape[2] // PANEL))
 
-    def predict(self, inputs: NDArray[np.float32], without: Rows | None = None, n_threads: int = 1) -> Retrieved:
+    def predict(
+        self,
+        inputs: NDArray[np.float32],
+        without: Rows | None = None,
+        n_threads: int = 1,
+        without_group: Rows | None = None,
+    ) -> Retrieved:
         """Distributions of the targets of similar rows.
 
         Parameters
@@ -225,6 +231,8 @@ class Retrieval:
         without : ndarray of int of shape (n,), optional
             For each row, the row of the training table that it is; it is not similar to itself and its group.
         n_threads : int
+        without_group : ndarray of int of shape (n,), optional
+            Instead of ``without``, the group of each row; the row itself need not be in the training table.
 
         Returns
         -------
@@ -239,7 +247,7 @@ class Retrieval:
                 mean[start:stop], quantiles[start:stop], density[start:stop],
             )  # fmt: skip
 
-        self._search(inputs, without, n_threads, summarise)
+        self._search(inputs, without, n_threads, summarise, without_group)
         return Retrieved(mean, quantiles, density)
 
     def neighbors(self, inputs: NDArray[np.float32], n_neighbors: int = 5, n_threads: int = 1) -> Neighbors:
@@ -280,13 +288,16 @@ class Retrieval:
         without: Rows | None,
         n_threads: int,
         use: Callable[[int, int, NDArray[np.int64], NDArray[np.float32]], None],
+        without_group: Rows | None = None,
     ) -> None:
         """Call ``use(start, stop, positions, distances)`` with the nearest rows of each block of rows."""
         embedding = self._embedding
         n_cells, _, cell_size = self.cells.shape
         owner, skipped = self.row, np.full(len(inputs), -1, dtype=np.int64) if without is None else without
         if without is not None and self._groups is not None:
-            owner, skipped = np.where(owner < 0, -1, self._groups[owner]), self._groups[without]
+            without_group = self._groups[without]
+        if without_group is not None and self._groups is not None:
+            owner, skipped = np.where(owner < 0, -1, self._groups[owner]), without_group
         skipped = np.ascontiguousarray(skipped, dtype=np.int64)
         centres, cells, n_panels, k = self._centre_panels, self._cell_panels, self._n_panels, self.n_neighbors
 
@@ -317,14 +328,18 @@ class Retrieval:
         return ((_raw_guides(retrieved) - self.guide_mean) / self.guide_std).astype(np.float32)
 
     def guides_of(
-        self, inputs: NDArray[np.float32], without: Rows | None = None, n_threads: int = 1
+        self,
+        inputs: NDArray[np.float32],
+        without: Rows | None = None,
+        n_threads: int = 1,
+        without_group: Rows | None = None,
     ) -> NDArray[np.float32]:
         """`guides` of `predict`, block by block: what similar rows predict takes more memory than the guides.
 
         Parameters
         ----------
         inputs : ndarray of shape (n, p), float32
-        without : ndarray of int of shape (n,), optional
+        without, without_group : ndarray of int of shape (n,), optional
         n_threads : int
 
         Returns
@@ -334,8 +349,8 @@ class Retrieval:
         guides = np.empty((len(inputs), N_GUIDES), dtype=np.float32)
         for start in range(0, len(inputs), PREDICT_ROWS):
             part = slice(start, start + PREDICT_ROWS)
-            own = None if without is None else without[part]
-            guides[part] = self.guides(self.predict(inputs[part], own, n_threads))
+            own, group = (None if keys is None else keys[part] for keys in (without, without_group))
+            guides[part] = self.guides(self.predict(inputs[part], own, n_threads, group))
         return guides
 
     def with_scale(self, retrieved: Retrieved) -> "Retrieval":
@@ -393,7 +408,7 @@ def fit_retrieval(
 
     n_encoded = table.inputs.shape[1] if encoding is None else encoding.n_outputs
     n_used = table.n_rows if len(training_rows) <= len(drawn) else int(drawn[-1]) + 1
-    group = None if table.group is None else table.group[:n_used]
+    group = None if table.group is None else np.unique(table.group[:n_used], return_inverse=True)[1]
     metric = learn_metric(
         DeviceTable(table.inputs[:n_used], encoding),
         lambda metric, rows: embed(metric, encoding, table.inputs, rows, n_threads),

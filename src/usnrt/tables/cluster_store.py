@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.tables.dask_rows import DaskRows, PartitionKind
+from usnrt.tables.dask_rows import DaskRows, Partition, PartitionKind
 from usnrt.tables.disk_store import (
     MAX_FILES,
     RecordLayout,
@@ -68,7 +68,7 @@ class ChunkPlan:
         bits = bucket_bits(survey.n_rows, BUCKET_ROWS)
         file_bits = min(bits, MAX_FILES.bit_length() - 1)
         chunk_bits = min(bucket_bits(survey.n_rows, CHUNK_ROWS), MAX_CHUNKS.bit_length() - 1, file_bits)
-        layout = RecordLayout(survey.table.narrow())
+        layout = RecordLayout(survey.table.narrow(), survey.has_groups)
         return cls(
             survey.table.encoder(), layout, survey.scale, survey.whole_weights, chunk_bits, file_bits, bits
         )  # fmt: skip
@@ -151,8 +151,7 @@ class ClusterStore(RowStore):
     def rows(self, start: int, stop: int) -> DistinctRows:
         """The rows with the numbers ``start`` to ``stop - 1``, which are sent here."""
         records = self._gathered(_cut, start, stop, self.table.layout.dtype)
-        target, weight = (np.ascontiguousarray(records[name]) for name in ("target", "weight"))
-        return DistinctRows(self.table.layout.features(records), target, weight, np.arange(start, stop))
+        return self.table.layout.rows(records, start)
 
     def row_hashes(self, start: int, stop: int) -> NDArray[np.uint64]:
         """The hashes of the rows with the numbers ``start`` to ``stop - 1``."""
@@ -208,8 +207,7 @@ class Chunk:
         """Rows and hashes of each bucket."""
         for start, stop in zip(self.bounds[:-1].tolist(), self.bounds[1:].tolist()):
             part = self.records[start - self.bounds[0] : stop - self.bounds[0]]
-            target, weight, hashes = (np.ascontiguousarray(part[name]) for name in ("target", "weight", "hash"))
-            yield DistinctRows(self.layout.features(part), target, weight, np.arange(start, stop)), hashes
+            yield self.layout.rows(part, start), np.ascontiguousarray(part["hash"])
 
 
 # -- on the client: graphs of tasks ---------------------------------------------------------------------------------
@@ -227,7 +225,7 @@ def survey_graph(rows: DaskRows, categorical_features: Any) -> Any:
 
     survey, merge = delayed(survey_partition), delayed(merged_surveys)
     level = [
-        survey(number, *partition, rows.kind, rows.source.n_columns, categorical_features)
+        survey(number, partition, rows.kind, rows.source.n_columns, categorical_features)
         for number, partition in enumerate(rows.partitions)
     ]
     while len(level) > 1:
@@ -255,7 +253,7 @@ def build_chunks(client: Any, rows: DaskRows, survey: RowSurvey) -> tuple[ChunkT
     plan = ChunkPlan.of(survey)
     shared = delayed(plan, pure=False)
     scatter, part_of = delayed(scattered_partition, nout=None), delayed(_part_of)
-    parts = [scatter(number, *part, rows.kind, shared) for number, part in enumerate(rows.partitions)]
+    parts = [scatter(number, part, rows.kind, shared) for number, part in enumerate(rows.partitions)]
     merge, total = delayed(merged_chunk), delayed(chunk_totals)
     delayed_chunks = [merge([part_of(part, number) for part in parts], shared) for number in range(2**plan.chunk_bits)]
     delayed_totals = [total(chunk, number, shared) for number, chunk in enumerate(delayed_chunks)]
@@ -274,18 +272,19 @@ def build_chunks(client: Any, rows: DaskRows, survey: RowSurvey) -> tuple[ChunkT
     chunk_starts = np.append(0, np.cumsum(np.reshape(n_rows, (-1, per_bucket)).sum(axis=1))).astype(np.intp)
     keys = tuple(chunk.key for chunk in chunks)
     fingerprint = totals.fingerprint()
-    return ChunkTable(keys, chunk_starts, starts, plan.layout, totals.weight_sum, fingerprint), chunks
+    layout = totals.layout(plan.layout)
+    return ChunkTable(keys, chunk_starts, starts, layout, totals.weight_sum, fingerprint), chunks
 
 
 # -- tasks ----------------------------------------------------------------------------------------------------------
 
 
 def survey_partition(
-    number: int, X: Any, y: Any, weight: Any, kind: PartitionKind, n_columns: int, categorical_features: Any
+    number: int, partition: Partition, kind: PartitionKind, n_columns: int, categorical_features: Any
 ) -> RowSurvey:
     """Survey of a partition."""
     survey = RowSurvey(categorical_features)
-    for block in kind.source(number, X, y, weight).blocks(pass_rows(n_columns)):
+    for block in kind.source(number, *partition).blocks(pass_rows(n_columns)):
         survey.add(block)
     return survey
 
@@ -298,15 +297,14 @@ def merged_surveys(surveys: Sequence[RowSurvey]) -> RowSurvey:
     return total
 
 
-def scattered_partition(
-    number: int, X: Any, y: Any, weight: Any, kind: PartitionKind, plan: ChunkPlan
-) -> list[Records]:
+def scattered_partition(number: int, partition: Partition, kind: PartitionKind, plan: ChunkPlan) -> list[Records]:
     """The rows of a partition, encoded, for each chunk."""
     blocks = [np.empty(0, dtype=plan.layout.dtype)]
     with ONE_BLAS_THREAD:
-        for block in kind.source(number, X, y, weight).blocks(pass_rows(len(plan.encoder.columns_))):
+        for block in kind.source(number, *partition).blocks(pass_rows(len(plan.encoder.columns_))):
             raw = encoded(plan.encoder, block.X.table)
-            blocks.append(packed_rows(plan.layout, raw, block.target, block.weight / plan.scale, plan.merge_early))
+            weight = block.weight / plan.scale
+            blocks.append(packed_rows(plan.layout, raw, block.target, weight, plan.merge_early, block.codes))
     records = np.concatenate(blocks)
     records = records[np.argsort(records["hash"], kind="stable")]
     starts = bucket_starts(records["hash"], plan.chunk_bits)
@@ -329,7 +327,7 @@ def chunk_totals(records: Records, number: int, plan: ChunkPlan) -> list[StoreTo
     first, files = number * per_chunk, []
     for start, stop in zip(starts[first : first + per_chunk], starts[first + 1 : first + per_chunk + 1]):
         files.append(StoreTotals(plan.bits))
-        files[-1].add(records[start:stop])
+        files[-1].add(records[start:stop], plan.layout)
     return files
 
 

@@ -10,7 +10,9 @@ import numpy as np
 
 from usnrt.tables.sources import TableSource, check_columns, unreadable
 from usnrt.tables.streaming import TrainingBlock, TrainingSource
-from usnrt.utils.names import need_column
+from usnrt.utils.names import check_different, need_column
+
+Partition = tuple[Any, Any, Any, Any]  # features, target, weights or None, groups or None
 
 
 def is_dask(X: Any) -> bool:
@@ -45,7 +47,7 @@ class PartitionKind:
     target: str | None
     word: str
 
-    def source(self, number: int, X: Any, y: Any, weight: Any) -> TrainingSource:
+    def source(self, number: int, X: Any, y: Any, weight: Any, groups: Any) -> TrainingSource:
         """The rows of a partition in memory.
 
         Parameters
@@ -54,26 +56,31 @@ class PartitionKind:
             Of the partition, counted from 0.
         X : pandas.DataFrame or ndarray of shape (n, d)
         y : Series or ndarray of shape (n,)
-        weight : Series, ndarray of shape (n,) or None
+        weight, groups : Series, ndarray of shape (n,) or None
         """
         place = f"{self.word} {number + 1:,} of X"
-        for name, values in (("y", y), ("sample_weight", weight)):
+        for name, values in (("y", y), ("sample_weight", weight), ("groups", groups)):
             if values is not None and len(values) != len(X):
                 raise ValueError(f"{name} must have {len(X):,} rows in {place}, got {len(values):,}")
         if self.names is None:
-            arrays = [None if values is None else np.asarray(values, dtype=np.float64) for values in (y, weight)]
-            return TrainingSource(_Piece(np.asarray(X), place), *arrays)
+            target, weight = (
+                None if values is None else np.asarray(values, dtype=np.float64) for values in (y, weight)
+            )
+            labels = None if groups is None else np.asarray(groups)
+            return TrainingSource(_Piece(np.asarray(X), place), target, weight, labels)
+        own: list[str | None] = []
         columns, new = {}, [str(name) for name in X.columns]
         check_columns(new, list(self.names), place, "the first partition")
-        for name, values in ((self.target or "y", y), ("sample_weight", weight)):
+        for name, values in ((self.target or "y", y), ("sample_weight", weight), ("groups", groups)):
             while name in self.names or name in columns:
                 name += "_"
             if values is not None:
                 columns[name] = values
+            own.append(None if values is None else name)
         table = _as_arrow(X, place).select(list(self.names))
         for name, values in columns.items():
             table = table.append_column(name, _as_arrow_array(values, name, place))
-        return TrainingSource(_Piece(table, place), *columns)
+        return TrainingSource(_Piece(table, place), *own)
 
 
 class _Piece(TableSource):
@@ -119,17 +126,17 @@ class DaskTable(TableSource):
 
 @dataclass(frozen=True)
 class DaskRows(TrainingSource):
-    """A Dask collection with its target and weights; see `dask_rows`.
+    """A Dask collection with its target, weights and groups; see `dask_rows`.
 
     Attributes
     ----------
     kind : PartitionKind
-    partitions : tuple of (Delayed, Delayed, Delayed or None)
-        Features, target and weights of each partition.
+    partitions : tuple of (Delayed, Delayed, Delayed or None, Delayed or None)
+        Features, target, weights and groups of each partition.
     """
 
     kind: PartitionKind = PartitionKind(None, None, "block")
-    partitions: tuple[tuple[Any, Any, Any], ...] = ()
+    partitions: tuple[Partition, ...] = ()
 
     def blocks(self, block_rows: int) -> Iterator[TrainingBlock]:
         """The rows in blocks; partitions are computed one after the other, by the scheduler that Dask is set to."""
@@ -140,15 +147,15 @@ class DaskRows(TrainingSource):
             yield from self.kind.source(number, *dask_compute(*partition)).blocks(block_rows)
 
 
-def dask_rows(X: Any, y: Any, sample_weight: Any = None) -> DaskRows:
-    """A Dask collection with its target and weights, which have the same partitions.
+def dask_rows(X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> DaskRows:
+    """A Dask collection with its target, weights and groups, which have the same partitions.
 
     Parameters
     ----------
     X : dask DataFrame or Array of shape (n, d)
     y : dask Series or Array of shape (n,), or str
         A name stands for a column of a DataFrame.
-    sample_weight : dask Series or Array of shape (n,), str or None
+    sample_weight, groups : dask Series or Array of shape (n,), str or None
 
     Returns
     -------
@@ -164,58 +171,65 @@ def dask_rows(X: Any, y: Any, sample_weight: Any = None) -> DaskRows:
     """
     if X.ndim != 2:
         raise ValueError(f"X must have 2 dimensions, rows and columns, got a Dask {type(X).__name__} of {X.ndim}")
-    return _frame_rows(X, y, sample_weight) if hasattr(X, "columns") else _array_rows(X, y, sample_weight)
+    given = {"y": y, "sample_weight": sample_weight, "groups": groups}
+    return _frame_rows(X, given) if hasattr(X, "columns") else _array_rows(X, given)
 
 
-def _frame_rows(X: Any, y: Any, sample_weight: Any) -> DaskRows:
+def _frame_rows(X: Any, given: dict[str, Any]) -> DaskRows:
     from dask.delayed import delayed
 
-    named = [name for name in (y, sample_weight) if isinstance(name, str)]
-    for name in named:
+    named = {argument: name for argument, name in given.items() if isinstance(name, str)}
+    for name in named.values():
         need_column([str(column) for column in X.columns], name, "the Dask DataFrame")
-    if len(set(named)) < len(named):
-        raise ValueError(f"y and sample_weight must be different columns, got {y!r} for both")
-    features, parts, column = [name for name in X.columns if name not in named], _delayed(X), delayed(_column)
+    check_different(named)
+    features, parts, column = [name for name in X.columns if name not in named.values()], _delayed(X), delayed(_column)
 
     def parts_of(argument: str, values: Any) -> list[Any]:
         if isinstance(values, str):  # a partition is computed once for all of its columns
             return [column(part, values) for part in parts]
         return _partitions_of(argument, values, "Series", "partition", len(parts))
 
+    y = given["y"]
     target = y if isinstance(y, str) else getattr(y, "name", None)
     target = target if isinstance(target, str) else None
     kind = PartitionKind(tuple(str(name) for name in features), target, "partition")
-    targets, weights = parts_of("y", y), _weights(sample_weight, parts_of, len(parts))
     own = [column(part, features) for part in parts] if named else parts
     source = DaskTable("the Dask DataFrame", len(features), None)
-    return DaskRows(
-        source, target, None if sample_weight is None else "sample_weight", kind, tuple(zip(own, targets, weights))
-    )
+    return _rows_of(source, target, kind, own, given, parts_of)
 
 
-def _array_rows(X: Any, y: Any, sample_weight: Any) -> DaskRows:
+def _array_rows(X: Any, given: dict[str, Any]) -> DaskRows:
     X = X.rechunk({1: -1})
     parts = _delayed(X)
 
     def parts_of(argument: str, values: Any) -> list[Any]:
         return _partitions_of(argument, _like_rows(argument, values, X), "Array", "block", len(parts))
 
-    targets, weights = parts_of("y", y), _weights(sample_weight, parts_of, len(parts))
     n_rows = None if math.isnan(X.shape[0]) else int(X.shape[0])
     source, kind = DaskTable("the Dask Array", int(X.shape[1]), n_rows), PartitionKind(None, None, "block")
-    return DaskRows(
-        source, None, None if sample_weight is None else "sample_weight", kind, tuple(zip(parts, targets, weights))
-    )
+    return _rows_of(source, None, kind, parts, given, parts_of)
 
 
-def _weights(sample_weight: Any, parts_of: Callable[[str, Any], list[Any]], n_parts: int) -> list[Any]:
-    return [None] * n_parts if sample_weight is None else parts_of("sample_weight", sample_weight)
+def _rows_of(
+    source: DaskTable,
+    target: str | None,
+    kind: PartitionKind,
+    features: list[Any],
+    given: dict[str, Any],
+    parts_of: Callable[[str, Any], list[Any]],
+) -> DaskRows:
+    """Rows of features, and of what is given besides; weights and groups may be None."""
+    optional = {argument for argument in ("sample_weight", "groups") if given[argument] is None}
+    columns = [[None] * len(features) if name in optional else parts_of(name, given[name]) for name in given]
+    weight, group = (None if name in optional else name for name in ("sample_weight", "groups"))
+    return DaskRows(source, target, weight, group, kind, tuple(zip(features, *columns)))
 
 
 def _partitions_of(argument: str, values: Any, kind: str, word: str, n_parts: int) -> list[Any]:
-    """The partitions of a target or of weights."""
+    """The partitions of a target, of weights or of groups."""
     if not is_dask(values) or values.ndim != 1:
-        raise TypeError(f"{argument} must be a Dask {kind} with one number per row of X, got {type(values).__name__}")
+        what = "label" if argument == "groups" else "number"
+        raise TypeError(f"{argument} must be a Dask {kind} with one {what} per row of X, got {type(values).__name__}")
     parts = _delayed(values)
     if len(parts) != n_parts:
         raise ValueError(f"{argument} must have the {n_parts} {word}s of X, got {len(parts)}")

@@ -6,13 +6,16 @@ table sorted by hash, and only one of them is in memory at a time. Numbers that 
 
 import os
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.tables.fingerprint import SKETCH_SIZE, Fingerprint
+from usnrt.tables.group_labels import check_codes_differ
+from usnrt.tables.groups import MIN_DISTINCT, feature_codes
 from usnrt.tables.rows import merged_rows, row_hashes
 from usnrt.tables.store import BUCKET_ROWS, RowStore, bucket_bits, bucket_starts
 from usnrt.tables.training import DistinctRows
@@ -26,27 +29,37 @@ Records = NDArray[np.void]
 
 @dataclass(frozen=True)
 class RecordLayout:
-    """How rows are stored: hash, target, weight, the features that need float64, and those that fit in float32.
+    """How rows are stored: hash, target, weight, group, the features that need float64, and those that fit in float32.
 
     Parameters
     ----------
     narrow : ndarray of bool of shape (d,)
         The features whose values are all float32 numbers.
+    has_groups : bool
+        Whether rows have a group that was given; otherwise it is not stored.
+    by_features : bool
+        Whether rows with equal features are a group, if none was given.
     """
 
     narrow: NDArray[np.bool_]
+    has_groups: bool = False
+    by_features: bool = True
     dtype: np.dtype[np.void] = field(init=False)
 
     def __post_init__(self) -> None:
         n_narrow = int(self.narrow.sum())
-        fields = [("hash", "<u8"), ("target", "<f8"), ("weight", "<f8")]
+        fields = [("hash", "<u8"), ("target", "<f8"), ("weight", "<f8"), *[("group", "<i8")] * self.has_groups]
         parts = [("wide", "<f8", (len(self.narrow) - n_narrow,)), ("narrow", "<f4", (n_narrow,))]
         object.__setattr__(self, "dtype", np.dtype([*fields, *parts]))
 
-    def pack(self, raw: Floats, target: Floats, weight: Floats, hashes: NDArray[np.uint64]) -> Records:
+    def pack(
+        self, raw: Floats, target: Floats, weight: Floats, hashes: NDArray[np.uint64], group: Rows | None = None
+    ) -> Records:
         """Records of rows; all NaN become one, and -0.0 becomes 0.0, so that equal rows have equal bytes."""
         records = np.empty(len(target), dtype=self.dtype)
         records["hash"], records["target"], records["weight"] = hashes, target + 0.0, weight
+        if self.has_groups:
+            records["group"] = group
         for part, columns in (("wide", np.flatnonzero(~self.narrow)), ("narrow", np.flatnonzero(self.narrow))):
             for place, column in enumerate(columns):
                 values = raw[:, column]
@@ -61,13 +74,26 @@ class RecordLayout:
                 raw[:, column] = records[part][:, place]
         return raw
 
+    def rows(self, records: Records, start: int) -> DistinctRows:
+        """Consecutive rows of a store, of which the first has the number ``start``."""
+        raw = self.features(records)
+        target, weight = (np.ascontiguousarray(records[name]) for name in ("target", "weight"))
+        group = np.ascontiguousarray(records["group"]) if self.has_groups else None
+        if self.by_features and not self.has_groups:
+            group = feature_codes(raw)
+        position = np.arange(start, start + len(records))
+        return DistinctRows(raw, target, weight, position, group=group, has_groups=self.has_groups)
 
-def packed_rows(layout: RecordLayout, raw: Floats, target: Floats, weight: Floats, merge: bool) -> Records:
+
+def packed_rows(
+    layout: RecordLayout, raw: Floats, target: Floats, weight: Floats, merge: bool, group: Rows | None = None
+) -> Records:
     """Records of rows with a weight; ``merge`` for one record per distinct row, in the order of their hashes."""
-    hashes = row_hashes(raw, target)
-    records = layout.pack(raw, target, weight, hashes)
+    apart = None if group is None else group.astype(np.float64)
+    hashes = row_hashes(raw, target, apart)
+    records = layout.pack(raw, target, weight, hashes, group)
     if merge:
-        rows, weight = merged_rows(raw, target, weight, hashes)
+        rows, weight = merged_rows(raw, target, weight, hashes, apart)
         if len(rows) < len(records):
             records = records[rows]
             records["weight"] = weight
@@ -78,7 +104,8 @@ def packed_rows(layout: RecordLayout, raw: Floats, target: Floats, weight: Float
 
 def sorted_records(layout: RecordLayout, records: Records) -> Records:
     """Records in the order of their hashes, copies merged."""
-    rows, weight = merged_rows(layout.features(records), records["target"], records["weight"], records["hash"])
+    apart = records["group"].astype(np.float64) if layout.has_groups else None
+    rows, weight = merged_rows(layout.features(records), records["target"], records["weight"], records["hash"], apart)
     records = records[rows]
     records["weight"] = weight
     return records
@@ -112,9 +139,7 @@ class DiskStore(RowStore):
 
     def rows(self, start: int, stop: int) -> DistinctRows:
         """The rows with the numbers ``start`` to ``stop - 1``."""
-        records = self._records(start, stop)
-        target, weight = (np.ascontiguousarray(records[name]) for name in ("target", "weight"))
-        return DistinctRows(self._layout.features(records), target, weight, np.arange(start, stop))
+        return self._layout.rows(self._records(start, stop), start)
 
     def row_hashes(self, start: int, stop: int) -> NDArray[np.uint64]:
         """The hashes of the rows with the numbers ``start`` to ``stop - 1``."""
@@ -148,6 +173,8 @@ class StoreWriter:
         Whether copies may be merged before all of them are known. Sums of whole weights are exact in any order.
     bucket_rows : int
         The largest average number of rows per bucket.
+    has_groups : bool
+        Whether `add` gets the group of each row.
 
     Examples
     --------
@@ -170,17 +197,18 @@ class StoreWriter:
         narrow: NDArray[np.bool_],
         merge_early: bool = True,
         bucket_rows: int = BUCKET_ROWS,
+        has_groups: bool = False,
     ) -> None:
-        self.layout = RecordLayout(narrow)
+        self.layout = RecordLayout(narrow, has_groups)
         self._bucket_rows, self._merge_early = bucket_rows, merge_early
         self._bits = bucket_bits(n_rows, bucket_rows)
         self._file_bits = min(self._bits, MAX_FILES.bit_length() - 1)
         self._files = [folder / f"rows-{number:04d}" for number in range(2**self._file_bits)]
         self._buffer: list[Records] = []
 
-    def add(self, raw: Floats, target: Floats, weight: Floats) -> None:
+    def add(self, raw: Floats, target: Floats, weight: Floats, group: Rows | None = None) -> None:
         """Add rows; those of weight 0 are left out."""
-        records = packed_rows(self.layout, raw, target, weight, self._merge_early)
+        records = packed_rows(self.layout, raw, target, weight, self._merge_early, group)
         self._buffer.append(records)
         if sum(records.nbytes for records in self._buffer) > BUFFER_BYTES:
             self._flush()
@@ -204,10 +232,10 @@ class StoreWriter:
         for number, file in enumerate(self._files):
             if file.exists():
                 file_starts[number + 1] = self._sort(file, totals)
-        starts = totals.starts(self._bucket_rows)
+        starts, layout = totals.starts(self._bucket_rows), totals.layout(self.layout)
         return DiskStore(
-            self._files, np.cumsum(file_starts), self.layout, starts, totals.weight_sum, totals.fingerprint()
-        )
+            self._files, np.cumsum(file_starts), layout, starts, totals.weight_sum, totals.fingerprint()
+        )  # fmt: skip
 
     def _sort(self, file: Path, totals: "StoreTotals") -> int:
         """Sort the rows of one file, merge copies, and return how many rows there are."""
@@ -216,7 +244,7 @@ class StoreWriter:
         with open(sorted_file, "wb") as stream:
             stream.write(records.data)
         os.replace(sorted_file, file)
-        totals.add(records)
+        totals.add(records, self.layout)
         return len(records)
 
 
@@ -233,15 +261,22 @@ class StoreTotals:
         self._bits = bits
         self.bucket_rows = np.zeros(2**bits, dtype=np.int64)
         self.weight_sum = 0.0
-        self._hashes = np.empty(0, dtype=np.uint64)
+        self._hashes, self._groups = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.intp)
         self._copies: Counter[float] = Counter()
 
-    def add(self, records: Records) -> None:
+    def add(self, records: Records, layout: RecordLayout) -> None:
         """Add the rows of a file; files come in the order of their hashes."""
+        group = records["group"] if layout.has_groups else None
+        if group is not None:  # a fingerprint knows no groups, and these hashes are in no order
+            hashes = row_hashes(layout.features(records), records["target"])
+            self._hashes = _smallest(SKETCH_SIZE, self._hashes, hashes)
+        elif len(self._hashes) < SKETCH_SIZE:
+            self._hashes = _smallest(SKETCH_SIZE, self._hashes, records["hash"])
+        if len(self._groups) < MIN_DISTINCT:
+            codes = feature_codes(layout.features(records)) if group is None else group
+            self._groups = _smallest(MIN_DISTINCT, self._groups, codes)
         self.bucket_rows += np.diff(bucket_starts(records["hash"], self._bits))
         self.weight_sum += float(np.ascontiguousarray(records["weight"]).sum())
-        if len(self._hashes) < SKETCH_SIZE:
-            self._hashes = np.unique(np.append(self._hashes, records["hash"]))[:SKETCH_SIZE]
         values, counts = np.unique(records["weight"], return_counts=True)
         self._copies.update(dict(zip(values.tolist(), counts.tolist())))
 
@@ -249,7 +284,8 @@ class StoreTotals:
         """Add the totals of the files that follow."""
         self.bucket_rows += other.bucket_rows
         self.weight_sum += other.weight_sum
-        self._hashes = np.unique(np.append(self._hashes, other._hashes))[:SKETCH_SIZE]
+        self._hashes = _smallest(SKETCH_SIZE, self._hashes, other._hashes)
+        self._groups = _smallest(MIN_DISTINCT, self._groups, other._groups)
         self._copies.update(other._copies)
 
     def starts(self, bucket_rows: int) -> Rows:
@@ -260,14 +296,25 @@ class StoreTotals:
         merged = self.bucket_rows.reshape(2 ** bucket_bits(int(self.bucket_rows.sum()), bucket_rows), -1).sum(axis=1)
         return np.append(0, np.cumsum(merged)).astype(np.intp)
 
+    def layout(self, layout: RecordLayout) -> RecordLayout:
+        """The layout with what all rows say of their groups."""
+        if layout.has_groups:
+            check_codes_differ(int(self._groups[0]), int(self._groups[-1]))
+        return replace(layout, by_features=len(self._groups) >= MIN_DISTINCT)
+
     def fingerprint(self) -> Fingerprint:
-        """As `usnrt.tables.fingerprint.fingerprint` of all rows."""
+        """As `usnrt.tables.fingerprint.fingerprint` of all rows; but copies in different groups are different rows."""
         weights = sorted(self._copies)
         if any(not weight.is_integer() for weight in weights):  # no numbers of copies
             return Fingerprint(self._hashes, 0.0)
         once = int(np.gcd.reduce(np.array(weights, dtype=np.int64)))
         total = sum(weight * count for weight, count in self._copies.items())
         return Fingerprint(self._hashes, float(1.0 - once * self._copies[once] / total))
+
+
+def _smallest(size: int, *parts: NDArray[Any]) -> NDArray[Any]:
+    """The smallest different values of several arrays."""
+    return np.unique(np.concatenate(parts))[:size]
 
 
 def read_records(file: Path, dtype: np.dtype[np.void], start: int = 0, count: int = -1) -> Records:

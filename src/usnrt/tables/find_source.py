@@ -11,12 +11,13 @@ import numpy as np
 from usnrt.tables import streaming
 from usnrt.tables.csv_files import CsvFiles
 from usnrt.tables.files import ParquetFiles, TableFiles, files_of, format_of
+from usnrt.tables.group_labels import GroupLabels, joined_labels
 from usnrt.tables.reading import read_column
 from usnrt.tables.sources import ArraySource, BatchSource, Block, DatasetSource, TableSource
 from usnrt.tables.streaming import TrainingBlock, TrainingSource, column_names, pass_rows
 from usnrt.tables.survey import TableSurvey
 from usnrt.utils.arrays import plain_array
-from usnrt.utils.names import need_column
+from usnrt.utils.names import check_different, need_column
 from usnrt.utils.types import Floats
 
 if TYPE_CHECKING:
@@ -78,35 +79,37 @@ def _need_pyarrow() -> None:
         raise ImportError("files and record batches are read by pyarrow; install it, or usnrt[data]") from None
 
 
-def training_source(source: TableSource, y: Any, sample_weight: Any = None) -> TrainingSource:
-    """A source with its target and weights: names of columns, or arrays if the source is a memory map.
+def training_source(source: TableSource, y: Any, sample_weight: Any = None, groups: Any = None) -> TrainingSource:
+    """A source with its target, weights and groups: names of columns, or arrays if the source is a memory map.
 
     Parameters
     ----------
     source : TableSource
     y : str or array-like of shape (n,)
-    sample_weight : str, array-like of shape (n,) or None
+    sample_weight, groups : str, array-like of shape (n,) or None
     """
     if isinstance(source, ArraySource):
         n_rows = len(source.array)
         arrays = [_checked_array(name, values, n_rows) for name, values in (("y", y), ("sample_weight", sample_weight))]
         if arrays[0] is None:
             raise ValueError("y must be an array of one number per row, got None")
-        return TrainingSource(source, arrays[0], arrays[1])
+        labels = None if groups is None else np.asarray(groups)
+        if labels is not None and labels.shape != (n_rows,):
+            raise ValueError(f"groups must have one label per row, shape ({n_rows},), got shape {labels.shape}")
+        return TrainingSource(source, arrays[0], arrays[1], labels)
     names = next((column_names(table) for table, _ in source.pieces(1)), None)
     if names is None:
         raise ValueError(f"{source.name} has no rows")
-    for argument, name in (("y", y), ("sample_weight", sample_weight)):
-        if name is None and argument == "sample_weight":
-            continue
+    given = {"y": y, "sample_weight": sample_weight, "groups": groups}
+    given = {argument: name for argument, name in given.items() if name is not None or argument == "y"}
+    for argument, name in given.items():
         if not isinstance(name, str):
             raise TypeError(f"{argument} must be the name of a column of {source.name}, got {type(name).__name__}")
         need_column(names, name, source.name)
-    if y == sample_weight:
-        raise ValueError(f"y and sample_weight must be different columns, got {y!r} for both")
-    if not set(names) - {y, sample_weight}:
+    check_different(given)
+    if not set(names) - set(given.values()):
         raise ValueError(f"{source.name} must have columns besides the target, got none")
-    return TrainingSource(source, y, sample_weight)
+    return TrainingSource(source, y, sample_weight, groups)
 
 
 def _checked_array(name: str, values: Any, n_rows: int) -> Any:
@@ -136,11 +139,12 @@ def whole_table(source: TableSource) -> "pa.Table":
 
 @dataclass(frozen=True)
 class WholeTable:
-    """A source that was read into memory: features, targets and weights."""
+    """A source that was read into memory: features, targets, weights and groups."""
 
     X: Any
     target: Floats
     weight: Floats | None
+    groups: GroupLabels | None
 
 
 def read_whole(rows: TrainingSource) -> WholeTable | None:
@@ -165,7 +169,9 @@ def read_whole(rows: TrainingSource) -> WholeTable | None:
 def whole_of(blocks: Sequence[TrainingBlock], weighted: bool) -> WholeTable:
     """Blocks of rows as one table; without weights unless ``weighted``."""
     target, weight = (np.concatenate([getattr(block, name) for block in blocks]) for name in ("target", "weight"))
-    return WholeTable(joined([block.X for block in blocks]), target, weight if weighted else None)
+    labels = [block.group for block in blocks if block.group is not None and block.X.n_rows]
+    groups = joined_labels(labels) if labels else None
+    return WholeTable(joined([block.X for block in blocks]), target, weight if weighted else None, groups)
 
 
 def rows_fit_memory(n_rows: int, n_columns: int) -> bool:

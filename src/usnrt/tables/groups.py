@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from usnrt.tables.group_labels import GroupLabels, LabelSurvey, codes_of, read_labels
 from usnrt.tables.rows import row_hashes
 from usnrt.utils.names import need_column
 from usnrt.utils.notices import GroupedRowsWarning, users_level
@@ -24,32 +25,31 @@ MIN_BLOCKS, MIN_BLOCK_ROWS = 10, 3
 
 
 def read_groups(groups: Any, n_rows: int) -> Rows:
-    """The group of each row as an integer; the numbers depend on the labels, not on the order of the rows.
+    """The group of each row as an integer, which depends on its label only.
 
     Parameters
     ----------
-    groups : array-like of shape (n_rows,)
+    groups : array-like of shape (n_rows,), or GroupLabels
         Labels of the groups, of one type and none missing.
     n_rows : int
 
     Examples
     --------
     >>> from usnrt.tables.groups import read_groups
-    >>> read_groups(["b", "a", "b"], 3)
-    array([1, 0, 1])
+    >>> first, second, third = read_groups(["b", "a", "b"], 3)
+    >>> bool(first == third), bool(first == second)
+    (True, False)
     """
-    labels = np.asarray(groups)
-    if labels.shape != (n_rows,):
-        raise ValueError(f"groups must have one label per row, shape ({n_rows},), got shape {labels.shape}")
-    if any(label is None or label != label for label in labels.tolist()):
-        raise ValueError("groups must have a label for every row, got missing ones")
-    kinds = sorted({type(label).__name__ for label in labels.tolist()})
-    if "str" in kinds and len(kinds) > 1:
-        raise ValueError(f"groups must be all text or all numbers, got {' and '.join(kinds)}")
-    found, index = np.unique(labels, return_inverse=True)
-    if len(found) < 2:
-        raise ValueError(f"groups must have at least 2 different labels, got {len(found)}")
-    return index.astype(np.intp)
+    labels = groups if isinstance(groups, GroupLabels) else None
+    if labels is None:
+        given = np.asarray(groups)
+        if given.shape != (n_rows,):
+            raise ValueError(f"groups must have one label per row, shape ({n_rows},), got shape {given.shape}")
+        labels = read_labels(given)
+    survey = LabelSurvey()
+    survey.add(labels)
+    survey.check()
+    return labels.codes
 
 
 def groups_and_table(X: Any, groups: Any) -> tuple[Any, Any]:
@@ -65,10 +65,10 @@ def groups_and_table(X: Any, groups: Any) -> tuple[Any, Any]:
     """
     if not isinstance(groups, str):
         return X, groups
-    names = getattr(X, "columns", None)
+    names = getattr(X, "column_names", getattr(X, "columns", None))  # of a pyarrow table, of a data frame
     if names is None:
         raise ValueError(f"groups must be an array if X has no column names, got {groups!r}")
-    need_column(list(names), groups, "X")
+    need_column([str(name) for name in names], groups, "X")
     return X.drop(columns=[groups]) if hasattr(X, "iloc") else X.drop(groups), X[groups].to_numpy()
 
 
@@ -84,8 +84,19 @@ def feature_groups(raw: Floats) -> Rows | None:
     >>> feature_groups(np.repeat(np.arange(60.0), 2)[:, None]).shape
     (120,)
     """
-    found, index = np.unique(row_hashes(raw, np.zeros(len(raw))), return_inverse=True)
-    return index if MIN_DISTINCT <= len(found) < len(raw) else None
+    codes = feature_codes(raw)
+    return codes if MIN_DISTINCT <= len(np.unique(codes)) < len(raw) else None
+
+
+def stored_groups(raw: Floats) -> Rows | None:
+    """`feature_codes` of all rows of a store, even if all differ; None if there are too few different ones."""
+    codes = feature_codes(raw)
+    return codes if len(np.unique(codes)) >= MIN_DISTINCT else None
+
+
+def feature_codes(raw: Floats) -> Rows:
+    """Codes of groups (`usnrt.tables.group_labels`) of rows with equal features, shape (n,)."""
+    return codes_of(row_hashes(raw, np.zeros(len(raw))))
 
 
 def draw_groups(group: Rows | None, n_drawn: int, n_rows: int, rng: np.random.Generator) -> NDArray[np.bool_]:
@@ -118,9 +129,23 @@ def draw_groups(group: Rows | None, n_drawn: int, n_rows: int, rng: np.random.Ge
     index = np.unique(group, return_inverse=True)[1]
     sizes = np.bincount(index)
     order = rng.permutation(len(sizes))
-    before = np.cumsum(sizes[order]) - sizes[order]
-    chosen = order[:-1][before[:-1] + sizes[order[:-1]] / 2.0 <= n_drawn]  # at least one group is left
-    return np.isin(index, chosen if len(chosen) else order[:1])
+    return np.isin(index, order[: leading_groups(sizes[order], n_drawn)])
+
+
+def leading_groups(sizes: NDArray[np.integer[Any]], n_drawn: float) -> int:
+    """How many of the first groups have about ``n_drawn`` rows together: at least one, unless none would be left.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.tables.groups import leading_groups
+    >>> leading_groups(np.array([3, 3, 3]), 5), leading_groups(np.array([9, 1]), 2), leading_groups(np.array([5]), 2)
+    (2, 1, 0)
+    """
+    if n_drawn == 0:
+        return 0
+    middles = np.cumsum(sizes) - sizes / 2.0
+    return min(max(int((middles <= n_drawn).sum()), 1), len(sizes) - 1)
 
 
 def design_effect(values: Floats, group: Rows) -> float:

@@ -1,7 +1,9 @@
-"""The role of a row in a fit, by a hash of its content: training, validation or calibration.
+"""The role of a row in a fit, by the hash of its group: training, validation or calibration.
 
-Which role a row has depends on its content and the seed only, not on the other rows, on their order or on the machine.
-So a row that validates is known wherever it is met, and copies of a row have one role.
+A group has the role that its hash, the seed and two limits give it. The limits follow from a sample of the rows, so
+that roles have their shares of the rows even if groups are few or large. So a row that validates is known wherever it
+is met, for any order of the rows and on every machine. Without groups, rows with equal features are one; where only few
+different ones exist, each row is on its own (see `usnrt.tables.groups`).
 """
 
 from dataclasses import dataclass
@@ -9,8 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from usnrt.tables.groups import leading_groups
+from usnrt.tables.rows import mix_bits
+from usnrt.tables.training import DistinctRows
+
 TRAINING, VALIDATION, CALIBRATION = 0, 1, 2
 _STEP = 0x9E3779B97F4A7C15
+_Units = NDArray[np.uint64] | NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -39,31 +46,70 @@ class RowRoles:
     validation: float
     calibration: float = 0.0
 
-    def of(self, hashes: NDArray[np.uint64]) -> NDArray[np.int8]:
+    @classmethod
+    def balanced(cls, seed: int, validation: float, calibration: float, units: _Units) -> "RowRoles":
+        """Roles of whole groups, as near to the shares of the rows of a sample as the groups allow.
+
+        Parameters
+        ----------
+        seed : int
+        validation, calibration : float
+            As of the class.
+        units : ndarray of int or uint64 of shape (n,)
+            Of the sample, from `units_of`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from usnrt.tables.roles import RowRoles
+        >>> group = np.repeat([11, 12, 13], 50)
+        >>> roles = RowRoles.balanced(0, 0.2, 0.0, group).of(group)
+        >>> np.bincount(roles)
+        array([100,  50])
+        """
+        place, sizes = np.unique(uniform(units, seed), return_counts=True)
+        n_calibration = leading_groups(sizes, calibration * len(units))
+        rest = sizes[n_calibration:]
+        n_validation = leading_groups(rest, validation * int(rest.sum()))
+        if validation and not n_validation:
+            needed = 3 if calibration else 2
+            raise ValueError(
+                f"groups must have at least {needed} different labels among {len(units):,} rows drawn from the table, "
+                f"got {len(sizes)}"
+            )
+        ends = n_calibration, n_calibration + n_validation
+        first, last = (float(place[end - 1 : end + 1].mean()) if end else 0.0 for end in ends)
+        return cls(seed, (last - first) / (1.0 - first), first)
+
+    def of(self, units: _Units) -> NDArray[np.int8]:
         """Role of each row.
 
         Parameters
         ----------
-        hashes : ndarray of uint64 of shape (n,)
-            From `usnrt.tables.rows.row_hashes`.
+        units : ndarray of int or uint64 of shape (n,)
+            From `units_of`.
 
         Returns
         -------
         ndarray of int8 of shape (n,)
             ``TRAINING``, ``VALIDATION`` or ``CALIBRATION``.
         """
-        place = uniform(hashes, self.seed)
+        place = uniform(units, self.seed)
         # validation rows are a share of what the calibration rows leave
         last = self.calibration + (1.0 - self.calibration) * self.validation
         roles = np.where(place < last, VALIDATION, TRAINING)
         return np.where(place < self.calibration, CALIBRATION, roles).astype(np.int8)
 
 
-def uniform(hashes: NDArray[np.uint64], seed: int) -> NDArray[np.float64]:
+def units_of(rows: DistinctRows, hashes: NDArray[np.uint64]) -> _Units:
+    """What has a role: the group of each row, or the row itself."""
+    return hashes if rows.group is None else rows.group
+
+
+def uniform(hashes: _Units, seed: int) -> NDArray[np.float64]:
     """A number in [0, 1) per hash, as good as random, and another one for another seed.
 
-    The hashes themselves order the rows of a store. Mixed with the seed (the finaliser of splitmix64) they are
-    independent of that order.
+    The hashes themselves order the rows of a store. Mixed with the seed they are independent of that order.
 
     Examples
     --------
@@ -72,11 +118,7 @@ def uniform(hashes: NDArray[np.uint64], seed: int) -> NDArray[np.float64]:
     >>> uniform(np.arange(3, dtype=np.uint64), seed=1).round(3)
     array([0.432, 0.746, 0.749])
     """
-    with np.errstate(over="ignore"):
-        mixed = np.asarray(hashes, dtype=np.uint64) + np.uint64((int(seed) + 1) * _STEP % 2**64)
-        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        mixed ^= mixed >> np.uint64(31)
+    mixed = mix_bits(np.asarray(hashes, dtype=np.uint64) + np.uint64((int(seed) + 1) * _STEP % 2**64))
     return (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 

@@ -19,6 +19,7 @@ def merged_rows(
     y: NDArray[np.float64],
     weight: NDArray[np.float64],
     hashes: NDArray[np.uint64] | None = None,
+    apart: NDArray[np.float64] | None = None,
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """Merge equal rows, adding up their weights, and sort rows by their contents.
 
@@ -30,7 +31,9 @@ def merged_rows(
         NaN for missing values, which compare equal here.
     y, weight : ndarray of shape (n,)
     hashes : ndarray of uint64 of shape (n,), optional
-        ``row_hashes(raw, y)``, if known.
+        ``row_hashes(raw, y, apart)``, if known.
+    apart : ndarray of shape (n,), optional
+        Rows that differ in it are not equal.
 
     Returns
     -------
@@ -49,7 +52,7 @@ def merged_rows(
     [(5.0, 1.0), (6.0, 4.0)]
     """
     rows = np.flatnonzero(weight > 0)
-    hashes = (row_hashes(raw, y) if hashes is None else hashes)[rows]
+    hashes = (row_hashes(raw, y, apart) if hashes is None else hashes)[rows]
     order = np.argsort(hashes)
     if not (hashes[order[1:]] == hashes[order[:-1]]).any():
         return rows[order], weight[rows[order]]
@@ -60,6 +63,8 @@ def merged_rows(
     is_first = np.ones(len(rows), dtype=bool)
     same = np.flatnonzero(hashes[1:] == hashes[:-1]) + 1
     is_first[same] = ~_equal(raw, y, rows[same], rows[same - 1])
+    if apart is not None:
+        is_first[same] |= apart[rows[same]] != apart[rows[same - 1]]
     starts = np.flatnonzero(is_first)
     return np.minimum.reduceat(rows, starts), np.add.reduceat(weight[rows], starts)
 
@@ -73,7 +78,9 @@ def _equal(
     return equal
 
 
-def row_hashes(raw: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.uint64]:
+def row_hashes(
+    raw: NDArray[np.float64], y: NDArray[np.float64], apart: NDArray[np.float64] | None = None
+) -> NDArray[np.uint64]:
     """Hash each row and its target; equal rows have equal hashes on every machine.
 
     Parameters
@@ -81,6 +88,8 @@ def row_hashes(raw: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.u
     raw : ndarray of shape (n, d)
         Encoded features; all NaN are equal, and so are 0.0 and -0.0.
     y : ndarray of shape (n,)
+    apart : ndarray of shape (n,), optional
+        Times or groups of the rows, hashed like a last column.
 
     Returns
     -------
@@ -97,7 +106,22 @@ def row_hashes(raw: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.u
     hashes = _hash(y, np.zeros(len(y), dtype=np.uint64))
     for column in range(raw.shape[1]):
         hashes = _hash(raw[:, column], hashes)
-    return hashes
+    return hashes if apart is None else _hash(apart, hashes)
+
+
+def mix_bits(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Numbers as good as random from different numbers (the finaliser of splitmix64).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.tables.rows import mix_bits
+    >>> mix_bits(np.array([1, 2], dtype=np.uint64)) >> np.uint64(48)
+    array([22162, 56274], dtype=uint64)
+    """
+    mixed = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
 
 
 def counted_weight(sample_weight: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -8,12 +8,14 @@ bits: bucket 3 of 8 those that begin with 011.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from usnrt.tables.groups import stored_groups
 from usnrt.tables.rows import row_hashes
 from usnrt.tables.training import DistinctRows
 from usnrt.utils.types import Rows
@@ -120,16 +122,15 @@ class MemoryStore(RowStore):
     """
 
     def __init__(self, rows: DistinctRows, bucket_rows: int = BUCKET_ROWS) -> None:
-        self._rows = rows
-        self._hashes = row_hashes(rows.raw, rows.target)
+        self._hashes = row_hashes(rows.raw, rows.target, rows.apart)
+        group = rows.group if rows.has_groups or rows.time is not None else stored_groups(rows.raw)
+        self._rows = replace(rows, group=group)
         starts = bucket_starts(self._hashes, bucket_bits(rows.n_rows, bucket_rows))
         super().__init__(starts, rows.raw.shape[1], float(rows.weight.sum()))
 
     def rows(self, start: int, stop: int) -> DistinctRows:
         """The rows with the numbers ``start`` to ``stop - 1``."""
-        part = slice(start, stop)
-        raw = np.asfortranarray(self._rows.raw[part])
-        return DistinctRows(raw, self._rows.target[part], self._rows.weight[part], np.arange(start, stop))
+        return replace(self._rows.take(np.arange(start, stop)), position=np.arange(start, stop))
 
     def row_hashes(self, start: int, stop: int) -> NDArray[np.uint64]:
         """The hashes of the rows with the numbers ``start`` to ``stop - 1``."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from usnrt.tables.disk_store import DiskStore, StoreWriter
 from usnrt.tables.encoder import TableEncoder, encode_column
+from usnrt.tables.group_labels import GroupLabels, LabelSurvey, read_labels
 from usnrt.tables.reading import FeatureColumn
 from usnrt.tables.sources import BatchSource, Block, TableSource
 from usnrt.tables.store import BUCKET_ROWS
@@ -17,7 +18,7 @@ from usnrt.tables.survey import TableSurvey
 from usnrt.tables.weight_sum import WeightSum
 from usnrt.utils.names import shown_value
 from usnrt.utils.scratch import check_space, size_text
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, Rows
 from usnrt.utils.weights import check_total_weight
 
 BLOCK_ROWS = 1_048_576  # a table of at most as many rows is read into memory
@@ -28,27 +29,36 @@ MIN_PASS_ROWS = 1024
 
 @dataclass(frozen=True)
 class TrainingBlock:
-    """Rows with their targets and weights; the weights are as they were given."""
+    """Rows with their targets, weights and perhaps groups; the weights are as they were given."""
 
     X: Block
     target: Floats
     weight: Floats
+    group: GroupLabels | None = None
+
+    @property
+    def codes(self) -> Rows | None:
+        """The group of each row."""
+        return None if self.group is None else self.group.codes
 
 
 @dataclass(frozen=True)
 class TrainingSource:
-    """A source with the names of its target and weight columns, or with arrays of them.
+    """A source with the names of its target, weight and group columns, or with arrays of them.
 
     Attributes
     ----------
     source : TableSource
     target : str or ndarray of shape (n,)
     weight : str, ndarray of shape (n,) or None
+    group : str, ndarray of shape (n,) or None
+        Labels of groups.
     """
 
     source: TableSource
     target: Any
     weight: Any = None
+    group: Any = None
 
     def blocks(self, block_rows: int) -> Iterator[TrainingBlock]:
         """The rows in blocks; targets and weights are checked."""
@@ -59,11 +69,18 @@ class TrainingSource:
                 row = int(np.flatnonzero(weight < 0)[0])
                 raise ValueError(f"weights must be at least 0, got {weight[row]:g} in {block.row_name(row)}")
             check_total_weight(weight, "weights")
-            yield TrainingBlock(self._features(block), target, weight)
+            yield TrainingBlock(self._features(block), target, weight, self._labels(block))
 
     def _features(self, block: Block) -> Block:
-        names = [name for name in (self.target, self.weight) if isinstance(name, str)]
+        names = [name for name in (self.target, self.weight, self.group) if isinstance(name, str)]
         return Block(block.table.drop_columns(names), block.place, block.first_row, block.start) if names else block
+
+    def _labels(self, block: Block) -> GroupLabels | None:
+        if self.group is None:
+            return None
+        named = isinstance(self.group, str)
+        labels = block.table[self.group] if named else self.group[block.start : block.start + block.n_rows]
+        return read_labels(labels, block.row_name)
 
     def _numbers(self, block: Block, column: Any, what: str) -> Floats:
         if not isinstance(column, str):
@@ -117,6 +134,7 @@ class RowSurvey:
         self._categorical_features = categorical_features
         self._table: TableSurvey | None = None
         self._weights = WeightSum()
+        self._labels: LabelSurvey | None = None
 
     def add(self, block: TrainingBlock) -> None:
         """Learn from the rows of a block."""
@@ -129,6 +147,9 @@ class RowSurvey:
         self._table.add(block.X)
         self.n_rows += block.X.n_rows
         self._weights.add(block.weight)
+        if block.group is not None and block.X.n_rows:
+            self._labels = self._labels or LabelSurvey()
+            self._labels.add(block.group)
 
     def merge(self, other: "RowSurvey") -> None:
         """Learn what a survey of other rows has learnt."""
@@ -138,6 +159,9 @@ class RowSurvey:
             self._table.merge(other._table)
         self.n_rows += other.n_rows
         self._weights.merge(other._weights)
+        if other._labels is not None:
+            self._labels = self._labels or LabelSurvey()
+            self._labels.merge(other._labels)
 
     def check(self, name: str) -> None:
         """Raise a ValueError if a source of that name has no rows, or none with a weight."""
@@ -145,6 +169,13 @@ class RowSurvey:
             raise ValueError(f"{name} has no rows")
         if self._weights.n_positive == 0:
             raise ValueError("sample_weight must be positive for at least one row, got only zeros")
+        if self._labels is not None:
+            self._labels.check()
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether rows have a group that was given."""
+        return self._labels is not None
 
     @property
     def table(self) -> TableSurvey:
@@ -195,12 +226,13 @@ def build_store(
     survey = _survey(rows, categorical_features, block_rows)
     encoder = survey.table.encoder()
     n_passes = block_rows or pass_rows(len(encoder.columns_))
-    writer = StoreWriter(folder, survey.n_rows, survey.table.narrow(), survey.whole_weights, bucket_rows)
+    narrow = survey.table.narrow()
+    writer = StoreWriter(folder, survey.n_rows, narrow, survey.whole_weights, bucket_rows, survey.has_groups)
     n_bytes = survey.n_rows * writer.layout.dtype.itemsize
     check_space(folder, n_bytes)
     notify(f"read {survey.n_rows:,} rows; they take up to {size_text(n_bytes)} in {folder} until the fit has ended")
     for block in rows.blocks(n_passes):
-        writer.add(encoded(encoder, block.X.table), block.target, block.weight / survey.scale)
+        writer.add(encoded(encoder, block.X.table), block.target, block.weight / survey.scale, block.codes)
     store = writer.finish()
     notify(f"{store.n_rows:,} distinct rows, {size_text(store.n_bytes)} in {folder}")
     return StoredTable(encoder, store, survey.example)

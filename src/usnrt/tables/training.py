@@ -47,6 +47,11 @@ class DistinctRows:
         """Number of rows."""
         return len(self.target)
 
+    @property
+    def apart(self) -> Floats | None:
+        """What keeps copies of a row apart: times, or groups that were given."""
+        return self.group.astype(np.float64) if self.has_groups and self.group is not None else self.time
+
     def take(self, rows: Rows) -> "DistinctRows":
         """Some of the rows."""
         time = None if self.time is None else self.time[rows]
@@ -81,8 +86,7 @@ def distinct_rows(
     3
     """
     apart = time if groups is None else groups.astype(np.float64)
-    compared = raw if apart is None else np.column_stack([raw, apart])
-    rows, weight = merged_rows(compared, target, weight)
+    rows, weight = merged_rows(raw, target, weight, apart=apart)
     raw, target = take_rows(raw, rows), target[rows]
     if time is not None:
         return DistinctRows(raw, target, weight, rows, time[rows])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.tables.roles import CALIBRATION, RowRoles
+from usnrt.tables.roles import CALIBRATION, RowRoles, units_of
 from usnrt.tables.store import RowStore
 from usnrt.tables.training import DistinctRows
 from usnrt.tree.structure import Tree
@@ -74,7 +74,7 @@ def _bucket_census(rows: DistinctRows, hashes: NDArray[np.uint64], roles: RowRol
     """The census of one bucket, without the range of the whole table."""
     shape = tree.n_leaves + 1, rows.raw.shape[1]
     low, high = np.full(shape, np.nan), np.full(shape, np.nan)
-    kept = np.flatnonzero(roles.of(hashes) != CALIBRATION)
+    kept = np.flatnonzero(roles.of(units_of(rows, hashes)) != CALIBRATION)
     raw, leaf = rows.raw[kept], tree.leaf_of(rows.raw)[kept]
     for own in np.unique(leaf).tolist():
         part = raw[leaf == own]

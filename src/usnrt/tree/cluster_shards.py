@@ -135,6 +135,7 @@ def _kept_in_chunk(chunk: Chunk, roles: Any) -> int:
 def encode_chunk(chunk: Chunk, n_before: int, encoding: ShardEncoding) -> ShardParts:
     """The training rows of a chunk in each shard that has any."""
     parts: dict[int, list[EncodedRows]] = defaultdict(list)
+    encoding = encoding.grouped()
     for rows, hashes in chunk.buckets():
         for number, own in encoding.of(rows, hashes, n_before):
             parts[number].append(own)

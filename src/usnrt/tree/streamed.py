@@ -27,7 +27,7 @@ from usnrt.tree.shared_network import SharedNetwork
 from usnrt.utils.progress import Progress
 from usnrt.utils.scratch import check_space, scratch_folder
 from usnrt.utils.threads import run_in_threads
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, Rows
 
 # Rows of the sample on which everything but the network of the root is fitted, and bytes of its split features.
 SAMPLE_ROWS, SAMPLE_BYTES = 1_048_576, 512 * 2**20
@@ -51,6 +51,8 @@ class StreamedRows:
         Learnt from the sample.
     scale_target : callable
         From targets to the values that the network learns; it can be pickled.
+    group : ndarray of int or None
+        Group of each row of the sample without calibration rows.
     runner : callable or None
         Runs the shards of a round, see `usnrt.nn.rounds.Runner`; None for threads of this process.
     """
@@ -59,6 +61,7 @@ class StreamedRows:
     roles: RowRoles
     inputs: NetworkInputs
     scale_target: Callable[[Floats], Floats]
+    group: Rows | None = None
     runner: Runner | None = None
 
     def write(
@@ -101,7 +104,7 @@ class StreamedRows:
 
     def shard_encoding(self, n_shards: int, memory: Retrieval | None, mean_weight: float) -> ShardEncoding:
         """How rows become rows of shards; parameters as of `write`."""
-        return ShardEncoding(self.roles, self.inputs, self.scale_target, mean_weight, n_shards, memory)
+        return ShardEncoding(self.roles, self.inputs, self.scale_target, mean_weight, n_shards, memory, self.group)
 
 
 def train_root_on_store(

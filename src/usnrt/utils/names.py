@@ -1,8 +1,9 @@
 """Names and values in messages: those that are missing, those that were perhaps meant, those that are long."""
 
 import difflib
+import itertools
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 MAX_NAMED = 5
 MAX_SHOWN = 60  # characters of a value
@@ -84,6 +85,22 @@ def need_column(names: Collection[str], name: str, place: str) -> None:
     close = close_name(name, names)
     hint = f"did you mean {close!r}?" if close else f"its columns are {', '.join(map(escaped, list(names)[:12]))}"
     raise ValueError(f"{place} has no column {name!r}; {hint}")
+
+
+def check_different(given: Mapping[str, str]) -> None:
+    """Raise a ValueError if two arguments name one column.
+
+    Examples
+    --------
+    >>> from usnrt.utils.names import check_different
+    >>> check_different({"y": "price", "sample_weight": "count", "groups": "price"})
+    Traceback (most recent call last):
+        ...
+    ValueError: y and groups must be different columns, got 'price' for both
+    """
+    for (one, name), (other, second) in itertools.combinations(given.items(), 2):
+        if name == second:
+            raise ValueError(f"{one} and {other} must be different columns, got {name!r} for both")
 
 
 def shown_value(value: object) -> str:
