@@ -70,11 +70,9 @@ def test_a_network_whose_memory_is_dropped_is_that_without_memory():
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(600, 3))
     y = np.sin(6 * X[:, 0]) + rng.normal(size=600)
-    with_memory, without = (USNRTRegressor(**SMALL, memory=memory).fit(X, y) for memory in (True, False))
+    with_memory, alone = (USNRTRegressor(**SMALL, memory=memory).fit(X, y) for memory in (True, False))
     assert with_memory.model_.memory is None
-    np.testing.assert_array_equal(
-        with_memory.predict_quantiles(X, [0.1, 0.9]), without.predict_quantiles(X, [0.1, 0.9])
-    )
+    np.testing.assert_array_equal(with_memory.predict_quantiles(X, [0.1, 0.9]), alone.predict_quantiles(X, [0.1, 0.9]))
 
 
 def test_training_rows_do_not_see_themselves(models):

@@ -72,6 +72,6 @@ def test_a_warning_names_effective_scores_that_are_too_few():
     rng = np.random.default_rng(0)
     X, y = make_rows(rng, 400)
     model = USNRTRegressor(hidden=(8,), max_epochs=5, memory=False, random_state=0)
-    model.fit(X, y, sample_weight=np.where(np.arange(400) < 20, 1000.0, 1.0))
+    model.fit(X, y, sample_weight=np.exp(3 * X[:, 0]))
     with pytest.warns(UnguaranteedIntervalWarning, match="effective calibration rows, by their weights or groups; 19"):
         assert np.isfinite(model.predict_interval(X[:5], 0.9)).all()
