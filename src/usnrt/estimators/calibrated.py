@@ -30,7 +30,7 @@ from usnrt.estimators.supported import Prediction
 from usnrt.estimators.targets import check_target, read_target, with_point_masses
 from usnrt.nn.quantile_functions import conformity_scores
 from usnrt.nn.quantiles import POSITIONS
-from usnrt.tables.groups import draw_groups, groups_and_table, read_groups
+from usnrt.tables.groups import draw_groups, group_correlation, groups_and_table, read_groups
 from usnrt.tables.time import is_latest
 from usnrt.tables.training import DistinctRows, TrainingTable, distinct_rows
 from usnrt.utils.checks import check_choice, check_number
@@ -199,8 +199,10 @@ class CalibratedRegressor(RegionRegressor):
         group = None if table.group is None else table.group[rows]
         n_rows = table.n_rows if table.group is None else len(np.unique(table.group))
         scores = selection_factor(n_rows, self._SELECTION) * scores
-        inflation = sampling_factor(float(evidence(weight, group).sum()), n_rows)
-        self.calibration_ = Calibration.from_scores(scores, leaf, weight, self.tree_, by, inflation, group)
+        # Location or spread may be common to a group. Without exactness to lose, it counts by what its rows do share.
+        within = 1.0 if group is None else max(group_correlation(values, group) for values in (scores, np.abs(scores)))
+        inflation = sampling_factor(float(evidence(weight, group, within).sum()), n_rows)
+        self.calibration_ = Calibration.from_scores(scores, leaf, weight, self.tree_, by, inflation, group, within)
         found = _find_familiar(table)
         if found is None or not (found[1].is_determined or self._remembers()):
             return
