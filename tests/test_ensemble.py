@@ -13,7 +13,7 @@ from usnrt import USNRTEnsemble, USNRTRegressor
 from usnrt.datasets import make_heteroscedastic
 from usnrt.distributions import Mixture
 from usnrt.estimators.ensemble import draw_folds, mean_expert_weights
-from usnrt.estimators.pairs import Pairs, capped_disagreement, level_factors, own_error_share
+from usnrt.estimators.pairs import Pairs, capped_disagreement, level_factors, mean_error_factor, own_error_share
 from usnrt.nn.quantiles import POSITIONS
 
 TINY = USNRTRegressor(hidden=(8,), memory=False, max_epochs=15, min_samples_leaf=300)
@@ -110,6 +110,32 @@ def test_both_members_of_a_pair_count():
     worse = replace(pairs, single=np.stack([1.2 * pairs.single[0], pairs.single[1]]))
     swapped = replace(worse, single=worse.single[::-1])
     assert own_error_share(worse) == pytest.approx(own_error_share(swapped))
+
+
+@pytest.mark.parametrize("n_members", [2, 3, 5, 8])
+def test_the_error_of_the_mean_follows_from_members_of_folds(n_members):
+    """Members that are means of their training rows: the squared error of their mean is known."""
+    rng = np.random.default_rng(n_members)
+    estimated, true = [], []
+    for _ in range(2000):
+        is_training = ~draw_folds(200, n_members, rng)
+        means = (is_training @ rng.normal(size=200)) / is_training.sum(axis=1)
+        estimated.append(mean_error_factor(~is_training) * means.var(ddof=1))
+        true.append(means.mean() ** 2)
+    errors = np.std(estimated) + np.std(true)
+    assert np.mean(estimated) == pytest.approx(np.mean(true), abs=4 * errors / np.sqrt(2000))
+
+
+def test_members_of_equal_rows_reveal_nothing_about_them():
+    assert mean_error_factor(np.tile(np.arange(10) < 3, (4, 1))) == 1.0
+    assert mean_error_factor(np.zeros((3, 10), dtype=bool)) == 1.0
+
+
+def test_the_epistemic_part_is_the_jackknife_of_the_members(model, data):
+    parts = model.predict_variance(data.data)
+    variance = model.epistemic_factor_ * model._predicted(model._encode(data.data)).disagreement
+    np.testing.assert_allclose(parts["epistemic"] / parts["aleatoric"], variance)
+    assert model.epistemic_factor_ == pytest.approx(1.5 + 0.25, abs=0.4)
 
 
 @pytest.mark.parametrize("n_members", [3, 5, 10])

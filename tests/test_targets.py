@@ -163,9 +163,10 @@ def test_log_gains_on_lognormal_targets():
     gain = plain.predict_dist(X).crps(y) - log.predict_dist(X).crps(y)
     assert gain.mean() > 3 * gain.std() / np.sqrt(len(y))
     assert isinstance(log.predict_dist(X), TransformedDistribution)
-    # the mean of the target, not exp of the mean of the logarithm, which is 68 % smaller
+    # the mean of the target, not exp of the mean of the logarithm, which is 68 % smaller; as well as the mean of 300
+    # validation targets is known
     ratio = log.predict(X) / mean
-    assert abs(np.median(ratio) - 1.0) < 0.25
+    assert abs(np.median(ratio) - 1.0) < 3 * np.sqrt((np.exp(1.5**2) - 1) / 300)
     bounds = log.predict_interval(X, 0.9)
     covered = ((y >= bounds[:, 0]) & (y <= bounds[:, 1])).mean()
     assert abs(covered - 0.9) < 4 * np.sqrt(0.09 / 300 + 0.09 / 8000)

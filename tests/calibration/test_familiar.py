@@ -137,6 +137,14 @@ def test_nothing_is_familiar_where_equal_features_had_different_targets():
     assert find_familiar(raw, rng.normal(size=2000), copies) is None
 
 
+def test_importances_are_no_copies():
+    """Whole weights are repetitions; others say how much a row counts, and rows of weight 2.5 are not known better."""
+    rng = np.random.default_rng(0)
+    raw, importance = rng.normal(size=(500, 3)), np.exp(1.5 * rng.normal(size=500))
+    assert find_familiar(raw, raw[:, 0], importance) is None
+    assert find_familiar(raw, raw[:, 0], np.ceil(importance)) is not None
+
+
 @pytest.mark.parametrize("copies", [1.0, 3.0])
 def test_a_table_passed_several_times_has_no_repetitions(copies):
     """All weights have this factor in common: nothing shows that equal features have equal targets."""

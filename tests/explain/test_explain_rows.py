@@ -253,7 +253,7 @@ def test_the_text_of_a_row(tree, make_planted):
 def test_advice_says_only_what_is_measured():
     usual = Evidence(0.1, 1.0, 0.0, 2.0)
     assert advice(usual, []) == [
-        "Probably noise that stays with these columns: disagreement of the members is only 10 % of the variance and "
+        "Probably noise that stays with these columns: uncertainty of the mean is only 10 % of the variance and "
         "similar training rows are as many and as close as usual. The targets of similar training rows have a standard "
         "deviation of 2. More rows would help little; further columns may."
     ]

@@ -8,8 +8,16 @@ from sklearn.linear_model import LinearRegression
 from usnrt import USNRTEnsemble, USNRTRegressor, compare
 from usnrt.baselines import HNNRegressor
 from usnrt.tables.group_labels import read_labels
-from usnrt.tables.groups import design_effect, draw_groups, feature_groups, read_groups, warn_of_blocks
+from usnrt.tables.groups import (
+    design_effect,
+    draw_groups,
+    feature_groups,
+    group_correlation,
+    read_groups,
+    warn_of_blocks,
+)
 from usnrt.utils.notices import GroupedRowsWarning, InfiniteIntervalWarning
+from usnrt.utils.weights import evidence
 
 SMALL = {"hidden": (64, 32), "max_epochs": 30, "random_state": 0, "n_jobs": 1}
 
@@ -228,3 +236,25 @@ def test_a_column_of_groups_calibrates_and_compares():
     np.testing.assert_array_equal(named, given)
     result = compare(frame.assign(patient=group), y, {"linear": LinearRegression()}, groups="patient")
     assert result.splits.how == "one random split; groups stay together"
+
+
+@pytest.mark.parametrize("shared", [0.0, 0.3, 1.0])
+def test_groups_count_by_what_their_rows_share(shared):
+    """The correlation is found, and the counts are those that give a mean the variance that it has."""
+    rng = np.random.default_rng(0)
+    group = np.repeat(np.arange(400), 6)
+    values = np.sqrt(shared) * rng.normal(size=400)[group] + np.sqrt(1 - shared) * rng.normal(size=2400)
+    found = group_correlation(values, group)
+    assert found == pytest.approx(shared, abs=0.05)
+    assert evidence(np.ones(2400), group, found).sum() == pytest.approx(2400 / (1 + 5 * found))
+
+
+def test_rows_that_share_nothing_are_calibrated_like_single_rows():
+    rng = np.random.default_rng(1)
+    X, group = rng.normal(size=(600, 2)), np.repeat(np.arange(60), 10)
+    y = X[:, 0] + rng.normal(size=600)
+    model = USNRTRegressor(hidden=(8,), max_epochs=10, memory=False, random_state=0)
+    alike = model.fit(X, y + 3 * rng.normal(size=60)[group], groups=group).calibration_.weights
+    assert sum(counts.sum() for counts in alike) < 20
+    apart = model.fit(X, y, groups=group).calibration_.weights
+    assert sum(counts.sum() for counts in apart) > 60

@@ -12,6 +12,7 @@ used for early stopping and for choosing the splits (and variance networks are t
 then approximate, as measured in docs/calibration.md.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,6 +69,7 @@ class Calibration:
         by: str = "region",
         inflation: float = 1.0,
         group: Rows | None = None,
+        correlation: float = 1.0,
     ) -> "Calibration":
         """Calibrate by the conformity scores of held-out rows.
 
@@ -87,22 +89,28 @@ class Calibration:
             Factor of the scores in residual distributions; order statistics are not changed.
         group : ndarray of int of shape (n,), optional
             Group of each row, such as its subject: intervals are then those of a new one.
+        correlation : float, default=1.0
+            Of scores within groups; 1 assumes nothing about it.
 
         Returns
         -------
         Calibration
         """
+
+        def counted(rows: Rows) -> NDArray[np.float64]:
+            return evidence(weight[rows], None if group is None else group[rows], correlation)
+
         if by == "global":
-            order, counted = np.argsort(scores, kind="stable"), evidence(weight, group)
+            order, counts = np.argsort(scores, kind="stable"), counted(np.arange(len(scores)))
             group_of_leaf = np.zeros(tree.n_leaves, dtype=np.int64)
-            residual = ResidualDistribution.from_residuals(inflation * scores, weights=counted)
-            return cls(group_of_leaf, [residual], [scores[order]], [counted[order]])
+            residual = ResidualDistribution.from_residuals(inflation * scores, weights=counts)
+            return cls(group_of_leaf, [residual], [scores[order]], [counts[order]])
         residuals, orders, weights = [], [], []
         for index, node in enumerate(tree.leaves):
             own = np.flatnonzero(leaf == index)
             orders.append(own[np.argsort(scores[own], kind="stable")])
-            weights.append(evidence(weight[orders[-1]], None if group is None else group[orders[-1]]))
-            rows, row_weight = _with_neighbours(tree, int(node), leaf, weight, group)
+            weights.append(counted(orders[-1]))
+            rows, row_weight = _with_neighbours(tree, int(node), leaf, counted)
             residuals.append(ResidualDistribution.from_residuals(inflation * scores[rows], weights=row_weight))
         return cls(np.arange(tree.n_leaves), residuals, [scores[order] for order in orders], weights)
 
@@ -221,25 +229,21 @@ class Calibration:
 
 
 def _with_neighbours(
-    tree: Tree, node: int, leaf: NDArray[np.int64], weight: NDArray[np.float64], group: Rows | None
+    tree: Tree, node: int, leaf: NDArray[np.int64], counted: Callable[[Rows], NDArray[np.float64]]
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """Rows of a leaf and how much each counts; if they are few, also those of an enclosing region, counting less."""
-
-    def counted(rows: NDArray[np.bool_]) -> NDArray[np.float64]:
-        return evidence(weight[rows], None if group is None else group[rows])
-
     own = leaf == tree.leaf_index[node]
-    of_own = counted(own)
+    of_own = counted(np.flatnonzero(own))
     missing = ENOUGH_SCORES - float(of_own.sum())
     if missing <= 0:
         return np.flatnonzero(own), of_own
     for ancestor in tree.path(node)[-2::-1]:
         inside = np.isin(leaf, _leaves_below(tree, ancestor))
         others = inside & ~own
-        of_others = counted(others)
+        of_others = counted(np.flatnonzero(others))
         found = float(of_others.sum())
         if found >= missing or ancestor == 0:
-            row_weight = np.zeros(len(weight))
+            row_weight = np.zeros(len(leaf))
             row_weight[own], row_weight[others] = of_own, missing / max(found, missing) * of_others
             return np.flatnonzero(inside), row_weight[inside]
     return np.flatnonzero(own), of_own  # the root is the only node

@@ -11,7 +11,8 @@ others by averaging quantiles. Its weight is chosen, and the combination calibra
 training row at a time: the other copies recall it, as they would recall a new row with these features.
 
 This requires that equal features have equal targets. A table passed twice, or weights with a common factor, are not
-repetitions: copies are counted in units of the greatest common divisor of all weights.
+repetitions: copies are counted in units of the greatest common divisor of all weights. Weights that are not whole are
+importances, and no copies at all.
 """
 
 from dataclasses import dataclass, replace
@@ -146,7 +147,7 @@ def find_familiar(
     y : ndarray of shape (n,)
         Scaled targets.
     weight : ndarray of shape (n,)
-        Number of copies of each row.
+        Number of copies of each row; importances, if they are not whole.
     is_repeated : bool, default=False
         Whether rows are known to have equal features with different targets.
 
@@ -155,10 +156,9 @@ def find_familiar(
     tuple of Familiar and RepeatedRows, or None
         None if there are too few duplicates.
     """
-    copies = weight / _common_factor(weight)
-    if (
-        copies.max(initial=0.0) < 2.0 and not is_repeated
-    ):  # most tables: no row is repeated, and nothing needs to be hashed
+    copies = _copies(weight)
+    # most tables: no row is repeated, and nothing needs to be hashed
+    if copies.max(initial=0.0) < 2.0 and not is_repeated:
         return None
     hashes, index, n_targets = np.unique(feature_hashes(raw), return_inverse=True, return_counts=True)
     total = np.bincount(index, weights=copies)
@@ -179,11 +179,11 @@ def find_familiar(
     return Familiar(hashes, sums / total), RepeatedRows(rows, recalled, is_determined)
 
 
-def _common_factor(weight: Floats) -> float:
-    """Greatest common divisor of integral weights; 1 for others."""
+def _copies(weight: Floats) -> Floats:
+    """Copies of each row: weights over their greatest common divisor; 1 if they are not whole, hence importances."""
     if not np.array_equal(weight, np.floor(weight)):
-        return 1.0
-    return float(np.gcd.reduce(weight.astype(np.int64)))
+        return np.ones(len(weight))
+    return weight / float(np.gcd.reduce(weight.astype(np.int64)))
 
 
 def with_recall(familiar: Familiar, repeated: RepeatedRows, quantiles: Floats, y: Floats, weight: Floats) -> Familiar:

@@ -30,7 +30,7 @@ from usnrt.estimators.supported import Prediction
 from usnrt.estimators.targets import check_target, read_target, with_point_masses
 from usnrt.nn.quantile_functions import conformity_scores
 from usnrt.nn.quantiles import POSITIONS
-from usnrt.tables.groups import draw_groups, groups_and_table, read_groups
+from usnrt.tables.groups import draw_groups, group_correlation, groups_and_table, read_groups
 from usnrt.tables.time import is_latest
 from usnrt.tables.training import DistinctRows, TrainingTable, distinct_rows
 from usnrt.utils.checks import check_choice, check_number
@@ -44,6 +44,8 @@ from usnrt.utils.notices import (
 from usnrt.utils.types import Floats, Rows
 from usnrt.utils.weights import evidence
 
+# A correlation within fewer groups is not estimated; 90 % intervals need 19 groups anyway.
+MIN_GROUPS = 30
 # The point masses at bounds are fitted to about this many rows.
 MAX_MASS_ROWS = 4000
 
@@ -199,8 +201,9 @@ class CalibratedRegressor(RegionRegressor):
         group = None if table.group is None else table.group[rows]
         n_rows = table.n_rows if table.group is None else len(np.unique(table.group))
         scores = selection_factor(n_rows, self._SELECTION) * scores
-        inflation = sampling_factor(float(evidence(weight, group).sum()), n_rows)
-        self.calibration_ = Calibration.from_scores(scores, leaf, weight, self.tree_, by, inflation, group)
+        within = 1.0 if group is None else _correlation_of(scores, group)
+        inflation = sampling_factor(float(evidence(weight, group, within).sum()), n_rows)
+        self.calibration_ = Calibration.from_scores(scores, leaf, weight, self.tree_, by, inflation, group, within)
         found = _find_familiar(table)
         if found is None or not (found[1].is_determined or self._remembers()):
             return
@@ -340,6 +343,16 @@ class CalibratedRegressor(RegionRegressor):
             None if row_support is None else row_support.supported,
             np.stack([self.calibration_.is_guaranteed(predicted.leaf, coverage) for coverage in coverages], axis=1),
         )
+
+
+def _correlation_of(scores: Floats, group: Rows) -> float:
+    """How much rows of a group share, in location or spread; all, if there are too few groups to tell.
+
+    Validation rows have no exactness to lose: their groups count by what their rows do share.
+    """
+    if len(np.unique(group)) < MIN_GROUPS:
+        return 1.0
+    return max(group_correlation(values, group) for values in (scores, np.abs(scores)))
 
 
 def _find_familiar(table: TrainingTable) -> tuple[Familiar, RepeatedRows] | None:

@@ -18,6 +18,7 @@ from usnrt.estimators.pairs import (
     capped_disagreement,
     disagreement,
     level_factors,
+    mean_error_factor,
     own_error_share,
 )
 from usnrt.estimators.paper import PaperUSNRTEnsemble, PaperUSNRTRegressor
@@ -56,8 +57,11 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
     intervals is then approximate; with ``calibration_fraction`` of the estimator, rows that no member is trained on
     calibrate the ensemble, and the coverage of `predict_interval` is guaranteed in every region.
 
-    ``predict_variance`` divides the variance into ``epistemic``, the disagreement between members and the lack of
-    support (see `predict_support`), and ``aleatoric``, the rest.
+    ``predict_variance`` divides the variance into ``epistemic``, an estimate of the squared error of the mean and the
+    lack of support (see `predict_support`), and ``aleatoric``, the rest. Members share most of their training rows and
+    hence of their errors, so the variance between their means is multiplied by a factor that follows from the folds
+    (`usnrt.estimators.pairs.mean_error_factor`). What all members get wrong alike, such as a jump that they smooth, is
+    not in it. With a ``time_column`` all members have the same rows, and the epistemic part is a lower bound.
 
     Parameters
     ----------
@@ -97,6 +101,8 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
         κ, the share of a member's variance that all members have in common; the same in all regions.
     own_factor_ : float
         c, the factor of the variance between members' means.
+    epistemic_factor_ : float
+        Squared error of the ensemble's mean in units of the variance between members' means, by the folds.
     row_positions_, examples_, background_
         See `USNRTRegressor`.
     calibration_ : Calibration or None
@@ -115,6 +121,7 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
     """
 
     members_: Sequence[TreeModel]
+    epistemic_factor_: float = 1.0  # in files of old versions
 
     _RESUMABLE = True
     _TAKES_GROUPS = True
@@ -191,6 +198,7 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
         self.expert_weights_ = mean_expert_weights([tree.model for tree in fitted], table)
         self.calibration_, self.familiar_, self.own_mean_ = None, None, True
         self.shared_, self.own_factor_ = np.ones(self.tree_.n_leaves), 1.0
+        self.epistemic_factor_ = mean_error_factor(is_validation)
         self._fit_support(
             table, np.flatnonzero(is_validation.any(axis=0)), self._quantiles_by_validation(is_validation)
         )
@@ -336,7 +344,7 @@ class USNRTEnsemble(RememberingRegressor, EnsembleOf[USNRTRegressor]):
         assert predicted.disagreement is not None
         # By the law of total variance; `disagreement` is the variance between members in units of that within them.
         # The widening for lack of support is epistemic.
-        aleatoric = self._within(dist, predicted) / (1.0 + predicted.disagreement)
+        aleatoric = self._within(dist, predicted) / (1.0 + self.epistemic_factor_ * predicted.disagreement)
         return dist.with_parts(aleatoric, dist.var() - aleatoric)
 
 

@@ -105,9 +105,8 @@ class DistributionPredictor(TableReader):
         Returns
         -------
         Table
-            Columns ``aleatoric``, ``epistemic`` (disagreement between the members of an ensemble, plus the widening
-            for lack of support; not all of the uncertainty that more data would reduce) and ``total``; NaN where a
-            model does not estimate a part.
+            Columns ``aleatoric``, ``epistemic`` (squared error of the mean as far as the members of an ensemble reveal
+            it, plus the widening for lack of support) and ``total``; NaN where a model does not estimate a part.
         """
         dist = self.predict_dist(X)
         unknown = np.full(len(dist), np.nan)

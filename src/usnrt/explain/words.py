@@ -8,7 +8,7 @@ from usnrt.estimators.calibrated import CalibratedRegressor
 from usnrt.tree.rules import number_text
 from usnrt.utils.types import Floats
 
-# Share of the variance from which the disagreement of members is called a reason.
+# Share of the variance from which the uncertainty of the mean is called a reason.
 MUCH_DISAGREEMENT = 0.25
 # Standard deviations below the average log density of training rows from which similar rows are called few.
 SPARSE = -1.5
@@ -22,7 +22,7 @@ class Evidence(NamedTuple):
     Attributes
     ----------
     epistemic : float
-        Share of the variance that is disagreement between members or lack of support; NaN for a single tree.
+        Share of the variance that is uncertainty of the mean or lack of support; NaN for a single tree.
     widening : float
         Factor on the standard deviation for lack of support.
     density : float
@@ -95,7 +95,7 @@ def advice(evidence: Evidence, unsupported: list[str] | None) -> list[str]:
     >>> from usnrt.explain.words import Evidence, advice
     >>> nan = float("nan")
     >>> advice(Evidence(0.4, 1.0, 0.2, 2.0), [])
-    ['More rows like this one: the members of the ensemble disagree here, which is 40 % of the variance.']
+    ['More rows like this one: members disagree; uncertainty of the mean is 40 % of the variance.']
     >>> advice(Evidence(nan, 1.0, nan, nan), [])
     ['Not measured: a single tree without memory does not separate noise from lack of data. An ensemble would.']
     """
@@ -109,7 +109,7 @@ def advice(evidence: Evidence, unsupported: list[str] | None) -> list[str]:
     # The epistemic part includes the widening, which is mentioned above.
     if evidence.epistemic >= MUCH_DISAGREEMENT and not unsupported:
         sentences.append(
-            "More rows like this one: the members of the ensemble disagree here, which is "
+            "More rows like this one: members disagree; uncertainty of the mean is "
             f"{100 * evidence.epistemic:.0f} % of the variance."
         )
     if evidence.density <= SPARSE:
@@ -123,7 +123,7 @@ def advice(evidence: Evidence, unsupported: list[str] | None) -> list[str]:
 def _noise_sentence(evidence: Evidence) -> str:
     known = []
     if not np.isnan(evidence.epistemic):
-        known.append(f"disagreement of the members is only {100 * evidence.epistemic:.0f} % of the variance")
+        known.append(f"uncertainty of the mean is only {100 * evidence.epistemic:.0f} % of the variance")
     if not np.isnan(evidence.density):
         known.append("similar training rows are as many and as close as usual")
     if not known:

@@ -151,8 +151,7 @@ def leading_groups(sizes: NDArray[np.integer[Any]], n_drawn: float) -> int:
 def design_effect(values: Floats, group: Rows) -> float:
     """By how much the variance of a mean is larger than that of independent rows (Kish), at least 1.
 
-    It is 1 + (m - 1) r, where m is the mean size of a row's group and r the correlation of values within groups, as
-    estimated by an analysis of variance.
+    It is 1 + (m - 1) r, where m is the mean size of a row's group and r the `group_correlation`.
 
     Parameters
     ----------
@@ -168,6 +167,27 @@ def design_effect(values: Floats, group: Rows) -> float:
     >>> design_effect(rng.normal(size=500)[group], group), round(design_effect(rng.normal(size=2000), group), 1)
     (4.0, 1.0)
     """
+    size = np.unique(group, return_counts=True)[1]
+    if len(size) < 2 or len(size) == len(values):
+        return 1.0
+    return 1.0 + (float(size @ size) / len(values) - 1.0) * group_correlation(values, group)
+
+
+def group_correlation(values: Floats, group: Rows) -> float:
+    """Correlation of values within groups by an analysis of variance, at least 0; 1 if nothing can be compared.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+    group : ndarray of int of shape (n,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.tables.groups import group_correlation
+    >>> group_correlation(np.array([1.0, 1.0, 3.0, 3.0]), np.array([0, 0, 1, 1]))
+    1.0
+    """
     index = np.unique(group, return_inverse=True)[1]
     size = np.bincount(index)
     n, n_groups = len(values), len(size)
@@ -179,8 +199,7 @@ def design_effect(values: Floats, group: Rows) -> float:
     row_size = float(size @ size) / n
     typical_size = (n - row_size) / (n_groups - 1)
     total = between + (typical_size - 1.0) * within
-    correlation = (between - within) / total if total > 0.0 else 0.0
-    return 1.0 + (row_size - 1.0) * max(correlation, 0.0)
+    return max((between - within) / total, 0.0) if total > 0.0 else 0.0
 
 
 def warn_of_blocks(raw: Floats, names: list[str]) -> None:

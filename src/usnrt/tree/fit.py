@@ -161,6 +161,35 @@ def _fit_quantile_tree(
 ) -> FittedTree[ExpertTree]:
     progress.plan(PHASES)
     announce_compilation(recipe, table, progress)
+    given = table, columns, is_validation, seed, n_threads, progress
+    root, strategy = _trained_root(recipe, *given, checkpoint, streamed)
+    # A network that learnt to follow guides is a worse one without them.
+    if root.memory is not None and not root.uses_memory:
+        root, strategy = _trained_root(replace(recipe, memory=False), *given, checkpoint.within("alone"), streamed)
+    progress.begin("regions")
+    strategy.mean_of = functools.partial(_means, root, table)
+    grown = grow(table, columns.n_categories, recipe.split, strategy, seed, n_threads, progress, checkpoint)
+    model, rows = _with_regions(root, grown), _validating(is_validation)
+    weight = table.validation_weight[rows]
+    refined = model.refine(table.raw[rows], table.inputs[rows], table.y[rows], weight, rows)
+    scores = conformity_scores(refined, table.y[rows])
+    leaf = grown.tree.leaf_of(table.raw[rows])
+    grown.tree.set_leaf_residuals(leaf, table.y[rows] - quantile_function_mean(refined), weight)
+    return FittedTree(model.without_unused(), [node.history for node in grown.nodes], rows, scores, refined)
+
+
+def _trained_root(
+    recipe: QuantileTreeRecipe,
+    table: TrainingTable,
+    columns: ColumnKinds,
+    is_validation: NDArray[np.bool_],
+    seed: int,
+    n_threads: int,
+    progress: Progress,
+    checkpoint: Checkpoint,
+    streamed: StreamedRows | None,
+) -> tuple[ExpertTree, SharedNetwork]:
+    """Memory, if the recipe has one, and network of the root; validation rows choose the weights of the experts."""
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1, 0, 7)))
     encoding, memory, guides = _encoded_and_guided(
         recipe, table, columns, is_validation, rng, n_threads, progress, checkpoint.within("memory")
@@ -179,22 +208,17 @@ def _fit_quantile_tree(
         strategy.train_root(rng)
     else:
         train_root_on_store(strategy, streamed, memory, encoding, seed, rng, n_threads)
-    progress.begin("regions")
     if memory is not None and not recipe.in_time_order:
         # From now on the memory holds the validation rows too; they are predicted like new rows, without themselves.
         memory = memory.with_rows(table, n_threads)
-    rows = np.flatnonzero(is_validation) if is_validation.any() else np.arange(table.n_rows)
-    weight = table.validation_weight[rows]
-    root = _root_model(network, strategy.params, encoding, memory, table)
-    root.refine(table.raw[rows], table.inputs[rows], table.y[rows], weight, rows)
-    strategy.mean_of = functools.partial(_means, root, table)
-    grown = grow(table, columns.n_categories, recipe.split, strategy, seed, n_threads, progress, checkpoint)
-    model = _with_regions(root, grown)
-    refined = model.refine(table.raw[rows], table.inputs[rows], table.y[rows], weight, rows)
-    scores = conformity_scores(refined, table.y[rows])
-    leaf = grown.tree.leaf_of(table.raw[rows])
-    grown.tree.set_leaf_residuals(leaf, table.y[rows] - quantile_function_mean(refined), weight)
-    return FittedTree(model.without_unused(), [node.history for node in grown.nodes], rows, scores, refined)
+    root, rows = _root_model(network, strategy.params, encoding, memory, table), _validating(is_validation)
+    root.refine(table.raw[rows], table.inputs[rows], table.y[rows], table.validation_weight[rows], rows)
+    return root, strategy
+
+
+def _validating(is_validation: NDArray[np.bool_]) -> Rows:
+    """The validation rows; all rows if there are none."""
+    return np.flatnonzero(is_validation if is_validation.any() else np.ones_like(is_validation))
 
 
 def announce_compilation(recipe: QuantileTreeRecipe, table: TrainingTable, progress: Progress) -> None:

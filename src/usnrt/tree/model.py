@@ -285,9 +285,14 @@ class ExpertTree(TreeModel):
         self.refinement = Refinement.fit(leaf, mean, quantiles, y, weight, n_leaves)
         return self.refinement.apply(leaf, mean, quantiles)
 
+    @property
+    def uses_memory(self) -> bool:
+        """Whether any region gives a weight to the memory or to the network that it guides."""
+        return bool(self.expert_weights[:, GUIDED:].any())
+
     def without_unused(self) -> "ExpertTree":
         """The model without its memory if no region uses it; the network then has no guides."""
-        if self.memory is None or self.expert_weights[:, GUIDED:].any():
+        if self.memory is None or self.uses_memory:
             return self
         first = self.memory.n_inputs
         guides = slice(first, first + N_GUIDES)

@@ -250,6 +250,8 @@ class _Work:
         return before
 
     def begin(self, phase: str) -> None:
+        if phase == self.phase:  # a second training of the same phase
+            return
         before = self.share
         self.phase, self.part_done = phase, 0.0
         if not self._is_computed:

@@ -51,16 +51,19 @@ def effective_weight(weight: Floats) -> Floats:
     return weight * float(weight.sum() / (weight @ weight))
 
 
-def evidence(weight: Floats, group: Rows | None = None) -> Floats:
+def evidence(weight: Floats, group: Rows | None = None, correlation: float = 1.0) -> Floats:
     """Weights scaled so that their sum is the effective number of independent scores.
 
     Without groups that is `effective_weight`. With them it is the effective number of groups, each of which counts once
-    and shares its weight among its rows: rows of a group may have everything in common.
+    and shares its weight among its rows: rows of a group may have everything in common. If less is known to be in
+    common, a group of m rows counts m / (1 + (m - 1) r) times.
 
     Parameters
     ----------
     weight : ndarray of shape (n,)
     group : ndarray of int of shape (n,), optional
+    correlation : float, default=1.0
+        r, the correlation of scores within groups.
 
     Returns
     -------
@@ -72,10 +75,12 @@ def evidence(weight: Floats, group: Rows | None = None) -> Floats:
     >>> from usnrt.utils.weights import evidence
     >>> evidence(np.ones(3), np.array([7, 7, 8]))
     array([0.5, 0.5, 1. ])
+    >>> evidence(np.ones(3), np.array([7, 7, 8]), correlation=0.0)
+    array([1., 1., 1.])
     """
     if group is None or len(group) == 0:
         return effective_weight(weight)
     index, sizes = np.unique(group, return_inverse=True, return_counts=True)[1:]
     # Groups count by the mean weight of their rows: a large group is no more likely to be drawn than a small one.
     mean = np.bincount(index, weights=weight) / sizes
-    return weight / (mean * sizes)[index] * effective_weight(mean)[index]
+    return weight / (mean * (1.0 + (sizes - 1.0) * correlation))[index] * effective_weight(mean)[index]
