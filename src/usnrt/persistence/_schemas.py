@@ -270,7 +270,11 @@ _MEMORY: Schema = {
     "background_": Maybe(Array("f8", (None, None, None), special="any")),
 }
 _TREE: Schema = {"min_samples_leaf_": Float(0.0), "history_": Many(ByName(HISTORY))}
-_ENSEMBLE: Schema = {"shared_": Array("f8", (None,), low=0.0), "own_factor_": Float(0.0)}
+_ENSEMBLE: Schema = {
+    "shared_": Array("f8", (None,), low=0.0),
+    "own_factor_": Float(0.0),
+    "epistemic_factor_": Float(0.0),
+}
 _BASELINE: Schema = {**_FITTED, "spread_": Float(TINY)}
 _NETWORK: Schema = {
     **_BASELINE,
