@@ -251,10 +251,12 @@ def test_groups_count_by_what_their_rows_share(shared):
 
 def test_rows_that_share_nothing_are_calibrated_like_single_rows():
     rng = np.random.default_rng(1)
-    X, group = rng.normal(size=(600, 2)), np.repeat(np.arange(60), 10)
-    y = X[:, 0] + rng.normal(size=600)
+    X, group = rng.normal(size=(1600, 2)), np.repeat(np.arange(200), 8)  # 40 groups validate
+    y = X[:, 0] + rng.normal(size=1600)
     model = USNRTRegressor(hidden=(8,), max_epochs=10, memory=False, random_state=0)
-    alike = model.fit(X, y + 3 * rng.normal(size=60)[group], groups=group).calibration_.weights
-    assert sum(counts.sum() for counts in alike) < 20
+    alike = model.fit(X, y + 3 * rng.normal(size=200)[group], groups=group).calibration_.weights
+    assert sum(counts.sum() for counts in alike) < 60
     apart = model.fit(X, y, groups=group).calibration_.weights
-    assert sum(counts.sum() for counts in apart) > 60
+    assert sum(counts.sum() for counts in apart) > 180
+    few = model.fit(X[:800], y[:800], groups=group[:800]).calibration_.weights  # 20 groups do not tell what they share
+    assert sum(counts.sum() for counts in few) < 21

@@ -163,8 +163,8 @@ def _fit_quantile_tree(
     announce_compilation(recipe, table, progress)
     given = table, columns, is_validation, seed, n_threads, progress
     root, strategy = _trained_root(recipe, *given, checkpoint, streamed)
-    # A network that learnt to follow guides is a worse one without them.
-    if root.memory is not None and not root.uses_memory:
+    # A network that learnt to follow guides is a worse one without them. A store is not read again for that.
+    if root.memory is not None and not root.uses_memory and streamed is None:
         root, strategy = _trained_root(replace(recipe, memory=False), *given, checkpoint.within("alone"), streamed)
     progress.begin("regions")
     strategy.mean_of = functools.partial(_means, root, table)
