@@ -60,10 +60,10 @@ assert set(os.listdir(folder)) == programs, "a program of the user is in our cac
 
 
 def run(code, tmp_path):
-    # a child that waits for threads that it does not have would wait forever
+    # a child that waits for threads that it does not have would wait forever; a busy machine takes minutes
     environment = {**os.environ, "USNRT_CACHE": str(tmp_path), "PYTHONWARNINGS": "ignore"}
     command = [sys.executable, "-c", START + code]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=100).stdout
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=400).stdout
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
