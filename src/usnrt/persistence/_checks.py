@@ -27,8 +27,8 @@ from usnrt.tree.experts import GUIDED
 from usnrt.tree.model import ExpertTree
 from usnrt.utils.constraints import check_parameters
 
-# Threads that a file may ask for.
-MAX_JOBS = 4096
+# Threads, and passes of a row through a network, that a file may ask for.
+MOST = {"n_jobs": 4096, "n_passes": 10**5}
 
 
 def check_fields(name: str, kind: type, values: Mapping[str, Any]) -> None:
@@ -80,7 +80,7 @@ def _check_parameters(name: str, estimator: Any) -> None:
     values = estimator.get_params(deep=False)
     try:
         check_parameters(values, estimator._CONSTRAINTS)
-        if abs(values.get("n_jobs") or 1) > MAX_JOBS:
+        if any(abs(values.get(parameter) or 1) > most for parameter, most in MOST.items()):
             raise ValueError
     except ValueError:
         raise ModelFileError(f"the parameters of class {name} are invalid") from None
@@ -134,9 +134,13 @@ def check_column(column: Any) -> None:
 
 def check_encoder(encoder: Any) -> None:
     """Check that columns have their sources, and the formats, which regular expressions are made of."""
-    for column, n_categories in zip(encoder.columns_, encoder.n_categories_.tolist()):
-        if column.n_categories != n_categories or column.source_index >= len(encoder.source_names_):
-            raise ModelFileError("the columns of the table are inconsistent")
+    sources, named = [column.source_index for column in encoder.columns_], dict(enumerate(encoder.source_names_))
+    if (
+        [column.n_categories for column in encoder.columns_] != encoder.n_categories_.tolist()
+        or [column.source for column in encoder.columns_] != [named.get(source) for source in sources]
+        or sources != sorted(sources)
+    ):
+        raise ModelFileError("the columns of the table are inconsistent")
     try:
         for format in getattr(encoder, "date_formats_", {}).values():
             compile_format(format[:100])
@@ -225,6 +229,8 @@ def check_quantile_tree(model: Any) -> None:
 def check_variance_tree(model: Any) -> None:
     """Check that every region has networks that fit to the inputs."""
     _check_networks(model, model.mean_network, model.mean_params, model.tree.n_leaves)
+    if not model.variance_params or model.variance_network.output == "linear":
+        raise ModelFileError("the networks of the tree are invalid")
     for params in model.variance_params:
         _check_networks(model, model.variance_network, params, model.tree.n_leaves)
 
@@ -244,7 +250,8 @@ def check_regressor(regressor: Any) -> None:
     attributes = vars(regressor)
     members = attributes["members_"] if "members_" in attributes else [attributes["model_"]]
     n_columns = len(regressor.encoder_.columns_)
-    if not members or any(
+    n_networks = {len(getattr(member, "variance_params", ())) for member in members}
+    if len(n_networks) != 1 or any(
         n_inputs(member) != regressor.inputs_.n_outputs_ or not _splits_on(member.tree, regressor.encoder_)
         for member in members
     ):
@@ -294,7 +301,8 @@ def check_networks(estimator: Any) -> None:
         if (
             network.sizes[0] != _n_encoded(encoding, n)
             or (encoding is not None and encoding.n_inputs != n)
-            or [[array.shape for array in layer][:2] for layer in params] != shapes
+            or [[array.shape for array in layer[:2]] for layer in params] != shapes
+            or any(array.ndim for layer in params for array in layer[2:])
         ):
             raise ModelFileError("the networks do not fit to the columns of the table")
 

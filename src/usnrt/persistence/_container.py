@@ -207,7 +207,10 @@ def _build(manifest: dict[str, Any], members: dict[str, bytes]) -> Any:
     class_in_file = manifest.get("class")
     if not isinstance(state, dict) or state.get("$object") != class_in_file:
         raise ModelFileError("it contains no model")
-    return Reader(arrays).read(migrated(state, manifest["version"]))
+    model = Reader(arrays).read(migrated(state, manifest["version"]))
+    if hasattr(model, "get_params") and not hasattr(model, "encoder_"):
+        raise ModelFileError("it contains no fitted model")
+    return model
 
 
 def _dump(value: Any, indent: int | None = None) -> bytes:

@@ -27,6 +27,7 @@ from usnrt.tree.experts import EXPERTS
 Schema = Mapping[str, Spec]
 
 TINY = 5e-324  # the smallest positive number
+LARGE = 1e150  # squares of larger numbers overflow
 SIZE = 10**6  # no file holds the weights of a layer with more units
 N_EXPERTS = len(EXPERTS)
 
@@ -36,7 +37,8 @@ def one(*names: str) -> Object:
     return Object(names)
 
 
-LAYERS = Many(Many(Array("f4", None), kind=tuple), kind=tuple)  # weights and biases of each layer
+WEIGHT = Array("f4", None, -1e9, 1e9)  # far beyond those of any training; products of several are finite
+LAYERS = Many(Many(WEIGHT, kind=tuple), kind=tuple)  # weights and biases of each layer
 NODE_INT, NODE_FLOAT, NODE_FLAG = (
     Array("i8", ("n_nodes",), low=-1),
     Array("f8", ("n_nodes",)),
@@ -47,7 +49,7 @@ RANGE = Array("f8", ("n_regions", "n_columns"), special="inf")
 UNIT = Array("f8", ("n_regions", "n_columns"), low=TINY)
 KNOT, PAIR = Array("f8", ("n_knots",)), Array("f8", (2,))
 PLACE = Array("f8", ("n_places",))
-LEAF = Array("f8", ("n_leaves",))
+SHARE = Array("f8", ("n_leaves",), 0.0, 1.0)
 HISTORY = one("History")
 
 PARTS: dict[str, Schema] = {
@@ -152,7 +154,11 @@ PARTS: dict[str, Schema] = {
         "variance_network": one("MLP"),
         "variance_params": Many(Many(LAYERS, "n_leaves")),
     },
-    "Refinement": {"spread_share": LEAF, "log_half_width": LEAF, "location_share": LEAF},
+    "Refinement": {
+        "spread_share": SHARE,
+        "log_half_width": Array("f8", ("n_leaves",), -700.0, 700.0),
+        "location_share": SHARE,
+    },
     "Retrieval": {
         "encoding": Maybe(one("PiecewiseLinear")),
         "metric": Array("f4", ("n_encoded", "n_dims")),
@@ -252,8 +258,8 @@ _FITTED: Schema = {
     "fingerprint_": Absent(Maybe(one("Fingerprint"))),
     "target_moments_": Maybe(Many(Float(), 2, tuple)),
     "inputs_": one("NetworkInputs"),
-    "target_mean_": Float(),
-    "target_std_": Float(TINY),
+    "target_mean_": Float(-LARGE, LARGE),
+    "target_std_": Float(TINY, LARGE),
 }
 _REGIONS: Schema = {
     **_FITTED,
