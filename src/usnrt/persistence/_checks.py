@@ -251,9 +251,13 @@ def check_regressor(regressor: Any) -> None:
     members = attributes["members_"] if "members_" in attributes else [attributes["model_"]]
     n_columns = len(regressor.encoder_.columns_)
     n_networks = {len(getattr(member, "variance_params", ())) for member in members}
-    if len(n_networks) != 1 or any(
-        n_inputs(member) != regressor.inputs_.n_outputs_ or not _splits_on(member.tree, regressor.encoder_)
-        for member in members
+    if (
+        len(n_networks) != 1
+        or ("members_" in attributes and len(members) < 2)
+        or any(
+            n_inputs(member) != regressor.inputs_.n_outputs_ or not _splits_on(member.tree, regressor.encoder_)
+            for member in members
+        )
     ):
         raise ModelFileError("the trees do not fit to the columns of the table")
     n_leaves = regressor.tree_.n_leaves
