@@ -164,7 +164,7 @@ TREE_PAPER: dict[str, list[Change]] = {
         Change("median"),
         Change(
             "median",
-            refused="center applies to criterion='levene' only, got 'median' with criterion='cart'",
+            refused="center applies to criterion='levene' or criterion='levene-p' only, got 'median' with criterion='cart'",
             given={"criterion": "cart"},
         ),
     ],
