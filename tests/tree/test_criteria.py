@@ -159,7 +159,8 @@ def test_the_first_underflow_wins_by_p(test):
         if min((X[:, j] <= low).sum(), (X[:, j] > low).sum()) >= 100
     }
     first = min(key for key, value in p.items() if value == 0)
-    assert first[0] == 2 and first[1] < 0.4
+    assert first[0] == 2
+    assert first[1] < 0.4
     assert (by_p.feature, by_p.threshold) == (2, pytest.approx(first[1] + 0.005))
     assert by_p.n_candidates == exact.n_candidates
     again = best_split(X[:, [2, 0, 1]], residuals, min_samples_leaf=100, criterion=f"{test}-p")

@@ -27,19 +27,22 @@ def predict_passes(
     x: NDArray[np.float32],
     n_threads: int = 1,
     encoding: PiecewiseLinear | None = None,
+    activation: str = "relu",
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Mean and variance over all passes, and the mean of the predicted noise variance.
 
     Parameters
     ----------
     layers : sequence of (weights, bias)
-        A ReLU network with one output, the mean, or two, the mean and the log variance of the noise.
+        A network with one output, the mean, or two, the mean and the log variance of the noise.
     masks : sequence of ndarray of shape (n_passes, n_units)
         For each layer the factors of its inputs; 0 drops a unit.
     x : ndarray of shape (n, n_inputs), float32
     n_threads : int
     encoding : PiecewiseLinear, default=None
         Applied to ``x``.
+    activation : {"relu", "elu"}, default="relu"
+        Of the hidden layers.
 
     Returns
     -------
@@ -63,13 +66,14 @@ def predict_passes(
     biases = tuple(np.array(bias, dtype=np.float64) for _, bias in layers)
     factors = tuple(np.array(mask, dtype=np.float64, order="C") for mask in masks)
     moments = np.empty((3, len(x)))
+    settings = (*LOG_VARIANCE_BOUNDS, activation == "elu")
 
     def predict_chunk(start: int) -> None:
         stop = min(start + CHUNK, len(x))
         encoded = x[start:stop] if encoding is None else encoding(x[start:stop])
         chunk = np.zeros((encoded.shape[1], CHUNK), dtype=np.float64)
         chunk[:, : stop - start] = encoded.T
-        moments[:, start:stop] = _moments(weights, biases, factors, chunk, *LOG_VARIANCE_BOUNDS)[:, : stop - start]
+        moments[:, start:stop] = _moments(weights, biases, factors, chunk, *settings)[:, : stop - start]
 
     with ONE_BLAS_THREAD, ThreadPoolExecutor(n_threads) as pool:
         list(pool.map(predict_chunk, range(0, len(x), CHUNK)))
@@ -92,7 +96,7 @@ def _check_shapes(
 
 
 @kernel()
-def _moments(weights, biases, masks, x, low, high):  # type: ignore[no-untyped-def]
+def _moments(weights, biases, masks, x, low, high, is_elu):  # type: ignore[no-untyped-def]
     """Mean, variance and mean noise over the passes for a chunk of rows x (n_inputs, n_rows), shape (3, n_rows)."""
     n_passes, n_rows = masks[0].shape[0], x.shape[1]
     n_layers = len(weights)
@@ -117,7 +121,8 @@ def _moments(weights, biases, masks, x, low, high):  # type: ignore[no-untyped-d
                 bias = biases[layer][ahead[i]]
                 for k in range(n_rows):
                     value = state[i, k] + bias
-                    state[i, k] = value if last or value > 0 else 0.0
+                    below = np.expm1(min(value, 0.0)) if is_elu else 0.0
+                    state[i, k] = value if last or value > 0 else below
             here = ahead
         for k in range(n_rows):  # Welford's update: no difference of large sums
             distance = state[0, k] - mean[k]

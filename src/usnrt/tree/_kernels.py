@@ -364,7 +364,8 @@ def scan_subsets(masks, group, row_by_rank, values_by_rank, weight, min_weight, 
     """Test partitions of groups of rows into two sides, one per bit mask of left groups.
 
     `group` (n,) int64 is the group of each row, `row_by_rank` (n,) int64 the rows sorted by value. |T| from `limit` on
-    are equal, and ties go to the first mask. Returns the index of the best mask (-1 for none), its statistic and the number of candidates.
+    are equal, and ties go to the first mask. Returns the index of the best mask (-1 for none), its statistic and the
+    number of candidates.
     """
     n = group.shape[0]
     n_groups = 0
