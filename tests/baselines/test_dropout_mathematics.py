@@ -125,8 +125,8 @@ def test_passes_equal_a_loop_in_numpy(network):
         state, n_hidden = x.astype(np.float64), len(network.sizes) - 2
         for layer, parts in enumerate(params[:n_hidden]):
             state = hidden_activation(network, (state * masks[layer][t]) @ parts[0] + parts[1])
-        heads = params[n_hidden:]  # the last masks are those of all heads, side by side
-        masks_of_heads = np.split(masks[-1][t], len(heads))
+        heads = params[n_hidden:]
+        masks_of_heads = np.atleast_2d(masks[-1][t])
         state = np.hstack([(state * mask) @ parts[0] + parts[1] for mask, parts in zip(masks_of_heads, heads)])
         means.append(state[:, 0])
         noises.append(np.exp(state[:, 1]) if state.shape[1] > 1 else np.zeros(len(x)))

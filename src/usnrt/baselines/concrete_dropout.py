@@ -11,7 +11,6 @@ from usnrt.baselines._passes import PASSES_CONSTRAINTS, PassesRegressor
 from usnrt.baselines._shared import TrainingJob
 from usnrt.distributions import Normal
 from usnrt.nn.dropout import ConcreteDropoutMLP, ConcretePenalty, heteroscedastic_nll, rate_of
-from usnrt.nn.mlp import hidden_sizes
 from usnrt.tables.training import TrainingTable
 from usnrt.utils.constraints import Choice, Constraint, Flag, Number
 
@@ -92,11 +91,6 @@ class ConcreteDropoutRegressor(PassesRegressor):
         "separate_heads": Flag(),
         "epistemic": Flag(),
     }
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.separate_heads and not hidden_sizes(self.hidden, 1):
-            raise ValueError(f"hidden must have a layer if separate_heads is True, got {self.hidden!r}")
 
     def _set_networks(self, table: TrainingTable) -> None:
         sizes = self._sizes(table, n_outputs=2)

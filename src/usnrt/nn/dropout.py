@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import block_diag
 from scipy.special import expit
 
 from usnrt.nn.mlp import MLP, Params
@@ -93,7 +92,7 @@ class ConcreteDropoutMLP:
     activation : {"relu", "elu"}
         Of the hidden layers.
     separate_heads : bool
-        Whether each output has a dropout rate and masks of its own; needs a hidden layer.
+        Whether each output has a dropout rate and masks of its own.
     """
 
     sizes: tuple[int, ...]
@@ -131,17 +130,10 @@ class ConcreteDropoutMLP:
         return jnp.concatenate(heads, axis=1)
 
     def layers(self, params: Params) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
-        """Weights and biases of a chain of layers with one mask each, for `usnrt.nn.passes`.
-
-        Separate heads become one layer whose inputs, the last hidden layer, are there once per head.
-        """
+        """Weights and biases of each layer, for `usnrt.nn.passes`; heads are one layer."""
         n_hidden = len(self.sizes) - 2
-        chain, heads = [layer[:2] for layer in params[:n_hidden]], [layer[:2] for layer in params[n_hidden:]]
-        if len(heads) == 1:
-            return [*chain, heads[0]]
-        weights, bias = chain[-1]
-        chain[-1] = np.tile(weights, len(heads)), np.tile(bias, len(heads))
-        return [*chain, (block_diag(*(weights for weights, _ in heads)), np.concatenate([bias for _, bias in heads]))]
+        weights, biases, _ = zip(*params[n_hidden:])
+        return [*(layer[:2] for layer in params[:n_hidden]), (np.concatenate(weights, axis=1), np.concatenate(biases))]
 
     def draw_masks(self, params: Params, n: int, rng: np.random.Generator) -> list[NDArray[np.float32]]:
         """Factors of the inputs of each layer, for ``n`` passes, as in training.
@@ -149,7 +141,7 @@ class ConcreteDropoutMLP:
         Returns
         -------
         list of ndarray of shape (n, n_units), float32
-            One per layer of `layers`; factors close to 0 are set to 0.
+            One per layer; factors close to 0 are set to 0. That of separate heads has shape (n, n_outputs, n_units).
         """
         masks: list[NDArray[np.float32]] = []
         for weights, _, logit in params:
@@ -159,7 +151,7 @@ class ConcreteDropoutMLP:
             kept = expit(-(np.log(rate / (1.0 - rate)) + np.log(drawn / (1.0 - drawn))) / self.temperature)
             masks.append(np.where(kept < 1e-4, 0.0, kept / (1.0 - rate)).astype(np.float32))
         n_hidden = len(self.sizes) - 2
-        return [*masks[:n_hidden], np.concatenate(masks[n_hidden:], axis=1)]
+        return [*masks[:n_hidden], np.stack(masks[n_hidden:], axis=1)] if self.separate_heads else masks
 
 
 def random_bits(key: "Array", shape: tuple[int, ...]) -> "Array":
