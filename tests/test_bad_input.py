@@ -49,7 +49,7 @@ HIDDEN = "must hold whole numbers from 1 on or multiples like '8d', got"
         (
             "criterion",
             "gini",
-            "criterion must be one of 'levene', 'support', 'cart', got 'gini'",
+            "criterion must be one of 'levene', 'levene-p', 'support', 'cart', got 'gini'",
         ),
         ("center", "mode", "center must be one of 'mean', 'median', got 'mode'"),
         ("step", 0, f"step {WHOLE} 1 on, got 0"),

@@ -67,7 +67,7 @@ def underflow_limit(df: float) -> float:
     --------
     >>> from usnrt.tree.pvalue import underflow_limit
     >>> round(underflow_limit(40_000), 2)
-    37.89
+    37.87
     """
     least = log(sys.float_info.min) / log(10)
     low, high = 1.0, sys.float_info.max
