@@ -133,7 +133,8 @@ class ConcreteDropoutMLP:
         """Weights and biases of each layer, for `usnrt.nn.passes`; heads are one layer."""
         n_hidden = len(self.sizes) - 2
         weights, biases, _ = zip(*params[n_hidden:])
-        return [*(layer[:2] for layer in params[:n_hidden]), (np.concatenate(weights, axis=1), np.concatenate(biases))]
+        chain = [(layer[0], layer[1]) for layer in params[:n_hidden]]
+        return [*chain, (np.concatenate(weights, axis=1), np.concatenate(biases))]
 
     def draw_masks(self, params: Params, n: int, rng: np.random.Generator) -> list[NDArray[np.float32]]:
         """Factors of the inputs of each layer, for ``n`` passes, as in training.
