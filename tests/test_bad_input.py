@@ -49,7 +49,7 @@ HIDDEN = "must hold whole numbers from 1 on or multiples like '8d', got"
         (
             "criterion",
             "gini",
-            "criterion must be one of 'levene', 'support', 'cart', got 'gini'",
+            "criterion must be one of 'levene', 'levene-p', 'support', 'cart', got 'gini'",
         ),
         ("center", "mode", "center must be one of 'mean', 'median', got 'mode'"),
         ("step", 0, f"step {WHOLE} 1 on, got 0"),
@@ -118,7 +118,8 @@ def test_bad_parameter_values_of_our_estimator(parameter, value, sentence):
 def test_parameters_that_do_not_go_together():
     with pytest.raises(ValueError) as caught:
         quick(criterion="cart", center="median").fit(X, Y)
-    assert str(caught.value) == "center applies to criterion='levene' only, got 'median' with criterion='cart'"
+    needed = "criterion='levene' or criterion='levene-p'"
+    assert str(caught.value) == f"center applies to {needed} only, got 'median' with criterion='cart'"
 
 
 TABLES = {

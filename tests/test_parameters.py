@@ -164,7 +164,8 @@ TREE_PAPER: dict[str, list[Change]] = {
         Change("median"),
         Change(
             "median",
-            refused="center applies to criterion='levene' only, got 'median' with criterion='cart'",
+            refused="center applies to criterion='levene' or criterion='levene-p' only, got 'median' with "
+            "criterion='cart'",
             given={"criterion": "cart"},
         ),
     ],
@@ -264,9 +265,15 @@ ALTERNATING_PAPER: dict[str, list[Change]] = {
     "calibrate": [Change(True, refused=TOGETHER), Change(True, given={"reinitialize": False})],
 }
 OWN_CHANGES: dict[str, dict[str, list[Change]]] = {
-    "ConcreteDropoutRegressor": {"length_scale": [Change(1.0)], "n_passes": [Change(20)]},
+    "ConcreteDropoutRegressor": {
+        "activation": [Change("elu")],
+        "length_scale": [Change(1.0)],
+        "separate_heads": [Change(True)],
+        "epistemic": [Change(False)],
+        "n_passes": [Change(20)],
+    },
     "DeepEnsembleRegressor": {**ALTERNATING, "n_members": [Change(3)]},
-    "EvidentialRegressor": {"lam": [Change(1.0)]},
+    "EvidentialRegressor": {"lam": [Change(1.0)], "min_evidence": [Change(0.1)], "min_alpha": [Change(1.5)]},
     "HNNRegressor": ALTERNATING,
     "MCDropoutRegressor": {
         "rate": [Change(0.3)],
@@ -283,6 +290,12 @@ OWN_CHANGES: dict[str, dict[str, list[Change]]] = {
 }
 OWN_CHANGES_PAPER = {
     **OWN_CHANGES,
+    "ConcreteDropoutRegressor": {
+        **OWN_CHANGES["ConcreteDropoutRegressor"],
+        "activation": [Change("relu")],
+        "separate_heads": [Change(False)],
+        "epistemic": [Change(True)],
+    },
     "DeepEnsembleRegressor": {**ALTERNATING_PAPER, "n_members": [Change(3)]},
     "HNNRegressor": ALTERNATING_PAPER,
     "MCDropoutRegressor": {

@@ -257,3 +257,47 @@ def test_bad_parameters_are_one_sentence(name, changes, message, smooth):
     with pytest.raises(ValueError) as error:
         small(name, **changes).fit(smooth.data[:50], smooth.target[:50])
     assert str(error.value) == message
+
+
+def test_separate_heads_have_rates_of_their_own(smooth):
+    X, y = smooth.data[:600], smooth.target[:600]
+    few = {"max_epochs": 8, "batch_size": 64, "calibrate": False}
+    one, two = (small("concrete dropout", separate_heads=separate, **few).fit(X, y) for separate in (False, True))
+    assert one.rates_.shape == (3,)
+    assert two.rates_.shape == (4,)
+    assert two.rates_[2] != two.rates_[3]
+    assert [weights.shape for weights, _, _ in two.params_][2:] == [(16, 1), (16, 1)]
+    linear = small("concrete dropout", separate_heads=True, hidden=(), **few).fit(X, y)
+    assert linear.rates_.shape == (2,)
+    assert np.isfinite(linear.predict_dist(X).std()).all()
+
+
+def test_without_epistemic_variance_only_the_noise_is_left(smooth):
+    X, y = smooth.data[:600], smooth.target[:600]
+    few = {"max_epochs": 8, "batch_size": 64, "calibrate": False}
+    both, noise = (small("concrete dropout", epistemic=epistemic, **few).fit(X, y) for epistemic in (True, False))
+    np.testing.assert_array_equal(noise.predict(X), both.predict(X))
+    np.testing.assert_allclose(noise.predict_dist(X).std() ** 2, both.predict_variance(X)["aleatoric"], rtol=1e-12)
+    assert (
+        noise.predict_variance(X).columns
+        == baselines.HNNRegressor.paper(max_epochs=1).fit(X, y).predict_variance(X).columns
+    )
+
+
+def test_the_papers_floors_of_the_evidence_are_lower():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (400, 2))
+    y = X[:, 0] + 1e-5 * rng.normal(size=400)  # almost no noise, so that beta falls to its floor
+    few = {"hidden": (16,), "max_epochs": 30, "random_state": 0}
+    papers = baselines.EvidentialRegressor.paper(**few).fit(X, y)
+    assert (papers.min_evidence, papers.min_alpha) == (1e-8, 1 + 1e-8)
+    assert (papers.network_.sizes[-1], papers.predict_dist(X).df.min() > 2) == (4, True)
+    assert np.isfinite(papers.predict_dist(X).std()).all()
+
+
+@pytest.mark.parametrize("name", ["evidential", "mc dropout", "concrete dropout"])
+def test_the_papers_rule_of_early_stopping_validates_several_times_per_epoch(name):
+    model = NETWORKS[name]
+    assert model.paper()._training(1000.0).validations == 10
+    assert model()._training(1000.0).validations == 1
+    assert model(patience=None)._training(1000.0).validations == 10

@@ -19,66 +19,75 @@ from usnrt.nn.passes import CHUNK, predict_passes
 
 RNG = np.random.default_rng(0)
 NETWORK = ConcreteDropoutMLP((3, 5, 4, 2), first_rate=0.3)
+HEADS = ConcreteDropoutMLP((3, 5, 4, 2), first_rate=0.3, activation="elu", separate_heads=True)
 
 
-def drawn_numbers(n_rows):
+def drawn_numbers(params, n_rows):
     """The uniform numbers that the network draws without a key, layer by layer."""
     return [
         np.asarray(
-            uniform(random_bits(jax.random.fold_in(jax.random.key(0), layer), (n_rows, units))), dtype=np.float64
+            uniform(random_bits(jax.random.fold_in(jax.random.key(0), layer), (n_rows, len(weights)))), dtype=np.float64
         )
-        for layer, units in enumerate(NETWORK.sizes[:-1])
+        for layer, (weights, _, _) in enumerate(params)
     ]
 
 
-def objective_in_numpy(params, x, y, drawn, length_scale):
+def hidden_activation(network, x):
+    return np.where(x > 0, x, np.expm1(np.minimum(x, 0)) if network.activation == "elu" else 0)
+
+
+def objective_in_numpy(network, params, x, y, drawn, length_scale):
     """Equation (3) of Gal, Hron and Kendall with a heteroscedastic normal likelihood, per row, in float64."""
-    penalty = 0.0
+    penalty, outputs = 0.0, []
     for layer, (weights, bias, logit) in enumerate(params):
         rate = MIN_RATE + (MAX_RATE - MIN_RATE) * expit(logit)
         u = drawn[layer]
-        dropped = expit((np.log(rate) - np.log(1 - rate) + np.log(u) - np.log(1 - u)) / NETWORK.temperature)
-        x = (x * (1 - dropped) / (1 - rate)) @ weights + bias
-        if layer < len(params) - 1:
-            x = np.maximum(x, 0)
+        dropped = expit((np.log(rate) - np.log(1 - rate) + np.log(u) - np.log(1 - u)) / network.temperature)
+        value = (x * (1 - dropped) / (1 - rate)) @ weights + bias
+        if layer < len(network.sizes) - 2:
+            x = hidden_activation(network, value)
+        else:
+            outputs.append(value)
         entropy = -rate * np.log(rate) - (1 - rate) * np.log(1 - rate)
         penalty += length_scale**2 / 2 * (weights**2).sum() / (1 - rate) - weights.shape[0] * entropy
-    mean, log_variance = x.T
+    mean, log_variance = np.concatenate(outputs, axis=1).T
     nll = 0.5 * (log_variance + (y - mean) ** 2 / np.exp(log_variance))
     return nll.mean() + penalty / len(y)
 
 
-def objective_in_jax(params, x, y, length_scale):
-    values = heteroscedastic_nll(NETWORK(params, x), y)
+def objective_in_jax(params, network, x, y, length_scale):
+    values = heteroscedastic_nll(network(params, x), y)
     return values.mean() + ConcretePenalty(length_scale)(params, len(y))
 
 
-@pytest.fixture(scope="module")
-def problem():
-    params = NETWORK.init(RNG)
+@pytest.fixture(scope="module", params=[NETWORK, HEADS], ids=["one head", "separate heads"])
+def problem(request):
+    network = request.param
+    params = network.init(RNG)
     params = tuple((w, b + RNG.normal(size=b.shape).astype(np.float32) * 0.1, z) for w, b, z in params)
-    return params, RNG.normal(size=(40, 3)).astype(np.float32), RNG.normal(size=40).astype(np.float32)
+    return network, params, RNG.normal(size=(40, 3)).astype(np.float32), RNG.normal(size=40).astype(np.float32)
 
 
 def test_concrete_objective_equals_plain_numpy(problem):
-    params, x, y = problem
-    ours = objective_in_jax(params, x, y, 0.7)
-    assert float(ours) == pytest.approx(objective_in_numpy(params, x, y, drawn_numbers(len(x)), 0.7), rel=1e-4)
+    network, params, x, y = problem
+    ours = objective_in_jax(params, network, x, y, 0.7)
+    drawn = drawn_numbers(params, len(x))
+    assert float(ours) == pytest.approx(objective_in_numpy(network, params, x, y, drawn, 0.7), rel=1e-4)
 
 
 @pytest.mark.parametrize("part", [0, 1, 2], ids=["weights", "biases", "rates"])
 def test_concrete_gradient_equals_finite_differences(problem, part):
-    params, x, y = problem
-    gradient = jax.grad(objective_in_jax)(params, x, y, 0.7)
+    network, params, x, y = problem
+    gradient = jax.grad(objective_in_jax)(params, network, x, y, 0.7)
     exact = [[np.asarray(a, dtype=np.float64) for a in layer] for layer in params]
-    drawn, step = drawn_numbers(len(x)), 1e-5
+    drawn, step = drawn_numbers(params, len(x)), 1e-5
     for layer in range(len(params)):
         for index in np.ndindex(exact[layer][part].shape):
             sides = []
             for sign in (1, -1):
                 moved = [[a.copy() for a in parts] for parts in exact]
                 moved[layer][part][index] += sign * step
-                sides.append(objective_in_numpy(moved, x.astype(np.float64), y, drawn, 0.7))
+                sides.append(objective_in_numpy(network, moved, x.astype(np.float64), y, drawn, 0.7))
             slope = (sides[0] - sides[1]) / (2 * step)
             assert float(gradient[layer][part][index]) == pytest.approx(slope, rel=2e-2, abs=2e-3)
 
@@ -104,20 +113,25 @@ def test_dropout_drops_at_its_rate_and_keeps_the_mean():
     assert outputs.std() == pytest.approx(2.0 * np.sqrt(0.3 / 0.7 / 400), rel=0.1)
 
 
-@pytest.mark.parametrize("network", [DropoutMLP((3, 7, 5, 1), 0.5), NETWORK], ids=["fixed rate", "learned rates"])
+@pytest.mark.parametrize(
+    "network", [DropoutMLP((3, 7, 5, 1), 0.5), NETWORK, HEADS], ids=["fixed rate", "learned rates", "separate heads"]
+)
 def test_passes_equal_a_loop_in_numpy(network):
     params = network.init(np.random.default_rng(1))
     masks = network.draw_masks(params, 60, np.random.default_rng(2))
     x = RNG.normal(size=(CHUNK + 30, 3)).astype(np.float32)
     means, noises = [], []
     for t in range(60):
-        state = x.astype(np.float64)
-        for layer, parts in enumerate(params):
-            state = (state * masks[layer][t]) @ parts[0] + parts[1]
-            state = np.maximum(state, 0) if layer < len(params) - 1 else state
+        state, n_hidden = x.astype(np.float64), len(network.sizes) - 2
+        for layer, parts in enumerate(params[:n_hidden]):
+            state = hidden_activation(network, (state * masks[layer][t]) @ parts[0] + parts[1])
+        heads = params[n_hidden:]
+        masks_of_heads = np.atleast_2d(masks[-1][t])
+        state = np.hstack([(state * mask) @ parts[0] + parts[1] for mask, parts in zip(masks_of_heads, heads)])
         means.append(state[:, 0])
         noises.append(np.exp(state[:, 1]) if state.shape[1] > 1 else np.zeros(len(x)))
-    mean, variance, noise = predict_passes([parts[:2] for parts in params], masks, x, n_threads=2)
+    layers = network.layers(params)
+    mean, variance, noise = predict_passes(layers, masks, x, n_threads=2, activation=network.activation)
     np.testing.assert_allclose(mean, np.mean(means, axis=0), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(variance, np.var(means, axis=0), rtol=1e-3, atol=1e-6)
     np.testing.assert_allclose(noise, np.mean(noises, axis=0), rtol=1e-4)

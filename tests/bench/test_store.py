@@ -226,3 +226,17 @@ def test_records_with_the_former_name_of_a_setting_are_not_outdated():
     then = {name: value for name, value in now.items() if name != "n_estimators"} | {"n_members": 5}
     assert _compared(then) == _compared(now)
     assert _compared({**then, "n_members": 4}) != _compared(now)
+
+
+def test_a_newer_parameter_makes_records_outdated_only_if_it_is_set(tmp_path):
+    from usnrt.bench.cells import settings_of
+    from usnrt.bench.recipes import get_recipe
+    from usnrt.bench.status import outdated
+
+    store = Store(tmp_path)
+    cells = [Cell("electrical", recipe, 42) for recipe in ("evidential", "evidential-paper")]
+    for cell in cells:
+        settings = settings_of(get_recipe(cell.recipe).build(random_state=42))
+        older = {name: value for name, value in settings.items() if name != "min_alpha"}
+        store.finish(store.claim(cell), {"settings": older}, {})
+    assert outdated(store) == cells[1:]  # the paper's recipe sets it

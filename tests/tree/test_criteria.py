@@ -125,8 +125,64 @@ def test_a_criterion_of_ones_own():
 
 
 def test_criteria_by_name():
-    assert list(CRITERIA) == ["levene", "brown-forsythe", "conservative-brown-forsythe", "support", "cart"]
+    assert list(CRITERIA) == [
+        *("levene", "brown-forsythe", "levene-p", "brown-forsythe-p", "conservative-brown-forsythe", "support", "cart")
+    ]
     for name, kind in CRITERIA.items():
         assert type(get_criterion(name)) is kind
     cart = CRITERIA["cart"]()
     assert get_criterion(cart) is cart
+
+
+def spreads(jumps, n=4000, seed=0):
+    """Features in [0, 1], and residuals whose spread grows by a factor where a feature exceeds a threshold."""
+    rng = np.random.default_rng(seed)
+    X = np.round(rng.uniform(size=(n, len(jumps))), 2)
+    sigma = np.ones(n)
+    for column, (threshold, factor) in zip(X.T, jumps):
+        sigma *= np.where(column > threshold, factor, 1.0)
+    return X, sigma * rng.normal(size=n)
+
+
+@pytest.mark.parametrize("test", ["levene", "brown-forsythe"])
+def test_the_first_underflow_wins_by_p(test):
+    X, residuals = spreads([(0.5, 1.0), (0.5, 1.5), (0.5, 40.0)], n=8000)
+    exact = best_split(X, residuals, min_samples_leaf=100, criterion=test)
+    by_p = best_split(X, residuals, min_samples_leaf=100, criterion=f"{test}-p")
+    assert (exact.feature, exact.threshold) == (2, pytest.approx(0.505))
+    # The statistics of all thresholds of the features before the winner, by scipy in double precision.
+    center = {"levene": "mean", "brown-forsythe": "median"}[test]
+    p = {
+        (j, low): stats.levene(residuals[X[:, j] <= low], residuals[X[:, j] > low], center=center).pvalue
+        for j in range(3)
+        for low in np.unique(X[:, j])
+        if min((X[:, j] <= low).sum(), (X[:, j] > low).sum()) >= 100
+    }
+    first = min(key for key, value in p.items() if value == 0)
+    assert first[0] == 2
+    assert first[1] < 0.4
+    assert (by_p.feature, by_p.threshold) == (2, pytest.approx(first[1] + 0.005))
+    assert by_p.n_candidates == exact.n_candidates
+    again = best_split(X[:, [2, 0, 1]], residuals, min_samples_leaf=100, criterion=f"{test}-p")
+    assert (again.feature, again.threshold) == (0, by_p.threshold)
+
+
+def test_of_two_features_whose_p_underflows_the_first_wins():
+    X, residuals = spreads([(0.5, 1.0), (0.5, 40.0)], n=8000)
+    X[400:, 0] = X[400:, 1]  # nearly as good, and its p underflows, too
+    assert best_split(X, residuals, criterion="levene", min_samples_leaf=400).feature == 1
+    assert best_split(X, residuals, criterion="levene-p", min_samples_leaf=400).feature == 0
+    codes = (X > 0.5).astype(float)
+    kinds = {"n_categories": [2, 2], "min_samples_leaf": 400}
+    assert best_split(codes, residuals, criterion="levene", **kinds).feature == 1
+    assert best_split(codes, residuals, criterion="levene-p", **kinds).feature == 0
+
+
+@pytest.mark.parametrize("test", ["levene", "brown-forsythe"])
+def test_without_underflow_both_rules_choose_the_same(test):
+    for seed in range(20):
+        X, residuals = spreads([(0.3, 1.0), (0.6, 2.0), (0.5, 1.5)], n=500, seed=seed)
+        X[::7, 0] = np.nan
+        exact = best_split(X, residuals, min_samples_leaf=20, criterion=test)
+        assert exact.log10_p > -300
+        assert best_split(X, residuals, min_samples_leaf=20, criterion=f"{test}-p") == exact

@@ -422,7 +422,9 @@ def test_bad_input_is_named():
     assert str(error.value) == "residuals must have shape (4,), one entry per row, got (3,)"
     with pytest.raises(ValueError) as error:
         best_split(X, np.zeros(4), criterion="gini")
-    names = "'levene', 'brown-forsythe', 'conservative-brown-forsythe', 'support', 'cart'"
+    names = (
+        "'levene', 'brown-forsythe', 'levene-p', 'brown-forsythe-p', 'conservative-brown-forsythe', 'support', 'cart'"
+    )
     assert str(error.value) == f"criterion must be one of {names}, got 'gini'"
     with pytest.raises(ValueError) as error:
         best_split(X, np.zeros(4), n_categories=[0])

@@ -35,5 +35,5 @@ class PassesRegressor(NetworkRegressor):
 
         network: Any = self.network_
         masks = network.draw_masks(self.params_, self.n_passes, self._rng(2))
-        layers = [(layer[0], layer[1]) for layer in self.params_]
-        return predict_passes(layers, masks, inputs, effective_n_jobs(self.n_jobs), self.encoding_)
+        layers, n_threads = network.layers(self.params_), effective_n_jobs(self.n_jobs)
+        return predict_passes(layers, masks, inputs, n_threads, self.encoding_, network.activation)

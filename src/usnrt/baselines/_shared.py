@@ -27,7 +27,7 @@ from usnrt.nn.mlp import MLP, Params, hidden_sizes
 from usnrt.nn.train import History, Training, train
 from usnrt.tables.rows import draw_validation
 from usnrt.tables.training import DistinctRows, TrainingTable
-from usnrt.tree.recipe import batch_size_for
+from usnrt.tree.recipe import PAPER_VALIDATIONS, batch_size_for
 from usnrt.utils.checks import check_applies
 from usnrt.utils.constraints import (
     CATEGORICAL_FEATURES,
@@ -69,7 +69,7 @@ learning_rate : float, default={model.learning_rate}
     max_epochs : int, default={model.max_epochs}
     patience : int, default={model.patience}
         Number of epochs without a lower validation loss after which training stops; None for the rule of the paper's
-        code.
+        code, which validates several times per epoch.
     schedule : {{"constant", "cosine"}}, default="{model.schedule}"
         Whether the step size is constant or falls to 0 over ``max_epochs``.
     weight_decay : float, default={model.weight_decay}
@@ -265,6 +265,7 @@ class NetworkRegressor(SharedDocs, DistributionalRegressor):
             max_epochs=self.max_epochs,
             schedule=self.schedule,
             patience=self.patience,
+            validations=PAPER_VALIDATIONS if self.patience is None else 1,
             weight_decay=self.weight_decay,
         )
 

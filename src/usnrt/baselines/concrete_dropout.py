@@ -12,7 +12,7 @@ from usnrt.baselines._shared import TrainingJob
 from usnrt.distributions import Normal
 from usnrt.nn.dropout import ConcreteDropoutMLP, ConcretePenalty, heteroscedastic_nll, rate_of
 from usnrt.tables.training import TrainingTable
-from usnrt.utils.constraints import Constraint, Number
+from usnrt.utils.constraints import Choice, Constraint, Flag, Number
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -31,9 +31,15 @@ class ConcreteDropoutRegressor(PassesRegressor):
     Parameters
     ----------
     hidden : sequence of int or str, default=(128, 64)
-        Hidden layers (ReLU); ``"8d"`` is eight times the number of features. The paper uses ("8d", "4d").
+        Hidden layers; ``"8d"`` is eight times the number of features. The paper uses ("8d", "4d").
+    activation : {"relu", "elu"}, default="relu"
+        Of the hidden layers. The paper's code has "elu".
     length_scale : float, default=0.0001
         Length scale of the prior on the weights; larger values give smoother functions.
+    separate_heads : bool, default=False
+        Whether mean and variance have a dropout rate and masks of their own for the last layer, as in the paper's code.
+    epistemic : bool, default=True
+        Whether the variance includes :math:`Var_t[f_t]`. The paper's code omits it.
     n_passes : int, default=1000
         Number of forward passes per prediction.
     {shared}
@@ -41,9 +47,9 @@ class ConcreteDropoutRegressor(PassesRegressor):
     Attributes
     ----------
     rates_ : ndarray of shape (n_layers,)
-        Learned rates: of the inputs, then of each hidden layer.
+        Learned rates: of the inputs, then of each hidden layer; of the last one twice with ``separate_heads``.
     params_ : tuple of (weights, bias, logit of the rate)
-        One per layer.
+        One per layer; with ``separate_heads`` the last two are those of the mean and of the variance.
     spread_ : float
         Calibration factor on standard deviations.
     history_ : dict of str to dict of str to History
@@ -63,15 +69,32 @@ class ConcreteDropoutRegressor(PassesRegressor):
     (3,)
     """
 
+    activation: str = "relu"
     length_scale: float = 1e-4
+    separate_heads: bool = False
+    epistemic: bool = True
     weight_decay: float = 0.0  # the prior already penalises weights
 
-    _PAPER: ClassVar[dict[str, Any]] = {"hidden": ("8d", "4d"), "length_scale": 1e-4, "n_passes": 1000}
+    _PAPER: ClassVar[dict[str, Any]] = {
+        "hidden": ("8d", "4d"),
+        "activation": "elu",
+        "length_scale": 1e-4,
+        "separate_heads": True,
+        "epistemic": False,
+        "n_passes": 1000,
+    }
 
-    _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {**PASSES_CONSTRAINTS, "length_scale": Number(0, np.inf)}
+    _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {
+        **PASSES_CONSTRAINTS,
+        "activation": Choice(("relu", "elu")),
+        "length_scale": Number(0, np.inf),
+        "separate_heads": Flag(),
+        "epistemic": Flag(),
+    }
 
     def _set_networks(self, table: TrainingTable) -> None:
-        self.network_ = ConcreteDropoutMLP(self._sizes(table, n_outputs=2))
+        sizes = self._sizes(table, n_outputs=2)
+        self.network_ = ConcreteDropoutMLP(sizes, activation=self.activation, separate_heads=self.separate_heads)
 
     def _train(self, job: TrainingJob) -> Any:
         return job.train(self.network_, heteroscedastic_nll, ConcretePenalty(self.length_scale))
@@ -82,4 +105,6 @@ class ConcreteDropoutRegressor(PassesRegressor):
 
     def _distribution_of_inputs(self, inputs: NDArray[np.float32]) -> Normal:
         mean, variance, noise = self._moments(inputs)
+        if not self.epistemic:
+            return Normal(mean, np.sqrt(noise)).with_parts(noise, None)
         return Normal(mean, np.sqrt(variance + noise)).with_parts(noise, variance)

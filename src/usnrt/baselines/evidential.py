@@ -32,6 +32,10 @@ class EvidentialRegressor(NetworkRegressor):
         Hidden layers (ReLU); ``"8d"`` is eight times the number of features. The paper uses ("8d", "4d").
     lam : float, default=0.01
         Weight :math:`\lambda` of the penalty on evidence for wrong predictions.
+    min_evidence : float, default=1e-06
+        Lower bound of :math:`\nu` and :math:`\beta`. The paper's code has 1e-8.
+    min_alpha : float, default=1.01
+        Lower bound of :math:`\alpha`, above 1, where the variance is infinite. The paper's code has 1.
     {shared}
 
     Attributes
@@ -60,23 +64,32 @@ class EvidentialRegressor(NetworkRegressor):
     """
 
     lam: float = 0.01
+    min_evidence: float = 1e-6
+    min_alpha: float = 1.01
 
-    _PAPER: ClassVar[dict[str, Any]] = {"hidden": ("8d", "4d"), "lam": 0.01}
+    _PAPER: ClassVar[dict[str, Any]] = {
+        "hidden": ("8d", "4d"),
+        "lam": 0.01,
+        "min_evidence": 1e-8,
+        "min_alpha": 1.0 + 1e-8,  # at 1 itself the variance could be infinite
+    }
 
     _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {
         **NETWORK_CONSTRAINTS,
         "lam": Number(0, np.inf, include_low=True),
+        "min_evidence": Number(0, np.inf),
+        "min_alpha": Number(1, np.inf),
     }
 
     def _set_networks(self, table: TrainingTable) -> None:
         self.network_ = MLP(self._sizes(table, n_outputs=4), "relu", "linear")
 
     def _train(self, job: TrainingJob) -> Params:
-        return job.train(self.network_, EvidentialLoss(self.lam))
+        return job.train(self.network_, EvidentialLoss(self.lam, self.min_evidence, self.min_alpha))
 
     def _distribution_of_inputs(self, inputs: NDArray[np.float32]) -> StudentT:
         outputs = self._outputs(self.network_, self.params_, inputs)
-        gamma, nu, alpha, beta = nig_parameters(outputs, softplus)
+        gamma, nu, alpha, beta = nig_parameters(outputs, softplus, self.min_evidence, self.min_alpha)
         scale = np.sqrt(beta * (1.0 + nu) / (nu * alpha))
         noise = beta / (alpha - 1.0)
         return StudentT(2.0 * alpha, gamma, scale).with_parts(noise, noise / nu)

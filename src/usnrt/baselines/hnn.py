@@ -16,7 +16,7 @@ from usnrt.nn.mlp import MLP, Params
 from usnrt.nn.train import train
 from usnrt.tables.rows import draw_validation
 from usnrt.tables.training import TrainingTable
-from usnrt.tree.recipe import PAPER_VALIDATIONS, VARIANCE_STOP_MARGIN
+from usnrt.tree.recipe import VARIANCE_STOP_MARGIN
 from usnrt.utils.constraints import Constraint, Flag, Whole
 from usnrt.utils.types import Rows
 
@@ -100,8 +100,7 @@ class HNNRegressor(NetworkRegressor):
 
         how, min_relative_variance = (job.how, job.how), MIN_RELATIVE_VARIANCE
         if self.reinitialize:  # as in the code of the paper's authors
-            mean = replace(job.how, validations=PAPER_VALIDATIONS)
-            how, min_relative_variance = (mean, replace(mean, stop_margin=VARIANCE_STOP_MARGIN)), 0.0
+            how, min_relative_variance = (job.how, replace(job.how, stop_margin=VARIANCE_STOP_MARGIN)), 0.0
         pair = train_alternately(
             self.networks_, job.inputs, job.table.inputs, job.table.y, job.table.weight, draw_parts,
             how, job.rng, reinitialize=self.reinitialize, min_relative_variance=min_relative_variance,

@@ -9,6 +9,7 @@ from usnrt.bench.grid import Cell, protocol_seeds
 from usnrt.bench.left import left_lines
 from usnrt.bench.recipes import COVERAGE, get_recipe
 from usnrt.bench.store import Store
+from usnrt.utils.checks import has_default
 
 
 def status_text(store: Store) -> str:
@@ -57,6 +58,8 @@ def _n_planned(dataset: str, recipe: str) -> int:
 def outdated(store: Store) -> list[Cell]:
     """Done cells whose recipe has different settings now.
 
+    A parameter that is newer than a record is no difference if it has its default, which changes nothing.
+
     Parameters
     ----------
     store : Store
@@ -69,7 +72,9 @@ def outdated(store: Store) -> list[Cell]:
     for record in store.records():
         if record.status == "done" and record.cell.recipe != COVERAGE:
             model = get_recipe(record.cell.recipe).build(random_state=record.cell.seed)
-            if _compared(settings_of(model)) != _compared(record.meta["settings"]):
+            now, then = _compared(settings_of(model)), _compared(record.meta["settings"])
+            newer = {name for name in now.keys() - then.keys() if has_default(model, name)}
+            if {name: value for name, value in now.items() if name not in newer} != then:
                 old.append(record.cell)
     return old
 

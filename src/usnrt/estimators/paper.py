@@ -63,9 +63,11 @@ class PaperUSNRTRegressor(CalibratedRegressor):
         The smallest number of rows in a region; overrides ``max_leaves``.
     max_depth : int, default=None
         The largest depth of the tree; None for no limit.
-    criterion : {"levene", "support", "cart"}, default="levene"
+    criterion : {"levene", "levene-p", "support", "cart"}, default="levene"
         Splitting criterion: Levene's test of the residuals, the signs of the residuals (SUPPORT), or the sum of squares
-        of the target (CART).
+        of the target (CART). ``"levene"`` takes the split with the smallest p, however small; ``"levene-p"`` compares p
+        in double precision, as the paper's code does: if it underflows to 0, the lowest such threshold of the first
+        such feature wins.
     center : {"mean", "median"}, default="mean"
         Center of the absolute deviations in Levene's test: the mean (the paper's text) or the median (Brown-Forsythe;
         the default of scipy, which the paper's code uses).
@@ -140,7 +142,7 @@ class PaperUSNRTRegressor(CalibratedRegressor):
         "max_leaves": Whole(1),
         "min_samples_leaf": Optional(Whole(1)),
         "max_depth": Optional(Whole(0)),
-        "criterion": Choice(("levene", "support", "cart")),
+        "criterion": Choice(("levene", "levene-p", "support", "cart")),
         "center": Choice(("mean", "median")),
         "step": Whole(1),
         "split_hidden": HiddenLayers(),
@@ -208,11 +210,12 @@ class PaperUSNRTRegressor(CalibratedRegressor):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_applies(self, "max_leaves", min_samples_leaf=None)
-        check_applies(self, "center", criterion="levene")
+        check_applies(self, "center", criterion=("levene", "levene-p"))
 
     def _recipe(self) -> PaperTreeRecipe:
         """The parameters that determine the fitted model."""
-        test = "brown-forsythe" if self.criterion == "levene" and self.center == "median" else self.criterion
+        by_median = {"levene": "brown-forsythe", "levene-p": "brown-forsythe-p"}
+        test = by_median.get(self.criterion, self.criterion) if self.center == "median" else self.criterion
         return PaperTreeRecipe(
             split=SplitRule(
                 self.alpha,

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,7 @@ class DropoutMLP:
 
     sizes: tuple[int, ...]
     rate: float
+    activation: ClassVar[str] = "relu"
 
     def init(self, rng: np.random.Generator) -> Params:
         """Initial weights, those of a network without dropout."""
@@ -53,6 +54,10 @@ class DropoutMLP:
         weights, bias = params[-1]
         return x @ weights + bias
 
+    def layers(self, params: Params) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
+        """Weights and biases of each layer, for `usnrt.nn.passes`."""
+        return [(weights, bias) for weights, bias in params]
+
     def draw_masks(self, params: Params, n: int, rng: np.random.Generator) -> list[NDArray[np.float32]]:
         """Factors of the inputs of each layer, for ``n`` passes: 0 or ``1 / (1 - rate)``, 1 for network inputs.
 
@@ -70,10 +75,11 @@ class DropoutMLP:
 
 @dataclass(frozen=True)
 class ConcreteDropoutMLP:
-    """A ReLU network that learns the dropout rate of the inputs of each layer.
+    """A network that learns the dropout rate of the inputs of each layer.
 
     Dropout is relaxed to a smooth function of the rate (the concrete distribution), so that the rate has a gradient.
-    The parameters of a layer are weights, bias and the logit of the rate.
+    The parameters of a layer are weights, bias and the logit of the rate. With separate heads each output has a layer
+    of its own.
 
     Parameters
     ----------
@@ -83,29 +89,52 @@ class ConcreteDropoutMLP:
         Initial dropout rate.
     temperature : float
         Of the concrete distribution; masks approach 0 or 1 as it approaches 0.
+    activation : {"relu", "elu"}
+        Of the hidden layers.
+    separate_heads : bool
+        Whether each output has a dropout rate and masks of its own.
     """
 
     sizes: tuple[int, ...]
     first_rate: float = 0.1
     temperature: float = 0.1
+    activation: str = "relu"
+    separate_heads: bool = False
 
     def init(self, rng: np.random.Generator) -> Params:
         """Initial weights, those of a network without dropout, and the initial logits."""
         share = (self.first_rate - MIN_RATE) / (MAX_RATE - MIN_RATE)
         logit = np.asarray(np.log(share) - np.log1p(-share), dtype=np.float32)
-        return tuple((weights, bias, logit) for weights, bias in MLP(self.sizes).init(rng))
+        *hidden, (weights, bias) = MLP(self.sizes).init(rng)
+        n_heads = self.sizes[-1] if self.separate_heads else 1
+        heads = zip(np.split(weights, n_heads, axis=1), np.split(bias, n_heads))
+        return tuple((*layer, logit) for layer in (*hidden, *heads))
 
     def __call__(self, params: Params, x: "Array", key: "Array | None" = None) -> "Array":
         """Outputs of shape (batch, n_outputs); without a key the masks are those of a fixed key."""
         import jax
+        import jax.numpy as jnp
 
         key = jax.random.key(0) if key is None else key
-        for layer, (weights, bias, logit) in enumerate(params):
+        activation = {"relu": jax.nn.relu, "elu": jax.nn.elu}[self.activation]
+
+        def dense(layer: int, x: "Array") -> "Array":
+            weights, bias, logit = params[layer]
             bits = random_bits(jax.random.fold_in(key, layer), x.shape)
-            x = (x * concrete_mask(logit, uniform(bits), self.temperature)) @ weights + bias
-            if layer < len(params) - 1:
-                x = jax.nn.relu(x)
-        return x
+            return (x * concrete_mask(logit, uniform(bits), self.temperature)) @ weights + bias
+
+        n_hidden = len(self.sizes) - 2
+        for layer in range(n_hidden):
+            x = activation(dense(layer, x))
+        heads = [dense(layer, x) for layer in range(n_hidden, len(params))]
+        return jnp.concatenate(heads, axis=1)
+
+    def layers(self, params: Params) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
+        """Weights and biases of each layer, for `usnrt.nn.passes`; heads are one layer."""
+        n_hidden = len(self.sizes) - 2
+        weights, biases, _ = zip(*params[n_hidden:])
+        chain = [(layer[0], layer[1]) for layer in params[:n_hidden]]
+        return [*chain, (np.concatenate(weights, axis=1), np.concatenate(biases))]
 
     def draw_masks(self, params: Params, n: int, rng: np.random.Generator) -> list[NDArray[np.float32]]:
         """Factors of the inputs of each layer, for ``n`` passes, as in training.
@@ -113,15 +142,17 @@ class ConcreteDropoutMLP:
         Returns
         -------
         list of ndarray of shape (n, n_units), float32
-            One per layer; factors close to 0 are set to 0.
+            One per layer; factors close to 0 are set to 0. That of separate heads has shape (n, n_outputs, n_units).
         """
-        masks = []
-        for units, (_, _, logit) in zip(self.sizes[:-1], params):
+        masks: list[NDArray[np.float32]] = []
+        for weights, _, logit in params:
+            units = len(weights)
             rate = MIN_RATE + (MAX_RATE - MIN_RATE) * expit(float(logit))
             drawn = rng.uniform(2.0**-24, 1.0 - 2.0**-24, (n, units))
             kept = expit(-(np.log(rate / (1.0 - rate)) + np.log(drawn / (1.0 - drawn))) / self.temperature)
             masks.append(np.where(kept < 1e-4, 0.0, kept / (1.0 - rate)).astype(np.float32))
-        return masks
+        n_hidden = len(self.sizes) - 2
+        return [*masks[:n_hidden], np.stack(masks[n_hidden:], axis=1)] if self.separate_heads else masks
 
 
 def random_bits(key: "Array", shape: tuple[int, ...]) -> "Array":

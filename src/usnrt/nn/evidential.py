@@ -12,10 +12,6 @@ from usnrt.nn.encoding import ArrayT
 if TYPE_CHECKING:
     from jax import Array
 
-# Lower bounds of nu and beta, and of alpha - 1: at alpha = 1 the variance would be infinite.
-MIN_EVIDENCE = 1e-6
-MIN_ALPHA = 1e-2
-
 
 @dataclass(frozen=True)
 class EvidentialLoss:
@@ -39,16 +35,20 @@ class EvidentialLoss:
     ----------
     lam : float
         :math:`\lambda`, the weight of the penalty.
+    min_evidence, min_alpha : float
+        See `nig_parameters`.
     """
 
     lam: float = 0.01
+    min_evidence: float = 1e-6
+    min_alpha: float = 1.01
 
     def __call__(self, outputs: "Array", target: "Array") -> "Array":
         """Loss per row, shape (batch,), of outputs of shape (batch, 4)."""
         import jax
         import jax.numpy as jnp
 
-        gamma, nu, alpha, beta = nig_parameters(outputs, jax.nn.softplus)
+        gamma, nu, alpha, beta = nig_parameters(outputs, jax.nn.softplus, self.min_evidence, self.min_alpha)
         distance = jnp.abs(target - gamma)
         omega = 2.0 * beta * (1.0 + nu)
         nll = (
@@ -59,7 +59,9 @@ class EvidentialLoss:
         return nll + self.lam * distance * (2.0 * nu + alpha)
 
 
-def nig_parameters(outputs: ArrayT, softplus: Callable[[ArrayT], ArrayT]) -> tuple[ArrayT, ArrayT, ArrayT, ArrayT]:
+def nig_parameters(
+    outputs: ArrayT, softplus: Callable[[ArrayT], ArrayT], min_evidence: float = 1e-6, min_alpha: float = 1.01
+) -> tuple[ArrayT, ArrayT, ArrayT, ArrayT]:
     r"""The parameters :math:`\gamma`, :math:`\nu > 0`, :math:`\alpha > 1`, :math:`\beta > 0` from network outputs.
 
     Parameters
@@ -67,6 +69,10 @@ def nig_parameters(outputs: ArrayT, softplus: Callable[[ArrayT], ArrayT]) -> tup
     outputs : array of shape (n, 4)
     softplus : callable
         For arrays of the library of ``outputs``.
+    min_evidence : float, default=1e-6
+        Lower bound of :math:`\nu` and :math:`\beta`.
+    min_alpha : float, default=1.01
+        Lower bound of :math:`\alpha`; at 1 the variance would be infinite.
 
     Returns
     -------
@@ -80,9 +86,9 @@ def nig_parameters(outputs: ArrayT, softplus: Callable[[ArrayT], ArrayT]) -> tup
     [2.0, 0.693, 1.703, 0.0]
     """
     gamma = outputs[:, 0]
-    nu = softplus(outputs[:, 1]) + MIN_EVIDENCE
-    alpha = softplus(outputs[:, 2]) + (1.0 + MIN_ALPHA)
-    beta = softplus(outputs[:, 3]) + MIN_EVIDENCE
+    nu = softplus(outputs[:, 1]) + min_evidence
+    alpha = softplus(outputs[:, 2]) + min_alpha
+    beta = softplus(outputs[:, 3]) + min_evidence
     return gamma, nu, alpha, beta
 
 

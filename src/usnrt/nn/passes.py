@@ -27,19 +27,23 @@ def predict_passes(
     x: NDArray[np.float32],
     n_threads: int = 1,
     encoding: PiecewiseLinear | None = None,
+    activation: str = "relu",
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Mean and variance over all passes, and the mean of the predicted noise variance.
 
     Parameters
     ----------
     layers : sequence of (weights, bias)
-        A ReLU network with one output, the mean, or two, the mean and the log variance of the noise.
+        A network with one output, the mean, or two, the mean and the log variance of the noise.
     masks : sequence of ndarray of shape (n_passes, n_units)
-        For each layer the factors of its inputs; 0 drops a unit.
+        For each layer the factors of its inputs; 0 drops a unit. Those of the last layer may have shape
+        (n_passes, n_outputs, n_units), different ones for each output.
     x : ndarray of shape (n, n_inputs), float32
     n_threads : int
     encoding : PiecewiseLinear, default=None
         Applied to ``x``.
+    activation : {"relu", "elu"}, default="relu"
+        Of the hidden layers.
 
     Returns
     -------
@@ -61,15 +65,18 @@ def predict_passes(
     # Copies, because numba distinguishes writable from read-only arrays. Weights have shape (outputs, inputs).
     weights = tuple(np.array(w.T, dtype=np.float64, order="C") for w, _ in layers)
     biases = tuple(np.array(bias, dtype=np.float64) for _, bias in layers)
-    factors = tuple(np.array(mask, dtype=np.float64, order="C") for mask in masks)
+    last = masks[-1] if masks[-1].ndim == 3 else np.repeat(masks[-1][:, None], len(biases[-1]), axis=1)
+    factors = tuple(np.array(mask, dtype=np.float64, order="C") for mask in (*masks[:-1], last.max(axis=1)))
+    output_factors = np.array(last, dtype=np.float64, order="C")
     moments = np.empty((3, len(x)))
+    settings = (*LOG_VARIANCE_BOUNDS, activation == "elu")
 
     def predict_chunk(start: int) -> None:
         stop = min(start + CHUNK, len(x))
         encoded = x[start:stop] if encoding is None else encoding(x[start:stop])
         chunk = np.zeros((encoded.shape[1], CHUNK), dtype=np.float64)
         chunk[:, : stop - start] = encoded.T
-        moments[:, start:stop] = _moments(weights, biases, factors, chunk, *LOG_VARIANCE_BOUNDS)[:, : stop - start]
+        moments[:, start:stop] = _moments(weights, biases, factors, output_factors, chunk, *settings)[:, : stop - start]
 
     with ONE_BLAS_THREAD, ThreadPoolExecutor(n_threads) as pool:
         list(pool.map(predict_chunk, range(0, len(x), CHUNK)))
@@ -83,8 +90,11 @@ def _check_shapes(
 ) -> None:
     """Raise a ValueError if layers, masks and inputs do not fit together: the kernel checks no bounds."""
     check_layers(layers)
-    shapes = [(len(masks[0]) if masks else 0, len(weights)) for weights, _ in layers]
-    if len(layers[0][0]) != n_inputs or len(layers[-1][1]) not in (1, 2) or [mask.shape for mask in masks] != shapes:
+    n_passes, n_outputs = len(masks[0]) if masks else 0, len(layers[-1][1])
+    shapes = [(n_passes, len(weights)) for weights, _ in layers]
+    per_output = (n_passes, n_outputs, shapes[-1][1])
+    found = [shapes[-1] if mask.shape == per_output and mask is masks[-1] else mask.shape for mask in masks]
+    if len(layers[0][0]) != n_inputs or n_outputs not in (1, 2) or found != shapes:
         raise ValueError(
             f"inputs and dropout masks must fit the network, got {n_inputs} inputs and masks of shapes "
             f"{', '.join(str(mask.shape) for mask in masks)} for layers of {', '.join(str(w.shape) for w, _ in layers)}"
@@ -92,8 +102,11 @@ def _check_shapes(
 
 
 @kernel()
-def _moments(weights, biases, masks, x, low, high):  # type: ignore[no-untyped-def]
-    """Mean, variance and mean noise over the passes for a chunk of rows x (n_inputs, n_rows), shape (3, n_rows)."""
+def _moments(weights, biases, masks, output_masks, x, low, high, is_elu):  # type: ignore[no-untyped-def]
+    """Mean, variance and mean noise over the passes for a chunk of rows x (n_inputs, n_rows), shape (3, n_rows).
+
+    The mask of the last layer only tells which units any output needs; `output_masks` has the factors of each.
+    """
     n_passes, n_rows = masks[0].shape[0], x.shape[1]
     n_layers = len(weights)
     mean, squares, noise = np.zeros(n_rows), np.zeros(n_rows), np.zeros(n_rows)
@@ -108,7 +121,8 @@ def _moments(weights, biases, masks, x, low, high):  # type: ignore[no-untyped-d
             small = np.empty((len(ahead), len(here)), dtype=np.float64)
             for i in range(len(ahead)):
                 for j in range(len(here)):
-                    small[i, j] = weights[layer][ahead[i], here[j]] * masks[layer][t, here[j]]
+                    factor = output_masks[t, i, here[j]] if last else masks[layer][t, here[j]]
+                    small[i, j] = weights[layer][ahead[i], here[j]] * factor
             if len(here) == 0 or len(ahead) == 0:
                 state = np.zeros((len(ahead), n_rows), dtype=np.float64)
             else:
@@ -117,7 +131,9 @@ def _moments(weights, biases, masks, x, low, high):  # type: ignore[no-untyped-d
                 bias = biases[layer][ahead[i]]
                 for k in range(n_rows):
                     value = state[i, k] + bias
-                    state[i, k] = value if last or value > 0 else 0.0
+                    if not (last or value > 0):
+                        value = np.exp(value) - 1.0 if is_elu else 0.0
+                    state[i, k] = value
             here = ahead
         for k in range(n_rows):  # Welford's update: no difference of large sums
             distance = state[0, k] - mean[k]

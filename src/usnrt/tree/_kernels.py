@@ -216,7 +216,7 @@ def _move_to_median(cursor, half, side, cells, base, sign, tree, first_step):  #
 
 
 @kernel()
-def scan_cuts(order, allowed, rank, values_by_rank, weight_by_rank, total, min_weight, kind, every):  # type: ignore[no-untyped-def]
+def scan_cuts(order, allowed, rank, values_by_rank, weight_by_rank, total, min_weight, limit, kind, every):  # type: ignore[no-untyped-def]
     """Test every allowed cut along an order of the rows.
 
     Parameters
@@ -227,6 +227,7 @@ def scan_cuts(order, allowed, rank, values_by_rank, weight_by_rank, total, min_w
     values_by_rank, weight_by_rank : (n,) float64, the sorted values and their weights.
     total : (n_buckets + 1, 2) float64, `fenwick` of all rows.
     min_weight : float, the minimal weight of a side.
+    limit : float, |T| from here on are equal, so that the first of them wins.
     kind : int, one of the constants above.
     every : float64 array of length n - 1 for the statistic of each cut, or of length 0.
 
@@ -298,7 +299,7 @@ def scan_cuts(order, allowed, rank, values_by_rank, weight_by_rank, total, min_w
         n_candidates += 1
         if every.shape[0] > 0:
             every[i] = t
-        if best < 0 or abs(t) > abs(best_t) * (1.0 + TIE):
+        if best < 0 or min(abs(t), limit) > abs(best_t) * (1.0 + TIE):
             best, best_t = i, t
     return best, best_t, n_candidates
 
@@ -359,11 +360,12 @@ def _moments_of_groups(mask, group_weight, group_mean, group_squares):  # type: 
 
 
 @kernel()
-def scan_subsets(masks, group, row_by_rank, values_by_rank, weight, min_weight, kind):  # type: ignore[no-untyped-def]
+def scan_subsets(masks, group, row_by_rank, values_by_rank, weight, min_weight, limit, kind):  # type: ignore[no-untyped-def]
     """Test partitions of groups of rows into two sides, one per bit mask of left groups.
 
-    `group` (n,) int64 is the group of each row, `row_by_rank` (n,) int64 the rows sorted by value. Ties go to the first
-    mask. Returns the index of the best mask (-1 for none), its statistic and the number of candidates.
+    `group` (n,) int64 is the group of each row, `row_by_rank` (n,) int64 the rows sorted by value. |T| from `limit` on
+    are equal, and ties go to the first mask. Returns the index of the best mask (-1 for none), its statistic and the
+    number of candidates.
     """
     n = group.shape[0]
     n_groups = 0
@@ -419,6 +421,6 @@ def scan_subsets(masks, group, row_by_rank, values_by_rank, weight, min_weight, 
                 )
             t = t_of_deviations(w_l, deviation[0], squared[0], w_r, deviation[1], squared[1])
         n_candidates += 1
-        if best < 0 or abs(t) > abs(best_t) * (1.0 + TIE):
+        if best < 0 or min(abs(t), limit) > abs(best_t) * (1.0 + TIE):
             best, best_t = m, t
     return best, best_t, n_candidates

@@ -37,7 +37,7 @@ from usnrt.tree._kernels import (
     scan_subsets,
 )
 from usnrt.tree._sorting import argsort
-from usnrt.tree.pvalue import log10_p
+from usnrt.tree.pvalue import log10_p, underflow_limit
 from usnrt.tree.split_column import Arrangement, FloatArray, IntArray, SplitColumn, between, standardise
 
 
@@ -68,7 +68,10 @@ class Cut(NamedTuple):
 
 @dataclass(frozen=True)
 class NodeValues:
-    """The tested values of a node, standardised, sorted and summed once for all features."""
+    """The tested values of a node, standardised, sorted and summed once for all features.
+
+    Candidates with |T| of at least ``limit`` are equally good.
+    """
 
     values: FloatArray
     weight: FloatArray
@@ -77,16 +80,17 @@ class NodeValues:
     values_by_rank: FloatArray
     weight_by_rank: FloatArray
     total: FloatArray
+    limit: float = inf
 
     @classmethod
-    def of(cls, values: FloatArray, weight: FloatArray) -> "NodeValues":
+    def of(cls, values: FloatArray, weight: FloatArray, limit: float = inf) -> "NodeValues":
         """From values and weights in the order of the node's rows, both of shape (n,)."""
         values = standardise(values, weight)
         row_by_rank = argsort(values)
         rank = np.empty_like(row_by_rank)
         rank[row_by_rank] = np.arange(len(values))
         by_rank = values[row_by_rank], weight[row_by_rank]
-        return cls(values, weight, rank, row_by_rank, *by_rank, fenwick(*by_rank))
+        return cls(values, weight, rank, row_by_rank, *by_rank, fenwick(*by_rank), limit)
 
 
 class Criterion:
@@ -134,9 +138,12 @@ class SearchCriterion(Criterion):
 
     tests_subsets = True
     kind = CENTRE_MEAN
+    #: whether candidates are compared by p in double precision: where p underflows, the first of them wins
+    compares_p = False
 
     def prepare(self, residuals: FloatArray, target: FloatArray | None, weight: FloatArray) -> NodeValues:
-        return NodeValues.of(residuals, weight)
+        limit = underflow_limit(float(weight.sum()) - 2) if self.compares_p else inf
+        return NodeValues.of(residuals, weight, limit)
 
     def best_cut(self, node: NodeValues, column: SplitColumn, min_weight: float) -> Cut | None:
         best: Cut | None = None
@@ -161,7 +168,7 @@ class SearchCriterion(Criterion):
         self, node: NodeValues, group: IntArray, masks: IntArray, min_weight: float
     ) -> tuple[int, Cut] | None:
         index, statistic, n_candidates = scan_subsets(
-            masks, group, node.row_by_rank, node.values_by_rank, node.weight, float(min_weight), self.kind
+            masks, group, node.row_by_rank, node.values_by_rank, node.weight, float(min_weight), node.limit, self.kind
         )
         if index < 0:
             return None
@@ -190,13 +197,15 @@ class SearchCriterion(Criterion):
             node.weight_by_rank,
             node.total,
             float(min_weight),
+            node.limit,
             self.kind,
             every,
         )
         return found
 
     def _cut(self, node: NodeValues, threshold: float, missing_left: bool, statistic: float) -> Cut:
-        return Cut(threshold, missing_left, statistic, float(node.weight.sum()) - 2, abs(statistic), 1)
+        merit = min(abs(statistic), node.limit)
+        return Cut(threshold, missing_left, statistic, float(node.weight.sum()) - 2, merit, 1)
 
 
 class Levene(SearchCriterion):
@@ -210,6 +219,18 @@ class BrownForsythe(SearchCriterion):
 
     kind = CENTRE_MEDIAN
     compares_spreads = True
+
+
+class LeveneByP(Levene):
+    """Levene's test, candidates compared by p in double precision, as in the code of the paper's authors."""
+
+    compares_p = True
+
+
+class BrownForsytheByP(BrownForsythe):
+    """Brown-Forsythe, candidates compared by p in double precision, as in the code of the paper's authors."""
+
+    compares_p = True
 
 
 class ConservativeBrownForsythe(SearchCriterion):
@@ -318,6 +339,8 @@ class SupportSigns(Criterion):
 CRITERIA: dict[str, type[Criterion]] = {
     "levene": Levene,
     "brown-forsythe": BrownForsythe,
+    "levene-p": LeveneByP,
+    "brown-forsythe-p": BrownForsytheByP,
     "conservative-brown-forsythe": ConservativeBrownForsythe,
     "support": SupportSigns,
     "cart": Cart,

@@ -1,6 +1,7 @@
 """The logarithm of the p-value of a t-test, without underflow."""
 
-from math import inf, isinf, log, log1p
+import sys
+from math import inf, isinf, log, log1p, sqrt
 
 from scipy import special
 
@@ -57,6 +58,23 @@ def log10_p(statistic: float, df: float) -> float:
     log_y = -log1p(1 / ratio)
     front = a * log_x + b * log_y - log(a) - float(special.betaln(a, b))
     return (front + log(_continued_fraction(a, b, 1 / (1 + ratio)))) / log(10)
+
+
+def underflow_limit(df: float) -> float:
+    """The smallest |T| whose p-value is below the smallest normal double, about 2e-308.
+
+    Examples
+    --------
+    >>> from usnrt.tree.pvalue import underflow_limit
+    >>> round(underflow_limit(40_000), 2)
+    37.87
+    """
+    least = log(sys.float_info.min) / log(10)
+    low, high = 1.0, sys.float_info.max
+    for _ in range(100):  # bisection on a log scale, to the last digits
+        middle = sqrt(low) * sqrt(high)
+        low, high = (low, middle) if log10_p(middle, df) < least else (middle, high)
+    return high
 
 
 def _continued_fraction(a: float, b: float, x: float) -> float:

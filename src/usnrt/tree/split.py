@@ -144,7 +144,7 @@ def best_split(
     min_samples_leaf : float, default=1
         The smallest weighted number of rows of the node on each side.
     criterion : str or Criterion, default="levene"
-        "levene", "brown-forsythe", "conservative-brown-forsythe", "support" or "cart", see `usnrt.tree.criteria`.
+        A key of `usnrt.tree.criteria.CRITERIA`, or a criterion.
     n_jobs : int, default=1
         Number of threads, which share the features; -1 for all processors. The result does not depend on it.
     members : Members, optional
