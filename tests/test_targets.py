@@ -12,8 +12,7 @@ from usnrt import USNRTEnsemble, USNRTRegressor
 from usnrt.distributions import TargetMap, TransformedDistribution
 from usnrt.estimators.targets import candidate_maps, with_point_masses
 from usnrt.onnx import feeds
-from usnrt.persistence import ModelFileError
-from usnrt.persistence._checks import check_target_map
+from usnrt.persistence import ModelFileError, load, save
 
 QUICK = {"hidden": (32, 16), "max_epochs": 15, "random_state": 0, "n_jobs": 1}
 
@@ -293,13 +292,15 @@ def y_scale(dist):
 @pytest.mark.parametrize(
     "changes", [{"low": 3.0}, {"knee": -1.0}, {"shift": -1.0}, {"log": 1}, {"low_end": float("nan")}, {"high": "a"}]
 )
-def test_invalid_maps_in_files(changes):
+def test_invalid_maps_in_files(changes, tmp_path):
     target_map = TargetMap(low=0.0, high=2.0, log=True, shift=0.5)
-    check_target_map(target_map)
+    save(target_map, tmp_path / "map.usnrt")
+    assert load(tmp_path / "map.usnrt") == target_map
     for name, value in changes.items():
         object.__setattr__(target_map, name, value)
-    with pytest.raises(ModelFileError, match="the map of the target is invalid"):
-        check_target_map(target_map)
+    save(target_map, tmp_path / "map.usnrt")
+    with pytest.raises(ModelFileError, match=r"the map of the target is invalid$|of class TargetMap is invalid$"):
+        load(tmp_path / "map.usnrt")
 
 
 def test_point_masses_at_both_bounds_do_not_overlap(tmp_path):

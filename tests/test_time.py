@@ -308,7 +308,9 @@ def test_a_surplus_of_another_shape_is_refused(tmp_path):
     online = OnlineCalibrator(fitted())
     online.region_surplus_ = np.zeros((1, 1))
     online.save(tmp_path / "online.usnrt")
-    with pytest.raises(usnrt.persistence.ModelFileError, match="the online calibrator is invalid"):
+    with pytest.raises(
+        usnrt.persistence.ModelFileError, match="'region_surplus_' of class OnlineCalibrator is invalid$"
+    ):
         usnrt.load(tmp_path / "online.usnrt")
 
 

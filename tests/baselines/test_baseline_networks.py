@@ -7,11 +7,12 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from usnrt import baselines
-from usnrt.baselines._shared import PAPER_TRAINING
+from usnrt.baselines._shared import PAPER_TRAINING, validation_split
 from usnrt.baselines._spread import max_likelihood_spread, stretched
 from usnrt.baselines.mc_dropout import max_likelihood_noise
 from usnrt.datasets import make_heteroscedastic
 from usnrt.distributions import Mixture, Normal, StudentT
+from usnrt.tables.training import TrainingTable
 
 NETWORKS = {
     "hnn": baselines.HNNRegressor,
@@ -301,3 +302,19 @@ def test_the_papers_rule_of_early_stopping_validates_several_times_per_epoch(nam
     assert model.paper()._training(1000.0).validations == 10
     assert model()._training(1000.0).validations == 1
     assert model(patience=None)._training(1000.0).validations == 10
+
+
+def test_rows_with_equal_features_are_on_one_side_if_validation_rows_calibrate():
+    group = np.repeat(np.arange(60), 5)
+    raw = group[:, None].astype(float)
+    table = TrainingTable(raw, raw.astype(np.float32), np.arange(300.0), np.ones(300), group=group)
+    for calibrates, n_shared in ((True, 0), (False, 30)):  # the paper's protocol draws rows
+        train, valid = validation_split(table, 0.2, np.random.default_rng(0), calibrates)
+        assert (len(train), len(valid)) == (240, 60)
+        assert (len(set(group[train]) & set(group[valid])) > n_shared) is not calibrates
+    new = np.repeat(np.random.default_rng(1).uniform(-1, 1, (160, 2)), 8, axis=0)
+    effect = np.repeat(np.random.default_rng(2).normal(size=160), 8)
+    y = effect + 0.1 * np.random.default_rng(3).normal(size=1280)
+    model = small("hnn").fit(new[:800], y[:800])
+    low, high = model.predict_interval(new[800:]).T
+    assert np.mean((low <= y[800:]) & (y[800:] <= high)) > 0.6  # 0.1 if rows were drawn one by one

@@ -231,7 +231,7 @@ def test_invalid_files_are_refused(remembering, change, tmp_path):
     model = copy(remembering[0])
     vars(model).update(change)
     model.save(tmp_path / "model.usnrt")
-    with pytest.raises(ModelFileError, match="the background or the examples of explanations do not fit to the table$"):
+    with pytest.raises(ModelFileError, match=r"do not fit to the table$|attribute '\w+' of class \w+ is invalid$"):
         load(tmp_path / "model.usnrt")
 
 

@@ -8,8 +8,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from usnrt.persistence import load, save
-from usnrt.tables import TableEncoder
+from usnrt.persistence._values import Reader, Writer
 from usnrt.utils.result_table import Table
 
 TABLE = Table({"rule": ["x <= 1", "x > 1"], "rows": [3, 4]})
@@ -29,11 +28,10 @@ def test_copies(again):
     assert again(TABLE).rows() == TABLE.rows()
 
 
-def test_model_files(tmp_path):
-    encoder = TableEncoder().fit(np.ones((2, 1)))
-    encoder.table_ = TABLE
-    save(encoder, tmp_path / "m.usnrt")
-    assert load(tmp_path / "m.usnrt").table_.rows() == TABLE.rows()
+def test_values_of_model_files():
+    writer = Writer()
+    written = writer.write(TABLE, "table")
+    assert Reader(writer.arrays).read(written).rows() == TABLE.rows()
 
 
 def test_lengths():

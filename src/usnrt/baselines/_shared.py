@@ -25,6 +25,7 @@ from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import predict
 from usnrt.nn.mlp import MLP, Params, hidden_sizes
 from usnrt.nn.train import History, Training, train
+from usnrt.tables.groups import draw_groups
 from usnrt.tables.rows import draw_validation
 from usnrt.tables.training import DistinctRows, TrainingTable
 from usnrt.tree.recipe import PAPER_VALIDATIONS, batch_size_for
@@ -110,6 +111,31 @@ NETWORK_CONSTRAINTS: Mapping[str, Constraint] = {
     "verbose": Verbosity(),
     "callbacks": Callables(),
 }
+
+
+def validation_split(
+    table: TrainingTable, fraction: float, rng: np.random.Generator, calibrates: bool
+) -> tuple[Rows, Rows]:
+    """Training rows and validation rows; rows with equal features are on one side if validation rows calibrate.
+
+    Otherwise rows are drawn one by one, as the paper's protocol has it.
+
+    Parameters
+    ----------
+    table : TrainingTable
+    fraction : float
+        Of validation rows.
+    rng : numpy.random.Generator
+    calibrates : bool
+
+    Returns
+    -------
+    train, valid : ndarray of int
+    """
+    if table.group is None or not calibrates:
+        return draw_validation(np.arange(table.n_rows), fraction, rng)
+    is_drawn = draw_groups(table.group, round(fraction * table.n_rows), table.n_rows, rng)
+    return np.flatnonzero(~is_drawn), np.flatnonzero(is_drawn)
 
 
 @dataclass
@@ -210,7 +236,7 @@ class NetworkRegressor(SharedDocs, DistributionalRegressor):
         names = self._members()
         # Members share their validation rows if these calibrate the model; otherwise each draws its own.
         splits = [
-            draw_validation(np.arange(table.n_rows), self.validation_fraction, self._rng(0, 0 if self.calibrate else i))
+            validation_split(table, self.validation_fraction, self._rng(0, 0 if self.calibrate else i), self.calibrate)
             for i in range(len(names))
         ]
         self.encoding_ = None

@@ -13,11 +13,11 @@ from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 from sklearn.utils import check_random_state
 
 from usnrt.baselines._docs import EVERY_MODEL, SharedDocs
+from usnrt.baselines._shared import validation_split
 from usnrt.baselines._spread import MIN_ROWS_TO_CALIBRATE, max_likelihood_spread, stretched
 from usnrt.baselines._trees import NO_LIMIT, FlatForest
 from usnrt.distributions import Distribution, Normal
 from usnrt.estimators.base import DistributionalRegressor
-from usnrt.tables.rows import draw_validation
 from usnrt.tables.training import DistinctRows, TrainingTable
 from usnrt.utils.checks import check_applies
 from usnrt.utils.constraints import (
@@ -159,7 +159,7 @@ class ForestRegressor(SharedDocs, DistributionalRegressor):
         Returns the best combination, its calibration factor, and the negative log-likelihood of each combination.
         """
         rng = np.random.default_rng(seed)
-        rows, validation_rows = draw_validation(np.arange(table.n_rows), self.validation_fraction, rng)
+        rows, validation_rows = validation_split(table, self.validation_fraction, rng, self.calibrate)
         validation_rows = validation_rows if len(validation_rows) else rows
         y, weight = table.y[validation_rows], table.weight[validation_rows]
         counts, depths = grid["n_estimators"], grid["max_depth"]
