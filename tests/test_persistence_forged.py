@@ -35,6 +35,7 @@ MODELS = {
     "deep": baselines.DeepEnsembleRegressor(n_members=2, **SMALL, **QUICK),
     "dropout": baselines.MCDropoutRegressor(n_passes=5, **SMALL, **QUICK),
     "concrete": baselines.ConcreteDropoutRegressor(n_passes=5, **SMALL, **QUICK),
+    "concrete heads": baselines.ConcreteDropoutRegressor(n_passes=5, separate_heads=True, **SMALL, **QUICK),
     "evidential": baselines.EvidentialRegressor(**SMALL, **QUICK),
 }
 # What a forger may write in place of a value; a missing entry is one more.

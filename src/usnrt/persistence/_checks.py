@@ -9,6 +9,7 @@ import numpy as np
 
 from usnrt.estimators.neighbors import memories
 from usnrt.memory.retrieval import N_GUIDES, Retrieval
+from usnrt.nn.dropout import ConcreteDropoutMLP
 from usnrt.nn.quantiles import N_OUTPUTS
 from usnrt.persistence._calibration_checks import (
     check_calibration,
@@ -300,15 +301,24 @@ def check_networks(estimator: Any) -> None:
     pairs = [(estimator.network_, estimator.params_)] if networks is None else _pairs(networks, estimator.params_)
     n = estimator.inputs_.n_outputs_
     encoding = estimator.encoding_
+    if not pairs or (networks is not None and networks[1].output == "linear"):  # a variance is positive
+        raise ModelFileError("the networks do not fit to the columns of the table")
     for network, params in pairs:
-        shapes = [[(a, b), (b,)] for a, b in pairwise(network.sizes)]
         if (
             network.sizes[0] != _n_encoded(encoding, n)
             or (encoding is not None and encoding.n_inputs != n)
-            or [[array.shape for array in layer[:2]] for layer in params] != shapes
-            or any(array.ndim for layer in params for array in layer[2:])
+            or [[array.shape for array in layer] for layer in params] != _shapes(network)
         ):
             raise ModelFileError("the networks do not fit to the columns of the table")
+
+
+def _shapes(network: Any) -> list[list[tuple[int, ...]]]:
+    """Shapes of the weights of a network, layer by layer."""
+    layers = list(pairwise(network.sizes))
+    if isinstance(network, ConcreteDropoutMLP) and network.separate_heads:
+        layers[-1:] = [(network.sizes[-2], 1)] * network.sizes[-1]
+    rate: list[tuple[int, ...]] = [()] if isinstance(network, ConcreteDropoutMLP) else []
+    return [[(n, m), (m,), *rate] for n, m in layers]
 
 
 def _pairs(networks: Any, params: Any) -> list[tuple[Any, Any]]:
@@ -327,11 +337,10 @@ def n_inputs(model: Any) -> int:
 def _check_networks(model: Any, network: Any, params: Any, number: int) -> None:
     """Check the number of networks, and the shapes and types of their weights."""
     sizes = network.sizes
-    shapes = [[(n, m), (m,)] for n, m in pairwise(sizes)]
     is_valid = (
         sizes[0] == _n_encoded(model.encoding, sizes[0])
         and len(params) == number >= 1
-        and all([[array.shape for array in layer] for layer in one] == shapes for one in params)
+        and all([[array.shape for array in layer] for layer in one] == _shapes(network) for one in params)
     )
     if not is_valid:
         raise ModelFileError("the networks of the tree are invalid")

@@ -92,6 +92,8 @@ PARTS: dict[str, Schema] = {
         "sizes": Many(Int(1, SIZE), kind=tuple),
         "first_rate": Float(0.0, 1.0),
         "temperature": Float(TINY),
+        "activation": Text(("relu", "elu")),
+        "separate_heads": Bool(),
     },
     "History": {
         "train_loss": Many(Float(special="any")),
