@@ -28,8 +28,8 @@ from usnrt.tree.experts import GUIDED
 from usnrt.tree.model import ExpertTree
 from usnrt.utils.constraints import check_parameters
 
-# Threads, and passes of a row through a network, that a file may ask for.
-MOST = {"n_jobs": 4096, "n_passes": 10**5}
+# Parameters that predictions use: threads, passes of a row through a network, floors of evidential parameters.
+MOST = {"n_jobs": 4096, "n_passes": 10**5, "min_evidence": 10**6, "min_alpha": 10**6}
 
 
 def check_fields(name: str, kind: type, values: Mapping[str, Any]) -> None:
