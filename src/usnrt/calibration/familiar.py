@@ -27,10 +27,10 @@ from usnrt.utils.types import Floats, Rows
 # Minimal share of duplicates in the table, minimal number of duplicates to calibrate by, and minimal share of the rows
 # with duplicated features whose targets agree.
 MIN_SHARE, MIN_REPEATED, MIN_DETERMINED = 0.05, 100, 0.9
-# Weights of recalled targets that are tried. The others keep some, since a distribution needs a width.
 # Where equal features have different targets, recalled targets must have this weight: the networks were trained on the
 # repeated rows, and their errors there are too small to calibrate by.
 MIN_RECALL = 0.5
+# Weights of recalled targets that are tried. The others keep some, since a distribution needs a width.
 RECALL_WEIGHTS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99)
 
 
