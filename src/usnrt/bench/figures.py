@@ -95,8 +95,7 @@ def _variance_functions(store: Store) -> "Figure | None":
     from usnrt.plotting import VarianceFunctionDisplay
 
     keys = ("curve_x", "curve_std", "curve_leaf")
-    curves = {name: _drawn(store, name, "usnrt-paper", *keys) for name in list_datasets()}
-    known = {name: curve for name, curve in curves.items() if curve}
+    known = _drawn(store, "usnrt-paper", *keys)
     if not known:
         return None
     figure, axes = _panels(len(known), columns=4, width=3.2, height=2.6)
@@ -112,8 +111,8 @@ def _root_partitions(store: Store) -> "Figure | None":
     from usnrt.plotting import RootPartitionDisplay
 
     keys = ("root_x", "root_other", "root_residual")
-    planes = {name: _drawn(store, name, "usnrt-paper", *keys) for name in list_datasets()}
-    known = {name: plane for name, plane in planes.items() if plane and _has_both_sides(*plane)}
+    planes = _drawn(store, "usnrt-paper", *keys)
+    known = {name: plane for name, plane in planes.items() if _has_both_sides(*plane)}
     if not known:
         return None
     figure, axes = _panels(len(known), columns=3, width=4.2, height=3.4)
@@ -269,18 +268,22 @@ def _meta(store: Store, dataset: str, recipe: str) -> dict[str, Any] | None:
     return record.meta if record.status == "done" else None
 
 
-def _drawn(
-    store: Store, dataset: str, recipe: str, *keys: str
-) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
-    """Facts about the tree of a cell's record, and its arrays; None if any of the named arrays is missing."""
-    meta = _meta(store, dataset, recipe)
-    if not meta or not meta.get("tree"):
-        return None
-    try:
-        arrays = store.predictions(Cell(dataset, recipe, SEEDS[0]))
-    except KeyError:
-        return None
-    return (meta["tree"], arrays) if all(key in arrays for key in keys) else None
+def _drawn(store: Store, recipe: str, *keys: str) -> dict[str, tuple[dict[str, Any], dict[str, NDArray[Any]]]]:
+    """Facts about the tree of each data set's record, and its arrays, if they include those that are named.
+
+    Empty if any record has lost its arrays, as in a clone of the results: the picture of all of them stays.
+    """
+    found = {}
+    for name in list_datasets():
+        meta = _meta(store, name, recipe)
+        if meta and meta.get("tree"):
+            try:
+                arrays = store.predictions(Cell(name, recipe, SEEDS[0]))
+            except KeyError:
+                return {}
+            if all(key in arrays for key in keys):
+                found[name] = meta["tree"], arrays
+    return found
 
 
 def _figure(width: float, height: float) -> "Figure":
