@@ -219,7 +219,7 @@ def test_write_page(store):
     assert (store.root / "tables" / "ece.csv").read_text().startswith("Dataset,Source,Splits,HNN,")
     assert (store.root / "tables" / "nll.tex").read_text().startswith("\\begin{table}")
     assert (store.root / "cells.csv").read_text().count("\n") == 1 + 6 + 18
-    # Once more without some of the per-row predictions, as in a clone with new runs, and without any: every picture stays.
+    # Without some of the per-row predictions, as in a clone with new runs, and without any: every picture stays.
     for some in ("electrical", "*"):
         for path in store.root.rglob(f"{some}/**/*.npz"):
             path.unlink()
