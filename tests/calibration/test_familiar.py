@@ -8,7 +8,7 @@ import pytest
 
 from usnrt import USNRTEnsemble, USNRTRegressor, load
 from usnrt.calibration.calibration import Calibration
-from usnrt.calibration.familiar import Familiar, feature_hashes, find_familiar
+from usnrt.calibration.familiar import SeenRows, feature_hashes, find_familiar
 from usnrt.estimators.neighbors import rows_in_memory
 from usnrt.nn.quantiles import POSITIONS
 from usnrt.utils.notices import ResultWarning
@@ -54,11 +54,11 @@ def test_familiar_and_new_rows_both_have_the_nominal_coverage(repeated, model, e
         model = USNRTEnsemble(USNRTRegressor(**quick), n_estimators=3, random_state=0).fit(X[rows], y[rows])
     again = np.random.default_rng(2).integers(0, 800, 4000)
     again = again[np.isin(again, rows)]
-    assert model.familiar_.holds(model._encode(X[again])).all()
+    assert model.familiar_.contains(model._encode(X[again])).all()
     # 150 validation subjects, 780 familiar ones: 3.5 standard errors, and 2 points as there are no calibration rows
     assert covered(model, X[again], y[again]) == pytest.approx(0.9, abs=3.5 * np.sqrt(0.09 / 780) + 0.02)
     X_new, y_new = subjects(4000, 3)
-    assert not model.familiar_.holds(model._encode(X_new)).any()
+    assert not model.familiar_.contains(model._encode(X_new)).any()
     assert covered(model, X_new, y_new) == pytest.approx(0.9, abs=3.5 * np.sqrt(0.09 / 150) + 0.02)
 
 
@@ -218,5 +218,5 @@ def test_nothing_is_familiar_in_a_table_without_repetitions():
 def test_hashes_find_equal_features_only():
     raw = np.random.default_rng(0).normal(size=(300, 4))
     raw[::7, 2] = np.nan
-    familiar = Familiar(np.unique(feature_hashes(raw[:200])))
-    np.testing.assert_array_equal(familiar.holds(raw), np.arange(300) < 200)
+    familiar = SeenRows(np.unique(feature_hashes(raw[:200])))
+    np.testing.assert_array_equal(familiar.contains(raw), np.arange(300) < 200)

@@ -241,7 +241,9 @@ def test_far_away_the_typical_spread_of_the_region_counts():
     raw = np.random.default_rng(4).uniform(size=(500, 2))
     support = Support.fit(raw, NUMBERS, np.zeros(500, dtype=int), 1)
     y = 5.0 * ndtri((np.random.default_rng(5).permutation(500) + 0.5) / 500)
-    support = support.with_blank_variances(lambda rows: np.tile(5.0 * POSITIONS, (len(rows), 1)), raw, raw[:, 0] > 9, y)
+    support = support.with_missing_value_variances(
+        lambda rows: np.tile(5.0 * POSITIONS, (len(rows), 1)), raw, raw[:, 0] > 9, y
+    )
     np.testing.assert_allclose(support.typical_variance, 25.0)
     wider = support.widen(np.tile(0.1 * POSITIONS, (1, 1)), measured(support, [[50.0, 50.0]]))
     assert np.ptp(wider) > 25.0
@@ -262,7 +264,7 @@ def test_huge_training_values_do_not_overflow():
     assert measured(support, raw).supported.all()
 
 
-# -- blank variances --------------------------------------------------------------------------------------------
+# -- missing-value variances -----------------------------------------------------------------------------------
 
 
 def test_needed_variance_is_none_for_good_quantiles():
@@ -284,12 +286,12 @@ def test_blank_variances_find_what_matters():
     raw = np.stack([rng.normal(size=4000), rng.integers(0, 3, 4000), rng.normal(size=4000)], axis=1)
     y = raw[:, 0] + raw[:, 1] - 1.0 + 0.2 * rng.normal(size=4000)
     support = one_region(raw, [False, True, False])
-    np.testing.assert_array_equal(support.blank_variance, 1.0)
-    support = support.with_blank_variances(linear_model, raw, np.zeros(4000, dtype=int), y)
+    np.testing.assert_array_equal(support.missing_value_variance, 1.0)
+    support = support.with_missing_value_variances(linear_model, raw, np.zeros(4000, dtype=int), y)
     # The variance of a normal column is 1; that of the category is 2/3, with lighter tails. Largest of four levels.
-    assert support.blank_variance[0] == pytest.approx(1.0, rel=0.15)
-    assert 0.5 < support.blank_variance[1] < 2.5
-    assert support.blank_variance[2] < 1e-6
+    assert support.missing_value_variance[0] == pytest.approx(1.0, rel=0.15)
+    assert 0.5 < support.missing_value_variance[1] < 2.5
+    assert support.missing_value_variance[2] < 1e-6
     blanked = raw.copy()
     blanked[:, 0] = np.nan
     quantiles = linear_model(blanked)
@@ -335,7 +337,7 @@ def test_unseen_categories_of_a_table_with_an_outlier():
 
 def test_too_few_validation_rows_leave_the_blank_variances_at_those_of_the_target(square):
     raw = np.random.default_rng(8).uniform(size=(10, 2))
-    assert square.with_blank_variances(linear_model, raw, np.zeros(10, dtype=int), raw[:, 0]) is square
+    assert square.with_missing_value_variances(linear_model, raw, np.zeros(10, dtype=int), raw[:, 0]) is square
 
 
 # -- models ----------------------------------------------------------------------------------------------------
@@ -450,7 +452,7 @@ def test_row_order_and_threads_do_not_matter():
     recipe = {**SMALL, "max_epochs": 3}
     one = USNRTRegressor(**recipe, random_state=0, n_jobs=1).fit(X, y)
     other = USNRTRegressor(**recipe, random_state=0, n_jobs=2).fit(X.iloc[order].reset_index(drop=True), y[order])
-    for name in ("low", "high", "blank_variance", "typical_variance"):
+    for name in ("low", "high", "missing_value_variance", "typical_variance"):
         np.testing.assert_array_equal(getattr(one.support_, name), getattr(other.support_, name))
     np.testing.assert_array_equal(one.support_.landmarks.points, other.support_.landmarks.points)
 

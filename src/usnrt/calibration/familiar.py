@@ -35,7 +35,7 @@ RECALL_WEIGHTS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99)
 
 
 @dataclass(frozen=True)
-class Familiar:
+class SeenRows:
     """The feature vectors of the training rows, and perhaps the targets that they had.
 
     Attributes
@@ -52,7 +52,7 @@ class Familiar:
     target: Floats | None = None
     weight: float = 0.0
 
-    def holds(self, raw: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def contains(self, raw: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Whether each row has the features of a training row, shape (n,).
 
         Parameters
@@ -63,9 +63,9 @@ class Familiar:
         Examples
         --------
         >>> import numpy as np
-        >>> from usnrt.calibration.familiar import Familiar, feature_hashes
-        >>> familiar = Familiar(np.sort(feature_hashes(np.array([[1.0, np.nan], [2.0, 0.0]]))))
-        >>> familiar.holds(np.array([[2.0, -0.0], [2.0, 1.0], [1.0, np.nan]]))
+        >>> from usnrt.calibration.familiar import SeenRows, feature_hashes
+        >>> familiar = SeenRows(np.sort(feature_hashes(np.array([[1.0, np.nan], [2.0, 0.0]]))))
+        >>> familiar.contains(np.array([[2.0, -0.0], [2.0, 1.0], [1.0, np.nan]]))
         array([ True, False,  True])
         """
         return self.locate(raw)[1]
@@ -92,8 +92,8 @@ class Familiar:
         Examples
         --------
         >>> import numpy as np
-        >>> from usnrt.calibration.familiar import Familiar, feature_hashes
-        >>> familiar = Familiar(feature_hashes(np.array([[1.0]])), target=np.array([7.0]), weight=0.9)
+        >>> from usnrt.calibration.familiar import SeenRows, feature_hashes
+        >>> familiar = SeenRows(feature_hashes(np.array([[1.0]])), target=np.array([7.0]), weight=0.9)
         >>> index, known = familiar.locate(np.array([[1.0], [2.0]]))
         >>> familiar.recall(index, known, np.array([[-1.0, 0.0, 1.0], [-1.0, 0.0, 1.0]]))
         array([[ 6.2,  6.3,  6.4],
@@ -137,7 +137,7 @@ class RepeatedRows:
 
 def find_familiar(
     raw: Floats, y: Floats, weight: Floats, is_repeated: bool = False
-) -> tuple[Familiar, RepeatedRows] | None:
+) -> tuple[SeenRows, RepeatedRows] | None:
     """The features of a table with many duplicates, their targets, and its repeated rows.
 
     Parameters
@@ -153,7 +153,7 @@ def find_familiar(
 
     Returns
     -------
-    tuple of Familiar and RepeatedRows, or None
+    tuple of SeenRows and RepeatedRows, or None
         None if there are too few duplicates.
     """
     copies = _copies(weight)
@@ -176,7 +176,7 @@ def find_familiar(
     recalled = (sums[index[rows]] - left_out * y[rows]) / others
     # exact where all copies agree: sums of equal numbers round
     recalled = np.where(determined[index[rows]], y[rows], recalled)
-    return Familiar(hashes, sums / total), RepeatedRows(rows, recalled, is_determined)
+    return SeenRows(hashes, sums / total), RepeatedRows(rows, recalled, is_determined)
 
 
 def _copies(weight: Floats) -> Floats:
@@ -186,12 +186,12 @@ def _copies(weight: Floats) -> Floats:
     return weight / float(np.gcd.reduce(weight.astype(np.int64)))
 
 
-def with_recall(familiar: Familiar, repeated: RepeatedRows, quantiles: Floats, y: Floats, weight: Floats) -> Familiar:
+def with_recall(familiar: SeenRows, repeated: RepeatedRows, quantiles: Floats, y: Floats, weight: Floats) -> SeenRows:
     """The weight of recalled targets with the smallest pinball loss on repeated rows.
 
     Parameters
     ----------
-    familiar : Familiar
+    familiar : SeenRows
     repeated : RepeatedRows
     quantiles : ndarray of shape (n, n_positions)
         Quantile functions of the repeated rows.
@@ -200,7 +200,7 @@ def with_recall(familiar: Familiar, repeated: RepeatedRows, quantiles: Floats, y
 
     Returns
     -------
-    Familiar
+    SeenRows
     """
     losses = [
         float(np.average(pinball_losses(combined_with_recall(quantiles, repeated.recalled, share), y), weights=weight))

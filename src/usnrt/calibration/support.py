@@ -9,15 +9,16 @@ supported rows are unchanged, bit for bit.
 
 The added variance, in units of the scaled target (whose variance is 1), is the sum of
 
-- the blank variance of each unknown column (unseen category or missing value): the increase of the squared errors of
-  validation rows when the column is blanked, see `Support.with_blank_variances`. Their sum widens no prediction beyond
-  the training distribution of the target, robustly estimated: whatever is unknown, the target is one of these;
-- for each number outside its range by δ units (standard deviations, or more in columns with heavy tails), its blank
-  variance (at least 0.05) times δ, as of a random walk beyond the data;
+- the missing-value variance of each unknown column (unseen category or missing value): the increase of the squared
+  errors of validation rows when the column is blanked, see `Support.with_missing_value_variances`. Their sum widens no
+  prediction beyond the training distribution of the target, robustly estimated: whatever is unknown, the target is one
+  of these;
+- for each number outside its range by δ units (standard deviations, or more in columns with heavy tails), its
+  missing-value variance (at least 0.05) times δ, as of a random walk beyond the data;
 - (1 - exp(-D² / 2)) (1 + s): far from all data the variance approaches that of the target, and s is the difference
   between the typical variance of the region and that of the row, if positive. D² is the sum of δ² over the columns,
-  weighted by their blank variance relative to the largest one, plus the squared excess distances in the joint space and
-  from all subjects.
+  weighted by their missing-value variance relative to the largest one, plus the squared excess distances in the joint
+  space and from all subjects.
 
 All three are 0 at the boundary of the support and grow with the distance from it, so that distributions are never
 narrower than at the nearest supported row.
@@ -40,7 +41,7 @@ from usnrt.utils.blocks import flat_memory, run_in_blocks
 
 REACH = 1.0  # units beyond the range up to which the networks extrapolate
 MAX_DELTA = 1e3  # bound for sentinels such as 1e300, whose squares would overflow
-MIN_BLANK_VARIANCE = 0.05  # a column that is irrelevant inside its range may be relevant outside
+MIN_MISSING_VALUE_VARIANCE = 0.05  # a column that is irrelevant inside its range may be relevant outside
 BLOCK = 4096  # rows processed at a time
 
 
@@ -63,7 +64,7 @@ class RowSupport:
     region : ndarray of int of shape (n,)
         Index of the ranges that apply: the leaf, or n_leaves (the whole table) if the row has unknown columns.
     blank, walk, distance : ndarray of shape (n,)
-        Sum of the blank variances of unknown columns, variance of the random walk beyond the ranges, and D².
+        Sum of the missing-value variances of unknown columns, variance of the random walk beyond the ranges, and D².
     """
 
     outside: NDArray[np.bool_]
@@ -102,7 +103,7 @@ class Support:
         Columns without missing values in training.
     landmarks : Landmarks or None
         None without numeric columns.
-    blank_variance : ndarray of shape (d,)
+    missing_value_variance : ndarray of shape (d,)
         Variance added if a column is unknown, in units of the scaled target.
     typical_variance : ndarray of shape (n_leaves + 1,)
         Squared half width, from -1 to 1 on the normal scale, of a typical quantile function of each region.
@@ -133,7 +134,7 @@ class Support:
     above: NDArray[np.float64]
     never_missing: NDArray[np.bool_]
     landmarks: Landmarks | None
-    blank_variance: NDArray[np.float64]
+    missing_value_variance: NDArray[np.float64]
     typical_variance: NDArray[np.float64]
     widens: bool = True
     target_variance: float = np.inf
@@ -164,7 +165,7 @@ class Support:
         Returns
         -------
         Support
-            With the blank variance 1 (that of the target) for all columns; see `with_blank_variances`.
+            With the missing-value variance 1 (that of the target) for all columns; see `with_missing_value_variances`.
         """
         d = raw.shape[1]
         # low, high, below, above; infinite bounds for categories
@@ -239,8 +240,8 @@ class Support:
 
         def write(start: int, stop: int) -> None:
             measure_rows(
-                *table, start, stop, self.categorical, self.never_missing, self.blank_variance, growth, growth.max(),
-                MAX_DELTA, self.low, self.high, self.below, self.above,
+                *table, start, stop, self.categorical, self.never_missing, self.missing_value_variance, growth,
+                growth.max(), MAX_DELTA, self.low, self.high, self.below, self.above,
                 outside, unseen, missing, region, blank, walk, distance,
             )  # fmt: skip
 
@@ -259,7 +260,7 @@ class Support:
     @property
     def growth(self) -> NDArray[np.float64]:
         """Variance per unit outside the range of each column, shape (d,)."""
-        return np.maximum(self.blank_variance, MIN_BLANK_VARIANCE)
+        return np.maximum(self.missing_value_variance, MIN_MISSING_VALUE_VARIANCE)
 
     def clamp(self, raw: NDArray[np.float64], found: RowSupport, reach: float = 0.0) -> NDArray[np.float64]:
         """The nearest supported rows: numbers clipped to the range of their region.
@@ -289,14 +290,14 @@ class Support:
 
     # -- widening ----------------------------------------------------------------------------------------------
 
-    def with_blank_variances(
+    def with_missing_value_variances(
         self,
         quantiles_of: Callable[[NDArray[np.float64]], NDArray[np.float64]],
         raw: NDArray[np.float64],
         leaf: NDArray[np.int64],
         y: NDArray[np.float64],
     ) -> "Support":
-        """Measure blank variances and the typical variance of each region on validation rows.
+        """Measure missing-value variances and the typical variance of each region on validation rows.
 
         Each column is blanked in turn (see `variances_of_columns`), by NaN for a number and -1 for a category.
 
@@ -315,7 +316,7 @@ class Support:
         Returns
         -------
         Support
-            With the blank variances of `fit` if there are fewer than 20 rows.
+            With the missing-value variances of `fit` if there are fewer than 20 rows.
         """
         if len(raw) < MIN_BLANK_ROWS:
             return self
@@ -326,8 +327,10 @@ class Support:
         typical = [float(np.median(variance[leaf == k])) if (leaf == k).any() else overall for k in range(n_leaves)]
         reference = np.quantile(np.abs(conformity_scores(quantiles, y)), BLANK_LEVELS)
         measure = functools.partial(self._group_variances, quantiles_of=quantiles_of, raw=raw, y=y, reference=reference)
-        blank_variance = variances_of_columns(raw.shape[1], measure)
-        return replace(self, blank_variance=blank_variance, typical_variance=np.array([*typical, overall]))
+        missing_value_variance = variances_of_columns(raw.shape[1], measure)
+        return replace(
+            self, missing_value_variance=missing_value_variance, typical_variance=np.array([*typical, overall])
+        )
 
     def _group_variances(
         self,

@@ -11,7 +11,7 @@ from usnrt.nn.quantile_functions import value_at
 from usnrt.nn.quantiles import MEDIAN, POSITIONS
 
 BLANK_LEVELS = (0.5, 0.8, 0.9, 0.95)
-# Bounds of the number of rows used to measure blank variances, and of rows times columns.
+# Bounds of the number of rows used to measure missing-value variances, and of rows times columns.
 MIN_BLANK_ROWS, FEW_BLANK_ROWS, MAX_BLANK_ROWS, MAX_BLANK_CELLS = 20, 200, 1000, 25_000
 MAX_BLANKED = 1024  # predictions of all these rows: their number times the width of the rows is the work
 
@@ -77,7 +77,7 @@ def robust_variance(y: NDArray[np.float64]) -> float:
 
 
 def blank_rows(n_rows: int, n_columns: int) -> NDArray[np.intp]:
-    """Indices of the validation rows used to measure blank variances: evenly spaced, fewer for wide tables.
+    """Indices of the validation rows used to measure missing-value variances: evenly spaced, fewer for wide tables.
 
     Examples
     --------

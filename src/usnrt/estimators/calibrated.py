@@ -14,8 +14,8 @@ from usnrt.calibration.calibration import Calibration
 from usnrt.calibration.familiar import (
     MIN_RECALL,
     MIN_REPEATED,
-    Familiar,
     RepeatedRows,
+    SeenRows,
     combined_with_recall,
     find_familiar,
     with_recall,
@@ -64,7 +64,7 @@ class CalibratedRegressor(RegionRegressor):
     # Files of format 1 hold models whose mean was not that of their distribution; fit sets True.
     own_mean_: bool = False
     # Set if feature rows of the training table are repeated.
-    familiar_: Familiar | None = None
+    familiar_: SeenRows | None = None
 
     def _predicted(self, raw: Floats) -> Prediction:
         predicted = super()._predicted(raw)
@@ -147,7 +147,7 @@ class CalibratedRegressor(RegionRegressor):
             self.tree_.leaf_of(rows.raw),
         )
         scores = conformity_scores(quantiles, y)
-        known = np.zeros(len(y), dtype=bool) if self.familiar_ is None else self.familiar_.holds(rows.raw)
+        known = np.zeros(len(y), dtype=bool) if self.familiar_ is None else self.familiar_.contains(rows.raw)
         # Familiar rows that are too few for a group of their own are treated like the others.
         group = leaf if by == "region" else np.zeros_like(leaf)
         known &= (np.bincount(group[known], minlength=self.n_leaves_) >= MIN_REPEATED)[group]
@@ -355,7 +355,7 @@ def _correlation_of(scores: Floats, group: Rows) -> float:
     return max(group_correlation(values, group) for values in (scores, np.abs(scores)))
 
 
-def _find_familiar(table: TrainingTable) -> tuple[Familiar, RepeatedRows] | None:
+def _find_familiar(table: TrainingTable) -> tuple[SeenRows, RepeatedRows] | None:
     """The features that are repeated; None if groups were given, since intervals are then those of a new group."""
     return None if table.has_groups else find_familiar(table.raw, table.y, table.weight, table.group is not None)
 

@@ -97,7 +97,7 @@ class SupportedRegressor(DistributionalRegressor):
         if quantiles_of is not None and validation_rows is not None:
             rows = np.sort(validation_rows)
             rows = rows[blank_rows(len(rows), table.raw.shape[1])]
-            support = support.with_blank_variances(
+            support = support.with_missing_value_variances(
                 lambda raw: quantiles_of(np.tile(rows, len(raw) // len(rows)), raw),
                 table.raw[rows],
                 leaf[rows],

@@ -152,19 +152,19 @@ def added_variance(graph: Graph, support: Support, found: MeasuredSupport, half_
 def _unknown_columns(
     graph: Graph, support: Support, columns: EncodedColumns, n_categories: NDArray[np.int64], leaf: str
 ) -> tuple[str, str]:
-    """Sum of the blank variances of unknown columns, and whether there are any; names, shape (n,)."""
+    """Sum of the missing-value variances of unknown columns, and whether there are any; names, shape (n,)."""
     # Starts with a column of zeros, so that there is something to sum without numbers and categories.
     flags = [graph.op("Unsqueeze", graph.op("Less", leaf, np.int64(0)), ints(1))]
     variances = [np.zeros(1)]
     if columns.positions:
         expected = support.never_missing[columns.positions]
         flags.append(graph.op("And", graph.op("IsNaN", columns.numbers), expected))
-        variances.append(support.blank_variance[columns.positions])
+        variances.append(support.missing_value_variance[columns.positions])
     for position, index in columns.categories.items():
         table = np.zeros((n_categories[position] + 2, 1), dtype=bool)
         table[-2:, 0] = True, support.never_missing[position]
         flags.append(graph.op("Gather", table, index, axis=0))
-        variances.append(support.blank_variance[[position]])
+        variances.append(support.missing_value_variance[[position]])
     matrix = graph.op("Concat", *flags, axis=1)
     return _weighted(graph, graph.cast(matrix, np.float64), np.concatenate(variances)), _any(graph, matrix)
 

@@ -398,7 +398,7 @@ CHECKS: dict[str, Callable[[Any], None]] = {
     "Subjects": check_subjects,
     "Calibration": check_calibration,
     "ResidualDistribution": check_residual,
-    "Familiar": check_familiar,
+    "SeenRows": check_familiar,
     "FlatForest": check_forest,
     **dict.fromkeys(
         (

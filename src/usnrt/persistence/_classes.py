@@ -24,7 +24,7 @@ CLASSES: dict[str, tuple[str, str]] = {
     "Retrieval": ("usnrt.memory.retrieval", "Retrieval"),
     "VarianceTree": ("usnrt.tree.model", "VarianceTree"),
     "Refinement": ("usnrt.tree.refine", "Refinement"),
-    "Familiar": ("usnrt.calibration.familiar", "Familiar"),
+    "SeenRows": ("usnrt.calibration.familiar", "SeenRows"),
     "Calibration": ("usnrt.calibration.calibration", "Calibration"),
     "Support": ("usnrt.calibration.support", "Support"),
     "Landmarks": ("usnrt.calibration.landmarks", "Landmarks"),

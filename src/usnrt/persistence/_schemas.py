@@ -174,7 +174,7 @@ PARTS: dict[str, Schema] = {
         "n_probes": Int(1, 1000),
         "n_neighbors": Int(1, 1000),
     },
-    "Familiar": {
+    "SeenRows": {
         "hashes": Array("u8", ("n_hashes",)),
         "target": Maybe(Array("f8", ("n_hashes",))),
         "weight": Float(0.0, 1.0),
@@ -207,7 +207,7 @@ PARTS: dict[str, Schema] = {
         "above": UNIT,
         "never_missing": Array("b1", ("n_columns",)),
         "landmarks": Maybe(one("Landmarks")),
-        "blank_variance": Array("f8", ("n_columns",), low=0.0),
+        "missing_value_variance": Array("f8", ("n_columns",), low=0.0),
         "typical_variance": Array("f8", ("n_regions",), low=0.0),
         "widens": Bool(),
         "target_variance": Float(TINY, special="inf"),
@@ -267,7 +267,7 @@ _REGIONS: Schema = {
     **_FITTED,
     "support_": Maybe(one("Support")),
     "calibration_": Maybe(one("Calibration")),
-    "familiar_": Maybe(one("Familiar")),
+    "familiar_": Maybe(one("SeenRows")),
     "own_mean_": Bool(),
 }
 _MEMORY: Schema = {
