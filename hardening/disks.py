@@ -167,12 +167,12 @@ def killed_on_a_slow_disk(name, file, rng):
 
 def write_slowly(name, path):
     """Write one file as on a slow disk, and a byte to the standard output whenever some of it is written."""
-    from usnrt.utils import whole_file
+    from usnrt.utils import atomic_write
 
     with tempfile.TemporaryDirectory() as folder:
         _, write = writers(Path(folder))[name]
-        begun, make = os.dup(1), whole_file._temporary
-        whole_file._temporary = lambda part: Slow(make(part), begun)
+        begun, make = os.dup(1), atomic_write._temporary
+        atomic_write._temporary = lambda part: Slow(make(part), begun)
         write(Path(path))
 
 

@@ -546,9 +546,9 @@ def test_links_and_devices_and_directories(encoder, data, tmp_path):
     received = []
     reader = threading.Thread(target=lambda: received.append((tmp_path / "pipe").read_bytes()))
     reader.start()
-    from usnrt.utils.whole_file import whole_file
+    from usnrt.utils.atomic_write import atomic_write
 
-    with whole_file(tmp_path / "pipe") as file:
+    with atomic_write(tmp_path / "pipe") as file:
         file.write(b"through the pipe")
     reader.join(timeout=10)
     assert received == [b"through the pipe"]

@@ -20,7 +20,7 @@ from usnrt.bench.sections import comparison_section, coverage_section, small_sec
 from usnrt.bench.store import Record, Store
 from usnrt.bench.tables import TABLES, make_table
 from usnrt.bench.versus import differences_csv
-from usnrt.utils.whole_file import whole_file
+from usnrt.utils.atomic_write import atomic_write
 
 # Tables that stand in the text above the others.
 JUDGED = ("claims", "reproduction")
@@ -143,5 +143,5 @@ def cells_csv(records: list[Record]) -> str:
 
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(path) as file:
+    with atomic_write(path) as file:
         file.write(text.encode())

@@ -28,8 +28,8 @@ import numpy as np
 
 from usnrt.bench.cells import Arrays
 from usnrt.bench.grid import Cell
+from usnrt.utils.atomic_write import atomic_write
 from usnrt.utils.json_values import json_value
-from usnrt.utils.whole_file import whole_file
 
 FORMAT = 1
 DEFAULT_STORE = Path("results")
@@ -324,7 +324,7 @@ def _write_durably(path: Path, content: bytes) -> None:
     """Write atomically, also in case of a system crash."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(path) as file:
+        with atomic_write(path) as file:
             file.write(content)
     except OSError as error:
         number = error.errno if error.errno is not None else errno.EIO

@@ -10,7 +10,7 @@ from usnrt.cli._fit import save_model
 from usnrt.cli._options import Data, Force, GroupColumn, Json, Model, Quiet, Target
 from usnrt.cli._output import check_writable, notice, print_json, say, silent, warnings_as_notices
 from usnrt.cli._reading_options import ReadOptions, reads_tables
-from usnrt.cli._streams import check_one_input, messages_beside
+from usnrt.cli._streams import check_one_input, messages_to_stderr
 
 
 @reads_tables
@@ -47,7 +47,7 @@ def calibrate(
         fitted.calibrate(X, y, by=by, window=window, groups=groups)
     save_model(fitted, output)
     n_rows = len(y) if window is None else min(window, len(y))
-    with messages_beside(output):
+    with messages_to_stderr(output):
         if as_json:
             print_json({"model": str(output), "rows": n_rows})
         else:

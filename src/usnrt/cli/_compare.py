@@ -21,7 +21,7 @@ from usnrt.cli._options import (
 )
 from usnrt.cli._output import check_writable, notice, print_json, print_table, say, silent, warnings_as_notices
 from usnrt.cli._reading_options import ReadOptions, reads_tables
-from usnrt.cli._streams import messages_beside, output_file, shown
+from usnrt.cli._streams import messages_to_stderr, output_file, shown
 
 STOPPED = 130
 
@@ -90,7 +90,7 @@ def compare(
         )  # fmt: skip
     result.target = target
     _write(result, output, picture, shown(data), context.obj, notify)
-    with messages_beside(output):
+    with messages_to_stderr(output):
         if as_json:
             print_json(result.to_dict())
         else:

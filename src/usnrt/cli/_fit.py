@@ -26,7 +26,7 @@ from usnrt.cli._output import (
     warnings_as_notices,
 )
 from usnrt.cli._reading_options import ReadOptions, check_unused, reads_tables
-from usnrt.cli._streams import is_standard, messages_beside, output_file
+from usnrt.cli._streams import is_standard, messages_to_stderr, output_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -127,7 +127,7 @@ def fit(
     from usnrt.cli._predict import evaluation
 
     model = make_model(preset, paper, members, settings, categorical, seed, verbose=0 if quiet else 1)
-    with warnings_as_notices(notify), _telling_of(checkpoint):
+    with warnings_as_notices(notify), hint_on_interrupt(checkpoint):
         if source is None:
             X, y, groups = found.take(fitted_rows)
             model.fit(X, y, groups=groups, checkpoint=checkpoint)
@@ -142,7 +142,7 @@ def fit(
     if len(held_out):
         with warnings_as_notices(notify):
             result["held out"] = evaluation(model, found.features.take(held_out), found.target[held_out])
-    with messages_beside(output):
+    with messages_to_stderr(output):
         if as_json:
             print_json(result)
         else:
@@ -150,7 +150,7 @@ def fit(
 
 
 @contextmanager
-def _telling_of(checkpoint: Path | None) -> Iterator[None]:
+def hint_on_interrupt(checkpoint: Path | None) -> Iterator[None]:
     """Say after Ctrl-C how to go on, if there is a checkpoint."""
     try:
         yield

@@ -14,7 +14,7 @@ from usnrt.cli._output import (
     print_table,
     say,
 )
-from usnrt.cli._streams import is_standard, messages_beside, output_file, shown
+from usnrt.cli._streams import is_standard, messages_to_stderr, output_file, shown
 
 
 def export(
@@ -48,7 +48,7 @@ def export(
         if written is not None:
             with output_file(written) as file:
                 file.write((write(fitted) + "\n").encode())
-    with messages_beside(*outputs):
+    with messages_to_stderr(*outputs):
         say("\n".join(f"wrote {path}" for path in outputs))
 
 

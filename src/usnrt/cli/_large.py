@@ -22,8 +22,8 @@ from usnrt.tables.files import format_of
 from usnrt.tables.find_source import as_source, fits_memory, whole_table
 from usnrt.tables.sources import SelectedColumns, TableSource
 from usnrt.tables.streaming import BLOCK_BYTES
+from usnrt.utils.atomic_write import atomic_write
 from usnrt.utils.names import need_column
-from usnrt.utils.whole_file import whole_file
 
 if TYPE_CHECKING:
     from usnrt.estimators.base import DistributionalRegressor
@@ -180,7 +180,7 @@ def table_writer(path: Path | None) -> Iterator[Callable[[pa.Table], None]]:
     is_terminal = path is None or is_standard(path)
     kind, compression = ("csv", None) if path is None or is_terminal else format_of(path)
     with ExitStack() as stack:
-        stream: Any = sys.stdout.buffer if path is None or is_terminal else stack.enter_context(whole_file(path))
+        stream: Any = sys.stdout.buffer if path is None or is_terminal else stack.enter_context(atomic_write(path))
         if compression is not None:
             stream = stack.enter_context(pa.CompressedOutputStream(pa.PythonFile(_KeptOpen(stream)), compression))
         writers: list[Any] = []

@@ -13,7 +13,7 @@ from usnrt.cli._errors import UserError
 from usnrt.cli._options import Coverage, Data, Force, GroupColumn, Model, Quiet, Target, check_coverage
 from usnrt.cli._output import check_writable, notice, say, silent, warnings_as_notices
 from usnrt.cli._reading_options import ReadOptions, reads_tables
-from usnrt.cli._streams import check_one_input, is_standard, messages_beside, output_file, shown
+from usnrt.cli._streams import check_one_input, is_standard, messages_to_stderr, output_file, shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,7 +69,7 @@ def report(
             time=None if time_column is None else _times(fitted, table, time_column), train=known, booster=booster,
             groups=None if group_column is None else groups_of(table, group_column, data),
         )  # fmt: skip
-    with messages_beside(output):
+    with messages_to_stderr(output):
         say(f"wrote {output}")
 
 

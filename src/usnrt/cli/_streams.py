@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from usnrt.cli._errors import UserError
 from usnrt.tables.files import format_of
-from usnrt.utils.whole_file import whole_file
+from usnrt.utils.atomic_write import atomic_write
 
 _MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
 BLOCK = 1 << 20
@@ -111,7 +111,7 @@ def check_one_input(*paths: Path | None) -> None:
 def output_file(path: Path) -> Iterator[BinaryIO]:
     """Open a file that appears only when it is complete, or standard output."""
     if not is_standard(path):
-        with whole_file(path) as file:
+        with atomic_write(path) as file:
             yield file
         return
     buffer = io.BytesIO()
@@ -122,7 +122,7 @@ def output_file(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def messages_beside(*outputs: Path | None) -> Iterator[None]:
+def messages_to_stderr(*outputs: Path | None) -> Iterator[None]:
     """Print messages to standard error if one of the outputs is standard output."""
     if any(is_standard(path) for path in outputs):
         with redirect_stdout(sys.stderr):

@@ -12,7 +12,7 @@ from usnrt.comparison.models import OURS
 from usnrt.comparison.words import notes, shown_rows, with_error
 from usnrt.metrics.differences import Z
 from usnrt.report._numbers import number, percent
-from usnrt.utils.whole_file import whole_file
+from usnrt.utils.atomic_write import atomic_write
 
 if TYPE_CHECKING:
     from usnrt.comparison.result import Comparison
@@ -23,7 +23,7 @@ def write_page(
 ) -> Path:
     """Write the page atomically; arguments as in `Comparison.to_html`."""
     page = render(comparison, source, command)
-    with whole_file(path) as file:
+    with atomic_write(path) as file:
         file.write(page.encode())
     return Path(path)
 

@@ -31,8 +31,8 @@ from usnrt.onnx._support import (
     widened_quantiles,
 )
 from usnrt.tree.model import ExpertTree, QuantileTree, TreeModel, VarianceTree
+from usnrt.utils.atomic_write import atomic_write
 from usnrt.utils.notices import ResultWarning
-from usnrt.utils.whole_file import whole_file
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -100,7 +100,7 @@ def to_onnx(
     proto = helper.make_model(graph.make(), opset_imports=opsets, ir_version=IR_VERSION)
     _add_metadata(proto, model, level_array)
     if path is not None:
-        with whole_file(path) as file:
+        with atomic_write(path) as file:
             file.write(proto.SerializeToString())
     return proto
 

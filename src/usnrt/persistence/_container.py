@@ -13,7 +13,7 @@ from usnrt.persistence._classes import name_of
 from usnrt.persistence._errors import ModelFileError
 from usnrt.persistence._migration import migrated
 from usnrt.persistence._values import Reader, Writer
-from usnrt.utils.whole_file import whole_file
+from usnrt.utils.atomic_write import atomic_write
 
 FORMAT = "usnrt-model"
 FORMAT_VERSION = 3
@@ -73,7 +73,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
             member: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()} for member, data in members.items()
         },
     }
-    with whole_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+    with atomic_write(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for member, data in {MANIFEST: _dump(manifest, indent=1), **members}.items():
             archive.writestr(zipfile.ZipInfo(member, _FIXED_DATE), data)
 

@@ -38,9 +38,9 @@ from usnrt.report._words import (
 )
 from usnrt.tables.groups import groups_and_table, read_groups
 from usnrt.tree.rules import count_text
+from usnrt.utils.atomic_write import atomic_write
 from usnrt.utils.checks import check_whole
 from usnrt.utils.notices import TrainingRowsWarning
-from usnrt.utils.whole_file import whole_file
 
 N_DRIVERS = 12
 MAX_NAME = 40  # characters of a column's name in the head of a table
@@ -116,7 +116,7 @@ def write_report(
     known = None if train is None else (train[0], read_target(train[1]))
     compared = compare_with_booster(model, raw, target, dist, known, group) if booster else None
     page = render(model, facts, title, source, command, _windows(model, X, facts, time), compared)
-    with whole_file(path) as file:
+    with atomic_write(path) as file:
         file.write(page.encode())
     return Path(path)
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from usnrt.utils.atomic_write import atomic_write
 from usnrt.utils.checkpoint_files import (
     ADVICE,
     FORMAT_VERSION,
@@ -37,7 +38,6 @@ from usnrt.utils.checkpoint_files import (
     write_manifest,
 )
 from usnrt.utils.folder_lock import FolderLock, FolderLocked
-from usnrt.utils.whole_file import whole_file
 
 # Seconds between two saves of the state of a running training.
 INTERVAL = 120.0
@@ -160,7 +160,7 @@ class FolderCheckpoint(Checkpoint):
                 return False
             self._shared.saved_at[path.name] = time.monotonic()
             try:
-                with whole_file(path) as file:
+                with atomic_write(path) as file:
                     file.write(data)
             except OSError as error:
                 self._warn(error)

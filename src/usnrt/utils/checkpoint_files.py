@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.utils.whole_file import whole_file
+from usnrt.utils.atomic_write import atomic_write
 
 FORMAT, FORMAT_VERSION = "usnrt-checkpoint", 1
 MANIFEST, LOCK, SUFFIX = "checkpoint.json", "checkpoint.lock", ".entry.safetensors"
@@ -75,7 +75,7 @@ def write_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
     digest = hashlib.sha256(json.dumps(manifest).encode()).hexdigest()
     content = {"format": FORMAT, "sha256": digest, "manifest": manifest}
     try:
-        with whole_file(path / MANIFEST) as file:
+        with atomic_write(path / MANIFEST) as file:
             file.write(json.dumps(content, indent=1).encode())
     except OSError as error:
         raise CheckpointError(f"checkpoint {path} cannot be written: {reason(error)}") from None

@@ -9,8 +9,8 @@ import tempfile
 
 import pytest
 
-from usnrt.utils import whole_file as module
-from usnrt.utils.whole_file import whole_file
+from usnrt.utils import atomic_write as module
+from usnrt.utils.atomic_write import atomic_write
 
 
 def has_unnamed_files():
@@ -25,8 +25,8 @@ needs_unnamed_files = pytest.mark.skipif(not has_unnamed_files(), reason="the fi
 
 KILLED = """
 import sys, time
-from usnrt.utils.whole_file import whole_file
-with whole_file(sys.argv[1]) as file:
+from usnrt.utils.atomic_write import atomic_write
+with atomic_write(sys.argv[1]) as file:
     file.write(b"half of it")
     file.flush()
     print("writing", flush=True)
@@ -48,9 +48,9 @@ def test_a_killed_writer_leaves_the_old_file_and_nothing_else(tmp_path):
 
 KILLED_LATE = """
 import os, signal, sys
-from usnrt.utils.whole_file import whole_file
+from usnrt.utils.atomic_write import atomic_write
 os.replace = os.chmod = lambda *arguments: os.kill(os.getpid(), signal.SIGKILL)
-with whole_file(sys.argv[1]) as file:
+with atomic_write(sys.argv[1]) as file:
     file.write(b"all of it")
 """
 
@@ -77,7 +77,7 @@ def test_an_error_names_the_file_and_leaves_the_old_one(tmp_path, monkeypatch, u
     monkeypatch.setattr(os, "fsync", full)
     with (
         pytest.raises(OSError, match=r"No space left on device: '.*/model\.usnrt'$") as caught,
-        whole_file(path) as file,
+        atomic_write(path) as file,
     ):
         file.write(b"new")
     assert caught.value.errno == errno.ENOSPC
@@ -90,13 +90,13 @@ def test_a_folder_that_does_not_exist_is_named_by_the_file(tmp_path, monkeypatch
     if not unnamed:
         monkeypatch.setattr(module, "_O_TMPFILE", None)
     path = tmp_path / "absent" / "model.usnrt"
-    with pytest.raises(FileNotFoundError) as caught, whole_file(path):
+    with pytest.raises(FileNotFoundError) as caught, atomic_write(path):
         pass
     assert caught.value.filename == str(path)
 
 
 def test_errors_about_other_files_keep_their_names(tmp_path):
-    with pytest.raises(FileNotFoundError) as caught, whole_file(tmp_path / "copy"):
+    with pytest.raises(FileNotFoundError) as caught, atomic_write(tmp_path / "copy"):
         (tmp_path / "original").read_bytes()
     assert caught.value.filename == str(tmp_path / "original")
     assert os.listdir(tmp_path) == []
@@ -108,7 +108,7 @@ def test_a_file_of_its_permissions_is_replaced(tmp_path, monkeypatch, unnamed):
         monkeypatch.setattr(module, "_O_TMPFILE", None)
     path = tmp_path / "model.usnrt"
     for content in (b"first", b"second"):
-        with whole_file(path) as file:
+        with atomic_write(path) as file:
             file.write(content)
             path.exists() and path.chmod(0o604)
         assert path.read_bytes() == content

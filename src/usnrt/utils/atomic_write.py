@@ -14,7 +14,7 @@ _O_TMPFILE: int | None = getattr(os, "O_TMPFILE", None)
 
 
 @contextmanager
-def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a file for writing that appears under its name only once it is complete and on disk.
 
     Data is written to a temporary file in the same folder. When the block succeeds, that file is renamed atomically
@@ -39,10 +39,10 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     Examples
     --------
     >>> import os, tempfile
-    >>> from usnrt.utils.whole_file import whole_file
+    >>> from usnrt.utils.atomic_write import atomic_write
     >>> folder = tempfile.mkdtemp()
     >>> try:
-    ...     with whole_file(os.path.join(folder, "a.txt")) as file:
+    ...     with atomic_write(os.path.join(folder, "a.txt")) as file:
     ...         _ = file.write(b"half of")
     ...         raise KeyboardInterrupt
     ... except KeyboardInterrupt:
