@@ -41,8 +41,8 @@ def on_startup(command, dirty):
 
 def _make_results_page():
     """Write page and tables of a copy of the results; figures need predictions of rows, which a clone does not have."""
-    from usnrt.bench import Store
-    from usnrt.bench.page import write_page
+    from usnrt_experiments import Store
+    from usnrt_experiments.page import write_page
 
     shutil.rmtree(FRESH, ignore_errors=True)
     shutil.copytree(ROOT / "results", FRESH / "results", ignore=shutil.ignore_patterns("*.npz", "*.claim"))

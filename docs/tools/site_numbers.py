@@ -12,19 +12,19 @@ from functools import lru_cache
 from pathlib import Path
 from statistics import mean, median, stdev
 
-from usnrt.bench import Store
-from usnrt.bench.aggregate import Means
-from usnrt.bench.grid import title_of
-from usnrt.bench.heterogeneity import (
+from usnrt.datasets import SEEDS, list_datasets
+from usnrt_experiments import Store
+from usnrt_experiments.aggregate import Means
+from usnrt_experiments.grid import title_of
+from usnrt_experiments.heterogeneity import (
     FIRST_SPLIT,
     OVER_SPLITS,
     heterogeneity_correlation,
     judged_sets,
     trees_of,
 )
-from usnrt.bench.models import OURS, PEERS
-from usnrt.bench.paper import paper_value
-from usnrt.datasets import SEEDS, list_datasets
+from usnrt_experiments.models import OURS, PEERS
+from usnrt_experiments.paper import paper_value
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"(<!-- numbers: ([a-z-]+) -->\n).*?(<!-- end of numbers -->)", re.DOTALL)
