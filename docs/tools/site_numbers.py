@@ -1,4 +1,4 @@
-"""Numbers in documents, made from the records in results/cells.
+"""Numbers in documents, made from the records in experiments/results/cells.
 
 A document has a pair of comments, ``<!-- numbers: NAME -->`` and ``<!-- end of numbers -->``. What is between them is
 written by ``python docs/tools/site_numbers.py``, so that it can be read in the repository, and again when the site is
@@ -38,7 +38,7 @@ LIBRARIES = [name for name, label in LABELS.items() if name not in BASELINES and
 @lru_cache(maxsize=1)
 def means():
     """Return the means over splits of the committed records."""
-    return Means(Store(ROOT / "results").records())
+    return Means(Store(ROOT / "experiments" / "results").records())
 
 
 def values(dataset, recipe, metric):
@@ -279,7 +279,7 @@ def provenance():
     days = sorted(record["finished"][:10] for record in done)
     versions = sorted({record["versions"]["usnrt"] for record in done})
     return (
-        f"Made from the {len(done):,} records in `results/cells` (finished {days[0]} to {days[-1]}, usnrt "
+        f"Made from the {len(done):,} records in `experiments/results/cells` (finished {days[0]} to {days[-1]}, usnrt "
         f"{', '.join(versions)}); metrics are times 100 on the scaled target, means over the splits that were run, and "
         "comparisons are on equal splits. Each record has its commit and settings."
     )

@@ -57,7 +57,7 @@ def test_quantile_extra_trees_answer_what_the_library_answers(copies, jump):
     seed = np.random.RandomState(0).randint(2**31 - 1)
     native = ExtraTreesQuantileRegressor(n_estimators=20, max_samples_leaf=None, random_state=seed)
     native.fit(table.inputs, table.y)
-    expected = native.predict(table.inputs[:100], LEVELS.tolist(), weighted_leaves=True)
+    expected = native.predict(table.inputs[:100], list(LEVELS), weighted_leaves=True)
     if copies == 1:
         np.testing.assert_allclose(model._quantiles(table.inputs[:100]), expected, rtol=1e-9, atol=1e-12)
     else:  # the library's ranks are in units of rows, ours in units of trees

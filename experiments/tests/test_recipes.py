@@ -48,7 +48,7 @@ def test_every_compared_recipe_is_registered():
     ("name", "message"),
     [
         ("usnrt2", r"^recipe must be one of \['catboost', .*\] or 'module:Class', got 'usnrt2'$"),
-        ("hnn?lr", r"^changes must read 'parameter=value', got 'lr' in recipe='hnn\?lr'$"),
+        ("hnn?lr", r"^changes must read 'parameter=value', got 'lr' in 'hnn\?lr'$"),
     ],
 )
 def test_unknown_names(name, message):
