@@ -46,10 +46,6 @@ DEEPEST = 4
 def claims(means: Means) -> list[Claim]:
     """Every claim of the paper's experiments that its tables do not state by themselves, judged by the records.
 
-    Parameters
-    ----------
-    means : Means
-
     Returns
     -------
     list of Claim

@@ -87,10 +87,6 @@ class Comparison:
         dataset, source : str
         among : sequence of str, default=None
             Labels of the models to compare; by default all of the table.
-
-        Returns
-        -------
-        dict
         """
         labels = [model.label for model in self.models]
         compared = labels if among is None else among

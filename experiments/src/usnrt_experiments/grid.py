@@ -208,17 +208,7 @@ def load_table(dataset: str) -> tuple[Any, NDArray[np.float64]]:
 
 
 def load_split(dataset: str, seed: int) -> TrainTestSplit:
-    """The data of one cell.
-
-    Parameters
-    ----------
-    dataset : str
-    seed : int
-
-    Returns
-    -------
-    TrainTestSplit
-    """
+    """The data of one cell."""
     X, y = load_table(dataset)
     train, test = train_test_rows(len(y), seed)
     mean, std = float(y[train].mean()), float(y[train].std())

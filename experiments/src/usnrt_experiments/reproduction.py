@@ -17,10 +17,6 @@ METRIC_NAMES = {"sharpness": "Sharpness"}
 def reproduction_table(means: Means) -> Layout:
     """Differences of our values with the paper's recipes from the paper's: median, median size, and the largest.
 
-    Parameters
-    ----------
-    means : Means
-
     Returns
     -------
     Layout
