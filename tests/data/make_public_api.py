@@ -22,6 +22,7 @@ PACKAGES = (
     "usnrt.bench",
     "usnrt.comparison",
     "usnrt.datasets",
+    "usnrt.decide",
     "usnrt.distributions",
     "usnrt.explain",
     "usnrt.metrics",
