@@ -12,7 +12,7 @@ PACKAGES = {
     "usnrt": "Models, and the functions that most users need",
     "usnrt.metrics": "Metrics of forecasts",
     "usnrt.plotting": "Plots of forecasts and regions",
-    "usnrt.report": "HTML reports",
+    "usnrt.reporting": "HTML reports",
     "usnrt.comparison": "Models beside each other on your table",
     "usnrt.explain": "Why a row is as uncertain as it is",
     "usnrt.distributions": "Predictive distributions",

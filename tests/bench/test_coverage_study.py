@@ -13,7 +13,7 @@ from usnrt.bench.page import write_page
 from usnrt.bench.recipes import COVERAGE
 from usnrt.bench.runner import run_grid
 from usnrt.bench.status import outdated, status_text
-from usnrt.metrics.scores import interval_score_of_rows
+from usnrt.metrics.intervals import interval_score_of_rows
 
 
 def heteroscedastic(n, seed=0):

@@ -86,7 +86,7 @@ def test_metrics_are_those_of_the_library(result):
     row = result.table.row(0)
     for name, metric in {"crps": "crps", "rmse": "rmse", "coverage": "coverage_90", "width": "width_90"}.items():
         assert row[name] == pytest.approx(values[metric]), name
-    assert row["interval_score"] == pytest.approx(values["interval_score"])
+    assert row["interval_score"] == pytest.approx(values["interval_score_90"])
     assert row["fit_seconds"] >= 0
 
 

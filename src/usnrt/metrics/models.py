@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from usnrt.distributions import Distribution
+from usnrt.metrics.intervals import is_infinite
 from usnrt.utils.notices import InfiniteIntervalWarning, UnguaranteedIntervalWarning, share_text
 from usnrt.utils.types import Floats
 
@@ -109,19 +109,6 @@ def distribution_and_interval(model: Any, X: Any, coverages: Sequence[float]) ->
         return distribution_of(estimator, rows), np.stack(bounds, axis=2)
     found = estimator._predict_encoded(estimator._encode(rows), list(coverages))
     return found.distribution, found.bounds
-
-
-def is_infinite(ends: Floats) -> NDArray[np.bool_]:
-    """Whether intervals have an infinite end, shape (n,) or (n, k), for ends of shape (n, 2) or (n, 2, k).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from usnrt.metrics.models import is_infinite
-    >>> is_infinite(np.array([[0.0, 1.0], [0.0, np.inf]]))
-    array([False,  True])
-    """
-    return np.asarray(np.isinf(ends).any(axis=1))
 
 
 def infinite_sentence(model: object, ends: Floats, coverage: float) -> str:

@@ -1,5 +1,6 @@
 """Sorted interval plot: targets and their intervals, misses marked."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
@@ -7,8 +8,9 @@ from numpy.typing import ArrayLike
 
 from usnrt.distributions.base import check_levels
 from usnrt.metrics.forecast import Given, as_forecast, check_truth
-from usnrt.metrics.models import distribution_and_interval, is_infinite
-from usnrt.metrics.scores import AnyForecast, central_interval
+from usnrt.metrics.intervals import contains, is_infinite
+from usnrt.metrics.models import distribution_and_interval
+from usnrt.metrics.registry import AnyForecast, evaluated_rows
 from usnrt.plotting._style import BLUE, RED, Display, legend, name_of, percent
 from usnrt.utils.notices import share_text
 from usnrt.utils.types import Floats
@@ -98,11 +100,10 @@ class IntervalDisplay(Display):
             As in :meth:`plot`.
         """
         check_levels(coverage, "coverage")
-        f = as_forecast(forecast, **given)
-        y = check_truth(y_true, f)
-        median = f.quantile(np.array([0.5]))[:, 0]
+        rows = replace(evaluated_rows(y_true, forecast, **given), coverage=coverage)
+        median = rows.forecast.quantile(np.array([0.5]))[:, 0]
         target = name_of(y_true, "target") if target_name is None else target_name
-        made = cls(y, median, central_interval(f, coverage), coverage, target, name)
+        made = cls(rows.y, median, rows.interval, coverage, target, name)
         return made.plot(ax, sort_by=sort_by, max_rows=max_rows)
 
     @classmethod
@@ -118,10 +119,9 @@ class IntervalDisplay(Display):
             raise TypeError(f"options must be those of from_predictions, got {sorted(options)[0]}=")
         check_levels(coverage, "coverage")
         dist, bounds = distribution_and_interval(estimator, X, [coverage])
-        interval = bounds[:, :, 0]
-        f = as_forecast(dist)
         target = name_of(y, "target") if target is None else target
-        return cls(check_truth(y, f), dist.ppf(0.5), interval, coverage, target, name).plot(**plot)
+        truth = check_truth(y, as_forecast(dist))
+        return cls(truth, dist.ppf(0.5), bounds[:, :, 0], coverage, target, name).plot(**plot)
 
     def plot(self, ax: "Axes | None" = None, *, sort_by: str = "median", max_rows: int = 200) -> Self:
         """Draw.
@@ -147,7 +147,7 @@ class IntervalDisplay(Display):
             order = order[np.linspace(0, order.size - 1, max_rows).round().astype(int)]
         self.rows_ = order
         position = np.arange(order.size)
-        inside = (low <= self.y_true) & (self.y_true <= high)
+        inside = contains(self.interval, self.y_true)
         hit = inside[order]
         ax.vlines(
             position,

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from usnrt.metrics.calibration import pit
 from usnrt.metrics.forecast import Given
 from usnrt.metrics.models import distribution_of
-from usnrt.metrics.scores import AnyForecast
+from usnrt.metrics.registry import AnyForecast
 from usnrt.plotting._style import BLUE, GREY, Display, legend, percent
 from usnrt.plotting.reliability import chance_band
 from usnrt.utils.types import Floats

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from usnrt.metrics.calibration import mean_gap, reliability
 from usnrt.metrics.forecast import Given
 from usnrt.metrics.models import distribution_of
-from usnrt.metrics.scores import AnyForecast
+from usnrt.metrics.registry import AnyForecast
 from usnrt.plotting._style import GREY, Display, legend, next_colour, percent, percent_axis
 from usnrt.utils.types import Floats
 

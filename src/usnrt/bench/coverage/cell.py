@@ -10,7 +10,7 @@ from usnrt.bench.coverage.groups import counts, neutral_groups, numeric_columns,
 from usnrt.bench.coverage.methods import COVERAGE, ConformalIntervals, covered
 from usnrt.bench.grid import Cell, load_split
 from usnrt.bench.recipes import get_recipe
-from usnrt.metrics.scores import interval_score_of_rows
+from usnrt.metrics.intervals import interval_score_of_rows
 
 OURS = "usnrt-fast"
 

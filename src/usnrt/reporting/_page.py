@@ -17,16 +17,16 @@ from usnrt.estimators.calibrated import CalibratedRegressor
 from usnrt.estimators.neighbors import has_examples, memory_sentence, rows_in_memory
 from usnrt.estimators.targets import read_target
 from usnrt.metrics.models import training_sentence
-from usnrt.report import _charts as charts
-from usnrt.report._bidi import escape, isolated
-from usnrt.report._booster import BoosterFacts, booster_sentence, compare_with_booster
-from usnrt.report._download import csv_link
-from usnrt.report._drift import MIN_WINDOW, Drift, drift_sentence, time_windows
-from usnrt.report._facts import LEVELS, N_SHOWN_FEATURES, Cells, Facts, Region, RowLabels, facts_of_encoded
-from usnrt.report._numbers import number, percent, plus_minus
-from usnrt.report._svg import shortened
-from usnrt.report._tree import draw_tree
-from usnrt.report._words import (
+from usnrt.reporting import _charts as charts
+from usnrt.reporting._bidi import escape, isolated
+from usnrt.reporting._booster import BoosterFacts, booster_sentence, compare_with_booster
+from usnrt.reporting._download import csv_link
+from usnrt.reporting._drift import MIN_WINDOW, Drift, drift_sentence, time_windows
+from usnrt.reporting._facts import LEVELS, N_SHOWN_FEATURES, Cells, Facts, Region, RowLabels, facts_of_encoded
+from usnrt.reporting._numbers import number, percent, plus_minus
+from usnrt.reporting._svg import shortened
+from usnrt.reporting._tree import draw_tree
+from usnrt.reporting._words import (
     level_sentence,
     metric_rows,
     rows_note,
@@ -173,7 +173,7 @@ def render(
 
     from usnrt._version import __version__
 
-    folder = files("usnrt.report")
+    folder = files("usnrt.reporting")
     environment = Environment(autoescape=True, finalize=lambda value: isolated(value) if type(value) is str else value)
     template = environment.from_string((folder / "page.html").read_text("utf-8"))
     target = model.target_name_ or "the target"

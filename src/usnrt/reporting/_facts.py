@@ -16,9 +16,11 @@ from usnrt.explain.importance import importance_of_encoded
 from usnrt.explain.rows import row_values
 from usnrt.explain.words import support_reasons
 from usnrt.metrics.differences import Z
-from usnrt.metrics.evaluate import evaluate
-from usnrt.metrics.models import encoded_training_share, is_infinite
-from usnrt.report._numbers import digits_for, number, plus_minus, wilson
+from usnrt.metrics.forecast import as_forecast
+from usnrt.metrics.intervals import is_infinite
+from usnrt.metrics.models import encoded_training_share
+from usnrt.metrics.registry import EvaluatedRows, defined_values
+from usnrt.reporting._numbers import digits_for, number, plus_minus, wilson
 from usnrt.tables.groups import design_effect
 from usnrt.utils.types import Floats, Rows
 
@@ -258,10 +260,9 @@ def compare_with_baseline(
     """Metrics of the model and of a constant normal distribution with the training target's mean and std."""
     mean, std = model.target_moments_ or (model.target_mean_, model.target_std_)
     constant = Normal(np.full(len(y), mean), np.full(len(y), std))
-    ours = evaluate(predicted.distribution, y=y, coverage=coverage, interval=predicted.bounds[:, :, -1])
-    baseline_table = evaluate(constant, y=y, coverage=coverage)
-    baseline = dict(zip(baseline_table["metric"].tolist(), baseline_table["value"].tolist()))
-    return {n: (v, baseline[n]) for n, v in zip(ours["metric"].tolist(), ours["value"].tolist()) if n in baseline}
+    ours = EvaluatedRows(y, as_forecast(predicted.distribution), coverage, predicted.bounds[:, :, -1])
+    baseline = defined_values(EvaluatedRows(y, as_forecast(constant), coverage))
+    return {name: (value, baseline[name]) for name, value in defined_values(ours).items() if name in baseline}
 
 
 def uncertainty_drivers(model: DistributionalRegressor, raw: Floats, seed: int = 0) -> list[Driver]:
