@@ -11,6 +11,7 @@ from usnrt.metrics.calibration import ECE, ECE_LEVELS, TCE, comparison_levels
 from usnrt.metrics.forecast import Given, UndefinedMetricError
 from usnrt.metrics.intervals import COVERAGE, WIDTH, check_interval
 from usnrt.metrics.registry import AnyForecast, OfWeights, evaluated_rows
+from usnrt.utils.checks import check_whole
 from usnrt.utils.result_table import Table
 from usnrt.utils.types import Floats
 
@@ -125,8 +126,7 @@ def quantile_bins(x: ArrayLike, n: int = 10) -> NDArray[np.intp]:
         raise ValueError(f"x must have shape (n_rows,) with at least one row, got {values.shape}")
     if np.isnan(values).any():
         raise ValueError("x must not contain NaN")
-    if not isinstance(n, int | np.integer) or n < 1:
-        raise ValueError(f"n must be a positive integer, got {n!r}")
+    check_whole("n", n, 1)
     edges = np.unique(np.quantile(values, np.arange(1, n) / n, method="inverted_cdf"))
     return np.unique(np.searchsorted(edges, values, side="left"), return_inverse=True)[1]
 

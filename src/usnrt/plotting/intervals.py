@@ -12,6 +12,7 @@ from usnrt.metrics.intervals import contains, is_infinite
 from usnrt.metrics.models import distribution_and_interval
 from usnrt.metrics.registry import AnyForecast, evaluated_rows
 from usnrt.plotting._style import BLUE, RED, Display, legend, name_of, percent
+from usnrt.utils.checks import check_choice, check_whole
 from usnrt.utils.notices import share_text
 from usnrt.utils.types import Floats
 
@@ -135,10 +136,8 @@ class IntervalDisplay(Display):
         max_rows : int, default=200
             Maximum number of rows to show, evenly spaced; the title counts all rows.
         """
-        if sort_by not in _SORTS:
-            raise ValueError(f"sort_by must be one of {list(_SORTS)}, got {sort_by!r}")
-        if max_rows < 1:
-            raise ValueError(f"max_rows must be positive, got {max_rows}")
+        check_choice("sort_by", sort_by, _SORTS)
+        check_whole("max_rows", max_rows, 1)
         ax = self._start(ax, (6.4, 3.6))
         low, high = self.interval[:, 0], self.interval[:, 1]
         key = {"median": self.median, "width": high - low, "outcome": self.y_true}[sort_by]

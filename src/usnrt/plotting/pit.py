@@ -11,6 +11,7 @@ from usnrt.metrics.models import distribution_of
 from usnrt.metrics.registry import AnyForecast
 from usnrt.plotting._style import BLUE, GREY, Display, legend, percent
 from usnrt.plotting.reliability import chance_band
+from usnrt.utils.checks import check_whole
 from usnrt.utils.types import Floats
 
 if TYPE_CHECKING:
@@ -93,8 +94,7 @@ class PITDisplay(Display):
         band : float or None, default=0.95
             Probability of each bar of a calibrated forecast to end in the grey band; None for no band.
         """
-        if not isinstance(bins, int | np.integer) or bins < 1:
-            raise ValueError(f"bins must be a positive integer, got {bins!r}")
+        check_whole("bins", bins, 1)
         ax = self._start(ax, (5.0, 3.4))
         counts, edges = np.histogram(self.pit, bins=bins, range=(0.0, 1.0))
         height = counts * bins / self.pit.size

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from usnrt.metrics.models import distribution_of
 from usnrt.plotting._profile import profile_rows
 from usnrt.plotting._style import BLUE, GREY, RED, Display
+from usnrt.utils.checks import check_whole
 from usnrt.utils.types import Floats
 
 if TYPE_CHECKING:
@@ -126,8 +127,7 @@ class VarianceFunctionDisplay(Display):
         target_name : str, default="target"
         ax : matplotlib.axes.Axes, default=None
         """
-        if n_points < 2:
-            raise ValueError(f"n_points must be 2 or more, got {n_points}")
+        check_whole("n_points", n_points, 2)
         name, seen, grid, build = profile_rows(X, feature, n_points)
         has_regions = hasattr(estimator, "apply")
         if has_regions:
