@@ -1,4 +1,4 @@
-"""Regression on tables with calibrated uncertainty, and the regions where it is large.
+"""Tabular regression with calibrated predictive distributions.
 
 The method is that of W. Ma, X. Yan and K. Zhang, "Improving Uncertainty Quantification of Variance Networks by
 Tree-Structured Learning"; docs/recipe.md describes how the default recipe differs.

@@ -23,11 +23,11 @@ from usnrt.tables import TableEncoder
 from usnrt.tables.groups import feature_groups, groups_and_table, read_groups
 from usnrt.utils.checks import check_number, check_whole
 from usnrt.utils.names import escaped
-from usnrt.utils.types import Floats, Rows
+from usnrt.utils.types import Floats, Rows, TableLike
 
 
 def compare(
-    X: Any,
+    X: TableLike,
     y: ArrayLike,
     models: Mapping[str, Any] | Iterable[Any] | None = None,
     *,
@@ -136,7 +136,7 @@ def _drawn(random_state: Any) -> int:
 
 
 def _splits(
-    X: Any, raw: Floats, y: Floats, folds: int, test_size: float, time: Any, groups: Rows | None, seed: int
+    X: TableLike, raw: Floats, y: Floats, folds: int, test_size: float, time: Any, groups: Rows | None, seed: int
 ) -> Splits:
     if time is not None and groups is not None:
         raise ValueError("time and groups must not both be given, got both")
@@ -153,7 +153,7 @@ def _splits(
 
 def _evaluated(
     contender: Contender,
-    X: Any,
+    X: TableLike,
     y: Floats,
     groups: Rows | None,
     splits: Splits,

@@ -163,7 +163,7 @@ def _check_coverages(coverage: float | Sequence[float]) -> list[float]:
 
 
 def _judged(
-    model_or_dist: Any, X: Any, y: ArrayLike, coverages: Sequence[float], interval: ArrayLike | None
+    model_or_dist: Any, X: TableLike, y: ArrayLike, coverages: Sequence[float], interval: ArrayLike | None
 ) -> tuple[Forecast, Floats, dict[float, Floats]]:
     """The forecast, the targets, and by coverage the intervals that are not those of the forecast; warns."""
     if isinstance(model_or_dist, Distribution | Forecast):
@@ -189,7 +189,7 @@ def _given_intervals(interval: ArrayLike | None, coverages: Sequence[float], tru
     return {c: check_interval(ends[:, :, k] if ends.ndim == 3 else ends, truth) for k, c in enumerate(coverages)}
 
 
-def _warn(model: Any, X: Any, y: Floats, ends: Mapping[float, Floats]) -> None:
+def _warn(model: Any, X: TableLike, y: Floats, ends: Mapping[float, Floats]) -> None:
     seen = training_sentence(training_share(model, X, y))
     if seen:
         warnings.warn(seen, TrainingRowsWarning, stacklevel=4)

@@ -14,7 +14,7 @@ from usnrt.metrics.registry import AnyForecast, evaluated_rows
 from usnrt.plotting._style import BLUE, RED, Display, legend, name_of, percent
 from usnrt.utils.checks import check_choice, check_whole
 from usnrt.utils.notices import share_text
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, TableLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -108,7 +108,9 @@ class IntervalDisplay(Display):
         return made.plot(ax, sort_by=sort_by, max_rows=max_rows)
 
     @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, *, coverage: float = 0.9, **options: Any) -> Self:
+    def from_estimator(
+        cls, estimator: Any, X: TableLike, y: ArrayLike, *, coverage: float = 0.9, **options: Any
+    ) -> Self:
         """Draw the intervals of a fitted model: those of its ``predict_interval``, if it has the method.
 
         Options as in :meth:`from_predictions`; the title starts with ``name``, by default the name of the class.

@@ -1,13 +1,13 @@
 """The root split as in the paper: two features, squared residuals in colour, the split dashed."""
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from usnrt.metrics.models import distribution_of
 from usnrt.plotting._style import Display, legend
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, TableLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -123,7 +123,7 @@ class RootPartitionDisplay(Display):
     def from_estimator(
         cls,
         estimator: "SupportedRegressor",
-        X: Any,
+        X: TableLike,
         y: ArrayLike,
         other: int | str | None = None,
         *,

@@ -12,7 +12,7 @@ from usnrt.metrics.registry import AnyForecast
 from usnrt.plotting._style import BLUE, GREY, Display, legend, percent
 from usnrt.plotting.reliability import chance_band
 from usnrt.utils.checks import check_whole
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, TableLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,7 +78,9 @@ class PITDisplay(Display):
         return cls(values, name).plot(ax, bins=bins, band=band)
 
     @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, *, name: str | None = None, **options: Any) -> Self:
+    def from_estimator(
+        cls, estimator: Any, X: TableLike, y: ArrayLike, *, name: str | None = None, **options: Any
+    ) -> Self:
         """Draw the histogram of a fitted model with ``predict_dist``; options as in :meth:`from_predictions`."""
         name = type(estimator).__name__ if name is None else name
         return cls.from_predictions(y, distribution_of(estimator, X), name=name, **options)

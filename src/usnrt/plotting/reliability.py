@@ -10,7 +10,7 @@ from usnrt.metrics.forecast import Given
 from usnrt.metrics.models import distribution_of
 from usnrt.metrics.registry import AnyForecast
 from usnrt.plotting._style import GREY, Display, legend, next_colour, percent, percent_axis
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, TableLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,7 +80,9 @@ class ReliabilityDisplay(Display):
         return cls(levels, observed, len(np.asarray(y_true)), name).plot(ax, difference=difference, band=band)
 
     @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, *, name: str | None = None, **options: Any) -> Self:
+    def from_estimator(
+        cls, estimator: Any, X: TableLike, y: ArrayLike, *, name: str | None = None, **options: Any
+    ) -> Self:
         """Draw the diagram of a fitted model with ``predict_dist``; options as in :meth:`from_predictions`."""
         name = type(estimator).__name__ if name is None else name
         return cls.from_predictions(y, distribution_of(estimator, X), name=name, **options)

@@ -11,7 +11,7 @@ from usnrt.metrics.evaluate import evaluate
 from usnrt.metrics.groups import ece_by_chance
 from usnrt.metrics.models import distribution_of
 from usnrt.plotting._style import COLOURS, GREY, MARKERS, Display, name_of, percent_axis
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, TableLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -112,7 +112,7 @@ class SharpnessCalibrationDisplay(Display):
         return made.plot(ax)
 
     @classmethod
-    def from_estimators(cls, estimators: Mapping[str, Any], X: Any, y: ArrayLike, **options: Any) -> Self:
+    def from_estimators(cls, estimators: Mapping[str, Any], X: TableLike, y: ArrayLike, **options: Any) -> Self:
         """Draw several fitted models; options as in :meth:`from_predictions`."""
         return cls.from_predictions(y, {name: distribution_of(e, X) for name, e in estimators.items()}, **options)
 

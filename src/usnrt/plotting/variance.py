@@ -10,7 +10,7 @@ from usnrt.metrics.models import distribution_of
 from usnrt.plotting._profile import profile_rows
 from usnrt.plotting._style import BLUE, GREY, RED, Display
 from usnrt.utils.checks import check_whole
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, TableLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -104,7 +104,7 @@ class VarianceFunctionDisplay(Display):
     def from_estimator(
         cls,
         estimator: Any,
-        X: Any,
+        X: TableLike,
         feature: int | str,
         *,
         n_points: int = 400,

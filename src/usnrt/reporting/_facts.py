@@ -22,7 +22,7 @@ from usnrt.metrics.models import encoded_training_share
 from usnrt.metrics.registry import EvaluatedRows, defined_values
 from usnrt.reporting._numbers import digits_for, number, plus_minus, wilson
 from usnrt.tables.groups import design_effect
-from usnrt.utils.types import Floats, Rows
+from usnrt.utils.types import Floats, Rows, TableLike
 
 LEVELS = np.array([*np.arange(5, 100, 5), 99]) / 100
 N_EXPLAINED = 200  # rows whose predictions are divided among the features
@@ -145,7 +145,12 @@ class Facts:
 
 
 def gather(
-    model: DistributionalRegressor, X: Any, y: Floats, coverage: float, seed: int = 0, labels: RowLabels | None = None
+    model: DistributionalRegressor,
+    X: TableLike,
+    y: Floats,
+    coverage: float,
+    seed: int = 0,
+    labels: RowLabels | None = None,
 ) -> Facts:
     """Predict and evaluate everything that the report shows; the table is encoded once."""
     raw = model._encode(X)
@@ -154,7 +159,7 @@ def gather(
 
 def facts_of_encoded(
     model: DistributionalRegressor,
-    X: Any,
+    X: TableLike,
     raw: Floats,
     y: Floats,
     coverage: float,
@@ -200,7 +205,7 @@ def facts_of_encoded(
     return facts, dist
 
 
-def _add_support(model: CalibratedRegressor, X: Any, raw: Floats, facts: Facts, shown: list[str]) -> None:
+def _add_support(model: CalibratedRegressor, X: TableLike, raw: Floats, facts: Facts, shown: list[str]) -> None:
     """Why rows do not resemble the training rows: how many for each reason, and some of the rows."""
     assert model.support_ is not None
     found = model.support_.measure(raw, model.tree_.leaf_of(raw))
@@ -274,7 +279,7 @@ def uncertainty_drivers(model: DistributionalRegressor, raw: Floats, seed: int =
 
 def _regions(
     model: DistributionalRegressor,
-    X: Any,
+    X: TableLike,
     facts: Facts,
     inside: NDArray[np.bool_],
     infinite: NDArray[np.bool_],
@@ -314,7 +319,7 @@ def _regions(
     return regions
 
 
-def _rows(X: Any, numbers: NDArray[Any], facts: Facts, shown: list[str]) -> list[Cells]:
+def _rows(X: TableLike, numbers: NDArray[Any], facts: Facts, shown: list[str]) -> list[Cells]:
     """Rows of the table with their predictions, as text."""
     result = []
     for i, values in zip(map(int, numbers), row_values(X, facts.names, numbers)):

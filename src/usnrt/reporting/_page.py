@@ -41,6 +41,7 @@ from usnrt.tree.rules import count_text
 from usnrt.utils.atomic_write import atomic_write
 from usnrt.utils.checks import check_whole
 from usnrt.utils.notices import TrainingRowsWarning
+from usnrt.utils.types import TableLike
 
 N_DRIVERS = 12
 MAX_NAME = 40  # characters of a column's name in the head of a table
@@ -48,7 +49,7 @@ MAX_NAME = 40  # characters of a column's name in the head of a table
 
 def write_report(
     model: DistributionalRegressor,
-    X: Any,
+    X: TableLike,
     y: ArrayLike,
     path: str | os.PathLike[str],
     *,
@@ -131,7 +132,7 @@ def _labels(ids: ArrayLike | None, id_name: str, first_row: int, n: int) -> RowL
     return RowLabels(id_name, texts)
 
 
-def _windows(model: DistributionalRegressor, X: Any, facts: Facts, time: Any) -> Drift | None:
+def _windows(model: DistributionalRegressor, X: TableLike, facts: Facts, time: Any) -> Drift | None:
     """Windows of time; None if the time is not known."""
     given = time is not None
     if not given:
