@@ -92,7 +92,7 @@ def fit(
         Path | None,
         typer.Option(
             "--checkpoint",
-            help="A folder for the state of a long fit, which the same command resumes after it was interrupted.",
+            help="A folder for the state of a long fit; after an interruption the same command resumes it.",
         ),
     ] = None,
     force: Force = False,

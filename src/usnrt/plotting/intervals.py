@@ -1,6 +1,6 @@
 """Sorted interval plot: targets and their intervals, misses marked."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _SORTS = ("median", "width", "outcome")
 
 
+@dataclass(eq=False, repr=False)
 class IntervalDisplay(Display):
     """Sorted intervals with the targets: hits in grey, misses in colour.
 
@@ -57,21 +58,12 @@ class IntervalDisplay(Display):
     '90 % intervals contain 91 % of 500 targets'
     """
 
-    def __init__(
-        self,
-        y_true: Floats,
-        median: Floats,
-        interval: Floats,
-        coverage: float,
-        target_name: str = "target",
-        name: str | None = None,
-    ) -> None:
-        self.y_true = y_true
-        self.median = median
-        self.interval = interval
-        self.coverage = coverage
-        self.target_name = target_name
-        self.name = name
+    y_true: Floats
+    median: Floats
+    interval: Floats
+    coverage: float
+    target_name: str = "target"
+    name: str | None = None
 
     @classmethod
     def from_predictions(

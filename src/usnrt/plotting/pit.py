@@ -1,5 +1,6 @@
 """PIT histogram: flat if the forecast is calibrated, U-shaped if too narrow, hump-shaped if too wide."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@dataclass(eq=False, repr=False)
 class PITDisplay(Display):
     """Histogram of the probability integral transform, with the sampling variation of a calibrated forecast.
 
@@ -45,9 +47,8 @@ class PITDisplay(Display):
     [4.16, 1.28]
     """
 
-    def __init__(self, pit: Floats, name: str | None = None) -> None:
-        self.pit = pit
-        self.name = name
+    pit: Floats
+    name: str | None = None
 
     @classmethod
     def from_predictions(

@@ -1,5 +1,6 @@
 """Reliability diagram: share of targets below each predicted quantile."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@dataclass(eq=False, repr=False)
 class ReliabilityDisplay(Display):
     """Observed against nominal probability, with the sampling variation of a calibrated forecast.
 
@@ -48,11 +50,10 @@ class ReliabilityDisplay(Display):
     'too narrow (ECE 10.9 %)'
     """
 
-    def __init__(self, levels: Floats, observed: Floats, n_rows: int, name: str | None = None) -> None:
-        self.levels = levels
-        self.observed = observed
-        self.n_rows = n_rows
-        self.name = name
+    levels: Floats
+    observed: Floats
+    n_rows: int
+    name: str | None = None
 
     @classmethod
     def from_predictions(

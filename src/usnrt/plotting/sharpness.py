@@ -1,6 +1,7 @@
 """Sharpness against calibration: better forecasts are at the lower left."""
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@dataclass(eq=False, repr=False)
 class SharpnessCalibrationDisplay(Display):
     """Mean predicted standard deviation against the expected calibration error of several models.
 
@@ -49,24 +51,14 @@ class SharpnessCalibrationDisplay(Display):
     array([0.011, 0.109])
     """
 
-    def __init__(
-        self,
-        names: list[str],
-        sharpness: Floats,
-        ece: Floats,
-        n_rows: int,
-        *,
-        sharpness_error: Floats | None = None,
-        ece_error: Floats | None = None,
-        target_name: str = "target",
-    ) -> None:
-        self.names = names
-        self.sharpness = sharpness
-        self.ece = ece
-        self.n_rows = n_rows
-        self.sharpness_error = sharpness_error
-        self.ece_error = ece_error
-        self.target_name = target_name
+    names: list[str]
+    sharpness: Floats
+    ece: Floats
+    n_rows: int
+    _: KW_ONLY
+    sharpness_error: Floats | None = None
+    ece_error: Floats | None = None
+    target_name: str = "target"
 
     @classmethod
     def from_predictions(

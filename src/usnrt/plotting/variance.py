@@ -1,6 +1,7 @@
 """Predicted standard deviation along one feature, the others at their mean."""
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@dataclass(eq=False, repr=False)
 class VarianceFunctionDisplay(Display):
     """Predicted standard deviation along one feature; the line breaks where the region changes.
 
@@ -50,22 +52,13 @@ class VarianceFunctionDisplay(Display):
     (2, [0.295])
     """
 
-    def __init__(
-        self,
-        x: Floats,
-        std: Floats,
-        region: NDArray[Any] | None = None,
-        data: Floats | None = None,
-        *,
-        feature_name: str = "feature",
-        target_name: str = "target",
-    ) -> None:
-        self.x = x
-        self.std = std
-        self.region = region
-        self.data = data
-        self.feature_name = feature_name
-        self.target_name = target_name
+    x: Floats
+    std: Floats
+    region: NDArray[Any] | None = None
+    data: Floats | None = None
+    _: KW_ONLY
+    feature_name: str = "feature"
+    target_name: str = "target"
 
     @classmethod
     def from_predictions(
