@@ -19,9 +19,9 @@ PATH = Path(__file__).with_name("public_api.json")
 PACKAGES = (
     "usnrt",
     "usnrt.baselines",
-    "usnrt.bench",
     "usnrt.comparison",
     "usnrt.datasets",
+    "usnrt.decide",
     "usnrt.distributions",
     "usnrt.explain",
     "usnrt.metrics",
