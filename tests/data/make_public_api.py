@@ -21,13 +21,14 @@ PACKAGES = (
     "usnrt.baselines",
     "usnrt.comparison",
     "usnrt.datasets",
+    "usnrt.decide",
     "usnrt.distributions",
     "usnrt.explain",
     "usnrt.metrics",
     "usnrt.onnx",
     "usnrt.persistence",
     "usnrt.plotting",
-    "usnrt.report",
+    "usnrt.reporting",
 )
 
 
