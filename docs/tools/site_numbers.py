@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from statistics import mean, median, stdev
 
-from usnrt.datasets import SEEDS, list_datasets
+from usnrt.paper.datasets import SEEDS, list_datasets
 from usnrt_experiments import Store
 from usnrt_experiments.aggregate import Means
 from usnrt_experiments.grid import title_of

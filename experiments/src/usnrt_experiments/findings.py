@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
-from usnrt.datasets import get_spec, list_datasets
+from usnrt.paper.datasets import get_spec, list_datasets
 from usnrt_experiments.aggregate import Means
 from usnrt_experiments.comparisons import COMPARISONS, Comparison
 from usnrt_experiments.heterogeneity import heterogeneity_finding

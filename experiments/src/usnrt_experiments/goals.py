@@ -1,6 +1,6 @@
 """The default recipes against their goals and against other libraries, computed from the records."""
 
-from usnrt.datasets import get_spec, list_datasets
+from usnrt.paper.datasets import get_spec, list_datasets
 from usnrt_experiments.aggregate import Means
 from usnrt_experiments.comparisons import COMPARISONS, Comparison
 from usnrt_experiments.layout import BEST, Entry, Layout, number, words

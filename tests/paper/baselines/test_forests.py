@@ -7,10 +7,10 @@ import pytest
 from scipy import stats
 from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 
-from usnrt.baselines import ExtraTreesVarianceRegressor, RandomForestVarianceRegressor
-from usnrt.baselines._trees import FlatForest
-from usnrt.baselines.forests import SEARCH_GRID
 from usnrt.datasets import make_heteroscedastic
+from usnrt.paper.baselines import ExtraTreesVarianceRegressor, RandomForestVarianceRegressor
+from usnrt.paper.baselines.forests import SEARCH_GRID
+from usnrt.utils.flat_forest import FlatForest
 
 BOTH = [
     (RandomForestVarianceRegressor, RandomForestRegressor),
@@ -85,7 +85,7 @@ def test_trees_cut_off_are_distributed_like_trees_grown_short(data):
 @pytest.mark.parametrize("ours", [ours for ours, _ in BOTH])
 def test_search_chooses_the_smallest_validation_nll_of_the_whole_grid(ours, data, monkeypatch):
     grid = {"n_estimators": (5, 10), "max_depth": (2, 5), "max_features": (0.5, 1.0)}
-    monkeypatch.setattr("usnrt.baselines.forests.SEARCH_GRID", grid)
+    monkeypatch.setattr("usnrt.paper.baselines.forests.SEARCH_GRID", grid)
     grown = []
     grow = ours._grow
     monkeypatch.setattr(ours, "_grow", lambda self, *a, **how: grown.append(how) or grow(self, *a, **how))
@@ -100,7 +100,7 @@ def test_search_chooses_the_smallest_validation_nll_of_the_whole_grid(ours, data
 
 def test_search_nll_is_that_of_the_validation_rows(data, monkeypatch):
     monkeypatch.setattr(
-        "usnrt.baselines.forests.SEARCH_GRID",
+        "usnrt.paper.baselines.forests.SEARCH_GRID",
         {"n_estimators": (8,), "max_depth": (4,), "max_features": (1.0,)},
     )
     model = RandomForestVarianceRegressor.paper(random_state=0).fit(*data)
@@ -144,7 +144,8 @@ def test_infinite_likelihoods_are_no_sign_of_a_good_forest(monkeypatch):
     X = np.random.default_rng(0).uniform(size=(400, 1))
     y = np.where(np.argsort(np.argsort(X[:, 0])) < 200, -1.0, 1.0)
     monkeypatch.setattr(
-        "usnrt.baselines.forests.SEARCH_GRID", {"n_estimators": (5,), "max_depth": (3, 12), "max_features": (1.0,)}
+        "usnrt.paper.baselines.forests.SEARCH_GRID",
+        {"n_estimators": (5,), "max_depth": (3, 12), "max_features": (1.0,)},
     )
     model = RandomForestVarianceRegressor.paper(random_state=0).fit(X, y)
     np.testing.assert_array_equal(model.search_["nll"], np.inf)
@@ -185,7 +186,8 @@ def test_bad_parameters_are_one_sentence(changes, message, data):
 
 def test_verbose_tells_of_the_search(data, capsys, monkeypatch):
     monkeypatch.setattr(
-        "usnrt.baselines.forests.SEARCH_GRID", {"n_estimators": (4,), "max_depth": (2,), "max_features": (0.5, 1.0)}
+        "usnrt.paper.baselines.forests.SEARCH_GRID",
+        {"n_estimators": (4,), "max_depth": (2,), "max_features": (0.5, 1.0)},
     )
     RandomForestVarianceRegressor.paper(random_state=0, verbose=1).fit(*data)
     lines = capsys.readouterr().err.splitlines()

@@ -7,7 +7,7 @@ import zipfile
 import numpy as np
 import pandas as pd
 
-from usnrt.datasets.specs import SPECS
+from usnrt.paper.datasets.specs import SPECS
 
 ONLINE_COLUMNS = [
     "id", "duration", "codec", "width", "height", "bitrate", "framerate", "i", "p", "b", "frames", "i_size", "p_size",

@@ -8,7 +8,7 @@ import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
-from usnrt.baselines._shared import NETWORK_CONSTRAINTS, NetworkRegressor
+from usnrt.paper.baselines._shared import NETWORK_CONSTRAINTS, NetworkRegressor
 from usnrt.utils.constraints import Constraint, Whole
 
 PASSES_CONSTRAINTS: Mapping[str, Constraint] = {**NETWORK_CONSTRAINTS, "n_passes": Whole(2)}

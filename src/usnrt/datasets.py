@@ -10,6 +10,8 @@ from sklearn.utils import Bunch, check_random_state
 
 from usnrt.utils.types import Floats
 
+__all__ = ["Truth", "make_heteroscedastic"]
+
 RowFunction = Callable[[Floats], Floats]
 
 

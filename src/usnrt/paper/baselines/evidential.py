@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.baselines._shared import NETWORK_CONSTRAINTS, NetworkRegressor, TrainingJob
 from usnrt.distributions import StudentT
 from usnrt.nn.evidential import EvidentialLoss, nig_parameters, softplus
 from usnrt.nn.mlp import MLP, Params
+from usnrt.paper.baselines._shared import NETWORK_CONSTRAINTS, NetworkRegressor, TrainingJob
 from usnrt.tables.training import TrainingTable
 from usnrt.utils.constraints import Constraint, Number
 
@@ -53,7 +53,7 @@ class EvidentialRegressor(NetworkRegressor):
 
     Examples
     --------
-    >>> from usnrt.baselines import EvidentialRegressor
+    >>> from usnrt.paper.baselines import EvidentialRegressor
     >>> from usnrt.datasets import make_heteroscedastic
     >>> data = make_heteroscedastic("jump", n_samples=500, random_state=0)
     >>> model = EvidentialRegressor(max_epochs=20, random_state=0).fit(data.data, data.target)

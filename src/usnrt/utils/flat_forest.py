@@ -131,6 +131,6 @@ def _in_chunks(task: Callable[[slice], None], n: int, n_threads: int) -> None:
 
 def _kernels() -> Any:
     """The compiled functions, imported here so that numba is loaded only when they are needed."""
-    from usnrt.baselines import _trees_kernel
+    from usnrt.utils import _forest_kernel
 
-    return _trees_kernel
+    return _forest_kernel

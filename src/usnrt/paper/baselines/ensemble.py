@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.baselines.hnn import HNNRegressor
 from usnrt.distributions import Distribution, Mixture
+from usnrt.paper.baselines.hnn import HNNRegressor
 from usnrt.utils.constraints import Constraint, Whole
 
 
@@ -50,7 +50,7 @@ class DeepEnsembleRegressor(HNNRegressor):
 
     Examples
     --------
-    >>> from usnrt.baselines import DeepEnsembleRegressor
+    >>> from usnrt.paper.baselines import DeepEnsembleRegressor
     >>> from usnrt.datasets import make_heteroscedastic
     >>> data = make_heteroscedastic("jump", n_samples=500, random_state=0)
     >>> model = DeepEnsembleRegressor(n_members=3, max_epochs=10, random_state=0).fit(data.data, data.target)

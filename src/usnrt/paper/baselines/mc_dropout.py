@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from usnrt.baselines._passes import PASSES_CONSTRAINTS, PassesRegressor
-from usnrt.baselines._shared import TrainingJob
 from usnrt.distributions import Normal
 from usnrt.nn.dropout import DropoutMLP
 from usnrt.nn.losses import squared_error
 from usnrt.nn.mlp import MIN_VARIANCE, Params
+from usnrt.paper.baselines._passes import PASSES_CONSTRAINTS, PassesRegressor
+from usnrt.paper.baselines._shared import TrainingJob
 from usnrt.tables.training import TrainingTable
 from usnrt.utils.checks import check_applies
 from usnrt.utils.constraints import Constraint, Flag, Number
@@ -58,7 +58,7 @@ class MCDropoutRegressor(PassesRegressor):
 
     Examples
     --------
-    >>> from usnrt.baselines import MCDropoutRegressor
+    >>> from usnrt.paper.baselines import MCDropoutRegressor
     >>> from usnrt.datasets import make_heteroscedastic
     >>> data = make_heteroscedastic("jump", n_samples=500, random_state=0)
     >>> model = MCDropoutRegressor(max_epochs=10, n_passes=50, random_state=0).fit(data.data, data.target)
@@ -131,7 +131,7 @@ def max_likelihood_noise(
     Examples
     --------
     >>> import numpy as np
-    >>> from usnrt.baselines.mc_dropout import max_likelihood_noise
+    >>> from usnrt.paper.baselines.mc_dropout import max_likelihood_noise
     >>> round(max_likelihood_noise(np.full(3, 5.0), np.full(3, 2.0), np.ones(3)), 3)
     3.0
     """

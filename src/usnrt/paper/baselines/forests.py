@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 from sklearn.utils import check_random_state
 
-from usnrt.baselines._docs import EVERY_MODEL, SharedDocs
-from usnrt.baselines._shared import validation_split
-from usnrt.baselines._spread import MIN_ROWS_TO_CALIBRATE, max_likelihood_spread, stretched
-from usnrt.baselines._trees import NO_LIMIT, FlatForest
 from usnrt.distributions import Distribution, Normal
 from usnrt.estimators.base import DistributionalRegressor
+from usnrt.paper.baselines._shared import validation_split
+from usnrt.paper.baselines._spread import MIN_ROWS_TO_CALIBRATE, max_likelihood_spread, stretched
 from usnrt.tables.training import DistinctRows, TrainingTable
 from usnrt.utils.checks import check_applies
 from usnrt.utils.constraints import (
@@ -31,8 +29,10 @@ from usnrt.utils.constraints import (
     Verbosity,
     Whole,
 )
+from usnrt.utils.flat_forest import NO_LIMIT, FlatForest
 from usnrt.utils.progress import Progress
 from usnrt.utils.result_table import Table
+from usnrt.utils.shared_docs import EVERY_MODEL, SharedDocs
 
 # The grid of the paper; `max_features` is the share of the features that a split may choose from.
 SEARCH_GRID: dict[str, tuple[Any, ...]] = {
@@ -212,7 +212,7 @@ class RandomForestVarianceRegressor(ForestRegressor):
 
     Examples
     --------
-    >>> from usnrt.baselines import RandomForestVarianceRegressor
+    >>> from usnrt.paper.baselines import RandomForestVarianceRegressor
     >>> from usnrt.datasets import make_heteroscedastic
     >>> data = make_heteroscedastic("jump", n_samples=500, random_state=0)
     >>> model = RandomForestVarianceRegressor(n_estimators=50, random_state=0).fit(data.data, data.target)
@@ -241,7 +241,7 @@ class ExtraTreesVarianceRegressor(ForestRegressor):
 
     Examples
     --------
-    >>> from usnrt.baselines import ExtraTreesVarianceRegressor
+    >>> from usnrt.paper.baselines import ExtraTreesVarianceRegressor
     >>> from usnrt.datasets import make_heteroscedastic
     >>> data = make_heteroscedastic("jump", n_samples=500, random_state=0)
     >>> model = ExtraTreesVarianceRegressor(n_estimators=50, random_state=0).fit(data.data, data.target)

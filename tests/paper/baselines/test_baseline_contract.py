@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import usnrt
-from usnrt import baselines
+from usnrt.paper import baselines
 
 # Small and short: the checks fit hundreds of tiny tables and look at the interface, not at how good the fit is.
 QUICK = {"max_epochs": 20, "hidden": (16,), "learning_rate": 0.03, "random_state": 0, "n_jobs": 1}

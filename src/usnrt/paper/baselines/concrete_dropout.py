@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.baselines._passes import PASSES_CONSTRAINTS, PassesRegressor
-from usnrt.baselines._shared import TrainingJob
 from usnrt.distributions import Normal
 from usnrt.nn.dropout import ConcreteDropoutMLP, ConcretePenalty, heteroscedastic_nll, rate_of
+from usnrt.paper.baselines._passes import PASSES_CONSTRAINTS, PassesRegressor
+from usnrt.paper.baselines._shared import TrainingJob
 from usnrt.tables.training import TrainingTable
 from usnrt.utils.constraints import Choice, Constraint, Flag, Number
 
@@ -61,7 +61,7 @@ class ConcreteDropoutRegressor(PassesRegressor):
 
     Examples
     --------
-    >>> from usnrt.baselines import ConcreteDropoutRegressor
+    >>> from usnrt.paper.baselines import ConcreteDropoutRegressor
     >>> from usnrt.datasets import make_heteroscedastic
     >>> data = make_heteroscedastic("jump", n_samples=500, random_state=0)
     >>> model = ConcreteDropoutRegressor(max_epochs=10, n_passes=50, random_state=0).fit(data.data, data.target)

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from usnrt.datasets import fetch, get_spec, seeds_for, train_test_rows
-from usnrt.datasets.loaders import _bunch, parse
+from usnrt.paper.datasets import fetch, get_spec, seeds_for, train_test_rows
+from usnrt.paper.datasets.loaders import _bunch, parse
 
 AT_HAND = ["electrical", "conditional", "appliances", "realtime", "industry", "facebook1", "beijing"]
 AT_HAND += ["physicochemical", "traffic", "blog", "power", "gpu"]

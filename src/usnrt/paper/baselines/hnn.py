@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.baselines._shared import NETWORK_CONSTRAINTS, NetworkRegressor, TrainingJob
-from usnrt.baselines._spread import MIN_ROWS_TO_CALIBRATE
 from usnrt.distributions import Normal
 from usnrt.nn.alternate import MeanAndVariance, train_alternately
 from usnrt.nn.losses import variance_nll
 from usnrt.nn.mlp import MLP, Params
 from usnrt.nn.train import train
+from usnrt.paper.baselines._shared import NETWORK_CONSTRAINTS, NetworkRegressor, TrainingJob
+from usnrt.paper.baselines._spread import MIN_ROWS_TO_CALIBRATE
 from usnrt.tables.rows import draw_validation
 from usnrt.tables.training import TrainingTable
 from usnrt.tree.recipe import VARIANCE_STOP_MARGIN
@@ -63,7 +63,7 @@ class HNNRegressor(NetworkRegressor):
 
     Examples
     --------
-    >>> from usnrt.baselines import HNNRegressor
+    >>> from usnrt.paper.baselines import HNNRegressor
     >>> from usnrt.datasets import make_heteroscedastic
     >>> data = make_heteroscedastic("jump", n_samples=500, random_state=0)
     >>> model = HNNRegressor(max_epochs=20, random_state=0).fit(data.data, data.target)

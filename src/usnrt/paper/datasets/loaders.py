@@ -6,8 +6,8 @@ from typing import Any
 
 from sklearn.utils import Bunch
 
-from usnrt.datasets.files import get_files, is_here
-from usnrt.datasets.specs import SPECS, Spec, get_spec
+from usnrt.paper.datasets.files import get_files, is_here
+from usnrt.paper.datasets.specs import SPECS, Spec, get_spec
 from usnrt.utils.cache import cache_folder
 
 
@@ -16,7 +16,7 @@ def list_datasets() -> list[str]:
 
     Examples
     --------
-    >>> from usnrt.datasets import list_datasets
+    >>> from usnrt.paper.datasets import list_datasets
     >>> len(list_datasets()), list_datasets()[0]
     (17, 'electrical')
     """
@@ -54,7 +54,7 @@ def fetch(name: str, data_home: str | Path | None = None, download: bool = True)
 
     Examples
     --------
-    >>> from usnrt.datasets import fetch
+    >>> from usnrt.paper.datasets import fetch
     >>> bunch = fetch("electrical")  # doctest: +SKIP
     >>> bunch.data.shape  # doctest: +SKIP
     (10000, 12)

@@ -20,7 +20,7 @@ class Spec:
     Attributes
     ----------
     key, title : str
-        Name for :func:`usnrt.datasets.fetch`, and name in the paper's tables.
+        Name for :func:`usnrt.paper.datasets.fetch`, and name in the paper's tables.
     full_name, authors : str
         Name and donors in the UCI repository.
     uci_id : int
@@ -30,7 +30,7 @@ class Spec:
     target : str
         Column to predict; rows without it are left out.
     n_rows, n_features : int
-        Shape of the table that :func:`usnrt.datasets.fetch` returns.
+        Shape of the table that :func:`usnrt.paper.datasets.fetch` returns.
     drop, categorical : tuple of str
         Columns to leave out, and categorical columns.
     columns : tuple of str
@@ -400,11 +400,11 @@ def get_spec(name: str) -> Spec:
     Parameters
     ----------
     name : str
-        One of :func:`usnrt.datasets.list_datasets`.
+        One of :func:`usnrt.paper.datasets.list_datasets`.
 
     Examples
     --------
-    >>> from usnrt.datasets import get_spec
+    >>> from usnrt.paper.datasets import get_spec
     >>> get_spec("electrical").target
     'stab'
     """

@@ -15,7 +15,7 @@ def seeds_for(n_rows: int) -> tuple[int, ...]:
 
     Examples
     --------
-    >>> from usnrt.datasets import seeds_for
+    >>> from usnrt.paper.datasets import seeds_for
     >>> seeds_for(10_000), seeds_for(241_600)
     ((42, 142, 242, 342, 442), (42,))
     """
@@ -38,7 +38,7 @@ def train_test_rows(n_rows: int, seed: int) -> tuple[NDArray[np.intp], NDArray[n
 
     Examples
     --------
-    >>> from usnrt.datasets import train_test_rows
+    >>> from usnrt.paper.datasets import train_test_rows
     >>> train_test_rows(10, seed=42)
     (array([1, 0, 4, 9, 6, 5, 8, 2]), array([3, 7]))
     """

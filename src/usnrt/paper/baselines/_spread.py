@@ -27,7 +27,7 @@ def max_likelihood_spread(dist: Distribution, y: NDArray[np.float64], weight: ND
     Examples
     --------
     >>> import numpy as np
-    >>> from usnrt.baselines._spread import max_likelihood_spread
+    >>> from usnrt.paper.baselines._spread import max_likelihood_spread
     >>> from usnrt.distributions import Normal
     >>> y = np.array([-2.0, 2.0])
     >>> round(max_likelihood_spread(Normal(np.zeros(2), 1.0), y, np.ones(2)), 3)

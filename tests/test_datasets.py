@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from usnrt.datasets import make_heteroscedastic
-from usnrt.datasets.generators import _KINDS
+from usnrt.datasets import _KINDS, make_heteroscedastic
 
 KINDS = sorted(_KINDS)
 

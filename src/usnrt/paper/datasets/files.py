@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, cast
 
-from usnrt.datasets.specs import DataFile, Spec
+from usnrt.paper.datasets.specs import DataFile, Spec
 from usnrt.utils.notices import UnverifiedFileWarning, users_level
 
 DEFAULT_URL = "https://archive.ics.uci.edu/static/public"

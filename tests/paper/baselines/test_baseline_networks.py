@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from usnrt import baselines
-from usnrt.baselines._shared import PAPER_TRAINING, validation_split
-from usnrt.baselines._spread import max_likelihood_spread, stretched
-from usnrt.baselines.mc_dropout import max_likelihood_noise
 from usnrt.datasets import make_heteroscedastic
 from usnrt.distributions import Mixture, Normal, StudentT
+from usnrt.paper import baselines
+from usnrt.paper.baselines._shared import PAPER_TRAINING, validation_split
+from usnrt.paper.baselines._spread import max_likelihood_spread, stretched
+from usnrt.paper.baselines.mc_dropout import max_likelihood_noise
 from usnrt.tables.training import TrainingTable
 
 NETWORKS = {

@@ -14,9 +14,6 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from usnrt.baselines._docs import EVERY_MODEL, SharedDocs
-from usnrt.baselines._progress import MemberProgress
-from usnrt.baselines._spread import MIN_ROWS_TO_CALIBRATE, max_likelihood_spread, stretched
 from usnrt.distributions import Distribution
 from usnrt.estimators.base import DistributionalRegressor
 from usnrt.estimators.convergence import warn_if_diverged
@@ -25,6 +22,8 @@ from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import predict
 from usnrt.nn.mlp import MLP, Params, hidden_sizes
 from usnrt.nn.train import History, Training, train
+from usnrt.paper.baselines._progress import MemberProgress
+from usnrt.paper.baselines._spread import MIN_ROWS_TO_CALIBRATE, max_likelihood_spread, stretched
 from usnrt.tables.groups import draw_groups
 from usnrt.tables.rows import draw_validation
 from usnrt.tables.training import DistinctRows, TrainingTable
@@ -45,6 +44,7 @@ from usnrt.utils.constraints import (
     Verbosity,
     Whole,
 )
+from usnrt.utils.shared_docs import EVERY_MODEL, SharedDocs
 from usnrt.utils.threads import run_in_threads
 from usnrt.utils.types import Floats, Rows
 

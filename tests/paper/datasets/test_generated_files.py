@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from archives import MAKERS, put_archive
 
-from usnrt.datasets import available_datasets, fetch
-from usnrt.datasets.specs import SPECS
+from usnrt.paper.datasets import available_datasets, fetch
+from usnrt.paper.datasets.specs import SPECS
 from usnrt.utils.notices import UnverifiedFileWarning
 
 pytestmark = pytest.mark.filterwarnings(f"ignore::{UnverifiedFileWarning.__module__}.{UnverifiedFileWarning.__name__}")
