@@ -13,8 +13,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import pooch
 import pytest
 
-from usnrt.datasets import files
-from usnrt.paper.datasets import get_spec
+from usnrt.paper.datasets import files, get_spec
 from usnrt.paper.datasets.specs import DataFile
 from usnrt.utils.notices import UnverifiedFileWarning
 

@@ -22,7 +22,6 @@ from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import predict
 from usnrt.nn.mlp import MLP, Params, hidden_sizes
 from usnrt.nn.train import History, Training, train
-from usnrt.paper.baselines._progress import MemberProgress
 from usnrt.paper.baselines._spread import MIN_ROWS_TO_CALIBRATE, max_likelihood_spread, stretched
 from usnrt.tables.groups import draw_groups
 from usnrt.tables.rows import draw_validation
@@ -44,6 +43,7 @@ from usnrt.utils.constraints import (
     Verbosity,
     Whole,
 )
+from usnrt.utils.progress import Progress
 from usnrt.utils.shared_docs import EVERY_MODEL, SharedDocs
 from usnrt.utils.threads import run_in_threads
 from usnrt.utils.types import Floats, Rows
@@ -136,6 +136,15 @@ def validation_split(
         return draw_validation(np.arange(table.n_rows), fraction, rng)
     is_drawn = draw_groups(table.group, round(fraction * table.n_rows), table.n_rows, rng)
     return np.flatnonzero(~is_drawn), np.flatnonzero(is_drawn)
+
+
+class MemberProgress(Progress):
+    """Progress of a model of one or several networks, without a tree."""
+
+    def finish(self) -> None:
+        """Replace the bar with a line about the whole fit."""
+        if self.verbose:
+            self._line(f"fitted in {self.seconds:.1f} s")
 
 
 @dataclass
