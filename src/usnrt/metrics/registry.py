@@ -180,7 +180,7 @@ def mean(rows: Floats, weights: Floats | None) -> Floats:
     2.5
     """
     if weights is None:
-        return np.asarray(rows.mean(axis=0))
+        return np.asarray(rows.mean(axis=0, dtype=np.float64))
     if not np.isfinite(rows).all():
         # A row without weight must not change the sum: 0 * inf is NaN.
         rows = np.where(weights > 0, rows, 0.0)
