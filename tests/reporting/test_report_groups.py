@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from usnrt.report import write_report
-from usnrt.report._facts import LEVELS, calibration_facts
-from usnrt.report._numbers import wilson
+from usnrt.reporting import write_report
+from usnrt.reporting._facts import LEVELS, calibration_facts
+from usnrt.reporting._numbers import wilson
 
 
 def test_rows_of_a_group_that_agree_count_once():

@@ -17,16 +17,16 @@ from usnrt.estimators.calibrated import CalibratedRegressor
 from usnrt.estimators.neighbors import has_examples, memory_sentence, rows_in_memory
 from usnrt.estimators.targets import read_target
 from usnrt.metrics.models import training_sentence
-from usnrt.report import _charts as charts
-from usnrt.report._bidi import escape, isolated
-from usnrt.report._booster import BoosterFacts, booster_sentence, compare_with_booster
-from usnrt.report._download import csv_link
-from usnrt.report._drift import MIN_WINDOW, Drift, drift_sentence, time_windows
-from usnrt.report._facts import LEVELS, N_SHOWN_FEATURES, Cells, Facts, Region, RowLabels, facts_of_encoded
-from usnrt.report._numbers import number, percent, plus_minus
-from usnrt.report._svg import shortened
-from usnrt.report._tree import draw_tree
-from usnrt.report._words import (
+from usnrt.reporting import _charts as charts
+from usnrt.reporting._bidi import escape, isolated
+from usnrt.reporting._booster import BoosterFacts, booster_sentence, compare_with_booster
+from usnrt.reporting._download import csv_link
+from usnrt.reporting._drift import MIN_WINDOW, Drift, drift_sentence, time_windows
+from usnrt.reporting._facts import LEVELS, N_SHOWN_FEATURES, Cells, Facts, Region, RowLabels, facts_of_encoded
+from usnrt.reporting._numbers import number, percent, plus_minus
+from usnrt.reporting._svg import shortened
+from usnrt.reporting._tree import draw_tree
+from usnrt.reporting._words import (
     level_sentence,
     metric_rows,
     rows_note,
@@ -41,6 +41,7 @@ from usnrt.tree.rules import count_text
 from usnrt.utils.atomic_write import atomic_write
 from usnrt.utils.checks import check_whole
 from usnrt.utils.notices import TrainingRowsWarning
+from usnrt.utils.types import TableLike
 
 N_DRIVERS = 12
 MAX_NAME = 40  # characters of a column's name in the head of a table
@@ -48,7 +49,7 @@ MAX_NAME = 40  # characters of a column's name in the head of a table
 
 def write_report(
     model: DistributionalRegressor,
-    X: Any,
+    X: TableLike,
     y: ArrayLike,
     path: str | os.PathLike[str],
     *,
@@ -131,7 +132,7 @@ def _labels(ids: ArrayLike | None, id_name: str, first_row: int, n: int) -> RowL
     return RowLabels(id_name, texts)
 
 
-def _windows(model: DistributionalRegressor, X: Any, facts: Facts, time: Any) -> Drift | None:
+def _windows(model: DistributionalRegressor, X: TableLike, facts: Facts, time: Any) -> Drift | None:
     """Windows of time; None if the time is not known."""
     given = time is not None
     if not given:
@@ -173,7 +174,7 @@ def render(
 
     from usnrt._version import __version__
 
-    folder = files("usnrt.report")
+    folder = files("usnrt.reporting")
     environment = Environment(autoescape=True, finalize=lambda value: isolated(value) if type(value) is str else value)
     template = environment.from_string((folder / "page.html").read_text("utf-8"))
     target = model.target_name_ or "the target"

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.report._drift import Window
-from usnrt.report._facts import LEVELS, CalibrationFacts, Facts
-from usnrt.report._numbers import axis_labels, percent, wilson
-from usnrt.report._svg import Chart, nice_ticks, shortened
+from usnrt.reporting._drift import Window
+from usnrt.reporting._facts import LEVELS, CalibrationFacts, Facts
+from usnrt.reporting._numbers import axis_labels, percent, wilson
+from usnrt.reporting._svg import Chart, nice_ticks, shortened
 from usnrt.utils.types import Floats
 
 PERCENT_TICKS = [(level, f"{100 * level:.0f}") for level in (0, 0.2, 0.4, 0.6, 0.8, 1.0)]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from usnrt.report._numbers import number, percent, plus_minus, wilson
+from usnrt.reporting._numbers import number, percent, plus_minus, wilson
 from usnrt.tables.time import dates_of_texts
 from usnrt.utils.types import Floats
 
@@ -74,7 +74,7 @@ def time_order(time: Any) -> tuple[NDArray[np.intp], NDArray[Any]]:
 
     Examples
     --------
-    >>> from usnrt.report._drift import time_order
+    >>> from usnrt.reporting._drift import time_order
     >>> time_order(["2024-02-01", "2023-01-01", None])[0]
     array([1, 0])
     """
@@ -145,7 +145,7 @@ def permutation_p(values: Floats, sizes: Sequence[int], seed: int = 0) -> float:
     Examples
     --------
     >>> import numpy as np
-    >>> from usnrt.report._drift import permutation_p
+    >>> from usnrt.reporting._drift import permutation_p
     >>> values = np.random.default_rng(0).normal(size=400)
     >>> permutation_p(values, [200, 200]) > 0.05, permutation_p(values + np.repeat([0, 1], 200), [200, 200]) < 0.01
     (True, True)

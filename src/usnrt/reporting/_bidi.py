@@ -14,7 +14,7 @@ def isolated(text: str) -> str:
 
     Examples
     --------
-    >>> from usnrt.report._bidi import isolated
+    >>> from usnrt.reporting._bidi import isolated
     >>> isolated("area <= 5") == "area <= 5", ascii(isolated("5 < \u05d0\u05d1 <= 7"))
     (True, "'5 < \\\\u2068\\\\u05d0\\\\u05d1\\\\u2069 <= 7'")
     """

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from usnrt.metrics.differences import Z
+from usnrt.metrics.registry import Metric
 
 MAX_DIGITS = 8  # before the point, without a power of ten
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -17,7 +18,7 @@ def number(value: float, digits: int = 3) -> str:
 
     Examples
     --------
-    >>> from usnrt.report._numbers import number
+    >>> from usnrt.reporting._numbers import number
     >>> number(1234567.8), number(1950), number(0.012345), number(3.0), number(float("nan"))
     ('1,234,568', '1950', '0.0123', '3', '–')
     >>> number(58960336421.0), number(-1.25e-9)
@@ -45,7 +46,7 @@ def plus_minus(value: float, error: float, digits: int = 3, error_digits: int = 
 
     Examples
     --------
-    >>> from usnrt.report._numbers import plus_minus
+    >>> from usnrt.reporting._numbers import plus_minus
     >>> plus_minus(317.3, 47.11), plus_minus(4.19e9, 3.42e8)
     ('317 ± 47', '(4.19 ± 0.34)\xa0×\xa010⁹')
     """
@@ -62,7 +63,7 @@ def digits_for(value: float, resolution: float, least: int = 4) -> int:
 
     Examples
     --------
-    >>> from usnrt.report._numbers import digits_for, number
+    >>> from usnrt.reporting._numbers import digits_for, number
     >>> digits_for(317.3, 47.0), digits_for(1e9 + 317.3, 47.0)
     (4, 10)
     >>> number(1e9 + 317.3, digits_for(1e9 + 317.3, 47.0))
@@ -78,7 +79,7 @@ def percent(share: float, digits: int = 1) -> str:
 
     Examples
     --------
-    >>> from usnrt.report._numbers import percent
+    >>> from usnrt.reporting._numbers import percent
     >>> percent(0.8983), percent(0.9)
     ('89.8\xa0%', '90\xa0%')
     """
@@ -88,12 +89,27 @@ def percent(share: float, digits: int = 1) -> str:
     return f"{text.rstrip('0').rstrip('.') if '.' in text else text}\u00a0%"
 
 
+def metric_text(metric: Metric, value: float) -> str:
+    """The value of a metric, as pages show it.
+
+    Examples
+    --------
+    >>> from usnrt.metrics import METRICS
+    >>> from usnrt.reporting._numbers import metric_text
+    >>> metric_text(METRICS["coverage"], 0.9), metric_text(METRICS["r2"], -0.0001)
+    ('90\xa0%', '0')
+    """
+    if metric.text == "percent":
+        return percent(value)
+    return number(round(value, 3) if metric.text == "decimals" else value)
+
+
 def wilson(hits: int, n: int, z: float = Z) -> tuple[float, float]:
     """Wilson's 95 % confidence interval of a proportion, which is valid for few rows too.
 
     Examples
     --------
-    >>> from usnrt.report._numbers import wilson
+    >>> from usnrt.reporting._numbers import wilson
     >>> low, high = wilson(90, 100)
     >>> round(low, 3), round(high, 3)
     (0.826, 0.945)
@@ -111,7 +127,7 @@ def axis_labels(ticks: Sequence[float]) -> tuple[list[str], str]:
 
     Examples
     --------
-    >>> from usnrt.report._numbers import axis_labels
+    >>> from usnrt.reporting._numbers import axis_labels
     >>> axis_labels([0.0, 2e9, 4e9])
     (['0', '2', '4'], '10⁹')
     >>> axis_labels([-0.5e-9, 0.0, 0.5e-9])

@@ -8,7 +8,7 @@ import numpy as np
 from usnrt.calibration.landmarks import evenly
 from usnrt.distributions import Distribution
 from usnrt.estimators.base import DistributionalRegressor
-from usnrt.report._numbers import number, plus_minus
+from usnrt.reporting._numbers import number, plus_minus
 from usnrt.tables.groups import design_effect, draw_groups
 from usnrt.utils.boosting import MAX_CATEGORIES, without_empty_columns
 from usnrt.utils.types import Floats, Rows

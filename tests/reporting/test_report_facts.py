@@ -10,12 +10,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-import usnrt.report
-from usnrt.report import write_report
-from usnrt.report._facts import LEVELS, cell_text, gather
-from usnrt.report._numbers import number, percent, wilson
-from usnrt.report._svg import nice_ticks
-from usnrt.report._words import level_sentence, metric_rows, support_sentence, verdict, why_sentence
+import usnrt
+from usnrt.reporting import write_report
+from usnrt.reporting._facts import LEVELS, cell_text, gather
+from usnrt.reporting._numbers import number, percent, wilson
+from usnrt.reporting._svg import nice_ticks
+from usnrt.reporting._words import level_sentence, metric_rows, support_sentence, verdict, why_sentence
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +28,8 @@ def test_metrics_are_those_of_the_metrics(facts, model, houses):
     assert facts.metrics["rmse"][0] == pytest.approx(np.sqrt(np.mean((y - model.predict(X)) ** 2)), rel=1e-12)
     assert facts.metrics["rmse"][1] == pytest.approx(np.sqrt(np.mean((y - model.target_mean_) ** 2)), rel=1e-12)
     lower, upper = model.predict_interval(X, 0.9).T
-    assert facts.metrics["coverage_90"][0] == np.mean((lower <= y) & (y <= upper))
-    assert facts.metrics["width_90"][0] == pytest.approx(np.mean(upper - lower))
+    assert facts.metrics["coverage"][0] == np.mean((lower <= y) & (y <= upper))
+    assert facts.metrics["width"][0] == pytest.approx(np.mean(upper - lower))
 
 
 def test_calibration_counts_the_models_own_intervals(facts, model, houses):
@@ -141,7 +141,7 @@ def test_regions_with_few_rows_are_counted(facts):
 
 
 def test_a_promise_that_any_wide_interval_keeps_is_called_vacuous(facts):
-    wide = replace(facts, metrics={**facts.metrics, "width_90": (1000.0, 900.0)})
+    wide = replace(facts, metrics={**facts.metrics, "width": (1000.0, 900.0)})
     assert "This promise says little: on average the intervals are as wide (1000) as those of" in verdict(wide)["rest"]
     assert "says little" not in verdict(facts)["rest"]
 
@@ -319,7 +319,7 @@ def test_bad_arguments(model, houses, tmp_path):
 def test_without_jinja2_a_sentence_names_the_extra():
     code = (
         "import sys; sys.modules['jinja2'] = None\n"
-        "from usnrt.report._page import render\n"
+        "from usnrt.reporting._page import render\n"
         "try:\n    render(None, None, None, None, None)\n"
         "except ImportError as error:\n    print(error)"
     )

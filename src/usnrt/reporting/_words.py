@@ -6,25 +6,16 @@ import numpy as np
 from scipy.special import ndtri
 
 from usnrt.estimators.regions import ratio_sentence
-from usnrt.report._facts import LEVELS, CalibrationFacts, Facts, Region
-from usnrt.report._numbers import number, percent
+from usnrt.metrics.intervals import COVERAGE
+from usnrt.metrics.registry import on_page
+from usnrt.reporting._facts import LEVELS, CalibrationFacts, Facts, Region
+from usnrt.reporting._numbers import metric_text, number, percent
 from usnrt.utils.notices import share_text
 
 FEW_ROWS = 30
 # Half width of the 95 % confidence interval of the coverage from which the rows are too few to call it calibrated.
 UNCERTAIN_COVERAGE = 0.06
 TOLERANCE = 0.02  # a deviation of the coverage that is negligible, even if statistically significant
-
-MEANINGS = {
-    "rmse": ("RMSE", "root mean squared error of the predicted mean", "low"),
-    "mae": ("MAE", "mean absolute error of the predicted mean", "low"),
-    "r2": ("R²", "share of the target's variance that is explained", "high"),
-    "crps": ("CRPS", "distance of the predicted distributions from the targets", "low"),
-    "nll": ("NLL", "negative log of the predicted density at the targets", "low"),
-    "ece": ("ECE", "mean difference of nominal and observed probabilities", "low"),
-    "coverage": ("coverage", "share of targets inside the {coverage} interval; should be {coverage}", "target"),
-    "width": ("width", "mean width of the {coverage} intervals; smaller is better at equal coverage", "plain"),
-}
 
 
 def subject(target: str, facts: Facts, source: str | None) -> str:
@@ -138,12 +129,12 @@ def level_sentence(facts: Facts, index: int) -> str:
 
 def _vacuous(facts: Facts) -> str:
     """Whether intervals keep their promise only because they are as wide as those of a model without features."""
-    widths = [value for name, value in facts.metrics.items() if name.startswith("width")]
-    if not widths or not widths[0][0] >= 0.98 * widths[0][1]:
+    width, baseline = facts.metrics["width"]
+    if not width >= 0.98 * baseline:
         return ""
     return (
-        f"This promise says little: on average the intervals are as wide ({number(widths[0][0])}) as those of always "
-        f"predicting the mean ({number(widths[0][1])})."
+        f"This promise says little: on average the intervals are as wide ({number(width)}) as those of always "
+        f"predicting the mean ({number(baseline)})."
     )
 
 
@@ -244,25 +235,22 @@ def rows_note(facts: Facts) -> str:
 def metric_rows(facts: Facts) -> list[dict[str, str]]:
     """The table of metrics."""
     rows = []
-    for name, (ours, baseline) in facts.metrics.items():
-        key = name.split("_")[0]
-        if key not in MEANINGS:
+    for metric in on_page("report"):
+        if metric.name not in facts.metrics:
             continue
-        label, meaning, wanted = MEANINGS[key]
+        ours, baseline = facts.metrics[metric.name]
         kind = ""
-        if wanted in ("low", "high") and ours != baseline:
-            kind = "better" if (ours < baseline) == (wanted == "low") else "worse"
-        show = percent if key in ("coverage", "ece") else number
-        if key == "coverage" and facts.calibration.infinite:
+        if metric.orientation in ("lower", "higher") and ours != baseline:
+            kind = "better" if (ours < baseline) == (metric.orientation == "lower") else "worse"
+        meaning = metric.meaning.format(coverage=percent(facts.coverage))
+        if metric is COVERAGE and facts.calibration.infinite:
             meaning = f"not informative: {share_text(facts.calibration.infinite)} of the intervals are infinite"
-        if key == "r2":
-            ours, baseline = round(ours, 3), round(baseline, 3)
         rows.append(
             {
-                "name": label if key not in ("coverage", "width") else f"{label}, {percent(facts.coverage)}",
-                "ours": show(ours),
-                "baseline": show(baseline),
-                "meaning": meaning.format(coverage=percent(facts.coverage)),
+                "name": f"{metric.label}, {percent(facts.coverage)}" if metric.of_interval else metric.label,
+                "ours": metric_text(metric, ours),
+                "baseline": metric_text(metric, baseline),
+                "meaning": meaning,
                 "kind": kind,
             }
         )

@@ -7,7 +7,7 @@ import pytest
 from chromium import WHY, show
 from scaled import with_target
 
-from usnrt.report import write_report
+from usnrt.reporting import write_report
 
 pytestmark = pytest.mark.skipif(bool(WHY) and not os.environ.get("USNRT_NEED_BROWSER"), reason=str(WHY))
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from usnrt.report._bidi import escape
-from usnrt.report._numbers import number, percent
-from usnrt.report._svg import shortened
+from usnrt.reporting._bidi import escape
+from usnrt.reporting._numbers import number, percent
+from usnrt.reporting._svg import shortened
 from usnrt.tree.rules import ModelWithTree, split_text
 from usnrt.tree.structure import Tree
 from usnrt.utils.types import Floats

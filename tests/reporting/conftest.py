@@ -29,7 +29,7 @@ def model():
 @pytest.fixture(scope="session")
 def page(model, houses, tmp_path_factory):
     """The report's path."""
-    from usnrt.report import write_report
+    from usnrt.reporting import write_report
 
     X, y = houses(600, 3)
     return write_report(model, X, y, tmp_path_factory.mktemp("report") / "report.html", source="test.csv", time="sold")

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from usnrt.report._bidi import escape
+from usnrt.reporting._bidi import escape
 
 # Widths of characters in the font sizes of the style sheet, generous: of a digit of a tick, of a letter of a label, and
 # of a letter of a script whose characters are wide.
@@ -128,7 +128,7 @@ def shortened(text: str, room: float, width: float = LABEL_WIDTH) -> str:
 
     Examples
     --------
-    >>> from usnrt.report._svg import shortened
+    >>> from usnrt.reporting._svg import shortened
     >>> shortened("temperature", 200), shortened("temperature", 50)
     ('temperature', 'tempe…')
     """
@@ -147,7 +147,7 @@ def nice_ticks(low: float, high: float, count: int = 5) -> list[float]:
 
     Examples
     --------
-    >>> from usnrt.report._svg import nice_ticks
+    >>> from usnrt.reporting._svg import nice_ticks
     >>> nice_ticks(0, 97)
     [0.0, 20.0, 40.0, 60.0, 80.0]
     """

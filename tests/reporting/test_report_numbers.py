@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scaled import with_target
 
-from usnrt.report import _charts as charts
-from usnrt.report import write_report
-from usnrt.report._facts import cell_text, gather
-from usnrt.report._numbers import number
+from usnrt.reporting import _charts as charts
+from usnrt.reporting import write_report
+from usnrt.reporting._facts import cell_text, gather
+from usnrt.reporting._numbers import number
 
 TICK = re.compile(r'<text class="tick" x="([\d.-]+)" y="([\d.-]+)" text-anchor="end">([^<]*)</text>')
 STROKE = re.compile(r'<line class="interval" x1="[\d.]+" x2="[\d.]+" y1="([\d.-]+)" y2="([\d.-]+)">')
@@ -126,7 +126,7 @@ def test_all_rows_can_be_downloaded(model, houses, tmp_path):
 
 
 def test_too_many_rows_are_not_put_into_the_page(model, houses, tmp_path, monkeypatch):
-    from usnrt.report import _download
+    from usnrt.reporting import _download
 
     monkeypatch.setattr(_download, "MAX_BYTES", 3000)
     text = write_report(model, *houses(100, 3), tmp_path / "r.html").read_text()

@@ -16,11 +16,13 @@ from usnrt.explain.importance import importance_of_encoded
 from usnrt.explain.rows import row_values
 from usnrt.explain.words import support_reasons
 from usnrt.metrics.differences import Z
-from usnrt.metrics.evaluate import evaluate
-from usnrt.metrics.models import encoded_training_share, is_infinite
-from usnrt.report._numbers import digits_for, number, plus_minus, wilson
+from usnrt.metrics.forecast import as_forecast
+from usnrt.metrics.intervals import is_infinite
+from usnrt.metrics.models import encoded_training_share
+from usnrt.metrics.registry import EvaluatedRows, defined_values
+from usnrt.reporting._numbers import digits_for, number, plus_minus, wilson
 from usnrt.tables.groups import design_effect
-from usnrt.utils.types import Floats, Rows
+from usnrt.utils.types import Floats, Rows, TableLike
 
 LEVELS = np.array([*np.arange(5, 100, 5), 99]) / 100
 N_EXPLAINED = 200  # rows whose predictions are divided among the features
@@ -143,7 +145,12 @@ class Facts:
 
 
 def gather(
-    model: DistributionalRegressor, X: Any, y: Floats, coverage: float, seed: int = 0, labels: RowLabels | None = None
+    model: DistributionalRegressor,
+    X: TableLike,
+    y: Floats,
+    coverage: float,
+    seed: int = 0,
+    labels: RowLabels | None = None,
 ) -> Facts:
     """Predict and evaluate everything that the report shows; the table is encoded once."""
     raw = model._encode(X)
@@ -152,7 +159,7 @@ def gather(
 
 def facts_of_encoded(
     model: DistributionalRegressor,
-    X: Any,
+    X: TableLike,
     raw: Floats,
     y: Floats,
     coverage: float,
@@ -198,7 +205,7 @@ def facts_of_encoded(
     return facts, dist
 
 
-def _add_support(model: CalibratedRegressor, X: Any, raw: Floats, facts: Facts, shown: list[str]) -> None:
+def _add_support(model: CalibratedRegressor, X: TableLike, raw: Floats, facts: Facts, shown: list[str]) -> None:
     """Why rows do not resemble the training rows: how many for each reason, and some of the rows."""
     assert model.support_ is not None
     found = model.support_.measure(raw, model.tree_.leaf_of(raw))
@@ -258,10 +265,9 @@ def compare_with_baseline(
     """Metrics of the model and of a constant normal distribution with the training target's mean and std."""
     mean, std = model.target_moments_ or (model.target_mean_, model.target_std_)
     constant = Normal(np.full(len(y), mean), np.full(len(y), std))
-    ours = evaluate(predicted.distribution, y=y, coverage=coverage, interval=predicted.bounds[:, :, -1])
-    baseline_table = evaluate(constant, y=y, coverage=coverage)
-    baseline = dict(zip(baseline_table["metric"].tolist(), baseline_table["value"].tolist()))
-    return {n: (v, baseline[n]) for n, v in zip(ours["metric"].tolist(), ours["value"].tolist()) if n in baseline}
+    ours = EvaluatedRows(y, as_forecast(predicted.distribution), coverage, predicted.bounds[:, :, -1])
+    baseline = defined_values(EvaluatedRows(y, as_forecast(constant), coverage))
+    return {name: (value, baseline[name]) for name, value in defined_values(ours).items() if name in baseline}
 
 
 def uncertainty_drivers(model: DistributionalRegressor, raw: Floats, seed: int = 0) -> list[Driver]:
@@ -273,7 +279,7 @@ def uncertainty_drivers(model: DistributionalRegressor, raw: Floats, seed: int =
 
 def _regions(
     model: DistributionalRegressor,
-    X: Any,
+    X: TableLike,
     facts: Facts,
     inside: NDArray[np.bool_],
     infinite: NDArray[np.bool_],
@@ -313,7 +319,7 @@ def _regions(
     return regions
 
 
-def _rows(X: Any, numbers: NDArray[Any], facts: Facts, shown: list[str]) -> list[Cells]:
+def _rows(X: TableLike, numbers: NDArray[Any], facts: Facts, shown: list[str]) -> list[Cells]:
     """Rows of the table with their predictions, as text."""
     result = []
     for i, values in zip(map(int, numbers), row_values(X, facts.names, numbers)):

@@ -6,7 +6,7 @@ import io
 
 import numpy as np
 
-from usnrt.report._facts import Facts
+from usnrt.reporting._facts import Facts
 
 MAX_BYTES, MIN_LINE = 1_500_000, 14
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scaled import with_target
 
-from usnrt.report import write_report
-from usnrt.report._booster import BoosterFacts, booster_sentence, compare_with_booster
-from usnrt.report._drift import drift_sentence, time_order, time_windows
+from usnrt.reporting import write_report
+from usnrt.reporting._booster import BoosterFacts, booster_sentence, compare_with_booster
+from usnrt.reporting._drift import drift_sentence, time_order, time_windows
 
 
 def windows_of(seed, n=600, drift=0.0, noise=1.0, spread=False):
