@@ -1,6 +1,5 @@
 """Fitted models that the tests of explanations share."""
 
-
 import numpy as np
 import pandas as pd
 import pytest
