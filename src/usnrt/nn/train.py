@@ -279,22 +279,22 @@ def start_state(params: Params) -> Any:
     import jax
 
     params = jax.device_put(params)
-    return params, _optimiser().init(params), params
+    return params, _adamw(0.0, 0.0).init(params), params
 
 
-@functools.cache
-def _optimiser() -> Any:
+def _adamw(rate: Any, weight_decay: Any) -> Any:
+    """AdamW, whose step size and decay may be arguments of a compiled program."""
     import optax
 
-    return optax.scale_by_adam()
+    decayed = optax.scale_by_adam(), optax.add_decayed_weights(weight_decay)
+    return optax.chain(*decayed, optax.scale_by_learning_rate(rate))
 
 
 def adam_update(network: Any, loss: Any, penalty: Any, averaged: bool) -> Callable[..., Any]:
     """A function of state and batch that takes one step of Adam; it returns the new state and the loss of the batch."""
     import jax
     import jax.numpy as jnp
-
-    optimiser = _optimiser()
+    import optax
 
     def batch_loss(params: Any, x: Any, target: Any, weight: Any, key: Any, n_rows: Any) -> Any:
         values = loss(network(params, x, key), target) * weight
@@ -307,10 +307,11 @@ def adam_update(network: Any, loss: Any, penalty: Any, averaged: bool) -> Callab
     ) -> Any:  # fmt: skip
         params, optimiser_state, mean_params = state
         value, gradient = jax.value_and_grad(batch_loss)(params, x, target, share, key, n_rows)
-        updates, optimiser_state = optimiser.update(gradient, optimiser_state)
-        params = jax.tree.map(lambda p, u: p - rate * (u + weight_decay * p), params, updates)
+        updates, optimiser_state = _adamw(rate, weight_decay).update(gradient, optimiser_state, params)
+        params = optax.apply_updates(params, updates)
         if averaged:
-            # Early in training the decay is smaller, so that the initial weights are forgotten faster.
+            # Early in training the decay is smaller, so that the initial weights are forgotten faster. Not
+            # `optax.incremental_update`: it subtracts the share from 1 a second time, which moves bits.
             keep = jnp.minimum(average, (1.0 + n_done) / (10.0 + n_done))
             mean_params = jax.tree.map(lambda m, p: keep * m + (1.0 - keep) * p, mean_params, params)
         return params, optimiser_state, mean_params, value
@@ -343,6 +344,7 @@ def _program(
             counts = position < n_rows
             share = weight[chosen] * counts / jnp.sum(counts)
             done = (epoch * n_steps + i) / (max_epochs * n_steps)
+            # By hand: schedules of optax need the number of steps at compile time, here it differs between nodes.
             rate = learning_rate * (0.5 * (1.0 + jnp.cos(jnp.pi * done)) if schedule == "cosine" else 1.0)
             key = jax.random.fold_in(jax.random.key(seed), epoch * n_steps + i)
             params, optimiser_state, mean_params, value = update(
