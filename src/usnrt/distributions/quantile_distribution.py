@@ -96,19 +96,6 @@ class QuantileDistribution(Distribution):
         """Aleatoric variance: all of the variance unless set by `with_parts`."""
         return self.var() if self._aleatoric is None else self._aleatoric
 
-    def conformity_score(self, y: ArrayLike) -> Floats:
-        """Position of ``y`` in the quantile function, ``T^-1(y - loc)``.
-
-        Parameters
-        ----------
-        y : float or array-like of shape (n,) or (n, k)
-
-        Returns
-        -------
-        ndarray of shape (n,) or (n, k)
-        """
-        return self._on_rows(lambda rows: self._positions(rows)[0], y)
-
     def _positions(self, y: Floats, side: str = "right") -> tuple[Floats, Floats]:
         return position_of(self.knots, self.positions, y - self.loc[:, None], side)
 
