@@ -160,14 +160,14 @@ class Mixture(Distribution):
                 return np.einsum("pm,pm->p", weights, cdf), np.einsum("pm,pm->p", weights, pdf)
 
         start = np.einsum("nkm,nm->nk", at_members, self.weights[rows])
-        found = solve_quantiles(
+        quantiles = solve_quantiles(
             cdf_and_pdf,
             np.broadcast_to(q, shape).ravel(),
             at_members.min(axis=2).ravel(),
             at_members.max(axis=2).ravel(),
             start.ravel(),
         )
-        return found.reshape(shape)
+        return quantiles.reshape(shape)
 
     def _crps(self, y: Floats) -> Floats:
         distance = self._average(Normal.formula_distance, y[:, None])[:, 0]
