@@ -18,6 +18,7 @@ PACKAGES = {
     "usnrt.explain": "Why a row is as uncertain as it is",
     "usnrt.distributions": "Predictive distributions",
     "usnrt.persistence": "Model files",
+    "usnrt.serve": "Models as a service",
     "usnrt.onnx": "Export to ONNX",
     "usnrt.datasets": "Generators, and the paper's data sets",
     "usnrt.baselines": "The competing models of the paper",

@@ -30,6 +30,7 @@ PACKAGES = (
     "usnrt.persistence",
     "usnrt.plotting",
     "usnrt.report",
+    "usnrt.serve",
 )
 
 

@@ -12,6 +12,7 @@ from usnrt.cli._fit import fit
 from usnrt.cli._inspect import export, info
 from usnrt.cli._predict import evaluate, predict
 from usnrt.cli._report import report
+from usnrt.cli._serve import serve
 
 HELP = "Regression on tables with calibrated uncertainty, region by region."
 
@@ -42,7 +43,7 @@ def options(
     """Options of the application itself."""
 
 
-for command in (fit, predict, evaluate, compare, calibrate, explain, report, export, info, demo):
+for command in (fit, predict, evaluate, compare, calibrate, explain, report, export, serve, info, demo):
     app.command()(command)
 # bench parses its own arguments, --help included
 app.command(
