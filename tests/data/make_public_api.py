@@ -19,7 +19,6 @@ PATH = Path(__file__).with_name("public_api.json")
 PACKAGES = (
     "usnrt",
     "usnrt.baselines",
-    "usnrt.bench",
     "usnrt.comparison",
     "usnrt.datasets",
     "usnrt.decide",
@@ -29,7 +28,7 @@ PACKAGES = (
     "usnrt.onnx",
     "usnrt.persistence",
     "usnrt.plotting",
-    "usnrt.report",
+    "usnrt.reporting",
     "usnrt.serve",
 )
 

@@ -100,10 +100,16 @@ def create_app(
 
     Examples
     --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from usnrt import USNRTRegressor
     >>> from usnrt.serve import create_app
-    >>> app = create_app(["tests/data/model-v3.usnrt"])
+    >>> X = np.random.default_rng(0).uniform(size=(60, 1))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     USNRTRegressor(max_epochs=1, random_state=0).fit(X, X[:, 0]).save(f"{folder}/flats.usnrt")
+    ...     app = create_app([f"{folder}/flats.usnrt"])
     >>> sorted(app.openapi()["paths"])[:4]
-    ['/health', '/metrics', '/models', '/models/model-v3']
+    ['/health', '/metrics', '/models', '/models/flats']
     """
     store = models if isinstance(models, ModelStore) else ModelStore(models)
     service = Service(store, token, limits or Limits())
