@@ -3,6 +3,7 @@
 import hashlib
 import threading
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from usnrt.serve._columns import InputColumns
 from usnrt.serve._errors import RequestError
 from usnrt.serve._monitor import ModelMonitor
 from usnrt.utils.json_values import json_value
+from usnrt.utils.notices import UnguaranteedIntervalWarning
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,8 @@ class ModelStore:
             self.paths[path.stem] = path
         if not self.paths:
             raise ValueError("at least one model file is needed")
+        # Every answer has ``guaranteed``. For the whole process: `catch_warnings` is not safe in threads.
+        warnings.filterwarnings("ignore", category=UnguaranteedIntervalWarning)
         self._reloading = threading.Lock()
         self._models = {name: load_served(name, path) for name, path in self.paths.items()}
 

@@ -4,14 +4,12 @@ import asyncio
 import logging
 import signal
 import socket
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import uvicorn
 
 from usnrt.serve._app import Service
-from usnrt.utils.notices import ResultWarning
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 GRACE_SECONDS = 10
@@ -42,8 +40,6 @@ def run(app: Any, listening: socket.socket, notify: Callable[[str], None]) -> No
     notify : callable
         Called with sentences about reloads.
     """
-    # the answers say what is not guaranteed
-    warnings.simplefilter("ignore", ResultWarning)
     logging.basicConfig(format="usnrt: %(message)s", level=logging.WARNING)
     config = uvicorn.Config(
         app,
