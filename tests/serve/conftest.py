@@ -1,7 +1,11 @@
 """A service of a small model, and a client that needs no socket."""
 
 import asyncio
+import os
+import re
+import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -93,3 +97,29 @@ def rows():
     """Two rows of a request: one like the training rows, one unlike them."""
     usual = {"area": 80.0, "age": 30, "district": "north", "garden": True, "sold": "2023-06-01"}
     return [usual, {**usual, "area": 5000.0, "district": "moon"}]
+
+
+@contextmanager
+def serve(*arguments, env=None):
+    """The command in a process, and the address that it prints."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "usnrt.cli", "serve", *map(str, arguments), "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", "USNRT_TOKEN": "", **(env or {})},
+    )
+    try:
+        line = process.stdout.readline()
+        found = re.fullmatch(r"serving (.+) at (http://127\.0\.0\.1:\d+)/ \(Ctrl-C stops\)\n", line)
+        assert found, line + process.stderr.read()
+        yield process, found[2]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture(scope="session")
+def serving():
+    """A function that runs ``usnrt serve``: a context with the process and its address."""
+    return serve

@@ -1,8 +1,6 @@
 """``usnrt serve`` as a process: a socket on the loopback, signals, bad clients."""
 
 import json
-import os
-import re
 import shutil
 import signal
 import socket
@@ -10,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager
 
 import httpx
 import pytest
@@ -21,28 +18,8 @@ from usnrt.cli._serve import _token
 from usnrt.serve._columns import InputColumns
 
 
-@contextmanager
-def serving(*arguments, env=None):
-    """The command in a process, and the address that it prints."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "usnrt.cli", "serve", *map(str, arguments), "--port", "0"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", "USNRT_TOKEN": "", **(env or {})},
-    )
-    try:
-        line = process.stdout.readline()
-        found = re.fullmatch(r"serving (.+) at (http://127\.0\.0\.1:\d+)/ \(Ctrl-C stops\)\n", line)
-        assert found, line + process.stderr.read()
-        yield process, found[2]
-    finally:
-        process.kill()
-        process.communicate()
-
-
 @pytest.fixture(scope="module")
-def served(model_file, tmp_path_factory):
+def served(serving, model_file, tmp_path_factory):
     path = shutil.copy(model_file, tmp_path_factory.mktemp("served") / "flats.usnrt")
     with serving(path, "--timeout", "2") as (process, address):
         yield process, address, path
@@ -115,7 +92,7 @@ def test_a_hangup_reloads_without_dropping_requests(served, model, dearer_model,
     assert after in means
 
 
-def test_it_finishes_requests_and_ends(model_file, rows):
+def test_it_finishes_requests_and_ends(serving, model_file, rows):
     with serving(model_file) as (process, address):
         answers = []
         body = {"rows": rows[:1] * 100, "explain": True}
@@ -131,7 +108,7 @@ def test_it_finishes_requests_and_ends(model_file, rows):
         assert "Traceback" not in errors + output
 
 
-def test_a_process_with_a_token_asks_for_it(model_file, rows):
+def test_a_process_with_a_token_asks_for_it(serving, model_file, rows):
     with serving(model_file, env={"USNRT_TOKEN": "abc"}) as (_, address):
         assert httpx.post(f"{address}/predict", json={"rows": rows}).status_code == 401
         headers = {"authorization": "Bearer abc"}
