@@ -10,7 +10,7 @@ import pytest
 from usnrt.cli._data import training_data
 from usnrt.cli._errors import UserError
 from usnrt.cli._left_out import reason_to_leave_out
-from usnrt.cli._reading_options import ReadOptions
+from usnrt.cli._tables import open_table
 from usnrt.persistence import load
 
 N = 60
@@ -97,11 +97,11 @@ def test_left_out_with_one_notice_and_kept_on_demand(tmp_path, inside):
 def test_a_table_of_ids_only_and_contradictions(tmp_path):
     pa_csv.write_csv(people().select(["row", "name", "price"]), tmp_path / "d.csv")
     with pytest.raises(UserError, match=r"has only columns to leave out: 'row' .*; --keep brings a column back$"):
-        training_data(tmp_path / "d.csv", "price", [], print)
+        training_data(open_table(tmp_path / "d.csv", print), "price", [], print)
     with pytest.raises(UserError, match="^--drop and --keep must name different columns, got 'row' in both$"):
-        training_data(tmp_path / "d.csv", "price", ["row"], print, ["row"])
+        training_data(open_table(tmp_path / "d.csv", print), "price", ["row"], print, ["row"])
     with pytest.raises(ValueError, match="has no column 'rows'; did you mean 'row'"):
-        training_data(tmp_path / "d.csv", "price", [], print, ["rows"])
+        training_data(open_table(tmp_path / "d.csv", print), "price", [], print, ["rows"])
 
 
 def test_types_of_columns(tmp_path, inside):
@@ -169,7 +169,7 @@ def thousand_columns():
 def test_a_thousand_columns_mixed_types_and_missing_values(tmp_path):
     columns, text = thousand_columns()
     (tmp_path / "d.csv").write_text(text)
-    data = training_data(tmp_path / "d.csv", "price", [], print, options=ReadOptions())
+    data = training_data(open_table(tmp_path / "d.csv", print), "price", [], print)
     types = data.features.schema.types
     assert types[:1000] == [pa.float64()] * 1000
     assert types[1000:] == [pa.string(), pa.float64()]

@@ -57,6 +57,7 @@ def compare(
 ) -> None:
     """Compare our models with others on a table: accuracy, coverage, time, and who is ahead by how much."""
     from usnrt.cli._data import training_data
+    from usnrt.cli._tables import open_table
 
     check_coverage(coverage)
     if not 0 < test_size < 1:
@@ -72,8 +73,9 @@ def compare(
     declared = [*categorical, *([time_column] if time_column else [])]
     # A time column that is dropped still orders the rows.
     kept = [name for name in drop if name != time_column]
-    found = training_data(data, target, kept, notify, keep or [], reading, declared, group_column)
-    categorical += found.file.typed.categories
+    source = open_table(data, notify, reading)
+    found = training_data(source, target, kept, notify, keep or [], reading, declared, group_column)
+    categorical += found.reading.categories
     X, time = _without_time(found.features, time_column, drop)
 
     from usnrt.comparison import compare as run

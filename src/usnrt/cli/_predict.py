@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from usnrt.cli._errors import UserError
 from usnrt.cli._options import Coverage, Data, Force, Json, Model, Quiet, Target, check_coverage
 from usnrt.cli._output import check_writable, notice, print_json, print_metrics, silent, warnings_as_notices
-from usnrt.cli._reading_options import ReadOptions, check_unused, reads_tables
+from usnrt.cli._reading_options import ReadOptions, reads_tables
 from usnrt.cli._streams import check_one_input, is_standard, shown
 
 if TYPE_CHECKING:
@@ -43,10 +43,11 @@ def predict(
     """
     import pyarrow as pa
 
-    from usnrt.cli._data import load_model, table_and_features
-    from usnrt.cli._large import large_source, predict_large
-    from usnrt.cli._tables import write_file
+    from usnrt.cli._data import features_of, load_model
+    from usnrt.cli._tables import in_memory, open_table, predict_large, table_writer
     from usnrt.tables.files import format_of
+    from usnrt.tables.find_source import fits_memory
+    from usnrt.tables.read_options import ModelColumns
 
     check_coverage(coverage)
     check_one_input(model, data)
@@ -55,15 +56,15 @@ def predict(
         check_writable(output, force, model, data)
     notify = silent if quiet else notice
     fitted = load_model(model)
-    if large_source(data) is not None:
-        check_unused(reading)
+    source = open_table(data, notify, reading, ModelColumns.of(fitted.encoder_))
+    if not fits_memory(source):
         if as_json:
             raise UserError("--json applies to tables that fit in memory; --output writes the predictions to a file")
         with warnings_as_notices(notify):
-            to = None if is_standard(output) else output
-            predict_large(fitted, data, to, coverage, keep or [], notify, reading)
+            predict_large(fitted, source, output, coverage, keep or [], notify)
         return
-    table, X = table_and_features(fitted, data, notify, reading)
+    table = in_memory(source)
+    X = features_of(fitted, table, data)
     absent = [name for name in keep or [] if name not in table.column_names]
     if absent:
         raise UserError(f"{shown(data)} has no column {absent[0]!r} to keep")
@@ -78,7 +79,8 @@ def predict(
     if as_json:
         print_json(result.to_pylist())
     else:
-        write_file(result, output or Path("-"))
+        with table_writer(output) as write:
+            write(result)
     if output is not None and not is_standard(output) and not as_json:
         notify(f"wrote {output}, {result.num_rows:,} rows")
 

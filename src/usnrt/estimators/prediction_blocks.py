@@ -7,6 +7,7 @@ import numpy as np
 
 from usnrt.estimators.prediction_table import check_coverage, prediction_table
 from usnrt.tables.find_source import as_source
+from usnrt.tables.read_options import ModelColumns
 from usnrt.tables.sources import Block, TableSource
 from usnrt.tables.streaming import pass_rows
 from usnrt.utils.result_table import Table
@@ -16,10 +17,8 @@ if TYPE_CHECKING:
 
 
 def source_for(model: "DistributionPredictor", X: Any) -> TableSource | None:
-    """The source that X is or names, with the text columns of a model as text; None for a table in memory."""
-    encoder = model.encoder_
-    text = [name for name, kind in zip(encoder.source_names_, encoder.source_types_) if kind == "text"]
-    return as_source(X, text)
+    """The source that X is or names, read like the table of the fit; None for a table in memory."""
+    return as_source(X, model=ModelColumns.of(model.encoder_))
 
 
 def predict_source(

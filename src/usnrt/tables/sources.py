@@ -1,7 +1,7 @@
 """Tables outside memory as sequences of blocks: pyarrow datasets, memory maps and iterators of record batches.
 
-`usnrt.tables.files` and `usnrt.tables.csv_files` have those in files, and `usnrt.tables.find_source` finds the right
-one. A block is a pyarrow Table (or rows of a
+`usnrt.tables.files` and `usnrt.tables.csv_files` have those in files, `usnrt.tables.typed_table` types their columns,
+and `usnrt.tables.find_source` finds the right one. A block is a pyarrow Table (or rows of a
 memory map) of a bounded number of rows. All sources can be read several times; an iterator cannot, so its blocks are
 written to the scratch folder as they are read.
 """
@@ -20,6 +20,8 @@ import numpy as np
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from usnrt.tables.typed_table import Reading
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,19 @@ class TableSource(ABC):
     def known_rows(self) -> int | None:
         """Number of rows, if it is known without reading them."""
         return None
+
+    @property
+    def raw(self) -> "TableSource":
+        """The source without types that would have to be found first."""
+        return self
+
+    @property
+    def reading(self) -> "Reading | None":
+        """How the files of the table are read; None for other sources."""
+        return None
+
+    def spool(self, folder: Path) -> None:
+        """Write what can be read once only to a folder, from now on."""
 
     def blocks(self, block_rows: int) -> Iterator[Block]:
         """The rows in blocks of at most ``block_rows``; can be called again."""
@@ -217,9 +232,18 @@ class SelectedColumns(TableSource):
         self.name = source.name
         self.n_rows_read = 0
 
+    @property
+    def reading(self) -> "Reading | None":
+        """How the files of the table are read."""
+        return self._source.reading
+
     def known_rows(self) -> int | None:
         """Number of rows, if it is known without reading them."""
         return self._source.known_rows()
+
+    def spool(self, folder: Path) -> None:
+        """Write what can be read once only to a folder."""
+        self._source.spool(folder)
 
     def pieces(self, block_rows: int) -> Iterator[tuple[Any, str]]:
         """Tables without the columns."""
