@@ -20,8 +20,9 @@ from usnrt.cli._options import (
     check_coverage,
 )
 from usnrt.cli._output import check_writable, notice, print_json, print_table, say, silent, warnings_as_notices
-from usnrt.cli._reading_options import ReadOptions, reads_tables
+from usnrt.cli._reading_options import reads_tables
 from usnrt.cli._streams import messages_to_stderr, output_file, shown
+from usnrt.tables.read_options import ReadOptions
 
 STOPPED = 130
 

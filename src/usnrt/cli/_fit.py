@@ -25,8 +25,9 @@ from usnrt.cli._output import (
     silent,
     warnings_as_notices,
 )
-from usnrt.cli._reading_options import ReadOptions, reads_tables
+from usnrt.cli._reading_options import reads_tables
 from usnrt.cli._streams import is_standard, messages_to_stderr, output_file
+from usnrt.tables.read_options import ReadOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa

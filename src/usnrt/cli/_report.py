@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from usnrt.cli._errors import UserError
 from usnrt.cli._options import Coverage, Data, Force, GroupColumn, Model, Quiet, Target, check_coverage
 from usnrt.cli._output import check_writable, notice, say, silent, warnings_as_notices
-from usnrt.cli._reading_options import ReadOptions, reads_tables
+from usnrt.cli._reading_options import reads_tables
 from usnrt.cli._streams import check_one_input, is_standard, messages_to_stderr, output_file, shown
+from usnrt.tables.read_options import ReadOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa

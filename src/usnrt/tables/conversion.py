@@ -146,7 +146,9 @@ def _no_date(column: FeatureColumn, format: str) -> str:
 
 
 def _as_numbers(column: FeatureColumn, file_marks: Mapping[str, str]) -> NDArray[np.float64] | None:
-    numbers = parse_numbers(column.values, NumberFormat(file_marks.get("decimal", "."), file_marks.get("thousands", "")))
+    numbers = parse_numbers(
+        column.values, NumberFormat(file_marks.get("decimal", "."), file_marks.get("thousands", ""))
+    )
     return parse_numbers(column.values, PLAIN) if numbers is None else numbers
 
 

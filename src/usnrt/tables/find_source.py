@@ -124,7 +124,9 @@ def training_source(source: TableSource, y: Any, sample_weight: Any = None, grou
     check_different(given)
     if not set(names) - set(given.values()):
         raise ValueError(f"{source.name} must have columns besides the target, got none")
-    if not isinstance(source, TypedTable | SelectedColumns):  # a target or weights that are text: numbers, in the format that all of them have
+    if not isinstance(
+        source, TypedTable | SelectedColumns
+    ):  # a target or weights that are text: numbers, in the format that all of them have
         source = TypedTable(source, numbers=[name for name in (y, sample_weight) if name is not None])
     return TrainingSource(source, y, sample_weight, groups)
 

@@ -61,9 +61,7 @@ def grouped_pattern(mark: str) -> str:
     return rf"^[+-]?(?:[1-9]\d{{0,2}}{re.escape(mark)}\d{{3}}|\d+)$"
 
 
-def possible_formats(
-    present: Iterable[str], allowed: Sequence[NumberFormat] = NUMBER_FORMATS
-) -> list[NumberFormat]:
+def possible_formats(present: Iterable[str], allowed: Sequence[NumberFormat] = NUMBER_FORMATS) -> list[NumberFormat]:
     """Formats of numbers in which exactly these characters occur.
 
     Parameters
@@ -108,7 +106,9 @@ def parse_number(text: str, format: NumberFormat = PLAIN) -> float | None:
     return None
 
 
-def parse_numbers(texts: Sequence[str | None] | NDArray[Any], format: NumberFormat = PLAIN) -> NDArray[np.float64] | None:
+def parse_numbers(
+    texts: Sequence[str | None] | NDArray[Any], format: NumberFormat = PLAIN
+) -> NDArray[np.float64] | None:
     """Numbers from text, NaN for None and for texts that mean a missing value; None if one of them is no number.
 
     Parameters

@@ -62,9 +62,7 @@ class ReadOptions:
         self._check_dates()
         for name, kind in self.types.items():
             if kind not in TYPES:
-                raise ValueError(
-                    f"types must be name=type with a type of {', '.join(TYPES)}, got {f'{name}={kind}'!r}"
-                )
+                raise ValueError(f"types must be name=type with a type of {', '.join(TYPES)}, got {f'{name}={kind}'!r}")
 
     def _check_encoding(self) -> None:
         try:

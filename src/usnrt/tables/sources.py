@@ -83,7 +83,7 @@ class TableSource(ABC):
         """How the files of the table are read; None for other sources."""
         return None
 
-    def spool(self, folder: Path) -> None:
+    def spool(self, folder: Path) -> None:  # noqa: B027 (most sources have nothing to write)
         """Write what can be read once only to a folder, from now on."""
 
     def blocks(self, block_rows: int) -> Iterator[Block]:

@@ -41,7 +41,7 @@ class Reading:
         If all rows were read.
     """
 
-    format: CsvFormat = CsvFormat()
+    format: CsvFormat = field(default_factory=CsvFormat)
     types: "Mapping[str, ColumnType]" = field(default_factory=dict)
     categories: tuple[str, ...] = ()
     n_rows: int | None = None
@@ -252,9 +252,7 @@ class TypedTable(TableSource):
             format, decimal=decimal, thousands=next((number.thousands for number in used if number.thousands), "")
         )
 
-    def _tell(
-        self, format: CsvFormat, types: "Mapping[str, ColumnType]", surveys: "Mapping[str, TextSurvey]"
-    ) -> None:
+    def _tell(self, format: CsvFormat, types: "Mapping[str, ColumnType]", surveys: "Mapping[str, TextSurvey]") -> None:
         """State what was guessed."""
         if self._notify is None:
             for name, type in types.items():
