@@ -172,9 +172,16 @@ def read_whole(rows: TrainingSource) -> WholeTable | None:
 
     What is too many is `usnrt.tables.streaming.BLOCK_ROWS` and `BLOCK_BYTES`.
     """
-    if not fits_memory(rows.source):
+    n_columns, known = rows.source.n_columns, rows.source.known_rows()
+    # types are found by reading all rows, which are counted before
+    if (known is not None or rows.source.raw is not rows.source) and not fits_memory(rows.source):
         return None
-    blocks = list(rows.blocks(pass_rows(rows.source.n_columns)))
+    blocks, n_rows = [], 0
+    for block in rows.blocks(pass_rows(n_columns)):
+        blocks.append(block)
+        n_rows += block.X.n_rows
+        if not rows_fit_memory(n_rows, n_columns):
+            return None
     if not blocks:
         raise ValueError(f"{rows.source.name} has no rows")
     return whole_of(blocks, rows.weight is not None)

@@ -13,7 +13,24 @@ NULL_TEXTS = (
     "", "NA", "N/A", "n/a", "NaN", "nan", "NAN", "-nan", "-NaN", "null", "NULL", "Null", "<NA>", "#N/A", "#NA",
     "#N/A N/A", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN", "?",
 )  # fmt: skip
+# What people write where a number or a date is missing, in small letters: text among numbers, a category among texts.
+MISSING_WORDS = (
+    *(text.lower() for text in NULL_TEXTS if text),
+    "na", "n.a.", "n. a.", "none", "nil", "unknown", "not known", "missing", "not available", "not applicable", "tbd",
+    "tba", "-", "--", "---", "–", "—", ".", "..", "...", "??", "???", "*", "x.x", "k.a.", "k. a.", "keine angabe",
+    "unbekannt", "inconnu", "desconocido", "sconosciuto", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!",
+    "#wert!", "#bezug!", "#zahl!", "#nv",
+)  # fmt: skip
 SPACES = "\u00a0\u202f\u2009"  # that separate digits, besides the plain space
+
+
+_CURRENCY = r"US\$|[$€£¥₹₽₩₺]|(?i:USD|EUR|GBP|CHF|JPY|CAD|AUD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|INR|CNY|BRL|kr|zł)"
+# A number with a currency before or after it or a percent sign, perhaps negative in parentheses; also of RE2.
+WITH_UNIT = (
+    rf"^(?P<open>\(?)(?P<sign>[+-]?) ?(?P<prefix>{_CURRENCY})? ?(?P<inner>[+-]?)"
+    rf"(?P<number>[\d.,](?:[\d., '_]*[\d.,])?) ?(?P<suffix>{_CURRENCY}|%)?(?P<close>\)?)$"
+)
+DURATION = r"^(?:(?P<hours>\d{1,4}):)?(?P<minutes>\d{1,3}):(?P<seconds>[0-5]\d(?:\.\d{1,6})?)$"
 
 
 class NumberFormat(NamedTuple):

@@ -5,14 +5,24 @@ Blocks of a column are added one after the other, and the result depends neither
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from usnrt.tables.csv_format import CsvFormat
 from usnrt.tables.dates import DateFormat, DateSurvey, order_of, parse_dates
-from usnrt.tables.numbers import PLAIN, SPACES, NumberFormat, grouped_pattern, number_pattern, possible_formats
+from usnrt.tables.numbers import (
+    DURATION,
+    MISSING_WORDS,
+    PLAIN,
+    SPACES,
+    WITH_UNIT,
+    NumberFormat,
+    grouped_pattern,
+    number_pattern,
+    possible_formats,
+)
 
 _MARKS = (".", ",", " ", "'", "_")
 _FIRST_DAY, _LAST_DAY = 1900_01_01, 2099_12_31  # of dates that look like integers
@@ -33,8 +43,14 @@ class TextSurvey:
     ----------
     n_values : int
         Those that are not missing.
-    is_integer, is_boolean, is_large : bool
-        Whether all values are integers of 64 bits, truth values, or integers of any size.
+    n_odd : int
+        Those among them that only mean a missing value, such as "unknown", if the others are numbers or dates.
+    odd : set of str
+        Their texts.
+    is_integer, is_boolean, is_large, is_duration : bool
+        Whether all values are integers of 64 bits, truth values, integers of any size, or durations such as 4:24.
+    units : set of str
+        Currencies and percent signs; "" for numbers without.
     formats : list of NumberFormat
         Those in which all values are numbers.
 
@@ -51,9 +67,11 @@ class TextSurvey:
     """
 
     def __init__(self, formats: Sequence[NumberFormat], dates: DateSurvey | None) -> None:
-        self.n_values = 0
+        self.n_values = self.n_odd = 0
+        self.odd: set[str] = set()
         self.formats, self.dates = list(formats), dates
-        self.is_integer = self.is_boolean = self.is_large = bool(formats)
+        self.is_integer = self.is_boolean = self.is_large = self.is_duration = bool(formats)
+        self.units: set[str] = set()
         self.marks: set[str] = set()
         # of values such as 1,234, whose mark may separate decimals or thousands:
         self.is_grouped, self.has_ungrouped, self.is_small = True, False, True
@@ -61,7 +79,7 @@ class TextSurvey:
     @property
     def is_over(self) -> bool:
         """Whether the column is text, whatever follows."""
-        is_number = self.is_integer or self.is_boolean or self.is_large or bool(self.formats)
+        is_number = self.is_integer or self.is_boolean or self.is_large or self.is_duration or bool(self.formats)
         return self.n_values > 0 and not is_number and (self.dates is None or self.dates.is_over)
 
     def add(self, column: pa.ChunkedArray) -> None:
@@ -73,12 +91,15 @@ class TextSurvey:
         self.n_values += len(column)
         integers = cast_or_none(column, pa.int64()) if self.is_large else None
         if integers is None and self.formats == [PLAIN] and _is(column, pa.float64()):  # the usual case, quickly
-            self.is_integer = self.is_boolean = self.is_large = False
+            self.is_integer = self.is_boolean = self.is_large = self.is_duration = False
+            self.units.add("")
             self.dates = None
             return
         if integers is None:
-            column = trimmed(column)
+            column = self._without_odd(trimmed(column))
             integers = cast_or_none(column, pa.int64()) if self.is_large else None
+        if len(column) == 0:
+            return
         if integers is None:
             self._add_numbers(column)
         else:
@@ -86,9 +107,27 @@ class TextSurvey:
         if self.dates is not None and not self.dates.is_over:
             self.dates.add(pc.unique(column).to_pylist())
 
+    @property
+    def is_mostly_odd(self) -> bool:
+        """Whether too many values mean a missing one for the others to be numbers or dates."""
+        return 2 * self.n_odd > self.n_values
+
+    def _without_odd(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
+        """The values that do not only mean a missing one."""
+        odd = is_odd(column)
+        if not pc.any(odd).as_py():
+            return column
+        texts = column.filter(odd)
+        self.n_odd += len(texts)
+        self.odd.update(pc.unique(texts).to_pylist())
+        self.is_boolean = False
+        return column.filter(pc.invert(odd))
+
     def _add_integers(self, integers: pa.ChunkedArray, column: pa.ChunkedArray) -> None:
         ends = pc.min_max(integers).as_py()
         self.is_boolean = self.is_boolean and 0 <= ends["min"] <= ends["max"] <= 1 and _is(column, pa.bool_())
+        self.is_duration = False
+        self.units.add("")
         self.has_ungrouped = True
         self.is_small &= -1000 < ends["min"] <= ends["max"] < 1000
         if not _FIRST_DAY <= ends["min"] <= ends["max"] <= _LAST_DAY:
@@ -99,20 +138,23 @@ class TextSurvey:
         self.is_integer = False
         self.is_boolean = self.is_boolean and _is(column, pa.bool_())
         self.is_large = self.is_large and all_match(column, r"^[+-]?\d+$")
-        if not self.formats or not all_match(column, _NUMERIC):
+        self.is_duration = self.is_duration and all_match(column, DURATION)
+        numbers, units = without_units(column) if self.formats else (None, set())
+        self.units |= units
+        if numbers is None or len(self.units - {""}) > 1 or {"", "%"} <= self.units:
             self.formats = []
             return
-        found = {mark for mark in _MARKS if pc.any(pc.match_substring(column, mark)).as_py()}
+        found = {mark for mark in _MARKS if pc.any(pc.match_substring(numbers, mark)).as_py()}
         self.marks |= found
         matches: dict[str, bool] = {}
         for format in list(self.formats):
             pattern = _pattern_with(format, found)
             if pattern and pattern not in matches:
-                matches[pattern] = all_match(column, pattern)
+                matches[pattern] = all_match(numbers, pattern)
             if not pattern or not matches[pattern]:
                 self.formats.remove(format)
-        if {format for format in self.formats if "," in format} >= {NumberFormat(","), NumberFormat(".", ",")}:
-            self._add_grouped(column)
+        if set(self.formats) >= {NumberFormat(","), NumberFormat(".", ",")}:
+            self._add_grouped(numbers)
 
     def _add_grouped(self, column: pa.ChunkedArray) -> None:
         self.is_grouped = self.is_grouped and all_match(column, grouped_pattern(","))
@@ -123,7 +165,7 @@ class TextSurvey:
 
     def possible_formats(self) -> list[NumberFormat]:
         """The formats of the numbers, if all values are; several if nothing in the column decides."""
-        return possible_formats(self.marks, self.formats)
+        return possible_formats(self.marks, self.formats) if not self.is_mostly_odd else []
 
 
 def _pattern_with(format: NumberFormat, marks: set[str]) -> str:
@@ -197,16 +239,18 @@ def _choose(
 
 @dataclass(frozen=True)
 class ColumnType:
-    """The type of a column of text, and how its values are written."""
+    """The type of a column of text, how its values are written, and whether some only mean a missing one."""
 
-    kind: Literal["empty", "integer", "number", "boolean", "date", "text", "category"]
+    kind: Literal["empty", "integer", "number", "boolean", "duration", "date", "text", "category"]
     number: NumberFormat = PLAIN
     date: DateFormat | None = None
+    has_odd: bool = False
+    unit: str = ""
 
 
 def choose_dates(surveys: Mapping[str, TextSurvey], has_decimal_comma: bool) -> dict[str, DateFormat]:
     """The formats of those columns that are dates; what is open in one is decided by the others and decimal commas."""
-    open_ = {name: survey.dates for name, survey in surveys.items() if survey.dates is not None}
+    open_ = {n: survey.dates for n, survey in surveys.items() if survey.dates is not None and not survey.is_mostly_odd}
     found = {name: date for name, dates in open_.items() if (date := dates.format()) is not None}
     orders = {order_of(date.format) for date in found.values() if not date.ambiguous} & {"dmy", "mdy"}
     if not orders and has_decimal_comma:
@@ -225,22 +269,69 @@ def typed(column: pa.ChunkedArray, type: ColumnType) -> pa.ChunkedArray:
         return column.dictionary_encode()
     if type.kind == "empty":
         return pa.chunked_array([pa.nulls(len(column))])
+    if type.has_odd:
+        column = trimmed(column)
+        column = pc.if_else(is_odd(column), pa.scalar(None, pa.string()), column)
     if type.kind == "date":
         assert type.date is not None
         values = parse_dates(column.to_pylist(), type.date.format)
         return pa.chunked_array([pa.array(values, pa.timestamp("us"))])
+    if type.kind == "duration":
+        return _seconds(trimmed(column))
     kinds = {"integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}
     plain = cast_or_none(column, kinds[type.kind]) if type.number == PLAIN else None
     return as_numbers(trimmed(column), type.number, kinds[type.kind]) if plain is None else plain
 
 
 def as_numbers(column: pa.ChunkedArray, format: NumberFormat, kind: pa.DataType) -> pa.ChunkedArray:
-    """Numbers from text of this format."""
+    """Numbers from text of this format, perhaps with units."""
+    numbers, _ = without_units(column)
+    column = column if numbers is None else numbers
     if format.thousands:
         column = pc.replace_substring(column, format.thousands, "")
     if format.decimal != ".":
         column = pc.replace_substring(column, format.decimal, ".")
     return pc.replace_substring_regex(column, r"^\+", "").cast(kind)
+
+
+def without_units(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray | None, set[str]]:
+    """Numbers without their currency or percent sign, still text, and these; None if some value is no number.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from usnrt.tables.text_survey import without_units
+    >>> numbers, units = without_units(pa.chunked_array([["$1,234", "-$5", "($7)"]]))
+    >>> numbers.to_pylist(), units
+    (['1,234', '-5', '-7'], {'$'})
+    """
+    if all_match(column, _NUMERIC):
+        return column, {""}
+    parts = pc.extract_regex(column, WITH_UNIT)
+    if parts.null_count > column.null_count:
+        return None, set()
+    fields = {name: pc.struct_field(parts, name) for name in ("open", "sign", "prefix", "inner", "number", "suffix")}
+    negative = pc.if_else(pc.equal(fields["open"], "("), "-", "")
+    units = {unit.upper() for name in ("prefix", "suffix") for unit in pc.unique(fields[name]).to_pylist() if unit}
+    has_none = pc.any(pc.equal(pc.binary_join_element_wise(fields["prefix"], fields["suffix"], ""), "")).as_py()
+    signs = (negative, fields["sign"], fields["inner"])
+    return pc.binary_join_element_wise(*signs, fields["number"], ""), units | ({""} if has_none else set())
+
+
+def _seconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Durations such as 1:04:24 or 4:24 in seconds."""
+    parts = pc.extract_regex(column, DURATION)
+    total: Any = None
+    for name, seconds in (("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0)):
+        texts = pc.struct_field(parts, name)
+        numbers = pc.multiply(pc.if_else(pc.equal(texts, ""), "0", texts).cast(pa.float64()), seconds)
+        total = numbers if total is None else pc.add(total, numbers)
+    return total
+
+
+def is_odd(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Whether each text only means a missing value, if it is among numbers or dates."""
+    return pc.is_in(pc.utf8_lower(column), pa.array(MISSING_WORDS))
 
 
 def trimmed(column: pa.ChunkedArray) -> pa.ChunkedArray:

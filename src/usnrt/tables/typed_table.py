@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from usnrt.tables.dates import DateFormat
     from usnrt.tables.encoder import TableEncoder
+    from usnrt.tables.numbers import NumberFormat
     from usnrt.tables.text_survey import ColumnType, TextSurvey
 
 
@@ -201,23 +203,35 @@ class TypedTable(TableSource):
         dates = choose_dates({n: s for n, s in surveys.items() if n not in formats}, has_comma)
         for name, survey in surveys.items():
             kind = declared.get(name, "")
-            if survey.n_values == 0:
-                types[name] = ColumnType("empty")
-            elif name in dates:
-                types[name] = ColumnType("date", date=dates[name])
-            elif survey.is_integer:
-                types[name] = ColumnType("integer")
-            elif name in formats:
-                types[name] = ColumnType("number", formats[name])
-            elif kind in ("number", "date"):
+            found = self._type_of(survey, formats.get(name), dates.get(name))
+            if found.kind in ("text", "boolean") and kind in ("number", "date"):
                 self._refuse(name, kind)
-            elif survey.is_boolean:
-                types[name] = ColumnType("boolean")
-            else:
-                types[name] = ColumnType("category" if kind in ("text", "category") else "text")
-            if kind == "category" and types[name].kind in ("integer", "number"):
+            if kind == "category" and found.kind in ("integer", "number"):
                 self._categories.append(name)
+            elif kind in ("text", "category") and found.kind == "text":
+                found = ColumnType("category")
+            types[name] = found
         return types
+
+    @staticmethod
+    def _type_of(survey: "TextSurvey", number: "NumberFormat | None", date: "DateFormat | None") -> "ColumnType":
+        from usnrt.tables.text_survey import ColumnType
+
+        has_odd = survey.n_odd > 0
+        if survey.n_values == 0:
+            return ColumnType("empty")
+        if date is not None:
+            return ColumnType("date", date=date, has_odd=has_odd)
+        if survey.n_values == survey.n_odd or survey.is_mostly_odd:
+            return ColumnType("text")
+        if survey.is_integer:
+            return ColumnType("integer", has_odd=has_odd)
+        if number is not None:
+            unit = max(survey.units, default="")
+            return ColumnType("number", number, has_odd=has_odd, unit=unit)
+        if survey.is_duration:
+            return ColumnType("duration", has_odd=has_odd)
+        return ColumnType("boolean" if survey.is_boolean else "text")
 
     def _is_too_large(self, name: str, survey: "TextSurvey") -> bool:
         kind = self._options.types.get(name, self._model.types.get(name))
