@@ -1,6 +1,6 @@
 """Files as business has them, and what each must give: a table with these columns, or one sentence.
 
-    python tests/tables/awkward.py folder    # writes them
+python tests/tables/awkward.py folder    # writes them
 """
 
 import gzip

@@ -28,7 +28,7 @@ def test_awkward_tables(name, read_bytes, folder, monkeypatch):
     if read_bytes:
         monkeypatch.setattr("usnrt.tables.csv_files.READ_BYTES", read_bytes)
     given = FILES[name][1]
-    (column, values), = (given if isinstance(given, dict) else {"a": given}).items()
+    ((column, values),) = (given if isinstance(given, dict) else {"a": given}).items()
     table = whole_table(as_source(folder / name, notify=lambda sentence: None))
     assert table.column_names == [column, "b"]
     assert table["b"].to_pylist() == [f"x{i % 3}" for i in range(len(values))]

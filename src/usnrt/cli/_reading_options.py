@@ -26,6 +26,11 @@ Types = Annotated[
     list[str] | None,
     typer.Option("--types", help="Type of a column as name=number|text|date|category; may be repeated."),
 ]
+Na = Annotated[
+    list[str] | None, typer.Option("--na", help="A text that means a missing value, such as -999; may be repeated.")
+]
+Skip = Annotated[int | None, typer.Option("--skip", help="Lines of a CSV file before the names of the columns.", min=0)]
+Comment = Annotated[str | None, typer.Option("--comment", help="What lines of a CSV file begin with that are no rows.")]
 
 
 def reads_tables(command: Callable[..., None]) -> Callable[..., None]:
@@ -56,12 +61,15 @@ def _read_options(
     encoding: Encoding = None,
     dates: Dates = None,
     types: Types = None,
+    na: Na = None,
+    skip: Skip = None,
+    comment: Comment = None,
 ) -> ReadOptions:
     """The options as they are meant."""
     thousands = {"none": "", "space": " "}.get(thousands or "", thousands)
     sep = _NAMED_SEPARATORS.get(sep or "", sep)
     kinds = {name: kind for name, _, kind in (text.rpartition("=") for text in types or [])}
     try:
-        return ReadOptions(sep, decimal, thousands, encoding, dates or "", kinds)
+        return ReadOptions(sep, decimal, thousands, encoding, dates or "", kinds, tuple(na or ()), skip, comment or "")
     except ValueError as error:
         raise UserError(f"--{error}") from None

@@ -3,16 +3,19 @@
 import io
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from usnrt.tables.csv_format import (
     ONE_COLUMN,
     CsvFormat,
-    declared_delimiter,
+    Preamble,
     decoded_start,
     find_delimiter,
     find_encoding,
+    find_preamble,
     ragged_line,
+    what_it_is,
 )
 from usnrt.tables.files import Input, TableFiles
 from usnrt.tables.numbers import NULL_TEXTS
@@ -43,7 +46,7 @@ class CsvFiles(TableFiles):
     ) -> None:
         super().__init__(files, name)
         self._options, self._model = options or ReadOptions(), model or ModelColumns()
-        self._formats: dict[Input, tuple[CsvFormat, int]] = {}
+        self._formats: dict[Input, tuple[CsvFormat, Preamble]] = {}
 
     @property
     def format(self) -> CsvFormat:
@@ -55,38 +58,58 @@ class CsvFiles(TableFiles):
         import pyarrow as pa
         import pyarrow.csv as pa_csv
 
-        format, n_skipped = self._format_of(file)
-        read = pa_csv.ReadOptions(encoding=format.encoding, block_size=READ_BYTES, skip_rows=n_skipped)
+        format, preamble = self._format_of(file)
+        comment = preamble.comment
+        read = pa_csv.ReadOptions(encoding=format.encoding, block_size=READ_BYTES, skip_rows=preamble.n_lines)
         parse = pa_csv.ParseOptions(delimiter=format.delimiter, newlines_in_values=True)
+        if comment:
+            parse.invalid_row_handler = lambda row: "skip" if row.text.startswith(comment) else "error"
         with file.open() as stream:
             names = pa_csv.open_csv(stream, read, parse).schema.names
         check_columns(names, names, str(file), str(file))
         texts = {name: pa.string() for name in names}
-        convert = pa_csv.ConvertOptions(column_types=texts, strings_can_be_null=True, null_values=list(NULL_TEXTS))
+        convert = pa_csv.ConvertOptions(
+            column_types=texts, strings_can_be_null=True, null_values=[*NULL_TEXTS, *self._options.na]
+        )
         with file.open() as stream:
             reader = pa_csv.open_csv(stream, read, parse, convert)
             yield reader.schema.empty_table()
             for batch in reader:
                 yield pa.Table.from_batches([batch])
 
-    def _format_of(self, file: Input) -> tuple[CsvFormat, int]:
-        """Format of a file, and how many lines come before its header."""
+    def _format_of(self, file: Input) -> tuple[CsvFormat, Preamble]:
+        """Format of a file, and what comes before the names of its columns."""
         if file not in self._formats:
             file.check()
-            encoding = self._options.encoding or self._encoding_of(file)
             with file.open() as stream:
                 data = stream.read(SAMPLE)
+            if found := what_it_is(data):
+                raise ValueError(f"{file} is no CSV file: it is {found}")
+            encoding = self._options.encoding or self._encoding_of(file)
             sample = decoded_start(data, encoding, is_whole=len(data) < SAMPLE)
-            declared = declared_delimiter(sample.split("\n", 1)[0])
-            if declared:
-                sample = sample.partition("\n")[2]
+            preamble = self._preamble_of(sample)
+            lines = sample.split("\n")[preamble.n_lines :]
+            sample = "\n".join(line for line in lines if not (preamble.comment and line.startswith(preamble.comment)))
             if not sample.strip() and len(data) < SAMPLE:
                 raise ValueError(f"{file} is empty")
             prior = self._model.format
             usual = prior.delimiter if prior and prior.delimiter != ONE_COLUMN else "\t" if file.kind == "tsv" else ","
-            delimiter = self._options.sep or declared or find_delimiter(sample, self._model.types, usual)
-            self._formats[file] = CsvFormat(delimiter=delimiter, encoding=encoding), 1 if declared else 0
+            delimiter = self._options.sep or preamble.delimiter or find_delimiter(sample, self._model.types, usual)
+            self._formats[file] = CsvFormat(delimiter=delimiter, encoding=encoding), preamble
         return self._formats[file]
+
+    def _preamble_of(self, sample: str) -> Preamble:
+        """What comes before the names of the columns, as the user says or else as it seems."""
+        skip, comment = self._options.skip, self._options.comment
+        found = find_preamble(sample) if skip is None else Preamble(skip)
+        if not comment:
+            return found
+        n_lines = found.n_lines
+        for line in sample.split("\n")[n_lines:]:
+            if not line.startswith(comment):
+                break
+            n_lines += 1
+        return replace(found, n_lines=n_lines, comment=comment)
 
     def _encoding_of(self, file: Input) -> str:
         try:
@@ -106,19 +129,21 @@ class CsvFiles(TableFiles):
     def error(self, file: Input, error: Exception) -> Exception:
         """What to raise instead of an error of Arrow or the system; a line with too many or too few values is named."""
         if isinstance(error, UnicodeError):
-            encoding = self._options.encoding or self._formats[file][0].encoding
+            encoding = self._options.encoding or "text"
             return ValueError(f"{file} cannot be read as {encoding}; encoding names another one")
         sentence = self._ragged(file) if re.search(r"Expected \d+ columns", str(error)) else ""
         return ValueError(f"{file} cannot be read: {sentence}") if sentence else super().error(file, error)
 
     def _ragged(self, file: Input) -> str:
         """The first line that has too few or too many values, in words."""
-        format, n_skipped = self._format_of(file)
+        format, preamble = self._format_of(file)
+        n_skipped, comment = preamble.n_lines, preamble.comment
         with file.open() as stream:
             text = io.TextIOWrapper(stream, encoding=format.encoding, errors="replace", newline="")
             for _ in range(n_skipped):
                 text.readline()
-            found = ragged_line(text, format.delimiter)
+            lines = ("\n" if comment and line.startswith(comment) else line for line in text)
+            found = ragged_line(lines, format.delimiter)
         if found is None:
             return ""
         line, n_values, n_names = found

@@ -50,11 +50,17 @@ _NUMERIC = [
 _SHORT_YEARS = [f"%{a}{s}%{b}{s}%y" for s in _SEPARATORS[:3] for a, b in ("dm", "md")]
 _SHORT_YEARS_FIRST = [f"%y{s}%m{s}%d" for s in _SEPARATORS[:3]]  # only if the order is said to be so
 _WITHOUT_DAY = ["%Y-%m", "%m/%Y", "%Y/%m"]
+# ISO weeks begin on Mondays, %V, perhaps with the number of the day, %u; quarters of a year are %q.
+_WEEKS = ["%Y-W%V", "%YW%V", "%Y W%V", "%Y-W%V-%u", "%YW%V%u", "W%V %Y", "W%V/%Y"]
+_QUARTERS = [*(f"%Y{s}Q%q" for s in ("", "-", " ", "/")), *(f"Q%q{s}%Y" for s in (" ", "-", "/", ""))]
 _NAMED = [
     *(f"%d{s}%b{s}%{y}" for y in "Yy" for s in (*_SEPARATORS, "")),
     "%d. %b %Y",
     *(f"%b{s}%Y" for s in (*_SEPARATORS[:2], " ", ". ")),
     *("%b %d, %Y", "%b %d %Y", "%b-%d-%Y", "%Y-%b-%d", "%Y %b %d", "%Y %b"),
+    "%b-%y",  # as spreadsheets show months
+    *_WEEKS,
+    *_QUARTERS,
 ]
 _PREFIXES = ("", "%a, ", "%a ")
 
@@ -75,6 +81,9 @@ _PATTERNS = {
     "m": r"(?P<m>\d{1,2})",
     "d": r"(?P<d>\d{1,2})",
     "b": rf"(?P<b>{_LETTERS})\.?",
+    "V": r"(?P<V>\d{1,2})",
+    "u": r"(?P<u>[1-7])",
+    "q": r"(?P<q>[1-4])",
     "H": r"(?P<H>\d{1,2})",
     "I": r"(?P<H>\d{1,2})",
     "M": r"(?P<M>\d{2})",
@@ -301,7 +310,7 @@ def _translated(format: str) -> str:
         if letter not in _PATTERNS:
             raise ValueError(f"a date format has directives such as %d, %m, %b, %Y, %H, got {piece!r} in {format!r}")
         neighbours = [*pieces[index + 1 : index + 2], *pieces[max(index - 1, 0) : index]]
-        is_compact = any(neighbour[0] == "%" and neighbour[1:] not in "bB" for neighbour in neighbours)
+        is_compact = letter == "V" or any(n[0] == "%" and n[1:] not in "bB" for n in neighbours)
         result += _PATTERNS[letter].replace(r"\d{1,2})", r"\d{2})") if is_compact else _PATTERNS[letter]
     return result
 
@@ -310,15 +319,19 @@ def _date_of(parts: dict[str, str | None]) -> datetime.datetime | None:
     """The date of the parts of a match; None if there is no such day or time."""
     year = int(parts.get("Y") or 0) or _full_year(int(parts.get("y") or 0))
     name, hour, fraction = parts.get("b"), int(parts.get("H") or 0), parts.get("f") or ""
-    month = MONTHS.get(name.lower(), 0) if name else int(parts.get("m") or 1)
+    month = MONTHS.get(name.lower(), 0) if name else int(parts.get("m") or 3 * int(parts.get("q") or 1) - 2)
     half = (parts.get("p") or "").lower()
     if half:
         hour = -1 if not 1 <= hour <= 12 else hour % 12 + (12 if half == "p" else 0)
+    day = int(parts.get("d") or 1)
     try:
+        if parts.get("V"):
+            monday = datetime.date.fromisocalendar(year, int(parts["V"] or 0), int(parts.get("u") or 1))
+            year, month, day = monday.year, monday.month, monday.day
         return datetime.datetime(
             year,
             month,
-            int(parts.get("d") or 1),
+            day,
             hour,
             int(parts.get("M") or 0),
             int(parts.get("S") or 0),

@@ -207,6 +207,8 @@ def format_of(file: Path) -> tuple[str, str | None]:
     compression = COMPRESSION.get(suffixes[-1]) if suffixes else None
     if compression:
         suffixes.pop()
+    if suffixes and suffixes[-1] in (".xls", ".ods"):
+        raise ValueError(f"{file} is a workbook that cannot be read; save it as .xlsx or as CSV")
     if not suffixes or suffixes[-1] not in FORMATS:
         raise ValueError(
             f"{file} must be a .csv, .tsv or .parquet file (also with .gz, .bz2 or .zst), "

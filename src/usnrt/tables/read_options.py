@@ -30,6 +30,12 @@ class ReadOptions:
         Order of dates (dmy, mdy or ymd), or a format such as ``"%d.%m.%Y"``.
     types : mapping of str to {"number", "text", "date", "category"}
         By column.
+    na : tuple of str
+        Texts that mean a missing value in every column, besides the usual ones.
+    skip : int or None
+        Lines before the names of the columns.
+    comment : str
+        What lines begin with that are no rows.
 
     Examples
     --------
@@ -48,6 +54,9 @@ class ReadOptions:
     encoding: str | None = None
     dates: str = ""
     types: Mapping[str, str] = field(default_factory=dict)
+    na: tuple[str, ...] = ()
+    skip: int | None = None
+    comment: str = ""
 
     def __post_init__(self) -> None:
         if self.sep is not None and len(self.sep) != 1:

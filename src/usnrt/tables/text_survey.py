@@ -163,6 +163,10 @@ class TextSurvey:
             self.has_ungrouped = True
             self.is_small = self.is_small and all_match(without, r"^[+-]?\d{1,3}$")
 
+    def is_grouped_by(self, formats: Sequence[NumberFormat]) -> bool:
+        """Whether the marks of the numbers may separate thousands."""
+        return any(format.thousands in self.marks for format in formats)
+
     def possible_formats(self) -> list[NumberFormat]:
         """The formats of the numbers, if all values are; several if nothing in the column decides."""
         return possible_formats(self.marks, self.formats) if not self.is_mostly_odd else []
@@ -228,6 +232,8 @@ def _choose(
 
     if thousands:
         return next((format for format in found if format.thousands == thousands), found[0])
+    if survey.units - {"", "%"} and survey.is_grouped_by(found):  # 215.000 EUR: no currency has three decimals
+        return next(format for format in found if format.thousands in survey.marks)
     if len(decimals) == 1:
         return with_decimal(next(iter(decimals)))
     if PLAIN in found:  # 12.345
