@@ -14,7 +14,7 @@ import usnrt
 from usnrt import USNRTEnsemble, USNRTRegressor
 from usnrt.estimators.regions import uncertainty_ratio
 from usnrt.plotting import plot_tree
-from usnrt.report._facts import gather
+from usnrt.reporting._facts import gather
 
 
 def make_table(n, seed):
@@ -140,8 +140,8 @@ def test_coverage_and_width_on_a_test_table(world, command):
     assert {name: evaluated[name] for name in values} == values
     facts = gather(model, X, y, 0.9)
     assert facts.calibration.inside == inside
-    assert facts.metrics["coverage_90"][0] == inside
-    assert facts.metrics["width_90"][0] == values["width_90"]
+    assert facts.metrics["coverage"][0] == inside
+    assert facts.metrics["width"][0] == values["width_90"]
     page = usnrt.report(model, X, y, folder / "cover.html").read_text()
     assert f"contain the target in {100 * inside:.1f}".rstrip("0").rstrip(".") in page
 
@@ -156,21 +156,6 @@ def test_coverage_of_a_region(world):
     table = calibration_by_group(y, model.predict_dist(X), region, interval=interval)
     assert dict(zip(table["group"].tolist(), table["coverage_90"].tolist())) == pytest.approx(expected)
     assert {r.region: r.calibration.inside for r in gather(model, X, y, 0.9).regions} == pytest.approx(expected)
-
-
-def test_the_harness_judges_the_same_interval(world):
-    from types import SimpleNamespace
-
-    from usnrt.bench.cells import predict_rows
-    from usnrt.bench.scores import score
-
-    _, model, X, y = world
-    lower, upper = model.predict_interval(X, 0.9).T
-    inside = (lower <= y) & (y <= upper)
-    found = score(predict_rows(model, SimpleNamespace(X_test=X, y_test=y)))
-    assert found["coverage90"] == pytest.approx(100 * inside.mean())
-    gaps = [abs(inside[model.apply(X) == region].mean() - 0.9) for region in np.unique(model.apply(X))]
-    assert found["worst_leaf_gap"] == pytest.approx(100 * max(gaps))
 
 
 def test_rows_and_residual_std_of_a_region(world, command):

@@ -69,7 +69,7 @@ def test_a_fit_goes_on_from_its_checkpoint(tmp_path, inside, houses, monkeypatch
     run = inside(*command, "-o", "resumed.usnrt", "--checkpoint", "fit", cwd=tmp_path)
     assert run.returncode == 130
     assert run.stderr == (
-        "usnrt: the same command goes on from the checkpoint in fit\nusnrt: stopped; nothing was written\n"
+        "usnrt: the same command resumes from the checkpoint in fit\nusnrt: stopped; nothing was written\n"
     )
     assert sorted(path.name for path in (tmp_path / "fit").iterdir()) == ["checkpoint.json", "tree.entry.safetensors"]
     monkeypatch.undo()
@@ -281,19 +281,12 @@ def test_export(fitted, tmp_path, inside):
 def test_version_help_and_completion(usnrt):
     assert usnrt("--version").stdout == f"usnrt {library.__version__}\n"
     text = usnrt("--help").stdout
-    for command in ("demo", "fit", "predict", "evaluate", "explain", "report", "export", "bench", "info"):
+    for command in ("demo", "fit", "predict", "evaluate", "explain", "report", "export", "info"):
         assert re.search(rf"^  {command} ", text, re.MULTILINE)
     assert "--install-completion" in text
     script = usnrt(env={"_USNRT_COMPLETE": "source_bash"})
     assert script.returncode == 0
     assert "complete" in script.stdout
-
-
-def test_bench_is_mounted(inside, tmp_path):
-    pytest.importorskip("usnrt.bench.cli")
-    run = inside("bench", "--help", cwd=tmp_path)
-    assert run.returncode == 0
-    assert "usnrt bench" in run.stdout
 
 
 def test_the_script_is_installed():

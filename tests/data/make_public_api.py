@@ -19,16 +19,16 @@ PATH = Path(__file__).with_name("public_api.json")
 PACKAGES = (
     "usnrt",
     "usnrt.baselines",
-    "usnrt.bench",
     "usnrt.comparison",
     "usnrt.datasets",
+    "usnrt.decide",
     "usnrt.distributions",
     "usnrt.explain",
     "usnrt.metrics",
     "usnrt.onnx",
     "usnrt.persistence",
     "usnrt.plotting",
-    "usnrt.report",
+    "usnrt.reporting",
 )
 
 

@@ -57,8 +57,7 @@ def location_scale_outputs(
         by_group = np.array([[0.0, 1.0, *ndtri(levels)]])
     else:
         residuals = model.calibration_.residuals
-        means = [residual.mean if model.own_mean_ else 0.0 for residual in residuals]
-        by_group = np.array([[m, residual.std, *residual.ppf(levels)] for m, residual in zip(means, residuals)])
+        by_group = np.array([[residual.mean, residual.std, *residual.ppf(levels)] for residual in residuals])
     scaled = graph.op("Mul", _column(graph, scale), _by_group(graph, model, leaf, by_group))
     shift, std, distances = graph.ops("Split", 3, scaled, ints(1, 1, len(levels)), axis=1)
     quantiles = graph.op("Add", _column(graph, mean), distances)
@@ -67,13 +66,13 @@ def location_scale_outputs(
 
 
 def quantile_outputs(
-    graph: Graph, model: "CalibratedRegressor", mean: str, quantiles: str, leaf: str, levels: NDArray[np.float64]
+    graph: Graph, model: "CalibratedRegressor", quantiles: str, leaf: str, levels: NDArray[np.float64]
 ) -> list[str]:
     """Outputs of models that predict quantile functions, calibrated by residual distributions by group.
 
     Parameters
     ----------
-    graph, model, mean, leaf, levels
+    graph, model, leaf, levels
         As for `location_scale_outputs`.
     quantiles : str
         Name, shape (n, J).
@@ -91,10 +90,7 @@ def quantile_outputs(
     next_deviation = graph.op("Gather", deviation, np.append(np.arange(1, len(POSITIONS)), 0), axis=1)
     form = graph.op("Add", graph.op("Mul", squares, deviation), graph.op("Mul", products, next_deviation))
     variance = graph.op("ReduceSum", graph.op("Mul", deviation, form), ints(1), keepdims=0)
-    std = graph.op("Sqrt", graph.op("Max", variance, np.float64(0)))
-
-    if model.own_mean_:
-        mean = graph.op("Squeeze", centre, ints(1))
+    std, mean = graph.op("Sqrt", graph.op("Max", variance, np.float64(0))), graph.op("Squeeze", centre, ints(1))
     at_levels = _values_at(graph, model, quantiles, leaf, residuals, levels)
     outputs = _unscaled(graph, model, mean, std, at_levels)
     if model.target_map_ is None:
@@ -173,17 +169,13 @@ def mixture_moments(graph: Graph, means: str, variances: str) -> tuple[str, str]
     return graph.op("Squeeze", mean, ints(1)), std
 
 
-def combined_quantiles(
-    graph: Graph, model: "USNRTEnsemble", means: str, member_quantiles: str, leaf: str
-) -> tuple[str, str]:
-    """Mean and quantile functions of an ensemble whose members predict quantile functions.
+def combined_quantiles(graph: Graph, model: "USNRTEnsemble", member_quantiles: str, leaf: str) -> str:
+    """Quantile functions of an ensemble whose members predict quantile functions.
 
     Parameters
     ----------
     graph : Graph
     model : USNRTEnsemble
-    means : str
-        Name, shape (n, M).
     member_quantiles : str
         Name, shape (n, M, J).
     leaf : str
@@ -191,13 +183,13 @@ def combined_quantiles(
 
     Returns
     -------
-    mean, quantiles : str
-        Names, shapes (n,) and (n, J).
+    str
+        Name, shape (n, J).
     """
     centres, stds = (weighted(graph, member_quantiles, weights) for weights in (MEAN_WEIGHTS, HALF_WIDTH))
     shrinkage = _shrinkage(graph, model, centres, graph.op("Mul", stds, stds), leaf)
     quantiles = graph.op("ReduceMean", member_quantiles, axes=[1], keepdims=0)
-    return graph.op("ReduceMean", means, axes=[1], keepdims=0), _shrunk(graph, quantiles, shrinkage)
+    return _shrunk(graph, quantiles, shrinkage)
 
 
 def _shrinkage(graph: Graph, model: "USNRTEnsemble", centres: str, variances: str, leaf: str) -> str:
@@ -207,8 +199,7 @@ def _shrinkage(graph: Graph, model: "USNRTEnsemble", centres: str, variances: st
     squares = graph.op("ReduceSumSquare", graph.op("Sub", centres, mean), axes=[1], keepdims=0)
     variance = graph.op("Max", graph.op("ReduceMean", variances, axes=[1], keepdims=0), np.float64(1e-30))
     disagreement = graph.op("Div", graph.op("Mul", squares, np.float64(1.0 / (n_members - 1))), variance)
-    if model.own_mean_:
-        disagreement = graph.op("Min", disagreement, np.float64(MAX_DISAGREEMENT))
+    disagreement = graph.op("Min", disagreement, np.float64(MAX_DISAGREEMENT))
     own = graph.op("Mul", disagreement, np.float64(model.own_factor_ / n_members))
     return graph.op("Sqrt", graph.op("Add", graph.op("Gather", model.shared_, leaf, axis=0), own))
 

@@ -22,7 +22,7 @@ from usnrt.onnx._distributions import (
 )
 from usnrt.onnx._experts import expert_functions
 from usnrt.onnx._graph import IR_VERSION, ML_DOMAIN, ML_OPSET, OPSET, Graph, ints
-from usnrt.onnx._networks import all_networks, network_inputs, network_outputs, quantile_functions, variances
+from usnrt.onnx._networks import all_networks, network_inputs, network_moments
 from usnrt.onnx._routing import find_leaves
 from usnrt.onnx._support import (
     MeasuredSupport,
@@ -30,7 +30,7 @@ from usnrt.onnx._support import (
     measure,
     widened_quantiles,
 )
-from usnrt.tree.model import ExpertTree, QuantileTree, TreeModel, VarianceTree
+from usnrt.tree.model import ExpertTree, TreeModel, VarianceTree
 from usnrt.utils.atomic_write import atomic_write
 from usnrt.utils.notices import ResultWarning
 
@@ -149,21 +149,21 @@ def _distribution(
     """Names of mean, std and quantiles, by the type of the predictive distribution."""
     single = len(members) == 1
     leaf = _first_member(graph, leaves)  # of the n + m rows that the networks are evaluated at
-    variance_trees = [member for member in members if isinstance(member, VarianceTree)]
-    if not variance_trees:
+    experts = [member for member in members if isinstance(member, ExpertTree)]
+    if experts:
         row_leaf = first_rows(graph, found, leaf) if found else leaf
-        each = _quantile_functions(graph, members, inputs, leaves)
+        quantiles = expert_functions(graph, experts, inputs, leaves)
         if single:
-            mean, quantiles = _squeezed(graph, *each)
+            quantiles = graph.op("Squeeze", quantiles, ints(1))
         else:
-            mean, quantiles = combined_quantiles(graph, cast("USNRTEnsemble", model), *each, leaf)
+            quantiles = combined_quantiles(graph, cast("USNRTEnsemble", model), quantiles, leaf)
         if found and model.support_:
-            mean, quantiles = widened_quantiles(graph, model.support_, found, mean, quantiles)
-        return quantile_outputs(graph, model, mean, quantiles, row_leaf, levels)
-    means, outputs = network_outputs(graph, variance_trees, inputs, leaves)
-    variance = variances(graph, variance_trees, outputs)
+            quantiles = widened_quantiles(graph, model.support_, found, quantiles)
+        return quantile_outputs(graph, model, quantiles, row_leaf, levels)
+    variance_trees = [member for member in members if isinstance(member, VarianceTree)]
+    means, variance = network_moments(graph, variance_trees, inputs, leaves)
     if single:
-        mean, scale = _squeezed(graph, means, graph.op("Sqrt", variance))
+        mean, scale = (graph.op("Squeeze", name, ints(1)) for name in (means, graph.op("Sqrt", variance)))
     elif model.calibration_ is None:
         return mixture_outputs(graph, model, means, variance, levels)
     else:
@@ -171,23 +171,9 @@ def _distribution(
     return location_scale_outputs(graph, model, mean, scale, leaf, levels)
 
 
-def _quantile_functions(graph: Graph, members: list[TreeModel], inputs: str, leaves: str) -> tuple[str, str]:
-    """Names of the means and quantile functions of members, shapes (n, n_members) and (n, n_members, J)."""
-    experts = [member for member in members if isinstance(member, ExpertTree)]
-    if experts:
-        return expert_functions(graph, experts, inputs, leaves)
-    trees = [member for member in members if isinstance(member, QuantileTree)]  # of files of formats 1 and 2
-    return quantile_functions(graph, trees, leaves, *network_outputs(graph, trees, inputs, leaves))
-
-
 def _first_member(graph: Graph, leaves: str) -> str:
     """Leaves in the tree of the first member, which defines the regions; name, shape (n,)."""
     return graph.op("Gather", leaves, np.int64(0), axis=1)
-
-
-def _squeezed(graph: Graph, first: str, second: str) -> tuple[str, str]:
-    """Values of a single member, without the axis of members."""
-    return graph.op("Squeeze", first, ints(1)), graph.op("Squeeze", second, ints(1))
 
 
 def _check_size(members: list[TreeModel]) -> None:

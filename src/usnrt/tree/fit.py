@@ -22,12 +22,11 @@ from usnrt.tree.from_scratch import FromScratch
 from usnrt.tree.grow import GrownTree, grow
 from usnrt.tree.model import ExpertTree, TreeModel, VarianceTree
 from usnrt.tree.recipe import Hidden, PaperTreeRecipe, QuantileTreeRecipe
-from usnrt.tree.refine import Refinement
 from usnrt.tree.shared_network import SharedNetwork
+from usnrt.tree.stored import CODEC
 from usnrt.tree.streamed import StreamedRows, train_root_on_store
-from usnrt.tree.structure import Tree, TreeBuilder
+from usnrt.tree.structure import TreeBuilder
 from usnrt.utils.checkpoint import NO_CHECKPOINT, Checkpoint
-from usnrt.utils.packing import pack, unpack
 from usnrt.utils.progress import Progress
 from usnrt.utils.types import Floats, Rows
 
@@ -82,10 +81,6 @@ class FittedTree(Generic[ModelT]):
     split_params: list[Params | None] = field(default_factory=list)
 
 
-# Classes of objects in the entry of a fitted tree, see `_remembered`.
-STORED = FittedTree, ExpertTree, VarianceTree, Tree, MLP, PiecewiseLinear, Retrieval, Refinement, History
-
-
 def fit_quantile_tree(
     recipe: QuantileTreeRecipe,
     table: TrainingTable,
@@ -135,16 +130,13 @@ def _remembered(
 ) -> FittedTree[ModelT]:
     """The fitted tree in a checkpoint; if there is none, it is fitted and stored in place of its parts."""
     shared = {"numeric": columns.numeric}
-    saved = checkpoint.load("tree")
+    saved: FittedTree[ModelT] | None = checkpoint.load("tree", CODEC, shared)
     if saved is not None:
-        stored: FittedTree[ModelT] = unpack(saved.arrays, saved.meta["tree"], STORED, shared)
-        return stored
+        return saved
     within = checkpoint.within("tree")
     fitted = fit(within)
-    if checkpoint.is_active:
-        arrays, meta = pack(fitted, shared)
-        if checkpoint.save("tree", arrays, {"tree": meta}):
-            within.clear()
+    if checkpoint.save("tree", fitted, CODEC, shared):
+        within.clear()
     return fitted
 
 
