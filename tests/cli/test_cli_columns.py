@@ -56,6 +56,12 @@ def people(n=N, seed=0):
         ("code", [f"c{i // 2}" for i in ROWS], ""),
         ("id", ROWS[:10], ""),  # too few to tell
         ("id", ROWS / 7, ""),
+        ("order_no", ROWS * 7, "a different number in every row"),
+        ("invoice number", ROWS * 7, "a different number in every row"),
+        ("zip code", ROWS * 7, ""),
+        ("t", np.delete(np.arange(N + 7), [3, 5, 17, 30, 31, 40, 44]), "a different number in every row"),  # gaps
+        ("t", [*ROWS[:-1], None], "a different number in nearly every row"),
+        ("customer_id", ROWS // 2, ""),  # a customer has several rows: --group-column
     ],
 )
 def test_which_columns_are_left_out(name, values, reason):
