@@ -28,7 +28,7 @@ def write(path, text):
 CSV = "a,price\n1,2\n3,4\n"
 TARGET = "the target 'price' must"
 NO_MODEL = "is not a model file that can be loaded:"
-KINDS = "must be a .csv, .tsv or .parquet file (also with .gz, .bz2 or .zst), got the ending"
+KINDS = "must be a .csv, .tsv, .parquet, .feather, .jsonl or .xlsx file (also with .gz, .bz2 or .zst), got the ending"
 
 
 @pytest.mark.parametrize(

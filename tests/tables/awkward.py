@@ -46,7 +46,7 @@ def _dates(texts, dates):
 
 
 def files():
-    """By name: the bytes, and the values of column ``a`` (numbers, texts of dates, labels) or a part of the sentence."""
+    """By name: the bytes, and the values of ``a`` (numbers, texts of dates, labels) or a part of the sentence."""
     first_days = [f"{2010 + i // 12}-{1 + i % 12:02d}-01" for i in range(N)]
     quarters = [f"{2010 + i // 4}-{1 + 3 * (i % 4):02d}-01" for i in range(N)]
     weeks = [f"2021-W{1 + i % 50:02d}" for i in range(N)]

@@ -12,13 +12,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from usnrt.cli._errors import UserError
-from usnrt.cli._left_out import reason_to_leave_out
+from usnrt.cli._left_out import question_about, reason_to_leave_out
 from usnrt.cli._streams import is_standard, read_standard_input, shown
 from usnrt.cli._tables import in_memory, open_table
 from usnrt.tables.read_options import ModelColumns, ReadOptions
 from usnrt.tables.sources import TableSource
 from usnrt.tables.typed_table import Reading
-from usnrt.utils.names import missing_names, need_column, shown_value
+from usnrt.utils.names import need_column, shown_value
 
 if TYPE_CHECKING:
     from usnrt.estimators.base import DistributionalRegressor
@@ -128,6 +128,9 @@ def training_data(
     if left_out:
         notice(f"left out: {_listed(left_out)}; --keep brings a column back")
         features = features.drop_columns(list(left_out))
+    for name in features.column_names:
+        if name not in named and (question := question_about(name, features[name])):
+            notice(question)
     return TrainingData(_as_categories(features, keep), y, source.reading or Reading(), left_out, groups)
 
 
@@ -166,8 +169,10 @@ def table_and_features(
     options: ReadOptions | None = None,
 ) -> tuple[pa.Table, pa.Table]:
     """Read a table: all of its columns, and the model's features in their order."""
+    from usnrt.estimators.prediction_blocks import features_of
+
     table = in_memory(open_table(path, notice, options, ModelColumns.of(model.encoder_)))
-    return table, features_of(model, table, path)
+    return table, features_of(model, table, shown(path))
 
 
 def features_and_target(
@@ -190,6 +195,8 @@ def features_target_and_groups(
     options: ReadOptions | None = None,
 ) -> tuple[pa.Table, NDArray[np.float64], NDArray[np.intp] | None]:
     """Features and target like `features_and_target`, and the group of each row if a column of groups is named."""
+    from usnrt.estimators.prediction_blocks import features_of
+
     name = target or model.target_name_
     if not name:
         raise UserError("the model file does not contain the name of the target; give it with --target")
@@ -198,26 +205,7 @@ def features_target_and_groups(
         need_column(table.column_names, needed, shown(path))
     table, y = with_target(table, name, path, notice)
     groups = None if group_column is None else groups_of(table, group_column, path)
-    return features_of(model, table, path), y, groups
-
-
-def features_of(model: "DistributionalRegressor", table: pa.Table, path: Path) -> pa.Table:
-    """The model's features in their order; other columns of the table are ignored."""
-    names = [str(name) for name in getattr(model, "feature_names_in_", ())]
-    if not names:
-        if table.num_columns != model.n_features_in_:
-            raise UserError(
-                f"{shown(path)} must have {model.n_features_in_} columns, because the model was fitted without names, "
-                f"got {table.num_columns}"
-            )
-        return table.rename_columns([f"x{j}" for j in range(table.num_columns)])
-    absent = [name for name in names if name not in table.column_names]
-    if absent:
-        others = [name for name in table.column_names if name not in names]
-        raise UserError(
-            f"{shown(path)} must have the columns that the model was fitted on, but {missing_names(absent, others)}"
-        )
-    return table.select(names)
+    return features_of(model, table, shown(path)), y, groups
 
 
 def with_target(

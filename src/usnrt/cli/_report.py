@@ -115,7 +115,8 @@ def evaluated_rows(
     """The rows with a target: all columns, the features, the target, and their numbers in the file, from 1."""
     import pyarrow as pa
 
-    from usnrt.cli._data import features_of, table_and_features, with_target
+    from usnrt.cli._data import table_and_features, with_target
+    from usnrt.estimators.prediction_blocks import features_of
     from usnrt.utils.names import need_column
 
     name = target or model.target_name_
@@ -127,4 +128,4 @@ def evaluated_rows(
     numbered = table.append_column(number, pa.array(np.arange(1, table.num_rows + 1)))
     numbered, y = with_target(numbered, name, path, notify)
     table = numbered.drop_columns([number])
-    return table, features_of(model, table, path), y, numbered[number].to_numpy()
+    return table, features_of(model, table, shown(path)), y, numbered[number].to_numpy()

@@ -2,11 +2,12 @@
 
 import glob
 import io
+import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -18,6 +19,7 @@ from usnrt.tables.find_source import as_source, file_source, fits_memory, whole_
 from usnrt.tables.read_options import ModelColumns, ReadOptions
 from usnrt.tables.sources import SelectedColumns, TableSource
 from usnrt.utils.atomic_write import atomic_write
+from usnrt.utils.json_values import json_value
 from usnrt.utils.names import need_column
 
 if TYPE_CHECKING:
@@ -100,33 +102,19 @@ def fit_large(
     return rows.n_rows_read
 
 
-def predict_large(
-    model: "DistributionalRegressor",
-    source: TableSource,
-    output: Path | None,
-    coverage: float,
-    keep: Sequence[str],
-    notify: Callable[[str], None],
-) -> None:
-    """Predict a table larger than memory; predictions are written as they are made."""
+def predict_blocks(
+    model: "DistributionalRegressor", source: TableSource, coverage: float, keep: Sequence[str]
+) -> Iterator[pa.Table]:
+    """The predictions of a table, block by block, after the columns to keep."""
     from usnrt.estimators.prediction_blocks import predict_source
 
-    lacking = n_rows = 0
-    with table_writer(output) as write:
-        for block, predicted in predict_source(model, source, coverage):
-            for name in keep:
-                if name not in block.table.column_names:
-                    raise UserError(f"{block.place} has no column {name!r} to keep")
-            columns = {name: block.table[name] for name in keep}
-            columns |= {name: predicted[name] for name in predicted.column_names}
-            write(pa.table(list(columns.values()), names=list(columns)))
-            n_rows += predicted.num_rows
-            if "supported" in predicted.column_names:
-                lacking += predicted["supported"].to_pylist().count(False)
-    if lacking:
-        notify(f"{lacking:,} of {n_rows:,} rows do not resemble the training rows (column supported)")
-    if output is not None and not is_standard(output):
-        notify(f"wrote {output}, {n_rows:,} rows")
+    for block, predicted in predict_source(model, source, coverage):
+        for name in keep:
+            if name not in block.table.column_names:
+                raise UserError(f"{block.place} has no column {name!r} to keep")
+        columns = {name: block.table[name] for name in keep}
+        columns |= {name: predicted[name] for name in predicted.column_names}
+        yield pa.table(list(columns.values()), names=list(columns))
 
 
 class _KeptOpen(io.RawIOBase):
@@ -157,14 +145,68 @@ def table_writer(path: Path | None) -> Iterator[Callable[[pa.Table], None]]:
 
         def write(table: pa.Table) -> None:
             if not writers:
-                if kind == "parquet":
-                    import pyarrow.parquet as pq
-
-                    writer = pq.ParquetWriter(stream, table.schema)
-                else:
-                    options = pa_csv.WriteOptions(delimiter="\t" if kind == "tsv" else ",")
-                    writer = pa_csv.CSVWriter(stream, table.schema, write_options=options)
-                writers.append(stack.enter_context(writer))
-            writers[0].write_table(table.cast(writers[0].schema) if kind == "parquet" else table)
+                writers.append(stack.enter_context(_WRITERS[kind](stream, table.schema)))
+            writers[0].write_table(table.cast(writers[0].schema) if hasattr(writers[0], "schema") else table)
 
         yield write
+
+
+def _parquet_writer(stream: Any, schema: pa.Schema) -> Any:
+    import pyarrow.parquet as pq
+
+    return pq.ParquetWriter(stream, schema)
+
+
+class _JsonLinesWriter:
+    """Writes an object per line."""
+
+    def __init__(self, stream: Any, schema: pa.Schema) -> None:
+        self._stream = stream
+
+    def write_table(self, table: pa.Table) -> None:
+        """Append rows."""
+        lines = [json.dumps(json_value(row), ensure_ascii=False, default=str) + "\n" for row in table.to_pylist()]
+        self._stream.write("".join(lines).encode())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+class _WorkbookWriter:
+    """Writes the only sheet of a workbook."""
+
+    def __init__(self, stream: Any, schema: pa.Schema) -> None:
+        try:
+            from openpyxl import Workbook
+        except ImportError:
+            raise UserError("workbooks are written by openpyxl; install usnrt[excel], or write CSV") from None
+        self._stream, self._book = stream, Workbook(write_only=True)
+        self._sheet = self._book.create_sheet()
+        self._sheet.append(schema.names)
+
+    def write_table(self, table: pa.Table) -> None:
+        """Append rows."""
+        for row in zip(*(column.to_pylist() for column in table.itercolumns())):
+            self._sheet.append(row)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if error[0] is None:
+            buffer = io.BytesIO()  # zip files need a stream that can seek
+            self._book.save(buffer)
+            self._stream.write(buffer.getvalue())
+
+
+_WRITERS: dict[str, Callable[[Any, pa.Schema], Any]] = {
+    "csv": pa_csv.CSVWriter,
+    "tsv": lambda stream, schema: pa_csv.CSVWriter(stream, schema, write_options=pa_csv.WriteOptions(delimiter="\t")),
+    "parquet": _parquet_writer,
+    "feather": pa.ipc.new_file,
+    "jsonl": _JsonLinesWriter,
+    "xlsx": _WorkbookWriter,
+}

@@ -17,10 +17,11 @@ from usnrt.tables.csv_format import (
     ragged_line,
     what_it_is,
 )
-from usnrt.tables.files import Input, TableFiles
+from usnrt.tables.files import Input
 from usnrt.tables.numbers import NULL_TEXTS
 from usnrt.tables.read_options import ModelColumns, ReadOptions
 from usnrt.tables.sources import check_columns
+from usnrt.tables.text_files import TextFiles
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,7 +30,7 @@ SAMPLE = 1 << 18
 READ_BYTES = 1 << 23
 
 
-class CsvFiles(TableFiles):
+class CsvFiles(TextFiles):
     """CSV files, each with the encoding and the separator that it has or that the options name.
 
     Parameters
@@ -52,6 +53,12 @@ class CsvFiles(TableFiles):
     def format(self) -> CsvFormat:
         """Separator and encoding of the first file, with plain numbers."""
         return self._format_of(self.files[0])[0]
+
+    @property
+    def n_titles(self) -> int:
+        """Lines before the names of the columns of the first file, without one that declares the separator."""
+        preamble = self._format_of(self.files[0])[1]
+        return preamble.n_lines - bool(preamble.delimiter)
 
     def tables(self, file: Input, block_rows: int) -> "Iterator[pa.Table]":
         """The rows of one file. Arrow would guess types from the first block and fail where a later one differs."""

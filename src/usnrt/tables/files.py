@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 COMPRESSION = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 _MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
-FORMATS = {".csv": "csv", ".tsv": "tsv", ".txt": "csv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet"}
+FORMATS = {
+    **{".csv": "csv", ".txt": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet"},
+    **{".feather": "feather", ".arrow": "feather", ".jsonl": "jsonl", ".ndjson": "jsonl", ".xlsx": "xlsx"},
+}
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class Input:
     ----------
     path : Path
         ``-`` for standard input.
-    kind : {"csv", "tsv", "parquet"}
+    kind : {"csv", "tsv", "parquet", "feather", "jsonl", "xlsx"}
     compression : str or None
     data : bytes or None
         Of standard input.
@@ -149,6 +152,22 @@ class ParquetFiles(TableFiles):
                 yield without_index(pa.Table.from_batches([batch]))
 
 
+class FeatherFiles(TableFiles):
+    """Feather files, which are files of Arrow's record batches."""
+
+    def tables(self, file: Input, block_rows: int) -> "Iterator[pa.Table]":
+        """The rows of one file, by its batches."""
+        import pyarrow as pa
+
+        with file.open() as stream:
+            # it is read from its end
+            whole = stream if file.compression is None else pa.BufferReader(stream.read())
+            reader = pa.ipc.open_file(whole)
+            yield without_index(reader.schema.empty_table())
+            for number in range(reader.num_record_batches):
+                yield without_index(pa.Table.from_batches([reader.get_batch(number)]))
+
+
 def _open_parquet(file: Input) -> "pq.ParquetFile":
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -211,7 +230,7 @@ def format_of(file: Path) -> tuple[str, str | None]:
         raise ValueError(f"{file} is a workbook that cannot be read; save it as .xlsx or as CSV")
     if not suffixes or suffixes[-1] not in FORMATS:
         raise ValueError(
-            f"{file} must be a .csv, .tsv or .parquet file (also with .gz, .bz2 or .zst), "
+            f"{file} must be a .csv, .tsv, .parquet, .feather, .jsonl or .xlsx file (also with .gz, .bz2 or .zst), "
             f"got the ending {file.suffix!r}"
         )
     return FORMATS[suffixes[-1]], compression

@@ -10,13 +10,14 @@ import numpy as np
 
 from usnrt.tables import streaming
 from usnrt.tables.csv_files import CsvFiles
-from usnrt.tables.files import Input, ParquetFiles, files_of
+from usnrt.tables.files import FeatherFiles, Input, ParquetFiles, TableFiles, files_of
 from usnrt.tables.group_labels import GroupLabels, joined_labels
 from usnrt.tables.read_options import ModelColumns, ReadOptions
 from usnrt.tables.reading import read_column
 from usnrt.tables.sources import ArraySource, BatchSource, Block, DatasetSource, SelectedColumns, TableSource
 from usnrt.tables.streaming import TrainingBlock, TrainingSource, column_names, pass_rows
 from usnrt.tables.survey import TableSurvey
+from usnrt.tables.text_files import JsonLines, Workbooks
 from usnrt.tables.typed_table import TypedTable
 from usnrt.utils.arrays import plain_array
 from usnrt.utils.names import check_different, need_column
@@ -79,12 +80,21 @@ def file_source(
     model: ModelColumns | None = None,
     notify: Callable[[str], None] | None = None,
 ) -> TypedTable:
-    """The table in files, all Parquet or all CSV; ``name`` is for messages."""
-    kinds = {file.kind == "parquet" for file in files}
+    """The table in files of one format; ``name`` is for messages."""
+    kinds = {"csv" if file.kind == "tsv" else file.kind for file in files}
     if len(kinds) > 1:
-        raise ValueError(f"{name} must stand for Parquet files or for CSV files, got both")
-    source = ParquetFiles(files, name) if kinds == {True} else CsvFiles(files, name, options, model)
+        raise ValueError(f"{name} must stand for files of one format, got {' and '.join(sorted(kinds))}")
+    kind = kinds.pop()
+    source = CsvFiles(files, name, options, model) if kind == "csv" else _READERS[kind](files, name)
     return TypedTable(source, options, model, notify)
+
+
+_READERS: dict[str, Callable[[list[Input], str], TableFiles]] = {
+    "parquet": ParquetFiles,
+    "feather": FeatherFiles,
+    "jsonl": JsonLines,
+    "xlsx": Workbooks,
+}
 
 
 def _need_pyarrow() -> None:

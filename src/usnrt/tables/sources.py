@@ -9,7 +9,7 @@ written to the scratch folder as they are read.
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,6 +59,8 @@ class TableSource(ABC):
 
     #: in messages
     name: str = "the table"
+    #: numbers, from 0, of rows with cells that are no values of a model's columns
+    bad_rows: Set[int] = frozenset()
 
     @abstractmethod
     def pieces(self, block_rows: int) -> Iterator[tuple[Any, str]]:
@@ -88,14 +90,19 @@ class TableSource(ABC):
 
     def blocks(self, block_rows: int) -> Iterator[Block]:
         """The rows in blocks of at most ``block_rows``; can be called again."""
-        start, place, row = 0, "", 0
-        for table, where in self.pieces(block_rows):
-            if where != place:
-                place, row = where, 0
-            for first in range(0, table.shape[0], block_rows):
-                part = table[first : first + block_rows]
-                yield Block(part, place, row + 1, start)
-                row, start = row + part.shape[0], start + part.shape[0]
+        return blocks_of(self.pieces(block_rows), block_rows)
+
+
+def blocks_of(pieces: Iterable[tuple[Any, str]], block_rows: int) -> Iterator[Block]:
+    """The rows of tables, each with its place, in blocks of at most ``block_rows``."""
+    start, place, row = 0, "", 0
+    for table, where in pieces:
+        if where != place:
+            place, row = where, 0
+        for first in range(0, table.shape[0], block_rows):
+            part = table[first : first + block_rows]
+            yield Block(part, place, row + 1, start)
+            row, start = row + part.shape[0], start + part.shape[0]
 
 
 class ArraySource(TableSource):

@@ -3,7 +3,7 @@
 Blocks of a column are added one after the other, and the result depends neither on the blocks nor on their order.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -245,13 +245,27 @@ def _choose(
 
 @dataclass(frozen=True)
 class ColumnType:
-    """The type of a column of text, how its values are written, and whether some only mean a missing one."""
+    """The type of a column of text, and how its values are written.
+
+    Attributes
+    ----------
+    kind : str
+    number : NumberFormat
+    date : DateFormat or None
+    has_odd : bool
+        Whether some values only mean a missing one.
+    unit : str
+        A currency or a percent sign.
+    is_lenient : bool
+        Whether values that are no numbers are missing.
+    """
 
     kind: Literal["empty", "integer", "number", "boolean", "duration", "date", "text", "category"]
     number: NumberFormat = PLAIN
     date: DateFormat | None = None
     has_odd: bool = False
     unit: str = ""
+    is_lenient: bool = False
 
 
 def choose_dates(surveys: Mapping[str, TextSurvey], has_decimal_comma: bool) -> dict[str, DateFormat]:
@@ -284,6 +298,8 @@ def typed(column: pa.ChunkedArray, type: ColumnType) -> pa.ChunkedArray:
         return pa.chunked_array([pa.array(values, pa.timestamp("us"))])
     if type.kind == "duration":
         return _seconds(trimmed(column))
+    if type.is_lenient:
+        column = _numbers_only(trimmed(column), type.number)
     kinds = {"integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}
     plain = cast_or_none(column, kinds[type.kind]) if type.number == PLAIN else None
     return as_numbers(trimmed(column), type.number, kinds[type.kind]) if plain is None else plain
@@ -316,12 +332,40 @@ def without_units(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray | None, set[
     parts = pc.extract_regex(column, WITH_UNIT)
     if parts.null_count > column.null_count:
         return None, set()
-    fields = {name: pc.struct_field(parts, name) for name in ("open", "sign", "prefix", "inner", "number", "suffix")}
-    negative = pc.if_else(pc.equal(fields["open"], "("), "-", "")
-    units = {unit.upper() for name in ("prefix", "suffix") for unit in pc.unique(fields[name]).to_pylist() if unit}
-    has_none = pc.any(pc.equal(pc.binary_join_element_wise(fields["prefix"], fields["suffix"], ""), "")).as_py()
-    signs = (negative, fields["sign"], fields["inner"])
-    return pc.binary_join_element_wise(*signs, fields["number"], ""), units | ({""} if has_none else set())
+    prefix, suffix = pc.struct_field(parts, "prefix"), pc.struct_field(parts, "suffix")
+    units = {unit.upper() for texts in (prefix, suffix) for unit in pc.unique(texts).to_pylist() if unit}
+    has_none = pc.any(pc.equal(pc.binary_join_element_wise(prefix, suffix, ""), "")).as_py()
+    return _bare_numbers(parts), units | ({""} if has_none else set())
+
+
+def _bare_numbers(parts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Numbers without units, with a minus for parentheses, from the groups of `WITH_UNIT`."""
+    negative = pc.if_else(pc.equal(pc.struct_field(parts, "open"), "("), "-", "")
+    rest = [pc.struct_field(parts, name) for name in ("sign", "inner", "number")]
+    return pc.binary_join_element_wise(negative, *rest, "")
+
+
+def _numbers_only(column: pa.ChunkedArray, format: NumberFormat) -> pa.ChunkedArray:
+    """The texts that are numbers of a format, without units; null for the others."""
+    is_bare = pc.match_substring_regex(column, _NUMERIC)
+    numbers = pc.if_else(is_bare, column, _bare_numbers(pc.extract_regex(column, WITH_UNIT)))
+    is_right = pc.match_substring_regex(numbers, number_pattern(format))
+    return pc.if_else(is_right, numbers, pa.scalar(None, pa.string()))
+
+
+def likeliest_format(
+    columns: Iterable[pa.ChunkedArray | None], formats: Sequence[NumberFormat], prior: CsvFormat | None
+) -> NumberFormat | None:
+    """The format that most texts have, of equal ones that of the model's file; None if no text is a number."""
+    known = [] if prior is None else [NumberFormat(prior.decimal, prior.thousands)]
+    counts = dict.fromkeys([*(format for format in known if format in formats), *formats], 0)
+    for column in columns:
+        if column is not None:
+            texts = trimmed(column)
+            for format in counts:
+                counts[format] += len(texts) - _numbers_only(texts, format).null_count
+    best = max(counts, key=lambda format: counts[format])
+    return best if counts[best] else None
 
 
 def _seconds(column: pa.ChunkedArray) -> pa.ChunkedArray:

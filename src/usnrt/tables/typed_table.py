@@ -6,15 +6,18 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from usnrt.tables import streaming
 from usnrt.tables.csv_files import CsvFiles, delimiter_name
 from usnrt.tables.csv_format import ONE_COLUMN, CsvFormat
 from usnrt.tables.dates import DateSurvey, order_of
 from usnrt.tables.numbers import PLAIN, parse_number
 from usnrt.tables.read_options import ModelColumns, ReadOptions
-from usnrt.tables.sources import TableSource
+from usnrt.tables.sources import TableSource, blocks_of
+from usnrt.tables.text_files import TextFiles
 from usnrt.utils.names import shown_value
-from usnrt.utils.notices import AmbiguousDateWarning, users_level
+from usnrt.utils.notices import AmbiguousDateWarning, UnreadCellsWarning, users_level
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,8 +89,9 @@ class TypedTable(TableSource):
         self.source, self.name = source, source.name
         self._options, self._model = options or ReadOptions(), model or ModelColumns()
         self._notify, self._numbers = notify, numbers
-        self._is_csv = isinstance(source, CsvFiles)
+        self._is_text = isinstance(source, TextFiles)
         self._texts: list[tuple[pa.Table, str]] = []
+        self.bad_rows: set[int] = set()
 
     @property
     def n_columns(self) -> int:
@@ -95,8 +99,8 @@ class TypedTable(TableSource):
         return self.source.n_columns
 
     def known_rows(self) -> int | None:
-        """Number of rows, if it is known; CSV files are read for it, as they are for the types."""
-        return self._reading.n_rows if self._is_csv else self.source.known_rows()
+        """Number of rows, if it is known; files of text are read for it, as they are for the types."""
+        return self._reading.n_rows if self._is_text else self.source.known_rows()
 
     def spool(self, folder: "Path") -> None:
         """Write what can be read once only to a folder."""
@@ -119,6 +123,7 @@ class TypedTable(TableSource):
         types = self._types_of(surveys, format.delimiter)
         format = self._with_marks(format, types)
         self._tell(format, types, surveys)
+        self._read_bad_cells(surveys, types)
         return Reading(format, types, tuple(self._categories), n_rows)
 
     def pieces(self, block_rows: int) -> Iterator[tuple[Any, str]]:
@@ -126,12 +131,15 @@ class TypedTable(TableSource):
         from usnrt.tables.text_survey import typed
 
         types = {name: type for name, type in self._reading.types.items() if type.kind != "text"}
-        for table, place in self._texts or self.source.pieces(block_rows):
+        for table, place in self._raw_pieces(block_rows):
             for name, type in types.items():
                 column = self._text_of(table, name)
                 if column is not None:
                     table = table.set_column(table.column_names.index(name), name, typed(column, type))
             yield table, place
+
+    def _raw_pieces(self, block_rows: int) -> "Iterator[tuple[pa.Table, str]]":
+        return iter(self._texts) if self._texts else self.source.pieces(block_rows)
 
     def _surveys(self) -> "tuple[dict[str, TextSurvey], int | None]":
         """What the columns of text hold, and the number of rows; the text of a small CSV table is kept."""
@@ -145,9 +153,9 @@ class TypedTable(TableSource):
                 if column is not None:
                     survey.add(column)
             n_rows, n_bytes = n_rows + table.num_rows, n_bytes + table.nbytes
-            if not self._is_csv and all(survey.is_over for survey in surveys.values()):
+            if not self._is_text and all(survey.is_over for survey in surveys.values()):
                 return surveys, None
-            if self._is_csv and n_bytes <= streaming.BLOCK_BYTES and n_rows <= streaming.BLOCK_ROWS:
+            if self._is_text and n_bytes <= streaming.BLOCK_BYTES and n_rows <= streaming.BLOCK_ROWS:
                 texts.append((table, place))
             else:
                 texts = []
@@ -182,7 +190,7 @@ class TypedTable(TableSource):
                 if declared.get(name) == "number" and not _is_number(type):
                     raise ValueError(f"column {name!r} must hold numbers (types), got {type} in {self.name}")
                 continue
-            is_number = kind in ("number", "category") or (not kind and (self._is_csv or self._numbers is not None))
+            is_number = kind in ("number", "category") or (not kind and (self._is_text or self._numbers is not None))
             is_date = declared.get(name) == "date" or (kind == "date" and bool(self._options.dates)) or not kind
             surveys[name] = TextSurvey(
                 self._options.number_formats if is_number else (),
@@ -240,7 +248,7 @@ class TypedTable(TableSource):
     def _refuse(self, name: str, kind: str) -> None:
         """Raise an error with the first value that is not of the declared type."""
         formats = self._options.number_formats
-        for block in self.source.blocks(streaming.pass_rows(1)):
+        for block in blocks_of(self._raw_pieces(streaming.pass_rows(1)), streaming.pass_rows(1)):
             column = self._text_of(block.table, name)
             for row, value in enumerate([] if column is None else column.to_pylist()):
                 if value is None:
@@ -266,22 +274,67 @@ class TypedTable(TableSource):
             format, decimal=decimal, thousands=next((number.thousands for number in used if number.thousands), "")
         )
 
+    def _read_bad_cells(self, surveys: "Mapping[str, TextSurvey]", types: "dict[str, ColumnType]") -> None:
+        """Let cells of a model's numbers that are none be missing; their rows are `bad_rows`."""
+        from usnrt.tables.text_survey import likeliest_format, typed
+
+        columns = [n for n in surveys if self._model.types.get(n) == "number" and n not in self._options.types]
+        columns = [n for n in columns if types[n].kind == "text" or types[n].has_odd]
+        bad: list[tuple[str, str]] = []
+        block_rows = streaming.pass_rows(1)
+        for name in columns:
+            if types[name].kind == "text":
+                texts = (self._text_of(table, name) for table, _ in self._raw_pieces(block_rows))
+                format = likeliest_format(texts, self._options.number_formats, self._model.format)
+                if format is None:
+                    continue
+                types[name] = replace(types[name], kind="number", number=format, is_lenient=True)
+            for block in blocks_of(self._raw_pieces(block_rows), block_rows):
+                column = self._text_of(block.table, name)
+                if column is None:
+                    continue
+                missing = np.asarray(typed(column, types[name]).is_null()) & np.asarray(column.is_valid())
+                for row in np.flatnonzero(missing).tolist():
+                    bad.append((block.row_name(row), f"{shown_value(column[row].as_py())} in {name!r}"))
+                    self.bad_rows.add(block.start + row)
+        if bad:
+            where, what = bad[0]
+            cells = "this cell is a missing value, and its row has" if len(bad) == 1 else (
+                f"{len(bad):,} such cells are missing values, and their rows have"
+            )  # fmt: skip
+            self._warn(f"{where} has {what}, which is no number: {cells} no support", UnreadCellsWarning)
+
+    def _warn(self, sentence: str, category: type[Warning]) -> None:
+        """Say something that matters, as a notice or as a warning."""
+        if self._notify is not None:
+            self._notify(sentence)
+        else:
+            warnings.warn(sentence, category, stacklevel=users_level())
+
     def _tell(self, format: CsvFormat, types: "Mapping[str, ColumnType]", surveys: "Mapping[str, TextSurvey]") -> None:
         """State what was guessed."""
+        odd = {n: s.odd for n, s in surveys.items() if types[n].has_odd and self._model.types.get(n) != "number"}
+        if odd:
+            cells = [f"{', '.join(map(repr, sorted(texts)[:5]))} in {name!r}" for name, texts in odd.items()]
+            self._warn(
+                f"{_listed(cells)} of {self.name} are missing values (--types {next(iter(odd))}=text keeps them)",
+                UnreadCellsWarning,
+            )
         if self._notify is None:
             for name, type in types.items():
                 if type.date is not None and type.date.ambiguous:
-                    warnings.warn(
+                    self._warn(
                         f"column {name!r} of {self.name} holds dates that could have day and month the other way "
                         f"round, read as {type.date.format}",
                         AmbiguousDateWarning,
-                        stacklevel=users_level(),
                     )
             return
-        plain = "\t" if isinstance(self.source, CsvFiles) and self.source.files[0].kind == "tsv" else ","
-        sentence = describe(format, types, self._options, plain)
+        files = self.source.files if isinstance(self.source, TextFiles) else []
+        plain = "\t" if files and files[0].kind == "tsv" else ","
+        n_skipped = self.source.n_titles if isinstance(self.source, CsvFiles) else 0
+        sentence = describe(format, types, self._options, plain, n_skipped)
         if sentence:
-            self._notify(f"{self.name} was read with {sentence}")
+            self._notify(f"{self.name} was read {sentence}")
         for name, survey in surveys.items():
             if types[name].kind == "text" and survey.is_large:
                 self._notify(
@@ -290,7 +343,9 @@ class TypedTable(TableSource):
                 )
 
 
-def describe(format: CsvFormat, types: "Mapping[str, ColumnType]", options: ReadOptions, plain: str = ",") -> str:
+def describe(
+    format: CsvFormat, types: "Mapping[str, ColumnType]", options: ReadOptions, plain: str = ",", n_skipped: int = 0
+) -> str:
     """What is not the plain default and was not said by the user; "" if nothing."""
     parts: dict[str, str] = {}
     if format.delimiter not in (plain, ONE_COLUMN) and options.sep is None:
@@ -301,21 +356,38 @@ def describe(format: CsvFormat, types: "Mapping[str, ColumnType]", options: Read
         parts["--thousands"] = f"thousands mark {format.thousands!r}"
     if format.encoding != "utf-8" and options.encoding is None:
         parts["--encoding"] = f"encoding {format.encoding}"
+    if dates := _described_dates(types) if not options.dates else "":
+        parts["--dates"] = dates
+    units = [f"{name!r} in {type.unit}" for name, type in types.items() if type.unit]
+    units += [f"{name!r} as durations, in seconds" for name, type in types.items() if type.kind == "duration"]
+    if units:
+        parts["--types"] = _listed(units)
+    sentence = f"with {_listed(list(parts.values()), most=len(parts))}" if parts else ""
+    if n_skipped and options.skip is None:
+        lines = "line" if n_skipped == 1 else f"{n_skipped} lines"
+        sentence = f"without its first {lines}" + (f", {sentence}" if sentence else "")
+        parts = {"--skip": "", **parts}
+    return f"{sentence} ({', '.join(parts)} overrule{'s' if len(parts) == 1 else ''} this)" if parts else ""
+
+
+def _described_dates(types: "Mapping[str, ColumnType]") -> str:
+    """The order of day and month of dates, and whether it is a guess."""
     words = {"d": "day", "m": "month", "y": "year"}
     by_order: dict[str, list[str]] = {}
     for name, type in types.items():
         order = "" if type.date is None else order_of(type.date.format)
-        if order in ("dmy", "mdy") and not options.dates:
-            is_guess = type.date is not None and type.date.ambiguous
-            by_order.setdefault("/".join(words[d] for d in order) + ", a guess" * is_guess, []).append(repr(name))
-    if by_order:
-        lists = {order: ", ".join(names[:3]) + ", ..." * (len(names) > 3) for order, names in by_order.items()}
-        parts["--dates"] = " and ".join(f"dates {names} as {order}" for order, names in lists.items())
-    if not parts:
-        return ""
-    flags, facts = list(parts), list(parts.values())
-    listed = facts[0] if len(facts) == 1 else ", ".join(facts[:-1]) + f" and {facts[-1]}"
-    return f"{listed} ({', '.join(flags)} overrule{'s' if len(flags) == 1 else ''} this)"
+        if type.date is not None and order in ("dmy", "mdy"):
+            guess = ", a guess" if type.date.ambiguous else ""
+            by_order.setdefault("/".join(words[d] for d in order) + guess, []).append(repr(name))
+    lists = {order: ", ".join(names[:3]) + (", ..." if len(names) > 3 else "") for order, names in by_order.items()}
+    return " and ".join(f"dates {names} as {order}" for order, names in lists.items())
+
+
+def _listed(items: list[str], most: int = 5) -> str:
+    """Items in words, separated by commas and an "and"."""
+    if len(items) > most:
+        items = [*items[:most], f"{len(items) - most:,} more"]
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
 
 
 def _is_number(type: "pa.DataType") -> bool:
