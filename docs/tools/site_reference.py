@@ -19,6 +19,7 @@ PACKAGES = {
     "usnrt.explain": "Why a row is as uncertain as it is",
     "usnrt.distributions": "Predictive distributions",
     "usnrt.persistence": "Model files",
+    "usnrt.serve": "Models as a service",
     "usnrt.onnx": "Export to ONNX",
     "usnrt.datasets": "Generators with known noise",
     "usnrt.paper.datasets": "The paper's data sets",

@@ -30,6 +30,7 @@ PACKAGES = (
     "usnrt.persistence",
     "usnrt.plotting",
     "usnrt.reporting",
+    "usnrt.serve",
 )
 
 

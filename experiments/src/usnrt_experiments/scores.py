@@ -17,15 +17,16 @@ LOG_DENSITY_FLOOR = float(np.log(1e-16))
 
 
 class StoredForecast(Forecast):
-    """What a record keeps of the predicted distributions, for the library's metrics of the same targets."""
+    """The predictions of a cell, as its per-row arrays; what is not stored raises a KeyError.
 
-    kind = "stored predictions"
+    Arrays of float32 stay so: metrics average them in float64, as those of all records were.
+    """
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
 
     def mean(self) -> Floats:
-        return self.rows["mean"].astype(float)
+        return self.rows["mean"].astype(np.float64)
 
     def std(self) -> Floats:
         return self.rows["std"]
@@ -36,23 +37,24 @@ class StoredForecast(Forecast):
     def crps(self, y: Floats) -> Floats:
         return self.rows["crps"]
 
-    def inside(self, y: Floats, coverages: Floats) -> NDArray[np.bool_]:
-        low, high = tail_levels(coverages)
-        pit = self.rows["pit"][:, None]
-        return (pit > low) & (pit < high)
+    # y is below a quantile where the predicted probability of a value up to y is below its level
 
     def count_levels_below(self, y: Floats, levels: Floats) -> NDArray[np.intp]:
         return np.searchsorted(levels, self.rows["pit"], side="right")
 
+    def inside(self, y: Floats, coverages: Floats) -> NDArray[np.bool_]:
+        (low, high), pit = tail_levels(coverages), self.rows["pit"][:, None]
+        return np.asarray((low < pit) & (pit < high))
 
-def of_library(name: str, rows: Rows) -> float:
+
+def library_metric(name: str, rows: Rows) -> float:
     """A metric of `usnrt.metrics.METRICS`."""
-    y = np.asarray(rows.get("y", ()), dtype=float)
+    y = rows["y"].astype(np.float64) if "y" in rows else np.empty(0)
     return 100 * metrics.METRICS[name].value(metrics.EvaluatedRows(y, StoredForecast(rows)))
 
 
 def nll_floored(rows: Rows) -> float:
-    """The NLL with densities of the scaled target floored at 1e-16, as in the code of the paper's ensembles."""
+    """NLL with densities of the scaled target floored at 1e-16, as in the code of the paper's ensembles."""
     return float(-100 * np.mean(np.maximum(rows["logpdf"], LOG_DENSITY_FLOOR), dtype=float))
 
 
@@ -79,9 +81,9 @@ def worst_leaf_gap(rows: Rows) -> float:
 
 
 METRICS: dict[str, Callable[[Rows], float]] = {
-    **{name: partial(of_library, name) for name in ("ece", "tce", "sharpness", "rmse", "nll")},
+    **{name: partial(library_metric, name) for name in ("ece", "tce", "sharpness", "rmse", "nll")},
     "nll_floored": nll_floored,
-    "crps": partial(of_library, "crps"),
+    "crps": partial(library_metric, "crps"),
     "coverage90": coverage90,
     "worst_leaf_gap": worst_leaf_gap,
 }
