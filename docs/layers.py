@@ -16,16 +16,6 @@ from matplotlib.patches import Rectangle
 
 ROOT = Path(__file__).parent.parent
 PICTURE = ROOT / "docs" / "pictures" / "layers.png"
-PURPOSE = {
-    "__main__": "python -m usnrt", "cli": "commands", "comparison": "models compared", "demo": "the demo",
-    "report": "a page for managers",
-    "onnx": "export", "persistence": "model files", "plotting": "figures", "metrics": "scores of forecasts",
-    "explain": "why a row is uncertain",
-    "paper": "its baselines, its data", "estimators": "ours and the paper's", "calibration": "regions, support",
-    "distributions": "predictive distributions", "tree": "splits and growth", "memory": "similar rows",
-    "nn": "networks in jax",
-    "datasets": "generators", "tables": "reading and encoding", "utils": "checks, progress",
-}  # fmt: skip
 
 
 def layers() -> tuple[list[list[str]], set[tuple[str, str]]]:
@@ -66,7 +56,7 @@ def draw() -> None:
         axes.text(x, y, count, ha="center", va="center", size=8, color="white" if shade > 0.55 or not down else "black")
     axes.plot([-0.5, len(names) - 0.5], [-0.5, len(names) - 0.5], color="#999999", lw=0.8)
     axes.set_xticks(range(len(names)), names, rotation=45, ha="left")
-    axes.set_yticks(range(len(names)), [f"{name}: {PURPOSE[name]}" for name in names])
+    axes.set_yticks(range(len(names)), names)
     axes.xaxis.tick_top()
     axes.set(xlim=(-0.5, len(names) - 0.5), ylim=(-0.5, len(names) - 0.5))
     axes.tick_params(length=0)
