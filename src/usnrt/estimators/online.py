@@ -7,8 +7,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
-from usnrt.estimators.calibrated import CalibratedRegressor
+from usnrt.calibration.groups import GroupCalibration
 from usnrt.estimators.targets import check_target, read_target
+from usnrt.estimators.tree_regressor import TreeRegressor
 from usnrt.nn.quantile_functions import value_at
 from usnrt.nn.quantiles import POSITIONS
 from usnrt.utils.checks import check_number
@@ -85,8 +86,8 @@ class OnlineCalibrator:
     True
     """
 
-    def __init__(self, model: CalibratedRegressor, coverage: float = 0.9) -> None:
-        if not isinstance(model, CalibratedRegressor):
+    def __init__(self, model: TreeRegressor, coverage: float = 0.9) -> None:
+        if not isinstance(model, TreeRegressor):
             raise TypeError(f"model must be a model with regions, got {type(model).__name__}")
         check_is_fitted(model)
         check_number("coverage", coverage, 0, 1)
@@ -178,15 +179,15 @@ class OnlineCalibrator:
 
     def _predicted(self, X: Any) -> tuple[NDArray[np.int64], Floats, Floats]:
         """Region, quantile functions and static bounds of rows, the bounds as positions, shape (n, 2)."""
-        model = self.model
-        leaf, _, quantiles = model._quantile_functions(model._encode(X))
-        side = float(ndtri((1.0 + self.coverage) / 2.0))
+        model = self.model.model_
+        predicted = model.predict(self.model._encode(X))
+        side, leaf = float(ndtri((1.0 + self.coverage) / 2.0)), predicted.calibration_leaf
         static = np.tile([-side, side], (len(leaf), 1))
-        if model.calibration_ is not None:
-            bounds = model.calibration_._bounds(self.coverage)
+        if isinstance(model.calibration, GroupCalibration):
+            bounds = model.calibration.bounds(self.coverage)
             bounds = np.where(np.isfinite(bounds), bounds, [-side, side])  # too few scores: it learns from new rows
-            static = bounds[model.calibration_.group_of_leaf[leaf]]
-        return leaf % model.n_leaves_, quantiles, static
+            static = bounds[model.calibration.group_of_leaf[leaf]]
+        return predicted.leaf, predicted.quantiles, static
 
     def _offsets(self) -> Floats:
         """Distances by which the bounds of each region are moved outwards, shape (n_leaves, 2)."""
@@ -199,7 +200,7 @@ class OnlineCalibrator:
     def _in_units(self, quantiles: Floats, positions: Floats) -> Floats:
         """Bounds in units of the target; where the sides have crossed, their middle."""
         positions = np.where((positions[:, :1] > positions[:, 1:]), positions.mean(axis=1, keepdims=True), positions)
-        return self.model._to_target(value_at(quantiles, POSITIONS, positions))
+        return self.model.target_scale_.to_target(value_at(quantiles, POSITIONS, positions))
 
 
 def _moved(surplus: Floats, limit: float) -> Floats:

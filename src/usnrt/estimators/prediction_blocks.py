@@ -12,10 +12,10 @@ from usnrt.tables.streaming import pass_rows
 from usnrt.utils.result_table import Table
 
 if TYPE_CHECKING:
-    from usnrt.estimators.predictions import DistributionPredictor
+    from usnrt.estimators.base import DistributionalRegressor
 
 
-def source_for(model: "DistributionPredictor", X: Any) -> TableSource | None:
+def source_for(model: "DistributionalRegressor", X: Any) -> TableSource | None:
     """The source that X is or names, with the text columns of a model as text; None for a table in memory."""
     encoder = model.encoder_
     text = [name for name, kind in zip(encoder.source_names_, encoder.source_types_) if kind == "text"]
@@ -23,13 +23,13 @@ def source_for(model: "DistributionPredictor", X: Any) -> TableSource | None:
 
 
 def predict_source(
-    model: "DistributionPredictor", source: TableSource, coverage: float = 0.9
+    model: "DistributionalRegressor", source: TableSource, coverage: float = 0.9
 ) -> Iterator[tuple[Block, Any]]:
     """The blocks of a source and their predictions.
 
     Parameters
     ----------
-    model : DistributionPredictor
+    model : DistributionalRegressor
         A fitted model.
     source : TableSource
         With the columns of the model; others are ignored.
@@ -48,7 +48,7 @@ def predict_source(
         yield block, prediction_table(model, features_of(model, block), coverage)
 
 
-def features_of(model: "DistributionPredictor", block: Block) -> Any:
+def features_of(model: "DistributionalRegressor", block: Block) -> Any:
     """The model's features in their order; other columns are left out."""
     names = [str(name) for name in getattr(model, "feature_names_in_", ())]
     if isinstance(block.table, np.ndarray):

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +13,34 @@ from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import GroupedNetworks
 from usnrt.nn.mlp import MLP, Params
 from usnrt.nn.quantiles import POSITIONS, predicted_quantiles, quantile_function_mean
+from usnrt.tables.training import TrainingTable
 from usnrt.tree.experts import EXPERTS, GUIDED, MEMORY, fit_weights
 from usnrt.tree.refine import Refinement, blend_and_refine
 from usnrt.tree.structure import Tree
 from usnrt.utils.types import Floats, Rows
 
-# Region of each row (counted from 0, left to right), means of shape (n,), quantiles of shape (n, n_positions).
-Predicted = tuple[NDArray[np.int64], Floats, Floats]
+
+class Predicted(NamedTuple):
+    """What a tree, or several together, predict for n rows, in units of the scaled target.
+
+    Attributes
+    ----------
+    leaf : ndarray of int of shape (n,)
+        Index of the region, counted from 0, left to right.
+    mean : ndarray of shape (n,)
+    quantiles : ndarray of shape (n, n_positions)
+        Quantile functions at `usnrt.nn.quantiles.POSITIONS`.
+    disagreement : ndarray of shape (n,) or None
+        Variance between members in units of that within them; None for a single tree.
+    normals : tuple of ndarray of shape (n_members, n), or None
+        Means and variances of the normal distributions that trees of the paper predict.
+    """
+
+    leaf: NDArray[np.int64]
+    mean: Floats
+    quantiles: Floats
+    disagreement: Floats | None = None
+    normals: tuple[Floats, Floats] | None = None
 
 
 @dataclass
@@ -54,12 +75,12 @@ class TreeModel(ABC):
 
         Returns
         -------
-        leaf : ndarray of int of shape (n,)
-            Counted from 0, left to right.
-        mean : ndarray of shape (n,)
-        quantiles : ndarray of shape (n, n_positions)
-            At `usnrt.nn.quantiles.POSITIONS`.
+        Predicted
         """
+
+    def with_tree(self, tree: Tree) -> Self:
+        """The same networks with other residual moments or numbers of rows in the regions."""
+        return replace(self, tree=tree)
 
     def _outputs(
         self,
@@ -82,7 +103,7 @@ class TreeModel(ABC):
 
 @dataclass
 class VarianceTree(TreeModel):
-    """A tree with a mean network and variance networks in each region, as in the paper.
+    """A tree with a mean network and a variance network in each region, as in the paper.
 
     Attributes
     ----------
@@ -91,80 +112,24 @@ class VarianceTree(TreeModel):
     mean_params : list of Params
         One per region.
     variance_network : MLP
-    variance_params : list of list of Params
-        For each of the variance networks, one per region; the prediction is their geometric mean. Trees of the paper
-        have one variance network, some models of format 1 have two.
+    variance_params : list of Params
+        One per region.
     """
 
     mean_network: MLP
     mean_params: Sequence[Params]
     variance_network: MLP
-    variance_params: Sequence[Sequence[Params]]
-
-    def moments(
-        self, raw: Floats, inputs: NDArray[np.float32], n_threads: int = 1
-    ) -> tuple[NDArray[np.int64], Floats, Floats]:
-        """Region, mean and variance of each row; parameters as for `quantile_functions`.
-
-        Returns
-        -------
-        leaf : ndarray of int of shape (n,)
-        mean, variance : ndarray of shape (n,)
-        """
-        leaf = self.tree.leaf_of(raw)
-        log_variance = [
-            np.log(self._outputs(self.variance_network, params, inputs, leaf, n_threads))
-            for params in self.variance_params
-        ]
-        mean = self._outputs(self.mean_network, self.mean_params, inputs, leaf, n_threads)
-        return leaf, mean, np.exp(np.mean(log_variance, axis=0))
+    variance_params: Sequence[Params]
 
     def quantile_functions(
         self, raw: Floats, inputs: NDArray[np.float32], n_threads: int = 1, without: Rows | None = None
     ) -> Predicted:
         """Region, mean and quantile function of each row, that of a normal distribution."""
-        leaf, mean, variance = self.moments(raw, inputs, n_threads)
-        return leaf, mean, mean[:, None] + np.sqrt(variance)[:, None] * POSITIONS
-
-
-@dataclass
-class QuantileTree(TreeModel):
-    """A tree with a mean network and a quantile network in each region, as in files of formats 1 and 2.
-
-    Attributes
-    ----------
-    mean_network : MLP
-    mean_params : list of Params
-        One per region.
-    quantile_network : MLP
-    quantile_params : list of Params
-        One per region.
-    blend : float
-        Weight of the mean of the quantile function in the predicted mean; the mean network has the rest.
-    refinement : Refinement or None
-        Refinement of the quantile functions by validation rows; None in models of old files.
-    """
-
-    mean_network: MLP
-    mean_params: Sequence[Params]
-    quantile_network: MLP
-    quantile_params: Sequence[Params]
-    blend: float = 0.0
-    refinement: Refinement | None = None
-
-    def quantile_functions(
-        self, raw: Floats, inputs: NDArray[np.float32], n_threads: int = 1, without: Rows | None = None
-    ) -> Predicted:
-        """Region, blended mean and refined quantile function of each row."""
         leaf = self.tree.leaf_of(raw)
-        outputs = self._outputs(self.quantile_network, self.quantile_params, inputs, leaf, n_threads)
-        quantiles = predicted_quantiles(outputs, n_threads=n_threads)
+        variance = self._outputs(self.variance_network, self.variance_params, inputs, leaf, n_threads)
         mean = self._outputs(self.mean_network, self.mean_params, inputs, leaf, n_threads)
-        if self.refinement is None:
-            mean = mean + self.blend * (quantile_function_mean(quantiles) - mean)
-        else:
-            blend_and_refine(leaf, mean, quantiles, self.blend, self.refinement, n_threads)
-        return leaf, mean, quantiles
+        quantiles = mean[:, None] + np.sqrt(variance)[:, None] * POSITIONS
+        return Predicted(leaf, mean, quantiles, normals=(mean[None], variance[None]))
 
 
 @dataclass
@@ -204,8 +169,7 @@ class ExpertTree(TreeModel):
                 self.quantile_functions(raw[own], inputs[own], n_threads, None if without is None else without[own])
                 for own in blocks
             ]
-            leaf, mean, quantiles = (np.concatenate(part) for part in zip(*parts))
-            return leaf, mean, quantiles
+            return Predicted(*(np.concatenate(part) for part in zip(*(part[:3] for part in parts))))
         leaf = self.tree.leaf_of(raw)
         retrieved = self._retrieved(inputs, leaf, without, n_threads)
         quantiles = np.zeros((len(leaf), len(POSITIONS)))
@@ -218,7 +182,7 @@ class ExpertTree(TreeModel):
         mean = quantile_function_mean(quantiles)
         if self.refinement is not None:
             blend_and_refine(leaf, mean, quantiles, 1.0, self.refinement, n_threads)
-        return leaf, mean, quantiles
+        return Predicted(leaf, mean, quantiles)
 
     def _retrieved(
         self, inputs: NDArray[np.float32], leaf: NDArray[np.int64], without: Rows | None, n_threads: int
@@ -257,33 +221,35 @@ class ExpertTree(TreeModel):
         outputs = self._outputs(self.network, self.params, inputs, self.network_of[leaf], n_threads)
         return predicted_quantiles(outputs, n_threads=n_threads)
 
-    def refine(self, raw: Floats, inputs: NDArray[np.float32], y: Floats, weight: Floats, rows: Rows) -> Floats:
-        """Choose the weights of the experts and the refinement by validation rows.
+    def refined(self, table: TrainingTable, rows: Rows) -> tuple["ExpertTree", Floats]:
+        """The model with weights of the experts and a refinement that validation rows choose.
 
         Parameters
         ----------
-        raw, inputs
-            As for `quantile_functions`.
-        y, weight : ndarray of shape (n,)
-        rows : ndarray of int of shape (n,)
-            The rows of the training table that these are.
+        table : TrainingTable
+        rows : ndarray of int of shape (m,)
+            The validation rows.
 
         Returns
         -------
-        ndarray of shape (n, n_positions)
-            The refined quantile functions of these rows.
+        ExpertTree
+        ndarray of shape (m, n_positions)
+            Refined quantile functions of the validation rows.
         """
+        raw, inputs, y, weight = table.raw[rows], table.inputs[rows], table.y[rows], table.validation_weight[rows]
         leaf, n_leaves = self.tree.leaf_of(raw), self.tree.n_leaves
+        model = replace(self, refinement=None)
         if self.memory is not None:
             few = slice(PREDICT_ROWS)  # rows are in random order; weights do not need more of them
             retrieved = self.memory.predict(inputs[few], rows[few])
             experts = np.stack(
                 [self._expert(expert, inputs[few], leaf[few], retrieved, 1) for expert in range(len(EXPERTS))]
             )
-            self.expert_weights = fit_weights(experts, leaf[few], y[few], weight[few], n_leaves)
-        _, mean, quantiles = self.quantile_functions(raw, inputs, without=rows)
-        self.refinement = Refinement.fit(leaf, mean, quantiles, y, weight, n_leaves)
-        return self.refinement.apply(leaf, mean, quantiles)
+            weights = fit_weights(experts, leaf[few], y[few], weight[few], n_leaves)
+            model = replace(model, expert_weights=weights)
+        _, mean, quantiles, *_ = model.quantile_functions(raw, inputs, without=rows)
+        refinement = Refinement.fit(leaf, mean, quantiles, y, weight, n_leaves)
+        return replace(model, refinement=refinement), refinement.apply(leaf, mean, quantiles)
 
     @property
     def uses_memory(self) -> bool:

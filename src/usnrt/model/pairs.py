@@ -61,7 +61,7 @@ def disagreement(member_quantiles: Floats) -> Floats:
     Examples
     --------
     >>> import numpy as np
-    >>> from usnrt.estimators.pairs import disagreement
+    >>> from usnrt.model.pairs import disagreement
     >>> from usnrt.nn.quantiles import POSITIONS
     >>> disagreement(np.stack([POSITIONS[None, :], POSITIONS[None, :] + 2.0]))
     array([2.])
@@ -98,7 +98,7 @@ def mean_error_factor(is_validation: NDArray[np.bool_]) -> float:
     Examples
     --------
     >>> import numpy as np
-    >>> from usnrt.estimators.pairs import mean_error_factor
+    >>> from usnrt.model.pairs import mean_error_factor
     >>> mean_error_factor(np.array([[True, False], [False, True]]))  # of two halves
     0.5
     >>> mean_error_factor(~np.eye(4, dtype=bool)), mean_error_factor(np.eye(4, dtype=bool))

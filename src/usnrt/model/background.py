@@ -34,7 +34,7 @@ def background_of(
     Examples
     --------
     >>> import numpy as np
-    >>> from usnrt.estimators.background import background_of
+    >>> from usnrt.model.background import background_of
     >>> background_of(np.array([[1.0], [2.0], [3.0]]), np.array([0, 1, 0]), 2, size=2)[..., 0]
     array([[1., 3.], [2., 2.], [1., 2.]])
     """
@@ -73,7 +73,7 @@ def marginal_background_of(
     Examples
     --------
     >>> import numpy as np
-    >>> from usnrt.estimators.background import marginal_background_of
+    >>> from usnrt.model.background import marginal_background_of
     >>> raw, leaf = (np.arange(100)[:, None] + 0.5) / 100, np.zeros(100, dtype=int)
     >>> np.sort(marginal_background_of(raw, leaf, 1, np.array([False]), size=4)[0, :, 0])
     array([0.125, 0.375, 0.625, 0.875])

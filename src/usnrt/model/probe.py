@@ -1,20 +1,20 @@
 """The choice of the target's scale by small networks: on which scale they predict held-out rows better."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from usnrt.calibration.groups import uncalibrated
 from usnrt.distributions import TargetMap
+from usnrt.model.scaling import scale_rows
+from usnrt.tables import TableEncoder
 from usnrt.tables.training import DistinctRows
-from usnrt.tree.fit import ColumnKinds, fit_quantile_tree
+from usnrt.tree.fit import fit_quantile_tree
+from usnrt.tree.grow import TreeRows
 from usnrt.tree.recipe import QuantileTreeRecipe
-from usnrt.utils.progress import Progress
+from usnrt.utils.context import FitContext
 from usnrt.utils.types import Floats
-
-if TYPE_CHECKING:
-    from usnrt.estimators.calibrated import CalibratedRegressor
 
 # Size of the probe: rows, hidden layers, epochs.
 MAX_ROWS = 8000
@@ -24,8 +24,8 @@ MIN_ERRORS, MIN_GAIN = 1.0, 0.005
 
 
 def choose_map(
-    model: "CalibratedRegressor",
     rows: DistinctRows,
+    encoder: TableEncoder,
     is_validation: NDArray[np.bool_],
     candidates: list[TargetMap | None],
     recipe: QuantileTreeRecipe,
@@ -38,9 +38,8 @@ def choose_map(
 
     Parameters
     ----------
-    model : CalibratedRegressor
-        Its scaling is set by the probe, and has to be set again.
     rows : DistinctRows
+    encoder : TableEncoder
     is_validation : ndarray of bool of shape (n,)
     candidates : list of TargetMap or None
         The simplest one first: the others have to be significantly better.
@@ -66,7 +65,7 @@ def choose_map(
         split=replace(recipe.split, max_depth=0),
     )
     scores = [
-        np.concatenate([_held_out_crps(model, probed, held_out, candidate, small, seed) for held_out in validates])
+        np.concatenate([_held_out_crps(probed, encoder, held_out, candidate, small, seed) for held_out in validates])
         for candidate in candidates
     ]
     weight = np.concatenate([probed.weight[held_out] for held_out in validates])
@@ -81,19 +80,16 @@ def choose_map(
 
 
 def _held_out_crps(
-    model: "CalibratedRegressor",
     rows: DistinctRows,
+    encoder: TableEncoder,
     held_out: NDArray[np.bool_],
     candidate: TargetMap | None,
     recipe: QuantileTreeRecipe,
     seed: int,
 ) -> Floats:
     """CRPS of each row that is held out, in units of the target."""
-    model.target_map_ = candidate
-    table = model._scaled_table(rows)
-    columns = ColumnKinds(model.inputs_.numeric_, model.encoder_.n_categories_)
-    fitted = fit_quantile_tree(recipe, table, columns, held_out, seed, 1, Progress(0, None, table.n_rows))
-    model.calibration_, model.own_mean_ = None, True
-    leaf = np.zeros(len(fitted.validation_rows), dtype=np.int64)
-    scaled = model._from_quantiles(leaf, np.zeros(len(leaf)), fitted.quantiles)
-    return model._in_units(scaled).crps(rows.target[fitted.validation_rows])
+    scaled = scale_rows(rows, encoder.columns_, candidate)
+    given = TreeRows(scaled.table, scaled.inputs.numeric_, encoder.n_categories_, held_out)
+    fitted = fit_quantile_tree(recipe, given, FitContext(seed))
+    dist = uncalibrated(fitted.quantiles)
+    return scaled.target.in_units(dist).crps(rows.target[fitted.validation_rows])

@@ -29,7 +29,7 @@ from usnrt.tree.split_column import Limits, SplitColumn
 MIN_SPREAD = 1e-6
 
 
-def sharpened(
+def refine_threshold(
     split: Split,
     X: NDArray[np.float64],
     samples: Sequence[Sample],
@@ -68,14 +68,14 @@ def sharpened(
     Examples
     --------
     >>> import numpy as np
-    >>> from usnrt.tree.sharpen import sharpened
+    >>> from usnrt.tree.threshold import refine_threshold
     >>> from usnrt.tree.split import Members, Sample, best_split
     >>> x, rows = np.arange(2000.0), np.arange(2000)
     >>> residuals = np.random.default_rng(0).normal(size=2000) * np.where(x < 1400, 1, 4)
     >>> tested, others = (Sample(part, residuals[part], np.ones(len(part))) for part in (rows[::5], rows[rows % 5 > 0]))
     >>> members = Members(rows, np.ones(2000))
     >>> split = best_split(x[:, None], tested.residuals, rows=tested.rows, members=members, min_samples_leaf=200)
-    >>> sharp = sharpened(split, x[:, None], [tested, others], members, min_samples_leaf=200)
+    >>> sharp = refine_threshold(split, x[:, None], [tested, others], members, min_samples_leaf=200)
     >>> split.threshold, sharp.threshold
     (1397.5, 1399.5)
     """

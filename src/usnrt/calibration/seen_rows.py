@@ -1,12 +1,12 @@
-"""Familiar rows: new rows with the features of a training row, in tables where these determine the target.
+"""Seen rows: new rows with the features of a training row, in tables where these determine the target.
 
 Copies of a row stay together in every split, so a validation row is never a copy of a training row, and its error is
 that of a row with new features. In tables with many duplicates, such as repeated measurements of the same subjects,
 many new rows *are* copies of training rows, and their errors are smaller. Such rows are recognised by a hash of their
-features and get a residual distribution of their own, estimated from training rows with duplicates: like a familiar
+features and get a residual distribution of their own, estimated from training rows with duplicates: like a seen
 row, each of them has copies that were trained on.
 
-A model with a memory also recalls the target that a familiar row had: one more expert, which is combined with the
+A model with a memory also recalls the target that a seen row had: one more expert, which is combined with the
 others by averaging quantiles. Its weight is chosen, and the combination calibrated, by leaving out one copy of a
 training row at a time: the other copies recall it, as they would recall a new row with these features.
 
@@ -45,7 +45,7 @@ class SeenRows:
     target : ndarray of shape (m,) or None
         Mean scaled target of the training rows with these features; None if the model has no memory.
     weight : float
-        Weight of the recalled target in the predictions of familiar rows.
+        Weight of the recalled target in the predictions of seen rows.
     """
 
     hashes: NDArray[np.uint64]
@@ -63,9 +63,9 @@ class SeenRows:
         Examples
         --------
         >>> import numpy as np
-        >>> from usnrt.calibration.familiar import SeenRows, feature_hashes
-        >>> familiar = SeenRows(np.sort(feature_hashes(np.array([[1.0, np.nan], [2.0, 0.0]]))))
-        >>> familiar.contains(np.array([[2.0, -0.0], [2.0, 1.0], [1.0, np.nan]]))
+        >>> from usnrt.calibration.seen_rows import SeenRows, feature_hashes
+        >>> seen = SeenRows(np.sort(feature_hashes(np.array([[1.0, np.nan], [2.0, 0.0]]))))
+        >>> seen.contains(np.array([[2.0, -0.0], [2.0, 1.0], [1.0, np.nan]]))
         array([ True, False,  True])
         """
         return self.locate(raw)[1]
@@ -77,7 +77,7 @@ class SeenRows:
         return index, np.asarray(self.hashes[index] == hashes)
 
     def recall(self, index: Rows, known: NDArray[np.bool_], quantiles: Floats) -> Floats:
-        """Quantile functions combined with the recalled targets of familiar rows; those of other rows as they are.
+        """Quantile functions combined with the recalled targets of seen rows; those of other rows as they are.
 
         Parameters
         ----------
@@ -92,10 +92,10 @@ class SeenRows:
         Examples
         --------
         >>> import numpy as np
-        >>> from usnrt.calibration.familiar import SeenRows, feature_hashes
-        >>> familiar = SeenRows(feature_hashes(np.array([[1.0]])), target=np.array([7.0]), weight=0.9)
-        >>> index, known = familiar.locate(np.array([[1.0], [2.0]]))
-        >>> familiar.recall(index, known, np.array([[-1.0, 0.0, 1.0], [-1.0, 0.0, 1.0]]))
+        >>> from usnrt.calibration.seen_rows import SeenRows, feature_hashes
+        >>> seen = SeenRows(feature_hashes(np.array([[1.0]])), target=np.array([7.0]), weight=0.9)
+        >>> index, known = seen.locate(np.array([[1.0], [2.0]]))
+        >>> seen.recall(index, known, np.array([[-1.0, 0.0, 1.0], [-1.0, 0.0, 1.0]]))
         array([[ 6.2,  6.3,  6.4],
                [-1. ,  0. ,  1. ]])
         """
@@ -119,7 +119,7 @@ def combined_with_recall(quantiles: Floats, recalled: Floats, weight: float) -> 
 
 @dataclass(frozen=True)
 class RepeatedRows:
-    """Training rows with copies, by which familiar rows are calibrated.
+    """Training rows with copies, by which seen rows are calibrated.
 
     Attributes
     ----------
@@ -135,7 +135,7 @@ class RepeatedRows:
     is_determined: bool = True
 
 
-def find_familiar(
+def find_seen(
     raw: Floats, y: Floats, weight: Floats, is_repeated: bool = False
 ) -> tuple[SeenRows, RepeatedRows] | None:
     """The features of a table with many duplicates, their targets, and its repeated rows.
@@ -186,12 +186,12 @@ def _copies(weight: Floats) -> Floats:
     return weight / float(np.gcd.reduce(weight.astype(np.int64)))
 
 
-def with_recall(familiar: SeenRows, repeated: RepeatedRows, quantiles: Floats, y: Floats, weight: Floats) -> SeenRows:
+def with_recall(seen: SeenRows, repeated: RepeatedRows, quantiles: Floats, y: Floats, weight: Floats) -> SeenRows:
     """The weight of recalled targets with the smallest pinball loss on repeated rows.
 
     Parameters
     ----------
-    familiar : SeenRows
+    seen : SeenRows
     repeated : RepeatedRows
     quantiles : ndarray of shape (n, n_positions)
         Quantile functions of the repeated rows.
@@ -206,4 +206,4 @@ def with_recall(familiar: SeenRows, repeated: RepeatedRows, quantiles: Floats, y
         float(np.average(pinball_losses(combined_with_recall(quantiles, repeated.recalled, share), y), weights=weight))
         for share in RECALL_WEIGHTS
     ]
-    return replace(familiar, weight=RECALL_WEIGHTS[int(np.argmin(losses))])
+    return replace(seen, weight=RECALL_WEIGHTS[int(np.argmin(losses))])
