@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # One compute thread a test worker: pytest -n 2 already uses both cores.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 --dist worksteal
-PATHS := src tests benchmarks examples docs tools hardening
+PATHS := conftest.py src tests examples docs tools experiments
 
 .DEFAULT_GOAL := help
 # Every target but the stamp is a command.
@@ -17,9 +17,9 @@ help:  ## show this list
 
 setup: $(STAMP)  ## create .venv and install everything the tests and the demo need
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml experiments/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' -e experiments
 	@touch $@
 
 demo: setup  ## fit on built-in data with known truth and write a picture of what was found
@@ -63,7 +63,7 @@ test-docs: docs  ## every page of the site in headless Chromium, on a desktop an
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
 	USNRT_SITE=site USNRT_NEED_BROWSER=1 $(PYTEST) tests/test_site_browser.py
 
-numbers: setup  ## write the numbers of README and docs that come from the records in results/
+numbers: setup  ## write the numbers of README and docs that come from the records
 	$(BIN)/python docs/tools/site_numbers.py
 
 # Numba's kernels run a second time as Python, where coverage sees their lines, and are compiled anew by a third run.
@@ -90,15 +90,15 @@ format: setup  ## let ruff put the code in order
 	$(BIN)/ruff format $(PATHS)
 
 soak: setup  ## an hour of random sequences with random tables against invariants; goes on if it was stopped
-	$(ONE_THREAD) $(BIN)/python hardening/soak.py --minutes 60 --log soak.jsonl
+	$(ONE_THREAD) $(BIN)/python experiments/hardening/soak.py --minutes 60 --log soak.jsonl
 
 harden: setup  ## damaged files and inputs, killed processes, leaks, bad disks (hours; as root for the disks)
 	for script in model_files csv_files onnx_inputs kills writers leaks disks; do \
-		$(ONE_THREAD) $(BIN)/python hardening/$$script.py || exit 1; done
+		$(ONE_THREAD) $(BIN)/python experiments/hardening/$$script.py || exit 1; done
 
-bench: setup  ## speed against peers; each prints a ratio last and appends it to benchmarks/history.jsonl
-	for script in $(filter-out %/history.py %/peer_torch.py %/speed_page.py, $(wildcard benchmarks/*.py)); do $(BIN)/python $$script || exit 1; done
-	$(BIN)/python benchmarks/speed_page.py
+bench: setup  ## speed against peers; each prints a ratio last and appends it to experiments/benchmarks/history.jsonl
+	for script in $(filter-out %/history.py %/peer_torch.py %/speed_page.py, $(wildcard experiments/benchmarks/*.py)); do $(BIN)/python $$script || exit 1; done
+	$(BIN)/python experiments/benchmarks/speed_page.py
 
 api: setup  ## renew the snapshot of the public API that the tests compare with
 	$(BIN)/python tests/data/make_public_api.py
@@ -108,17 +108,17 @@ release-check: setup  ## build, install outside the checkout, and test the lowes
 	$(BIN)/python tools/release_check.py $(RELEASE)
 
 clean:  ## remove the environment and what tools left
-	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache demo-output site
+	rm -rf $(VENV) build dist src/*.egg-info experiments/src/*.egg-info .pytest_cache .mypy_cache .ruff_cache demo-output site
 
 # Exit code 1 of a run is that of failed cells, which the page lists; any other, as of Ctrl-C, ends the loop.
 # One core a cell; a second `make paper` beside the first shares its work. Stop at any time and run it again to go on.
 # `make paper CLUSTER=tcp://host:8786` sends the cells to the workers of a Dask cluster instead.
-BENCH := $(ONE_THREAD) $(BIN)/python -m usnrt.bench
+EXPERIMENTS := $(ONE_THREAD) $(BIN)/python -m usnrt_experiments
 WORKERS = $(if $(CLUSTER),--cluster $(CLUSTER),--jobs -1)
 
 paper: setup  ## every table and figure of the results page that the data in USNRT_DATA allows (ten to twenty core hours)
 	for preset in paper ablation stability coverage small; do \
-		$(BENCH) run --preset $$preset $(WORKERS) || [ $$? -eq 1 ] || exit; done; $(BENCH) page
+		$(EXPERIMENTS) run --preset $$preset $(WORKERS) || [ $$? -eq 1 ] || exit; done; $(EXPERIMENTS) page
 
 paper-quick: setup  ## a part of them in under 15 minutes, into paper-quick/
-	$(BENCH) run --preset quick $(WORKERS) --store paper-quick; $(BENCH) page --store paper-quick
+	$(EXPERIMENTS) run --preset quick $(WORKERS) --store paper-quick; $(EXPERIMENTS) page --store paper-quick

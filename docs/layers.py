@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 PICTURE = ROOT / "docs" / "pictures" / "layers.png"
 PURPOSE = {
     "__main__": "python -m usnrt", "cli": "commands", "comparison": "models compared", "demo": "the demo",
-    "bench": "experiments", "report": "a page for managers",
+    "report": "a page for managers",
     "onnx": "export", "persistence": "model files", "plotting": "figures", "metrics": "scores of forecasts",
     "explain": "why a row is uncertain",
     "baselines": "competing models", "estimators": "ours and the paper's", "calibration": "regions, support",

@@ -158,21 +158,6 @@ def test_coverage_of_a_region(world):
     assert {r.region: r.calibration.inside for r in gather(model, X, y, 0.9).regions} == pytest.approx(expected)
 
 
-def test_the_harness_judges_the_same_interval(world):
-    from types import SimpleNamespace
-
-    from usnrt.bench.cells import predict_rows
-    from usnrt.bench.scores import score
-
-    _, model, X, y = world
-    lower, upper = model.predict_interval(X, 0.9).T
-    inside = (lower <= y) & (y <= upper)
-    found = score(predict_rows(model, SimpleNamespace(X_test=X, y_test=y)))
-    assert found["coverage90"] == pytest.approx(100 * inside.mean())
-    gaps = [abs(inside[model.apply(X) == region].mean() - 0.9) for region in np.unique(model.apply(X))]
-    assert found["worst_leaf_gap"] == pytest.approx(100 * max(gaps))
-
-
 def test_rows_and_residual_std_of_a_region(world, command):
     folder, model, X, y = world
     table = model.rules()

@@ -29,7 +29,7 @@ RESOLUTION = {"lowest": "lowest-direct", "newest": "highest"}
 TOOLS = ("build", "twine", "uv")
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 # what must be in the sdist, since its tests or its pages need it
-NEEDED = ("LICENSE", "README.md", "CITATION.cff", "pyproject.toml", "tests/conftest.py", "tests/data/model-v1.usnrt")
+NEEDED = ("LICENSE", "README.md", "CITATION.cff", "pyproject.toml", "conftest.py", "tests/data/model-v1.usnrt")
 
 WHERE = """
 import pathlib, sys, usnrt
@@ -97,8 +97,9 @@ def check_contents(wheel: Path, sdist: Path) -> None:
     with tarfile.open(sdist) as archive:
         members = archive.getnames()
     missing = [path for path in NEEDED if f"{name}/{path}" not in members]
-    if missing:
-        sys.exit(f"{sdist.name} must contain {', '.join(missing)}: see MANIFEST.in")
+    records = [path for path in members if path.startswith(f"{name}/experiments")]
+    if missing or records:
+        sys.exit(f"{sdist.name} must contain {', '.join(NEEDED)}, and nothing of experiments/: see MANIFEST.in")
     sizes = ", ".join(f"{path.name} {path.stat().st_size / 1e6:.1f} MB" for path in (wheel, sdist))
     print(f"{sizes}; {len(inside)} files in the wheel, {len(members)} in the sdist")
 

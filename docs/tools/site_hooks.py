@@ -20,7 +20,7 @@ PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
     "SECURITY.md": "security.md",
-    "results/README.md": "results/index.md",
+    "experiments/results/README.md": "results/index.md",
 }
 # pictures and tables of results; the records themselves stay in the repository
 COPIED = {".png", ".svg", ".csv", ".tex"}
@@ -41,12 +41,12 @@ def on_startup(command, dirty):
 
 def _make_results_page():
     """Write page and tables of a copy of the results; figures need predictions of rows, which a clone does not have."""
-    from usnrt.bench import Store
-    from usnrt.bench.page import write_page
+    from usnrt_experiments import Store
+    from usnrt_experiments.page import write_page
 
     shutil.rmtree(FRESH, ignore_errors=True)
-    shutil.copytree(ROOT / "results", FRESH / "results", ignore=shutil.ignore_patterns("*.npz", "*.claim"))
-    write_page(Store(FRESH / "results"))
+    shutil.copytree(ROOT / "experiments" / "results", FRESH, ignore=shutil.ignore_patterns("*.npz", "*.claim"))
+    write_page(Store(FRESH))
 
 
 def on_config(config):
@@ -70,11 +70,12 @@ def _written_out(entry, docs):
 def on_files(files, config):
     """Add pages and files of the repository that are not in docs/."""
     for source, page in PAGES.items():
-        home = FRESH if source.startswith("results/") else ROOT
-        files.append(File.generated(config, page, abs_src_path=str(home / source)))
-    for path in sorted((FRESH / "results").rglob("*")):
+        path = FRESH / "README.md" if page == "results/index.md" else ROOT / source
+        files.append(File.generated(config, page, abs_src_path=str(path)))
+    for path in sorted(FRESH.rglob("*")):
         if path.suffix in COPIED and "cells" not in path.parts:
-            files.append(File.generated(config, path.relative_to(FRESH).as_posix(), abs_src_path=str(path)))
+            page = f"results/{path.relative_to(FRESH).as_posix()}"
+            files.append(File.generated(config, page, abs_src_path=str(path)))
     return files
 
 
@@ -97,7 +98,7 @@ def _on_site(found, home, page, files):
     if not path.is_relative_to(ROOT):
         return found.group(0)
     name = path.relative_to(ROOT).as_posix()
-    uri = PAGES.get(name, name.removeprefix("docs/"))
+    uri = PAGES.get(name, name.removeprefix("docs/").removeprefix("experiments/"))
     if files.get_file_from_path(uri):
         up = "../" * page.file.src_uri.count("/")
         return f"{picture}[{text}]({up}{uri}{anchor})"

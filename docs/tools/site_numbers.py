@@ -1,4 +1,4 @@
-"""Numbers in documents, made from the records in results/cells.
+"""Numbers in documents, made from the records in experiments/results/cells.
 
 A document has a pair of comments, ``<!-- numbers: NAME -->`` and ``<!-- end of numbers -->``. What is between them is
 written by ``python docs/tools/site_numbers.py``, so that it can be read in the repository, and again when the site is
@@ -12,19 +12,19 @@ from functools import lru_cache
 from pathlib import Path
 from statistics import mean, median, stdev
 
-from usnrt.bench import Store
-from usnrt.bench.aggregate import Means
-from usnrt.bench.grid import title_of
-from usnrt.bench.heterogeneity import (
+from usnrt.datasets import SEEDS, list_datasets
+from usnrt_experiments import Store
+from usnrt_experiments.aggregate import Means
+from usnrt_experiments.grid import title_of
+from usnrt_experiments.heterogeneity import (
     FIRST_SPLIT,
     OVER_SPLITS,
     heterogeneity_correlation,
     judged_sets,
     trees_of,
 )
-from usnrt.bench.models import OURS, PEERS
-from usnrt.bench.paper import paper_value
-from usnrt.datasets import SEEDS, list_datasets
+from usnrt_experiments.models import OURS, PEERS
+from usnrt_experiments.paper import paper_value
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"(<!-- numbers: ([a-z-]+) -->\n).*?(<!-- end of numbers -->)", re.DOTALL)
@@ -38,7 +38,7 @@ LIBRARIES = [name for name, label in LABELS.items() if name not in BASELINES and
 @lru_cache(maxsize=1)
 def means():
     """Return the means over splits of the committed records."""
-    return Means(Store(ROOT / "results").records())
+    return Means(Store(ROOT / "experiments" / "results").records())
 
 
 def values(dataset, recipe, metric):
@@ -279,7 +279,7 @@ def provenance():
     days = sorted(record["finished"][:10] for record in done)
     versions = sorted({record["versions"]["usnrt"] for record in done})
     return (
-        f"Made from the {len(done):,} records in `results/cells` (finished {days[0]} to {days[-1]}, usnrt "
+        f"Made from the {len(done):,} records in `experiments/results/cells` (finished {days[0]} to {days[-1]}, usnrt "
         f"{', '.join(versions)}); metrics are times 100 on the scaled target, means over the splits that were run, and "
         "comparisons are on equal splits. Each record has its commit and settings."
     )

@@ -281,19 +281,12 @@ def test_export(fitted, tmp_path, inside):
 def test_version_help_and_completion(usnrt):
     assert usnrt("--version").stdout == f"usnrt {library.__version__}\n"
     text = usnrt("--help").stdout
-    for command in ("demo", "fit", "predict", "evaluate", "explain", "report", "export", "bench", "info"):
+    for command in ("demo", "fit", "predict", "evaluate", "explain", "report", "export", "info"):
         assert re.search(rf"^  {command} ", text, re.MULTILINE)
     assert "--install-completion" in text
     script = usnrt(env={"_USNRT_COMPLETE": "source_bash"})
     assert script.returncode == 0
     assert "complete" in script.stdout
-
-
-def test_bench_is_mounted(inside, tmp_path):
-    pytest.importorskip("usnrt.bench.cli")
-    run = inside("bench", "--help", cwd=tmp_path)
-    assert run.returncode == 0
-    assert "usnrt bench" in run.stdout
 
 
 def test_the_script_is_installed():

@@ -12,14 +12,14 @@ def folder(houses, tmp_path):
     return tmp_path
 
 
-QUICK = ("--model", "constant", "--model", "quantile-extra-trees?n_estimators=10", "--jobs", 1)
+QUICK = ("--model", "constant", "--model", "quantile forest?n_estimators=10", "--jobs", 1)
 
 
 def test_a_table_a_verdict_a_page_and_a_picture(inside, folder):
     run = inside("compare", "houses.csv", "-t", "price", *QUICK, "-o", "c.html", "--picture", "c.png", cwd=folder)
     assert run.returncode == 0, run.stderr
     assert "75 test rows, the best by CRPS first" in run.stdout
-    assert run.stdout.rstrip().splitlines()[-1].startswith("quantile-extra-trees?n_estimators=10 is best by CRPS")
+    assert run.stdout.rstrip().splitlines()[-1].startswith("quantile forest?n_estimators=10 is best by CRPS")
     assert "1/2 constant: CRPS" in run.stderr
     assert "usnrt: wrote c.html" in run.stderr
     page = (folder / "c.html").read_text()
@@ -36,7 +36,7 @@ def test_json_with_folds_by_time(inside, folder):
     found = json.loads(run.stdout)
     assert found["split"] == "2 test blocks in time, each after its training rows"
     assert found["folds"] == 2
-    assert {model["model"] for model in found["models"]} == {"constant", "quantile-extra-trees?n_estimators=10"}
+    assert {model["model"] for model in found["models"]} == {"constant", "quantile forest?n_estimators=10"}
     assert set(found["differences"]) == {"crps", "rmse", "interval_score"}
 
 
@@ -66,12 +66,12 @@ def test_what_is_refused(inside, folder, arguments, message):
 
 
 def test_ctrl_c_prints_what_is_done(inside, folder, monkeypatch):
-    from usnrt.bench.peers import QuantileExtraTreesRegressor
+    from usnrt.comparison.peers import QuantileForestRegressor
 
     def stop(self, X, y):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(QuantileExtraTreesRegressor, "fit", stop)
+    monkeypatch.setattr(QuantileForestRegressor, "fit", stop)
     run = inside("compare", "houses.csv", "-t", "price", *QUICK, "-o", "c.html", cwd=folder)
     assert run.returncode == 130
     assert "constant has a CRPS of" in run.stdout

@@ -14,9 +14,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 import usnrt
-from usnrt.bench.peers import ConformalBoosterRegressor
 from usnrt.comparison import Comparison
 from usnrt.comparison.models import contenders, installed_models
+from usnrt.comparison.peers import ConformalBoosterRegressor
 from usnrt.comparison.regions import find_regions
 from usnrt.comparison.words import notes
 from usnrt.distributions import Normal
@@ -234,6 +234,7 @@ def test_formats(result, tmp_path):
         ({"models": ["fast", "fast"]}, ValueError, "models must have different names, got 'usnrt fast' twice"),
         ({"models": {"a": Oracle}}, TypeError, "models['a'] must be an estimator with fit, got <class"),
         ({"models": [Oracle()]}, TypeError, "models must be a dict of names and estimators, or a list of names"),
+        ({"models": ["fast?max_leaves"]}, ValueError, "changes must read 'parameter=value', got 'max_leaves'"),
         ({"models": ["fats"]}, ValueError, "models must be among usnrt fast, usnrt balanced"),
         ({"time": [1], "groups": [0, 1] * 15}, ValueError, "time and groups must not both be given, got both"),
         ({"groups": [1]}, ValueError, "groups must have one label per row, shape (30,), got shape (1,)"),
@@ -257,8 +258,9 @@ def test_what_is_installed_is_compared(monkeypatch):
     assert names[-2:] == ["conformal booster", "constant"]
     monkeypatch.setattr("usnrt.comparison.models.find_spec", lambda name: None)
     assert installed_models() == ["usnrt fast", "usnrt balanced", "usnrt ensemble", "conformal booster", "constant"]
-    built = {c.name: c.make() for c in contenders(["fast", "ensemble", "CATBOOST", "usnrt?max_leaves=3"], 7, 1, [0])}
-    assert list(built) == ["usnrt fast", "usnrt ensemble", "CatBoost", "usnrt?max_leaves=3"]
+    built = {c.name: c.make() for c in contenders(["fast", "ensemble", "CATBOOST", "balanced?max_leaves=3"], 7, 1, [0])}
+    assert list(built) == ["usnrt fast", "usnrt ensemble", "CatBoost", "balanced?max_leaves=3"]
+    assert built["balanced?max_leaves=3"].max_leaves == 3
     assert contenders(["lightgbm"], 7, 1, None)[0].name == "LightGBM quantiles"
     assert all(model.random_state == 7 and model.categorical_features == [0] for model in built.values())
 

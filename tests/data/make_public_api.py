@@ -19,7 +19,6 @@ PATH = Path(__file__).with_name("public_api.json")
 PACKAGES = (
     "usnrt",
     "usnrt.baselines",
-    "usnrt.bench",
     "usnrt.comparison",
     "usnrt.datasets",
     "usnrt.distributions",

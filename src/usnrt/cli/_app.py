@@ -1,5 +1,6 @@
 """The ``usnrt`` application: every command is registered here, in the order of the help text."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -7,7 +8,6 @@ import typer
 from usnrt.cli._calibrate import calibrate
 from usnrt.cli._compare import compare
 from usnrt.cli._explain import explain
-from usnrt.cli._extras import bench, demo
 from usnrt.cli._fit import fit
 from usnrt.cli._inspect import export, info
 from usnrt.cli._predict import evaluate, predict
@@ -42,10 +42,14 @@ def options(
     """Options of the application itself."""
 
 
+def demo(
+    output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write to.")] = Path("demo-output"),
+) -> None:
+    """Fit generated data with known noise and compare the findings with the truth."""
+    from usnrt.demo import run
+
+    run(output)
+
+
 for command in (fit, predict, evaluate, compare, calibrate, explain, report, export, info, demo):
     app.command()(command)
-# bench parses its own arguments, --help included
-app.command(
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
-    add_help_option=False,
-)(bench)

@@ -81,7 +81,7 @@ def compare(
 
     absent = missing_packages()
     if absent and not models:
-        notify(f"not installed, hence not compared: {', '.join(absent)} (pip install 'usnrt[bench]')")
+        notify(f"not installed, hence not compared: {', '.join(absent)} (pip install 'usnrt[compare]')")
     with warnings_as_notices(notify):
         result = run(
             X, found.target, models or None, folds=folds, test_size=test_size, time=time, groups=found.groups,

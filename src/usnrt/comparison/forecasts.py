@@ -10,8 +10,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import has_fit_parameter
 
-from usnrt.bench.peers.conformal_booster import conformal_quantile
-from usnrt.bench.peers.quantiles import InterpolatedQuantiles, separated
+from usnrt.comparison.quantiles import InterpolatedQuantiles, conformal_quantile, separated
 from usnrt.distributions import Distribution, Normal
 from usnrt.metrics.models import distribution_and_interval
 from usnrt.tables.groups import draw_groups

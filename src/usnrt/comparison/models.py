@@ -7,8 +7,8 @@ from typing import Any
 
 from sklearn.base import clone
 
-from usnrt.bench.recipes import RECIPES, get_recipe
-from usnrt.comparison.forecasts import ConstantDistribution, SplitConformal, kind_of
+from usnrt.comparison.forecasts import SplitConformal, kind_of
+from usnrt.comparison.recipes import Recipe
 
 
 @dataclass(frozen=True)
@@ -31,15 +31,15 @@ class Contender:
 
 # Name in the comparison -> how it is built, and the module that must be installed.
 _BUILT_IN: dict[str, tuple[str, str]] = {
-    "usnrt fast": ("usnrt-fast", ""),
-    "usnrt balanced": ("usnrt", ""),
-    "usnrt ensemble": ("usnrt-ensemble", ""),
-    "CatBoost": ("catboost", "catboost"),
-    "CatBoost quantiles": ("catboost-multiquantile", "catboost"),
-    "LightGBM quantiles": ("lightgbm-quantile", "lightgbm"),
-    "NGBoost": ("ngboost", "ngboost"),
-    "quantile forest": ("quantile-forest", "quantile_forest"),
-    "conformal booster": ("usnrt.bench.peers:ConformalBoosterRegressor", ""),
+    "usnrt fast": ("usnrt:USNRTRegressor.fast", ""),
+    "usnrt balanced": ("usnrt:USNRTRegressor", ""),
+    "usnrt ensemble": ("usnrt:USNRTEnsemble", ""),
+    "CatBoost": ("usnrt.comparison.peers:CatBoostRegressor", "catboost"),
+    "CatBoost quantiles": ("usnrt.comparison.peers:CatBoostQuantileRegressor", "catboost"),
+    "LightGBM quantiles": ("usnrt.comparison.peers:LightGBMQuantileRegressor", "lightgbm"),
+    "NGBoost": ("usnrt.comparison.peers:NGBoostRegressor", "ngboost"),
+    "quantile forest": ("usnrt.comparison.peers:QuantileForestRegressor", "quantile_forest"),
+    "conformal booster": ("usnrt.comparison.peers:ConformalBoosterRegressor", ""),
     "constant": ("usnrt.comparison.forecasts:ConstantDistribution", ""),
 }
 # Other ways to write these names.
@@ -78,8 +78,8 @@ def contenders(
     Parameters
     ----------
     models : mapping of str to estimator, iterable of names, or None
-        None for `installed_models`. Names are those, ``"fast"``, ``"balanced"``, ``"ensemble"``, ``"lightgbm"``, or
-        recipes of `usnrt.bench`; a mapping may have a name as its value too.
+        None for `installed_models`. Names are those, or ``"fast"``, ``"balanced"``, ``"ensemble"``, ``"lightgbm"``,
+        perhaps with changed parameters, as in ``"fast?max_leaves=4"``; a mapping may have a name as its value too.
     seed : int
         Given to all models whose ``random_state`` is None.
     n_jobs : int or None
@@ -114,21 +114,20 @@ def contenders(
 
 
 def _by_name(name: str, model: str, seed: int, n_jobs: int | None, categorical_features: Any) -> Contender:
-    lowered = {known.lower(): known for known in _BUILT_IN} | _SHORT
-    known = lowered.get(model.lower().strip())
-    if known is None and model.partition("?")[0] not in RECIPES:
-        raise ValueError(f"models must be among {', '.join(_BUILT_IN)}, or recipes of usnrt bench, got {model!r}")
-    recipe = get_recipe(_BUILT_IN[known][0] if known else model)
+    by_lower_case = {known.lower(): known for known in _BUILT_IN} | _SHORT
+    base, change, _ = model.partition("?")
+    known = by_lower_case.get(base.lower().strip())
+    if known is None:
+        raise ValueError(f"models must be among {', '.join(_BUILT_IN)}, got {model!r}")
+    recipe = Recipe(known, _BUILT_IN[known][0]).changed(model)
 
     def make() -> Any:
-        if known == "constant":
-            return ConstantDistribution()
         built = recipe.build(seed, -1 if n_jobs is None else n_jobs)
         if categorical_features is not None and "categorical_features" in built.get_params(deep=False):
             built.set_params(categorical_features=categorical_features)
         return built
 
-    return Contender(known if known and name == model else name, make)
+    return Contender(known if name == model and not change else name, make)
 
 
 def _of_user(name: str, model: Any, seed: int) -> Contender:
