@@ -124,7 +124,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
                 fitted._fit_source(training_source(source, y, sample_weight, groups), scratch, folder)
         for name in vars(self).keys() - vars(fitted).keys():
             delattr(self, name)
-        vars(self).update(vars(fitted))
+        self.__dict__.update(vars(fitted))
         return self
 
     def _check_parameters(self) -> None:

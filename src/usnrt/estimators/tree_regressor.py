@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 def _may_remember(estimator: Any) -> bool:
     """Whether the estimator has, or its members have, the parameter ``memory``."""
-    return estimator._HAS_MEMORY
+    return bool(estimator._HAS_MEMORY)
 
 
 class TreeRegressor(DistributionalRegressor):
@@ -383,7 +383,7 @@ class TreeRegressor(DistributionalRegressor):
 
     # -- regions, similar rows, explanations and export -------------------------------------------------------------
 
-    @available_if(_may_remember)
+    @available_if(_may_remember)  # type: ignore[untyped-decorator]
     def neighbors(self, X: Any, n_neighbors: int = 5) -> Table:
         """The training rows that are most similar to each row, with their targets.
 
@@ -419,7 +419,7 @@ class TreeRegressor(DistributionalRegressor):
         check_whole("n_neighbors", n_neighbors, 1, N_NEIGHBORS)
         model, positions = self.model_, self.model_.kept.positions
         if not model.memories or positions is None:
-            why = "without a memory that any region uses" if self._model_recipe().tree.memory else "fitted with memory=False"
+            why = "without a memory that any region uses" if getattr(self._model_recipe().tree, "memory", False) else "fitted with memory=False"
             raise ValueError(f"neighbors needs a model with memory, got one {why}")
         found = similar_rows(model.memories, model.inputs.transform(raw), n_neighbors, self._n_threads(len(raw)))
         is_row = found.row >= 0

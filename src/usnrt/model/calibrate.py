@@ -179,8 +179,10 @@ def _with_point_masses(
     rows = np.arange(0, len(target), max(1, len(target) // MAX_MASS_ROWS))  # in the order of hashes: a sample
     dist = model.from_quantiles(leaf[rows], quantiles[rows]).scaled(model.target.mean, model.target.std)
 
-    def cdf(value: float) -> Floats:
-        return dist.cdf(float(target_map.scale(np.array([value]))[0]))
+    scale = target_map.scale
 
-    target_map = with_point_masses(target_map, target[rows], weight[rows], cdf)
-    return replace(model, target=replace(model.target, target_map=target_map))
+    def cdf(value: float) -> Floats:
+        return dist.cdf(float(scale(np.array([value]))[0]))
+
+    with_masses = with_point_masses(target_map, target[rows], weight[rows], cdf)
+    return replace(model, target=replace(model.target, target_map=with_masses))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -40,7 +40,14 @@ from usnrt.tree.structure import Tree
 from usnrt.utils.context import FitContext
 from usnrt.utils.progress import FitStopped
 
-TreesT = TypeVar("TreesT", ExpertTree, TreeEnsemble, VarianceTree, PaperEnsemble)
+class _WithTree(Protocol):
+    @property
+    def tree(self) -> Tree: ...
+
+    def with_tree(self, tree: Tree) -> Self: ...
+
+
+TreesT = TypeVar("TreesT", bound=_WithTree)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from usnrt.calibration.groups import Calibration, uncalibrated
 from usnrt.calibration.seen_rows import SeenRows
 from usnrt.calibration.support import REACH, RowSupport, Support
-from usnrt.distributions import Distribution, Mixture, Normal
+from usnrt.distributions import Distribution, Mixture, Normal, QuantileDistribution
 from usnrt.memory.retrieval import Retrieval
 from usnrt.model.ensembles import PaperEnsemble, TreeEnsemble
 from usnrt.model.target import TargetScale
@@ -210,11 +210,9 @@ class FittedModel:
 
     def from_quantiles(self, leaf: NDArray[np.int64], quantiles: Floats, n_threads: int = 1) -> Distribution:
         """Distributions of the scaled target from quantile functions and calibration regions."""
-        if self.calibration is None:
-            dist: Distribution = uncalibrated(quantiles)
-        else:
-            dist = self.calibration.distribution(quantiles, leaf)
-        dist._n_threads = n_threads
+        dist = uncalibrated(quantiles) if self.calibration is None else self.calibration.distribution(quantiles, leaf)
+        if isinstance(dist, QuantileDistribution):
+            dist._n_threads = n_threads
         return dist
 
     def _with_parts(self, dist: Distribution, predicted: Prediction) -> Distribution:

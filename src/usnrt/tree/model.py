@@ -169,7 +169,8 @@ class ExpertTree(TreeModel):
                 self.quantile_functions(raw[own], inputs[own], n_threads, None if without is None else without[own])
                 for own in blocks
             ]
-            return Predicted(*(np.concatenate(part) for part in zip(*(part[:3] for part in parts))))
+            leaf, mean, quantiles = (np.concatenate(part) for part in zip(*(part[:3] for part in parts)))
+            return Predicted(leaf, mean, quantiles)
         leaf = self.tree.leaf_of(raw)
         retrieved = self._retrieved(inputs, leaf, without, n_threads)
         quantiles = np.zeros((len(leaf), len(POSITIONS)))
