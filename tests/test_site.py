@@ -57,8 +57,8 @@ def leads_somewhere(path, target, place):
 def test_every_package_with_public_names_is_in_the_reference():
     package = Path(usnrt.__file__).parent  # the sdist's tests run against an installed package
     found = {
-        ".".join(path.parent.relative_to(package.parent).parts)
-        for path in package.rglob("__init__.py")
+        ".".join(path.relative_to(package.parent).with_suffix("").parts).removesuffix(".__init__")
+        for path in [*package.glob("*.py"), *package.rglob("__init__.py")]
         if re.search(r"^__all__", path.read_text(), re.MULTILINE)
     }
     assert found == set(PACKAGES)

@@ -18,8 +18,8 @@ def blocks(page):
     return [found.groups() for found in BLOCK.finditer(page.read_text(encoding="utf-8"))]
 
 
-def test_there_are_eleven():
-    assert [page.name[:2] for page in PAGES] == [f"{number:02d}" for number in range(1, 12)]
+def test_there_are_twelve():
+    assert [page.name[:2] for page in PAGES] == [f"{number:02d}" for number in range(1, 13)]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -65,6 +65,19 @@ def test_links_lead_to_files(page):
     text = re.sub(BLOCK, "", page.read_text(encoding="utf-8"))
     for target in re.findall(r"\]\(([^)#\s]+)", text):
         assert (FOLDER / target).resolve().is_file(), target
+
+
+def test_the_page_on_decisions_runs_and_saves_money(monkeypatch, capsys):
+    monkeypatch.delenv("USNRT_DATA", raising=False)
+    session = {}
+    for language, _, code in blocks(FOLDER / "12-decisions.md"):
+        if language == "python":
+            exec(compile(code, "12-decisions.md", "exec"), session)
+    costs, profits, total = session["costs"], session["profits"], session["total"]
+    assert costs["truth"] <= costs["order_quantity"] < 0.9 * costs["point forecast and one margin"]
+    assert profits["point forecast, 10 % off"] < profits["best_price"] <= profits["truth"]
+    assert total(session["inspected"]) < 0.6 * total(session["largest"])
+    assert "USNRT_DATA is not set" in capsys.readouterr().out
 
 
 def test_all_pages_are_in_the_navigation():

@@ -11,6 +11,7 @@ DOCS = Path(__file__).resolve().parents[1]
 PACKAGES = {
     "usnrt": "Models, and the functions that most users need",
     "usnrt.metrics": "Metrics of forecasts",
+    "usnrt.decide": "Decisions from predictive distributions",
     "usnrt.plotting": "Plots of forecasts and regions",
     "usnrt.report": "HTML reports",
     "usnrt.comparison": "Models beside each other on your table",

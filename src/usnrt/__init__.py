@@ -62,7 +62,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
-    if name in ("baselines", "datasets", "distributions", "metrics", "plotting", "report"):
+    if name in ("baselines", "datasets", "decide", "distributions", "metrics", "plotting", "report"):
         return import_module(f"usnrt.{name}")
     raise AttributeError(f"module 'usnrt' has no attribute {name!r}")
 

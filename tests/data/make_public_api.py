@@ -21,6 +21,7 @@ PACKAGES = (
     "usnrt.baselines",
     "usnrt.comparison",
     "usnrt.datasets",
+    "usnrt.decide",
     "usnrt.distributions",
     "usnrt.explain",
     "usnrt.metrics",
