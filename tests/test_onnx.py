@@ -33,7 +33,7 @@ from usnrt.nn.quantiles import N_OUTPUTS, POSITIONS, quantile_function_mean, to_
 from usnrt.onnx import _columns, _distributions, _export, _networks, _routing, feeds
 from usnrt.onnx._graph import IR_VERSION, ML_DOMAIN, ML_OPSET, OPSET, Graph
 from usnrt.tables.encoder import CALENDAR_PARTS, calendar_part
-from usnrt.tree.refine import Refinement
+from usnrt.experts.refine import Refinement
 from usnrt.tree.split import Split
 from usnrt.tree.structure import TreeBuilder
 

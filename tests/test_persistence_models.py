@@ -19,7 +19,7 @@ from usnrt.estimators.base import DistributionalRegressor
 from usnrt.persistence import ModelFileError, load, read_manifest, save
 from usnrt.persistence._classes import CLASSES, name_of
 from usnrt.persistence._migration import migrated
-from usnrt.tree.refine import Refinement
+from usnrt.experts.refine import Refinement
 
 SAMPLES = Path(__file__).parent / "data"
 QUICK = {"random_state": 0, "n_jobs": 1}

@@ -14,7 +14,7 @@ from usnrt.calibration.support import RowSupport, Support
 from usnrt.calibration.widening import needed_variance, robust_variance, widened
 from usnrt.datasets import make_heteroscedastic
 from usnrt.nn.quantiles import MEDIAN, POSITIONS
-from usnrt.tree.refine import half_widths
+from usnrt.experts.refine import half_widths
 
 NUMBERS = np.zeros(2, dtype=bool)
 

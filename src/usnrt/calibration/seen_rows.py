@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.tables.rows import row_hashes
-from usnrt.tree.refine import pinball_losses
+from usnrt.experts.refine import pinball_losses
 from usnrt.utils.types import Floats, Rows
 
 # Minimal share of duplicates in the table, minimal number of duplicates to calibrate by, and minimal share of the rows

@@ -11,7 +11,7 @@ from usnrt.memory.retrieval import N_GUIDES
 from usnrt.onnx._graph import Graph, ints
 from usnrt.onnx._memory import Summaries, guides, retrieve
 from usnrt.onnx._networks import MEAN_WEIGHTS, grouped_networks, refined, to_quantiles, weighted
-from usnrt.tree.experts import GUIDED, MEMORY, NETWORK
+from usnrt.experts.weights import GUIDED, MEMORY, NETWORK
 from usnrt.tree.model import ExpertTree
 
 

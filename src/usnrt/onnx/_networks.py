@@ -240,7 +240,7 @@ def to_quantiles(graph: Graph, outputs: str) -> str:
 def refined(
     graph: Graph, members: Sequence[QuantileTree | ExpertTree], leaves: str, means: str, member_quantiles: str
 ) -> str:
-    """Refined quantile functions, see `usnrt.tree.refine`; name, shape (n, n_members, J)."""
+    """Refined quantile functions, see `usnrt.experts.refine`; name, shape (n, n_members, J)."""
     refinements = [member.refinement for member in members if member.refinement is not None]
     if len(refinements) < len(members):  # files of format 1
         return member_quantiles

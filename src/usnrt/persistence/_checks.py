@@ -24,7 +24,7 @@ from usnrt.persistence._schema import Absent, first_misfit
 from usnrt.persistence._schemas import ESTIMATORS, PARTS, Schema
 from usnrt.tables.csv_format import CsvFormat
 from usnrt.tables.dates import compile_format
-from usnrt.tree.experts import GUIDED
+from usnrt.experts.weights import GUIDED
 from usnrt.tree.model import ExpertTree
 from usnrt.utils.constraints import check_parameters
 

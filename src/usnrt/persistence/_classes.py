@@ -23,7 +23,7 @@ CLASSES: dict[str, tuple[str, str]] = {
     "ExpertTree": ("usnrt.tree.model", "ExpertTree"),
     "Retrieval": ("usnrt.memory.retrieval", "Retrieval"),
     "VarianceTree": ("usnrt.tree.model", "VarianceTree"),
-    "Refinement": ("usnrt.tree.refine", "Refinement"),
+    "Refinement": ("usnrt.experts.refine", "Refinement"),
     "SeenRows": ("usnrt.calibration.familiar", "SeenRows"),
     "Calibration": ("usnrt.calibration.calibration", "Calibration"),
     "Support": ("usnrt.calibration.support", "Support"),

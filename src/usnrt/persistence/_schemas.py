@@ -22,7 +22,7 @@ from usnrt.persistence._schema import (
     Text,
     Values,
 )
-from usnrt.tree.experts import EXPERTS
+from usnrt.experts.weights import EXPERTS
 
 Schema = Mapping[str, Spec]
 

@@ -17,12 +17,12 @@ from usnrt.nn.quantile_functions import conformity_scores
 from usnrt.nn.quantiles import N_OUTPUTS, POSITIONS, quantile_function_mean
 from usnrt.nn.train import History
 from usnrt.tables.training import TrainingTable
-from usnrt.tree.experts import EXPERTS, NETWORK
+from usnrt.experts.weights import EXPERTS, NETWORK
 from usnrt.tree.from_scratch import FromScratch, PaperNetworks
 from usnrt.tree.grow import GrownTree, TreeRows, grow
 from usnrt.tree.model import ExpertTree, TreeModel, VarianceTree
 from usnrt.tree.recipe import Hidden, PaperTreeRecipe, QuantileTreeRecipe
-from usnrt.tree.refine import Refinement
+from usnrt.experts.refine import Refinement
 from usnrt.tree.shared_network import NetworkTraining, SharedNetwork, train_root
 from usnrt.tree.streamed import StreamedRows, train_root_on_store
 from usnrt.tree.structure import Tree, TreeBuilder

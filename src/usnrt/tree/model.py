@@ -14,8 +14,8 @@ from usnrt.nn.forward import GroupedNetworks
 from usnrt.nn.mlp import MLP, Params
 from usnrt.nn.quantiles import POSITIONS, predicted_quantiles, quantile_function_mean
 from usnrt.tables.training import TrainingTable
-from usnrt.tree.experts import EXPERTS, GUIDED, MEMORY, fit_weights
-from usnrt.tree.refine import Refinement, blend_and_refine
+from usnrt.experts.weights import EXPERTS, GUIDED, MEMORY, fit_weights
+from usnrt.experts.refine import Refinement, blend_and_refine
 from usnrt.tree.structure import Tree
 from usnrt.utils.types import Floats, Rows
 
@@ -147,7 +147,7 @@ class ExpertTree(TreeModel):
     memory : Retrieval or None
         None if no region uses it.
     expert_weights : ndarray of shape (n_leaves, 3)
-        Weights of the experts in the order of `usnrt.tree.experts.EXPERTS`; each row sums to 1.
+        Weights of the experts in the order of `usnrt.experts.weights.EXPERTS`; each row sums to 1.
     refinement : Refinement or None
         Set by `refine`.
     """

@@ -51,7 +51,7 @@ def rules_table(
     columns : sequence of objects with name, kind, categories and has_missing, one per feature
         E.g. the ``columns_`` of a fitted model.
     expert_weights : ndarray of shape (n_leaves, 3), optional
-        Weights of the experts in each region, in the order of `usnrt.tree.experts.EXPERTS`.
+        Weights of the experts in each region, in the order of `usnrt.experts.weights.EXPERTS`.
     decimals : int, default=3
         Decimals of the thresholds.
 

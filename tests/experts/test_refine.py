@@ -6,7 +6,7 @@ import pytest
 from usnrt import USNRTRegressor
 from usnrt.datasets import make_heteroscedastic
 from usnrt.nn.quantiles import POSITIONS, quantile_function_mean
-from usnrt.tree.refine import Refinement, blend_and_refine, half_widths, pinball_losses
+from usnrt.experts.refine import Refinement, blend_and_refine, half_widths, pinball_losses
 
 
 def rows(n=4000, seed=0):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from usnrt.tree.refine import best_candidates, pinball_losses
+from usnrt.experts.refine import best_candidates, pinball_losses
 from usnrt.utils.types import Floats
 
 # The experts, in the order of their weights.
@@ -37,7 +37,7 @@ def candidate_weights() -> Floats:
     Examples
     --------
     >>> import numpy as np
-    >>> from usnrt.tree.experts import candidate_weights
+    >>> from usnrt.experts.weights import candidate_weights
     >>> weights = candidate_weights()
     >>> weights.shape, weights[0], bool(np.allclose(weights.sum(axis=1), 1.0))
     ((65, 3), array([0., 1., 0.]), True)
@@ -71,7 +71,7 @@ def fit_weights(quantiles: Floats, leaf: NDArray[np.int64], y: Floats, weight: F
     --------
     >>> import numpy as np
     >>> from usnrt.nn.quantiles import POSITIONS
-    >>> from usnrt.tree.experts import fit_weights
+    >>> from usnrt.experts.weights import fit_weights
     >>> good, bad = np.tile(POSITIONS, (50, 1)), np.tile(POSITIONS + 5.0, (50, 1))
     >>> fit_weights(np.stack([good, bad, bad]), np.zeros(50, dtype=int), np.zeros(50), np.ones(50), n_leaves=1)
     array([[1., 0., 0.]])

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from usnrt.nn.quantiles import POSITIONS
-from usnrt.tree.experts import MEMORY, NETWORK, _is_better, fit_weights
-from usnrt.tree.refine import best_candidates
+from usnrt.experts.weights import MEMORY, NETWORK, _is_better, fit_weights
+from usnrt.experts.refine import best_candidates
 
 
 def narrow(location):

@@ -92,7 +92,7 @@ class Refinement:
         --------
         >>> import numpy as np
         >>> from usnrt.nn.quantiles import POSITIONS, quantile_function_mean
-        >>> from usnrt.tree.refine import Refinement, half_widths
+        >>> from usnrt.experts.refine import Refinement, half_widths
         >>> refinement = Refinement(np.array([1.0]), np.array([np.log(3.0)]), np.array([0.5]))
         >>> refined = refinement.apply(np.array([0]), np.array([4.0]), 2.0 * POSITIONS[None, :])
         >>> half_widths(refined).round(6), quantile_function_mean(refined).round(6)
