@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
+from usnrt.estimators.pairs import Pairs, capped_disagreement, level_factors, mean_error_factor, own_error_share
 
 from usnrt import USNRTEnsemble, USNRTRegressor
 from usnrt.datasets import make_heteroscedastic
 from usnrt.distributions import Mixture
 from usnrt.estimators.ensemble import draw_folds, mean_expert_weights
-from usnrt.estimators.pairs import Pairs, capped_disagreement, level_factors, mean_error_factor, own_error_share
 from usnrt.nn.quantiles import POSITIONS
 
 TINY = USNRTRegressor(hidden=(8,), memory=False, max_epochs=15, min_samples_leaf=300)
@@ -210,7 +210,7 @@ def test_the_targets_of_test_rows_leave_no_trace(data):
 @pytest.mark.parametrize(
     ("parameters", "error", "message"),
     [
-        ({"n_estimators": 1}, ValueError, "n_estimators must be a whole number from 2 on, got 1"),
+        ({"n_estimators": 1}, ValueError, "n_estimators must be an int >= 2, got 1"),
         ({"estimator": USNRTRegressor(alpha=2)}, ValueError, "alpha must be in (0, 1), got 2"),
     ],
 )

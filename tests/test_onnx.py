@@ -18,22 +18,21 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from usnrt.calibration.calibration import Calibration
+from usnrt.estimators.calibrated import standard_normal
 
 import usnrt
 from usnrt import USNRTEnsemble, USNRTRegressor
-from usnrt.calibration.calibration import Calibration
 from usnrt.cli._run import run as run_command
 from usnrt.distributions import Mixture, Normal, QuantileDistribution, ResidualDistribution
-from usnrt.estimators.calibrated import standard_normal
-from usnrt.nn.encoding import PiecewiseLinear
+from usnrt.experts.refine import Refinement
 from usnrt.nn.forward import forward
 from usnrt.nn.mlp import MLP
 from usnrt.nn.quantile_functions import value_at
 from usnrt.nn.quantiles import N_OUTPUTS, POSITIONS, quantile_function_mean, to_quantiles
 from usnrt.onnx import _columns, _distributions, _export, _networks, _routing, feeds
-from usnrt.onnx._graph import IR_VERSION, ML_DOMAIN, ML_OPSET, OPSET, Graph
+from usnrt.onnx._graph import IR_VERSION, ML_DOMAIN, ML_OPSET, OPSET, Graph, ints
 from usnrt.tables.encoder import CALENDAR_PARTS, calendar_part
-from usnrt.experts.refine import Refinement
 from usnrt.tree.split import Split
 from usnrt.tree.structure import TreeBuilder
 
@@ -275,39 +274,6 @@ def test_inputs_without_encoding(monkeypatch):
     model.fit(X, np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=400))
     assert model.model_.memory is not None
     assert_same_predictions(model, rng.normal(size=(100, 3)))
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_models_of_old_files(version):
-    model = usnrt.load(SAMPLES / f"model-v{version}.usnrt")
-    rows = old_rows(model)
-    mean, std, quantiles = session_of(model.to_onnx()).run(["mean", "std", "quantiles"], feeds(model, rows))
-    expected = (*model.predict(rows, return_std=True), model.predict_quantiles(rows, LEVELS))
-    for found, wanted in zip((mean, std, quantiles), expected):
-        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5 * model.target_std_)
-
-
-def test_ensembles_of_old_files():
-    """Members have a mean network and a quantile network in each region, and bins of their own."""
-    first = usnrt.load(SAMPLES / "model-v2.usnrt")
-    second = copy.copy(first.model_)
-    bins = first.model_.encoding
-    second.encoding = PiecewiseLinear(bins.n_inputs, bins.columns, 0.7 * bins.slope, 0.1 + bins.offset)
-    model = USNRTEnsemble(n_estimators=2)
-    vars(model).update({name: value for name, value in vars(first).items() if name.endswith("_") and name != "model_"})
-    model.members_, model.shared_, model.own_factor_ = [first.model_, second], np.full(first.n_leaves_, 0.7), 0.9
-    assert_same_predictions(model, old_rows(first))
-
-
-def old_rows(model):
-    rng, n = np.random.default_rng(0), 60
-    table = pl.DataFrame({
-        "area": rng.uniform(0, 250, n), "age": rng.integers(-10, 120, n),
-        "district": rng.choice(["harbour", "north", "old town", "new town"], n).tolist(), "garden": rng.random(n) < 0.5,
-        "sold": np.datetime64("2023-01-01", "us") + rng.integers(0, 900, n).astype("timedelta64[D]"),
-    })  # fmt: skip
-    assert table.columns == model.encoder_.source_names_
-    return table
 
 
 @pytest.fixture(scope="module")
@@ -604,8 +570,8 @@ def random_quantile_functions(rng, n):
 
 
 @settings(deadline=None, max_examples=15)
-@given(st.integers(0, 2**32 - 1), st.sampled_from(["none", "one", "many"]), st.booleans())
-def test_calibrated_quantile_functions_like_the_library(seed, groups, own_mean):
+@given(st.integers(0, 2**32 - 1), st.sampled_from(["none", "one", "many"]))
+def test_calibrated_quantile_functions_like_the_library(seed, groups):
     rng = np.random.default_rng(seed)
     draws = [rng.normal(size=50), rng.standard_exponential(size=200) - 3.0, rng.standard_t(2, size=80) + 4.0]
     residuals = [ResidualDistribution.from_residuals(draw) for draw in draws]
@@ -614,22 +580,19 @@ def test_calibrated_quantile_functions_like_the_library(seed, groups, own_mean):
         "one": Calibration(np.zeros(4, dtype=np.int64), residuals[1:2], []),
         "many": Calibration(np.array([1, 0, 2, 0]), residuals, []),
     }[groups]
-    model = SimpleNamespace(
-        calibration_=calibration, target_mean_=5.0, target_std_=2.0, own_mean_=own_mean, target_map_=None
-    )
+    model = SimpleNamespace(calibration_=calibration, target_mean_=5.0, target_std_=2.0, target_map_=None)
     levels = np.array([0.999, 1e-4, 0.05, 0.5])
-    quantiles, mean, leaf = random_quantile_functions(rng, 20), rng.normal(size=20), rng.integers(0, 4, 20)
+    quantiles, leaf = random_quantile_functions(rng, 20), rng.integers(0, 4, 20)
     graph = Graph("test")
-    inputs = [graph.input("mean", np.float64, ["n"]), graph.input("quantiles", np.float64, ["n", len(POSITIONS)])]
-    outputs = _distributions.quantile_outputs(graph, model, *inputs, graph.input("leaf", np.int64, ["n"]), levels)
+    inputs = [graph.input("quantiles", np.float64, ["n", len(POSITIONS)]), graph.input("leaf", np.int64, ["n"])]
+    outputs = _distributions.quantile_outputs(graph, model, *inputs, levels)
     for name, output, shape in zip(("m", "s", "q"), outputs, (["n"], ["n"], ["n", 4])):
         graph.output(name, output, np.float64, shape)
-    found = run_graph(graph, {"mean": mean, "quantiles": quantiles, "leaf": leaf})
-    given_mean = None if own_mean else mean
+    found = run_graph(graph, {"quantiles": quantiles, "leaf": leaf})
     if calibration is None:
-        expected = QuantileDistribution(quantiles, POSITIONS, np.zeros_like(leaf), [standard_normal()], given_mean)
+        expected = QuantileDistribution(quantiles, POSITIONS, np.zeros_like(leaf), [standard_normal()])
     else:
-        expected = calibration.distribution(quantiles, leaf, given_mean)
+        expected = calibration.distribution(quantiles, leaf)
     expected = expected.scaled(5.0, 2.0)
     spread = np.ptp(quantiles, axis=1)[:, None] + np.abs(quantiles).max(axis=1, keepdims=True)
     np.testing.assert_allclose(found[0] / spread[:, 0], expected.mean() / spread[:, 0], rtol=1e-9, atol=1e-9)
@@ -649,38 +612,35 @@ def test_shrunk_quantile_functions_like_the_library():
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * np.abs(quantiles).max())
 
 
-@pytest.mark.parametrize("refined", [False, True])
-@pytest.mark.parametrize("blends", [[0.0, 0.0], [0.3, 1.0]])
-def test_means_and_quantiles_like_the_library(blends, refined):
+def test_refined_quantile_functions_like_the_library():
     rng = np.random.default_rng(0)
-    first, second = rng.normal(size=(30, 2)), 2.0 * rng.normal(size=(30, 2, N_OUTPUTS))
-    second[0] *= 100.0  # where limits hold
+    outputs = 2.0 * rng.normal(size=(30, 2, N_OUTPUTS))
+    outputs[0] *= 100.0  # where limits hold
+    quantiles = to_quantiles(outputs.reshape(60, -1)).reshape(30, 2, -1)
     leaves = np.column_stack([rng.integers(0, 3, 30), rng.integers(0, 2, 30)])
     members = [
         SimpleNamespace(
-            blend=blend, tree=SimpleNamespace(n_leaves=k),
-            refinement=Refinement(rng.uniform(size=k), rng.normal(size=k), rng.uniform(size=k)) if refined else None,
+            tree=SimpleNamespace(n_leaves=k),
+            refinement=Refinement(rng.uniform(size=k), rng.normal(size=k), rng.uniform(size=k)),
         )
-        for blend, k in zip(blends, (3, 2))
-    ]  # fmt: skip
+        for k in (3, 2)
+    ]
     graph = Graph("test")
-    outputs = [graph.input("first", np.float64, ["n", 2]), graph.input("second", np.float64, ["m", N_OUTPUTS])]
-    means, member_quantiles = _networks.quantile_functions(
-        graph, members, graph.input("leaves", np.int64, ["n", 2]), *outputs
+    given = graph.input("outputs", np.float64, ["m", N_OUTPUTS])
+    member_quantiles = graph.op("Reshape", _networks.to_quantiles(graph, given), ints(-1, 2, len(POSITIONS)))
+    means = _networks.weighted(graph, member_quantiles, _networks.MEAN_WEIGHTS)
+    leaf = graph.input("leaves", np.int64, ["n", 2])
+    refined = _networks.refined(graph, members, leaf, means, member_quantiles)
+    graph.output("refined", refined, np.float64, ["n", 2, len(POSITIONS)])
+    (found,) = run_graph(graph, {"outputs": outputs.reshape(60, -1), "leaves": leaves})
+    expected = np.stack(
+        [
+            member.refinement.apply(leaves[:, m], quantile_function_mean(quantiles[:, m]), quantiles[:, m])
+            for m, member in enumerate(members)
+        ],
+        axis=1,
     )
-    graph.output("means", means, np.float64, ["n", 2])
-    graph.output("member_quantiles", member_quantiles, np.float64, ["n", 2, len(POSITIONS)])
-    found = run_graph(graph, {"first": first, "second": second.reshape(-1, N_OUTPUTS), "leaves": leaves})
-    quantiles = to_quantiles(second.reshape(-1, N_OUTPUTS)).reshape(30, 2, -1)
-    centres = quantile_function_mean(quantiles.reshape(60, -1)).reshape(30, 2)
-    mean = first + np.array(blends) * (centres - first)
-    if refined:
-        refine = [
-            member.refinement.apply(leaves[:, m], mean[:, m], quantiles[:, m]) for m, member in enumerate(members)
-        ]
-        quantiles = np.stack(refine, axis=1)
-    np.testing.assert_allclose(found[0], mean, rtol=1e-9)
-    np.testing.assert_allclose(found[1], quantiles, rtol=1e-9, atol=1e-9 * np.abs(quantiles).max())
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9 * np.abs(quantiles).max())
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh", "algebraic"])

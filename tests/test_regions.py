@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-
 from usnrt.calibration.calibration import Calibration
+
 from usnrt.calibration.conformal import conformal_bounds, rows_needed
 from usnrt.estimators.regions import ratio_sentence, region_rows, shortage, uncertainty_ratio
 from usnrt.tree import Split, TreeBuilder, rules_table

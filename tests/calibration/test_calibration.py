@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from usnrt.calibration.calibration import ENOUGH_SCORES, Calibration
 
 from usnrt import USNRTRegressor
-from usnrt.calibration.calibration import ENOUGH_SCORES, Calibration
 from usnrt.calibration.conformal import conformal_bounds
 from usnrt.datasets import make_heteroscedastic
 from usnrt.estimators.regions import shortage

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-
-from usnrt import USNRTEnsemble, USNRTRegressor, load
 from usnrt.calibration.calibration import Calibration
 from usnrt.calibration.familiar import SeenRows, feature_hashes, find_familiar
+
+from usnrt import USNRTEnsemble, USNRTRegressor, load
 from usnrt.estimators.neighbors import rows_in_memory
 from usnrt.nn.quantiles import POSITIONS
 from usnrt.utils.notices import ResultWarning

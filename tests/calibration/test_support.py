@@ -13,8 +13,8 @@ from usnrt.calibration.landmarks import Landmarks, _principal_directions
 from usnrt.calibration.support import RowSupport, Support
 from usnrt.calibration.widening import needed_variance, robust_variance, widened
 from usnrt.datasets import make_heteroscedastic
-from usnrt.nn.quantiles import MEDIAN, POSITIONS
 from usnrt.experts.refine import half_widths
+from usnrt.nn.quantiles import MEDIAN, POSITIONS
 
 NUMBERS = np.zeros(2, dtype=bool)
 

@@ -7,9 +7,9 @@ from copy import copy
 import numpy as np
 import pandas as pd
 import pytest
+from usnrt.estimators.background import background_of, marginal_background_of
 
 from usnrt import load
-from usnrt.estimators.background import background_of, marginal_background_of
 from usnrt.explain import RowExplanation
 from usnrt.explain.words import Evidence, advice
 from usnrt.persistence import ModelFileError
@@ -207,8 +207,8 @@ def test_models_of_old_files_are_explained_by_given_rows(old_model):
     [
         ({"baseline": "mean"}, "baseline must be one of 'region', 'table', got 'mean'"),
         ({"coverage": 1.5}, "coverage must be in (0, 1), got 1.5"),
-        ({"rounds": 0}, "rounds must be a whole number from 1 on, got 0"),
-        ({"n_neighbors": 0}, "n_neighbors must be a whole number from 1 to 32, got 0"),
+        ({"rounds": 0}, "rounds must be an int >= 1, got 0"),
+        ({"n_neighbors": 0}, "n_neighbors must be an int in [1, 32], got 0"),
     ],
 )
 def test_arguments_are_checked(tree, make_planted, arguments, sentence):
