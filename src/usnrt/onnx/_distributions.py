@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from usnrt.calibration.groups import standard_normal
+from usnrt.calibration.groups import GroupCalibration, standard_normal
 from usnrt.distributions import ResidualDistribution
 from usnrt.distributions.transformed import NODE_LEVELS
 from usnrt.model.ensembles import TreeEnsemble

@@ -413,13 +413,11 @@ def _forest() -> Stored:
         "search_": Optional(one("Table")),
         "forest_": one("FlatForest"),
     }
-    return Stored(
-        "usnrt.baselines.forests",
-        fields,
-        lambda model: (
-            _is_estimator(model, model.inputs_) and bool((model.forest_.feature < model.inputs_.n_outputs_).all())
-        ),
-    )
+
+    def splits_on_inputs(model: Any) -> bool:
+        return _is_estimator(model, model.inputs_) and bool((model.forest_.feature < model.inputs_.n_outputs_).all())
+
+    return Stored("usnrt.baselines.forests", fields, splits_on_inputs)
 
 
 ESTIMATORS: Classes = {

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from usnrt.experts.weights import EXPERTS, GUIDED
 from usnrt.memory.retrieval import N_GUIDES
 from usnrt.nn.quantiles import N_OUTPUTS
 from usnrt.nn.stored import LAYERS, NETWORKS, TINY, has_weights
-from usnrt.tree.experts import EXPERTS, GUIDED
 from usnrt.utils.codec import Classes, Codec, Stored
 from usnrt.utils.schema import Array, Bool, ByName, Float, Int, Many, Maybe, one
 
