@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from usnrt.calibration.calibration import Calibration
-from usnrt.estimators.calibrated import standard_normal
+from usnrt.calibration.groups import GroupCalibration
+from usnrt.calibration.groups import standard_normal
+from usnrt.model.target import TargetScale
 
 import usnrt
 from usnrt import USNRTEnsemble, USNRTRegressor
@@ -67,7 +68,7 @@ def assert_same_predictions(model, X, levels=LEVELS, session=None, tolerance=1e-
     assert quantiles.shape == (len(region), len(levels))
     expected = (*model.predict(X, return_std=True), model.predict_quantiles(X, levels))
     for found, wanted in zip((mean, std, quantiles), expected):
-        np.testing.assert_allclose(found, wanted, rtol=0, atol=tolerance * model.target_std_)
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=tolerance * model.target_scale_.std)
 
 
 # -- whole models ---------------------------------------------------------------------------------------------------
@@ -140,9 +141,9 @@ def model(request, fitted):
     name, _, change = request.param.partition(", ")
     made = copy.copy(fitted[name])
     if name in ("tree", "ensemble"):
-        assert all(member.memory is not None for member in _export._members(made))
+        assert all(member.memory is not None for member in made.model_.members)
     if change == "uncalibrated":
-        made.calibration_ = None
+        made.model_ = dataclasses.replace(made.model_, calibration=None)
     elif change == "global":
         fresh = make_table(300, 2)
         made.calibrate(fresh, make_target(fresh, 3), by="global")
@@ -198,6 +199,10 @@ def with_weights(member, *weights):
     return dataclasses.replace(member, expert_weights=rows).without_unused()
 
 
+def set_trees(model, trees):
+    model.model_ = dataclasses.replace(model.model_, trees=trees)
+
+
 def loops_of(proto):
     return sorted(node.name or node.attribute[0].g.name for node in proto.graph.node if node.op_type == "Loop")
 
@@ -211,7 +216,7 @@ def loops_of(proto):
 )  # fmt: skip
 def test_any_weights_of_the_experts(fitted, weights):
     model = copy.copy(fitted["tree"])
-    model.model_ = with_weights(model.model_, *weights)
+    set_trees(model, with_weights(model.model_.trees, *weights))
     session = session_of(model.to_onnx())
     # Quantiles between similar rows of very different targets and little weight depend on the last digits of distances.
     tolerance = 2e-4 if np.max(weights, axis=0)[2] > 0 else 1e-5
@@ -221,22 +226,23 @@ def test_any_weights_of_the_experts(fitted, weights):
 
 def test_experts_without_weight_are_left_out(fitted):
     model = copy.copy(fitted["tree"])
-    memory = model.model_.memory
+    memory = model.model_.trees.memory
     full = len(model.to_onnx().SerializeToString())
-    model.model_ = with_weights(fitted["tree"].model_, [1.0, 0.0, 0.0])
-    assert model.model_.memory is None
+    set_trees(model, with_weights(fitted["tree"].model_.trees, [1.0, 0.0, 0.0]))
+    assert model.model_.trees.memory is None
     without = model.to_onnx()
     assert not any("memory" in name for name in loops_of(without))
     assert len(without.SerializeToString()) < full - memory.cells.nbytes
-    model.model_ = with_weights(fitted["tree"].model_, [0.0, 0.0, 1.0])
+    set_trees(model, with_weights(fitted["tree"].model_.trees, [0.0, 0.0, 1.0]))
     assert not any("network" in name for name in loops_of(model.to_onnx()))
 
 
 def test_members_with_and_without_memory(fitted):
     model = copy.copy(fitted["ensemble"])
-    first, *others = model.members_
-    model.members_ = [with_weights(first, [1.0, 0.0, 0.0]), *others]
-    assert [member.memory is None for member in model.members_] == [True, False, False]
+    first, *others = model.model_.members
+    members = [with_weights(first, [1.0, 0.0, 0.0]), *others]
+    set_trees(model, dataclasses.replace(model.model_.trees, members=members))
+    assert [member.memory is None for member in model.model_.members] == [True, False, False]
     session = session_of(model.to_onnx())
     assert_same_predictions(model, make_table(200, 6), session=session)
     assert_same_predictions(model, make_table(100, 7, strange=True), session=session)
@@ -245,7 +251,7 @@ def test_members_with_and_without_memory(fitted):
 def test_a_memory_of_fewer_rows_than_neighbours(fitted):
     """Cells with empty places, such that not all places of the nearest rows hold one."""
     model = copy.copy(fitted["tree"])
-    memory = model.model_.memory
+    memory = model.model_.trees.memory
     is_held = np.zeros(len(memory.row), dtype=bool)
     is_held[::61] = True
     n_cells, _, size = memory.cells.shape
@@ -254,15 +260,15 @@ def test_a_memory_of_fewer_rows_than_neighbours(fitted):
         cells=np.where(is_held.reshape(n_cells, 1, size), memory.cells, np.float16(np.inf)),
     )  # fmt: skip
     assert 0 < few.n_rows < 30
-    model.model_ = dataclasses.replace(model.model_, memory=few)
+    set_trees(model, dataclasses.replace(model.model_.trees, memory=few))
     assert_same_predictions(model, make_table(200, 6))
 
 
 def test_weights_of_training_rows(fitted):
     model = copy.copy(fitted["tree"])
-    memory = model.model_.memory
+    memory = model.model_.trees.memory
     log_weight = np.random.default_rng(0).normal(size=len(memory.row))
-    model.model_ = dataclasses.replace(model.model_, memory=dataclasses.replace(memory, log_weight=log_weight))
+    set_trees(model, dataclasses.replace(model.model_.trees, memory=dataclasses.replace(memory, log_weight=log_weight)))
     assert_same_predictions(model, make_table(200, 6))
 
 
@@ -272,7 +278,7 @@ def test_inputs_without_encoding(monkeypatch):
     model = USNRTRegressor(**SMALL, n_bins=0, random_state=0)
     monkeypatch.setattr("usnrt.tree.model.fit_weights", lambda *arguments: given_weights(arguments[-1]))
     model.fit(X, np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=400))
-    assert model.model_.memory is not None
+    assert model.model_.trees.memory is not None
     assert_same_predictions(model, rng.normal(size=(100, 3)))
 
 
@@ -312,7 +318,7 @@ def test_numbers_far_outside_of_training(numeric):
 
 def test_a_target_that_hardly_varies(numeric):
     still = copy.copy(numeric)
-    still.target_mean_, still.target_std_ = 7.0, 1e-100
+    still.model_ = dataclasses.replace(still.model_, target=TargetScale(7.0, 1e-100))
     X = np.random.default_rng(0).normal(size=(20, 3))
     mean, std, _, quantiles, _ = session_of(still.to_onnx()).run(None, {"X": X})
     assert (mean == 7.0).all()
@@ -577,10 +583,10 @@ def test_calibrated_quantile_functions_like_the_library(seed, groups):
     residuals = [ResidualDistribution.from_residuals(draw) for draw in draws]
     calibration = {
         "none": None,
-        "one": Calibration(np.zeros(4, dtype=np.int64), residuals[1:2], []),
-        "many": Calibration(np.array([1, 0, 2, 0]), residuals, []),
+        "one": GroupCalibration(np.zeros(4, dtype=np.int64), residuals[1:2], [], []),
+        "many": GroupCalibration(np.array([1, 0, 2, 0]), residuals, [], []),
     }[groups]
-    model = SimpleNamespace(calibration_=calibration, target_mean_=5.0, target_std_=2.0, target_map_=None)
+    model = SimpleNamespace(calibration=calibration, target=TargetScale(5.0, 2.0))
     levels = np.array([0.999, 1e-4, 0.05, 0.5])
     quantiles, leaf = random_quantile_functions(rng, 20), rng.integers(0, 4, 20)
     graph = Graph("test")
