@@ -18,13 +18,14 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from usnrt.calibration.calibration import Calibration
+from usnrt.estimators.calibrated import standard_normal
 
 import usnrt
 from usnrt import USNRTEnsemble, USNRTRegressor
-from usnrt.calibration.calibration import Calibration
 from usnrt.cli._run import run as run_command
 from usnrt.distributions import Mixture, Normal, QuantileDistribution, ResidualDistribution
-from usnrt.estimators.calibrated import standard_normal
+from usnrt.experts.refine import Refinement
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import forward
 from usnrt.nn.mlp import MLP
@@ -33,7 +34,6 @@ from usnrt.nn.quantiles import N_OUTPUTS, POSITIONS, quantile_function_mean, to_
 from usnrt.onnx import _columns, _distributions, _export, _networks, _routing, feeds
 from usnrt.onnx._graph import IR_VERSION, ML_DOMAIN, ML_OPSET, OPSET, Graph
 from usnrt.tables.encoder import CALENDAR_PARTS, calendar_part
-from usnrt.experts.refine import Refinement
 from usnrt.tree.split import Split
 from usnrt.tree.structure import TreeBuilder
 

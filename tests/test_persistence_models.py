@@ -16,10 +16,10 @@ from sklearn.base import clone
 import usnrt
 from usnrt import USNRTEnsemble, USNRTRegressor, baselines
 from usnrt.estimators.base import DistributionalRegressor
+from usnrt.experts.refine import Refinement
 from usnrt.persistence import ModelFileError, load, read_manifest, save
 from usnrt.persistence._classes import CLASSES, name_of
 from usnrt.persistence._migration import migrated
-from usnrt.experts.refine import Refinement
 
 SAMPLES = Path(__file__).parent / "data"
 QUICK = {"random_state": 0, "n_jobs": 1}

@@ -5,8 +5,8 @@ import pytest
 
 from usnrt import USNRTRegressor
 from usnrt.datasets import make_heteroscedastic
-from usnrt.nn.quantiles import POSITIONS, quantile_function_mean
 from usnrt.experts.refine import Refinement, blend_and_refine, half_widths, pinball_losses
+from usnrt.nn.quantiles import POSITIONS, quantile_function_mean
 
 
 def rows(n=4000, seed=0):

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from usnrt.nn.quantiles import POSITIONS
-from usnrt.experts.weights import MEMORY, NETWORK, _is_better, fit_weights
 from usnrt.experts.refine import best_candidates
+from usnrt.experts.weights import MEMORY, NETWORK, _is_better, fit_weights
+from usnrt.nn.quantiles import POSITIONS
 
 
 def narrow(location):

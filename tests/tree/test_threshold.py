@@ -5,8 +5,8 @@ import pytest
 from given import grow_given
 from scipy import stats
 
-from usnrt.tree.threshold import refine_threshold
 from usnrt.tree.split import Members, Sample, best_split
+from usnrt.tree.threshold import refine_threshold
 
 
 def node(rng, n=3000, boundary=0.6, ratio=3.0, missing=0.0):

@@ -12,7 +12,7 @@ from usnrt.utils.types import Floats
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from usnrt.estimators.supported import SupportedRegressor
+    from usnrt.estimators.tree_regressor import TreeRegressor
 
 
 # Features with more distinct values are drawn without jitter.
@@ -122,7 +122,7 @@ class RootPartitionDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        estimator: "SupportedRegressor",
+        estimator: "TreeRegressor",
         X: Any,
         y: ArrayLike,
         other: int | str | None = None,
