@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # One compute thread a test worker: pytest -n 2 already uses both cores.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 --dist worksteal
-PATHS := conftest.py src tests examples docs tools experiments
+PATHS := conftest.py src tests examples extension_templates docs tools experiments
 
 .DEFAULT_GOAL := help
 # Every target but the stamp is a command.
@@ -48,7 +48,7 @@ test-real: setup  ## studies on the real data sets; USNRT_DATA names their folde
 
 test-browser: setup  ## the report in headless Chromium, which must be installed (Debian: apt-get install chromium-driver)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
-	USNRT_NEED_BROWSER=1 $(PYTEST) tests/report
+	USNRT_NEED_BROWSER=1 $(PYTEST) tests/reporting
 
 test-examples: setup  ## the examples with all the packages that they are about
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[examples]'

@@ -11,7 +11,6 @@ from typing import Any
 import mlflow
 
 import usnrt
-import usnrt.report
 from usnrt import USNRTRegressor
 from usnrt.datasets import make_heteroscedastic
 
@@ -34,7 +33,7 @@ def main(folder: str) -> None:
         mlflow.log_metrics(dict(zip(measures["metric"].tolist(), measures["value"].tolist())))
         with tempfile.TemporaryDirectory() as scratch:
             model.save(Path(scratch) / "model.usnrt")
-            usnrt.report.write_report(model, test.data, test.target, Path(scratch) / "report.html")
+            usnrt.report(model, test.data, test.target, Path(scratch) / "report.html")
             mlflow.log_artifacts(scratch)
     stored = mlflow.get_run(run.info.run_id)
     print(f"run {stored.info.run_name}: CRPS {stored.data.metrics['crps']:.4f}")

@@ -14,7 +14,7 @@ import usnrt
 from usnrt import USNRTEnsemble, USNRTRegressor
 from usnrt.estimators.regions import uncertainty_ratio
 from usnrt.plotting import plot_tree
-from usnrt.report._facts import gather
+from usnrt.reporting._facts import gather
 
 
 def make_table(n, seed):
@@ -140,8 +140,8 @@ def test_coverage_and_width_on_a_test_table(world, command):
     assert {name: evaluated[name] for name in values} == values
     facts = gather(model, X, y, 0.9)
     assert facts.calibration.inside == inside
-    assert facts.metrics["coverage_90"][0] == inside
-    assert facts.metrics["width_90"][0] == values["width_90"]
+    assert facts.metrics["coverage"][0] == inside
+    assert facts.metrics["width"][0] == values["width_90"]
     page = usnrt.report(model, X, y, folder / "cover.html").read_text()
     assert f"contain the target in {100 * inside:.1f}".rstrip("0").rstrip(".") in page
 

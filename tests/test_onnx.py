@@ -18,21 +18,20 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from usnrt.calibration.calibration import Calibration
-from usnrt.estimators.calibrated import standard_normal
 
 import usnrt
 from usnrt import USNRTEnsemble, USNRTRegressor
+from usnrt.calibration.groups import GroupCalibration, standard_normal
 from usnrt.cli._run import run as run_command
 from usnrt.distributions import Mixture, Normal, QuantileDistribution, ResidualDistribution
 from usnrt.experts.refine import Refinement
-from usnrt.nn.encoding import PiecewiseLinear
+from usnrt.model.target import TargetScale
 from usnrt.nn.forward import forward
 from usnrt.nn.mlp import MLP
 from usnrt.nn.quantile_functions import value_at
 from usnrt.nn.quantiles import N_OUTPUTS, POSITIONS, quantile_function_mean, to_quantiles
 from usnrt.onnx import _columns, _distributions, _export, _networks, _routing, feeds
-from usnrt.onnx._graph import IR_VERSION, ML_DOMAIN, ML_OPSET, OPSET, Graph
+from usnrt.onnx._graph import IR_VERSION, ML_DOMAIN, ML_OPSET, OPSET, Graph, ints
 from usnrt.tables.encoder import CALENDAR_PARTS, calendar_part
 from usnrt.tree.split import Split
 from usnrt.tree.structure import TreeBuilder
@@ -68,7 +67,7 @@ def assert_same_predictions(model, X, levels=LEVELS, session=None, tolerance=1e-
     assert quantiles.shape == (len(region), len(levels))
     expected = (*model.predict(X, return_std=True), model.predict_quantiles(X, levels))
     for found, wanted in zip((mean, std, quantiles), expected):
-        np.testing.assert_allclose(found, wanted, rtol=0, atol=tolerance * model.target_std_)
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=tolerance * model.target_scale_.std)
 
 
 # -- whole models ---------------------------------------------------------------------------------------------------
@@ -141,9 +140,9 @@ def model(request, fitted):
     name, _, change = request.param.partition(", ")
     made = copy.copy(fitted[name])
     if name in ("tree", "ensemble"):
-        assert all(member.memory is not None for member in _export._members(made))
+        assert all(member.memory is not None for member in made.model_.members)
     if change == "uncalibrated":
-        made.calibration_ = None
+        made.model_ = dataclasses.replace(made.model_, calibration=None)
     elif change == "global":
         fresh = make_table(300, 2)
         made.calibrate(fresh, make_target(fresh, 3), by="global")
@@ -199,6 +198,10 @@ def with_weights(member, *weights):
     return dataclasses.replace(member, expert_weights=rows).without_unused()
 
 
+def set_trees(model, trees):
+    model.model_ = dataclasses.replace(model.model_, trees=trees)
+
+
 def loops_of(proto):
     return sorted(node.name or node.attribute[0].g.name for node in proto.graph.node if node.op_type == "Loop")
 
@@ -212,7 +215,7 @@ def loops_of(proto):
 )  # fmt: skip
 def test_any_weights_of_the_experts(fitted, weights):
     model = copy.copy(fitted["tree"])
-    model.model_ = with_weights(model.model_, *weights)
+    set_trees(model, with_weights(model.model_.trees, *weights))
     session = session_of(model.to_onnx())
     # Quantiles between similar rows of very different targets and little weight depend on the last digits of distances.
     tolerance = 2e-4 if np.max(weights, axis=0)[2] > 0 else 1e-5
@@ -222,22 +225,23 @@ def test_any_weights_of_the_experts(fitted, weights):
 
 def test_experts_without_weight_are_left_out(fitted):
     model = copy.copy(fitted["tree"])
-    memory = model.model_.memory
+    memory = model.model_.trees.memory
     full = len(model.to_onnx().SerializeToString())
-    model.model_ = with_weights(fitted["tree"].model_, [1.0, 0.0, 0.0])
-    assert model.model_.memory is None
+    set_trees(model, with_weights(fitted["tree"].model_.trees, [1.0, 0.0, 0.0]))
+    assert model.model_.trees.memory is None
     without = model.to_onnx()
     assert not any("memory" in name for name in loops_of(without))
     assert len(without.SerializeToString()) < full - memory.cells.nbytes
-    model.model_ = with_weights(fitted["tree"].model_, [0.0, 0.0, 1.0])
+    set_trees(model, with_weights(fitted["tree"].model_.trees, [0.0, 0.0, 1.0]))
     assert not any("network" in name for name in loops_of(model.to_onnx()))
 
 
 def test_members_with_and_without_memory(fitted):
     model = copy.copy(fitted["ensemble"])
-    first, *others = model.members_
-    model.members_ = [with_weights(first, [1.0, 0.0, 0.0]), *others]
-    assert [member.memory is None for member in model.members_] == [True, False, False]
+    first, *others = model.model_.members
+    members = [with_weights(first, [1.0, 0.0, 0.0]), *others]
+    set_trees(model, dataclasses.replace(model.model_.trees, members=members))
+    assert [member.memory is None for member in model.model_.members] == [True, False, False]
     session = session_of(model.to_onnx())
     assert_same_predictions(model, make_table(200, 6), session=session)
     assert_same_predictions(model, make_table(100, 7, strange=True), session=session)
@@ -246,7 +250,7 @@ def test_members_with_and_without_memory(fitted):
 def test_a_memory_of_fewer_rows_than_neighbours(fitted):
     """Cells with empty places, such that not all places of the nearest rows hold one."""
     model = copy.copy(fitted["tree"])
-    memory = model.model_.memory
+    memory = model.model_.trees.memory
     is_held = np.zeros(len(memory.row), dtype=bool)
     is_held[::61] = True
     n_cells, _, size = memory.cells.shape
@@ -255,15 +259,15 @@ def test_a_memory_of_fewer_rows_than_neighbours(fitted):
         cells=np.where(is_held.reshape(n_cells, 1, size), memory.cells, np.float16(np.inf)),
     )  # fmt: skip
     assert 0 < few.n_rows < 30
-    model.model_ = dataclasses.replace(model.model_, memory=few)
+    set_trees(model, dataclasses.replace(model.model_.trees, memory=few))
     assert_same_predictions(model, make_table(200, 6))
 
 
 def test_weights_of_training_rows(fitted):
     model = copy.copy(fitted["tree"])
-    memory = model.model_.memory
+    memory = model.model_.trees.memory
     log_weight = np.random.default_rng(0).normal(size=len(memory.row))
-    model.model_ = dataclasses.replace(model.model_, memory=dataclasses.replace(memory, log_weight=log_weight))
+    set_trees(model, dataclasses.replace(model.model_.trees, memory=dataclasses.replace(memory, log_weight=log_weight)))
     assert_same_predictions(model, make_table(200, 6))
 
 
@@ -273,41 +277,8 @@ def test_inputs_without_encoding(monkeypatch):
     model = USNRTRegressor(**SMALL, n_bins=0, random_state=0)
     monkeypatch.setattr("usnrt.tree.model.fit_weights", lambda *arguments: given_weights(arguments[-1]))
     model.fit(X, np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=400))
-    assert model.model_.memory is not None
+    assert model.model_.trees.memory is not None
     assert_same_predictions(model, rng.normal(size=(100, 3)))
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_models_of_old_files(version):
-    model = usnrt.load(SAMPLES / f"model-v{version}.usnrt")
-    rows = old_rows(model)
-    mean, std, quantiles = session_of(model.to_onnx()).run(["mean", "std", "quantiles"], feeds(model, rows))
-    expected = (*model.predict(rows, return_std=True), model.predict_quantiles(rows, LEVELS))
-    for found, wanted in zip((mean, std, quantiles), expected):
-        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5 * model.target_std_)
-
-
-def test_ensembles_of_old_files():
-    """Members have a mean network and a quantile network in each region, and bins of their own."""
-    first = usnrt.load(SAMPLES / "model-v2.usnrt")
-    second = copy.copy(first.model_)
-    bins = first.model_.encoding
-    second.encoding = PiecewiseLinear(bins.n_inputs, bins.columns, 0.7 * bins.slope, 0.1 + bins.offset)
-    model = USNRTEnsemble(n_estimators=2)
-    vars(model).update({name: value for name, value in vars(first).items() if name.endswith("_") and name != "model_"})
-    model.members_, model.shared_, model.own_factor_ = [first.model_, second], np.full(first.n_leaves_, 0.7), 0.9
-    assert_same_predictions(model, old_rows(first))
-
-
-def old_rows(model):
-    rng, n = np.random.default_rng(0), 60
-    table = pl.DataFrame({
-        "area": rng.uniform(0, 250, n), "age": rng.integers(-10, 120, n),
-        "district": rng.choice(["harbour", "north", "old town", "new town"], n).tolist(), "garden": rng.random(n) < 0.5,
-        "sold": np.datetime64("2023-01-01", "us") + rng.integers(0, 900, n).astype("timedelta64[D]"),
-    })  # fmt: skip
-    assert table.columns == model.encoder_.source_names_
-    return table
 
 
 @pytest.fixture(scope="module")
@@ -346,7 +317,7 @@ def test_numbers_far_outside_of_training(numeric):
 
 def test_a_target_that_hardly_varies(numeric):
     still = copy.copy(numeric)
-    still.target_mean_, still.target_std_ = 7.0, 1e-100
+    still.model_ = dataclasses.replace(still.model_, target=TargetScale(7.0, 1e-100))
     X = np.random.default_rng(0).normal(size=(20, 3))
     mean, std, _, quantiles, _ = session_of(still.to_onnx()).run(None, {"X": X})
     assert (mean == 7.0).all()
@@ -604,32 +575,29 @@ def random_quantile_functions(rng, n):
 
 
 @settings(deadline=None, max_examples=15)
-@given(st.integers(0, 2**32 - 1), st.sampled_from(["none", "one", "many"]), st.booleans())
-def test_calibrated_quantile_functions_like_the_library(seed, groups, own_mean):
+@given(st.integers(0, 2**32 - 1), st.sampled_from(["none", "one", "many"]))
+def test_calibrated_quantile_functions_like_the_library(seed, groups):
     rng = np.random.default_rng(seed)
     draws = [rng.normal(size=50), rng.standard_exponential(size=200) - 3.0, rng.standard_t(2, size=80) + 4.0]
     residuals = [ResidualDistribution.from_residuals(draw) for draw in draws]
     calibration = {
         "none": None,
-        "one": Calibration(np.zeros(4, dtype=np.int64), residuals[1:2], []),
-        "many": Calibration(np.array([1, 0, 2, 0]), residuals, []),
+        "one": GroupCalibration(np.zeros(4, dtype=np.int64), residuals[1:2], [], []),
+        "many": GroupCalibration(np.array([1, 0, 2, 0]), residuals, [], []),
     }[groups]
-    model = SimpleNamespace(
-        calibration_=calibration, target_mean_=5.0, target_std_=2.0, own_mean_=own_mean, target_map_=None
-    )
+    model = SimpleNamespace(calibration=calibration, target=TargetScale(5.0, 2.0))
     levels = np.array([0.999, 1e-4, 0.05, 0.5])
-    quantiles, mean, leaf = random_quantile_functions(rng, 20), rng.normal(size=20), rng.integers(0, 4, 20)
+    quantiles, leaf = random_quantile_functions(rng, 20), rng.integers(0, 4, 20)
     graph = Graph("test")
-    inputs = [graph.input("mean", np.float64, ["n"]), graph.input("quantiles", np.float64, ["n", len(POSITIONS)])]
-    outputs = _distributions.quantile_outputs(graph, model, *inputs, graph.input("leaf", np.int64, ["n"]), levels)
+    inputs = [graph.input("quantiles", np.float64, ["n", len(POSITIONS)]), graph.input("leaf", np.int64, ["n"])]
+    outputs = _distributions.quantile_outputs(graph, model, *inputs, levels)
     for name, output, shape in zip(("m", "s", "q"), outputs, (["n"], ["n"], ["n", 4])):
         graph.output(name, output, np.float64, shape)
-    found = run_graph(graph, {"mean": mean, "quantiles": quantiles, "leaf": leaf})
-    given_mean = None if own_mean else mean
+    found = run_graph(graph, {"quantiles": quantiles, "leaf": leaf})
     if calibration is None:
-        expected = QuantileDistribution(quantiles, POSITIONS, np.zeros_like(leaf), [standard_normal()], given_mean)
+        expected = QuantileDistribution(quantiles, POSITIONS, np.zeros_like(leaf), [standard_normal()])
     else:
-        expected = calibration.distribution(quantiles, leaf, given_mean)
+        expected = calibration.distribution(quantiles, leaf)
     expected = expected.scaled(5.0, 2.0)
     spread = np.ptp(quantiles, axis=1)[:, None] + np.abs(quantiles).max(axis=1, keepdims=True)
     np.testing.assert_allclose(found[0] / spread[:, 0], expected.mean() / spread[:, 0], rtol=1e-9, atol=1e-9)
@@ -649,38 +617,35 @@ def test_shrunk_quantile_functions_like_the_library():
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * np.abs(quantiles).max())
 
 
-@pytest.mark.parametrize("refined", [False, True])
-@pytest.mark.parametrize("blends", [[0.0, 0.0], [0.3, 1.0]])
-def test_means_and_quantiles_like_the_library(blends, refined):
+def test_refined_quantile_functions_like_the_library():
     rng = np.random.default_rng(0)
-    first, second = rng.normal(size=(30, 2)), 2.0 * rng.normal(size=(30, 2, N_OUTPUTS))
-    second[0] *= 100.0  # where limits hold
+    outputs = 2.0 * rng.normal(size=(30, 2, N_OUTPUTS))
+    outputs[0] *= 100.0  # where limits hold
+    quantiles = to_quantiles(outputs.reshape(60, -1)).reshape(30, 2, -1)
     leaves = np.column_stack([rng.integers(0, 3, 30), rng.integers(0, 2, 30)])
     members = [
         SimpleNamespace(
-            blend=blend, tree=SimpleNamespace(n_leaves=k),
-            refinement=Refinement(rng.uniform(size=k), rng.normal(size=k), rng.uniform(size=k)) if refined else None,
+            tree=SimpleNamespace(n_leaves=k),
+            refinement=Refinement(rng.uniform(size=k), rng.normal(size=k), rng.uniform(size=k)),
         )
-        for blend, k in zip(blends, (3, 2))
-    ]  # fmt: skip
+        for k in (3, 2)
+    ]
     graph = Graph("test")
-    outputs = [graph.input("first", np.float64, ["n", 2]), graph.input("second", np.float64, ["m", N_OUTPUTS])]
-    means, member_quantiles = _networks.quantile_functions(
-        graph, members, graph.input("leaves", np.int64, ["n", 2]), *outputs
+    given = graph.input("outputs", np.float64, ["m", N_OUTPUTS])
+    member_quantiles = graph.op("Reshape", _networks.to_quantiles(graph, given), ints(-1, 2, len(POSITIONS)))
+    means = _networks.weighted(graph, member_quantiles, _networks.MEAN_WEIGHTS)
+    leaf = graph.input("leaves", np.int64, ["n", 2])
+    refined = _networks.refined(graph, members, leaf, means, member_quantiles)
+    graph.output("refined", refined, np.float64, ["n", 2, len(POSITIONS)])
+    (found,) = run_graph(graph, {"outputs": outputs.reshape(60, -1), "leaves": leaves})
+    expected = np.stack(
+        [
+            member.refinement.apply(leaves[:, m], quantile_function_mean(quantiles[:, m]), quantiles[:, m])
+            for m, member in enumerate(members)
+        ],
+        axis=1,
     )
-    graph.output("means", means, np.float64, ["n", 2])
-    graph.output("member_quantiles", member_quantiles, np.float64, ["n", 2, len(POSITIONS)])
-    found = run_graph(graph, {"first": first, "second": second.reshape(-1, N_OUTPUTS), "leaves": leaves})
-    quantiles = to_quantiles(second.reshape(-1, N_OUTPUTS)).reshape(30, 2, -1)
-    centres = quantile_function_mean(quantiles.reshape(60, -1)).reshape(30, 2)
-    mean = first + np.array(blends) * (centres - first)
-    if refined:
-        refine = [
-            member.refinement.apply(leaves[:, m], mean[:, m], quantiles[:, m]) for m, member in enumerate(members)
-        ]
-        quantiles = np.stack(refine, axis=1)
-    np.testing.assert_allclose(found[0], mean, rtol=1e-9)
-    np.testing.assert_allclose(found[1], quantiles, rtol=1e-9, atol=1e-9 * np.abs(quantiles).max())
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9 * np.abs(quantiles).max())
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh", "algebraic"])

@@ -18,8 +18,8 @@ from safetensors.numpy import save as write_tensors
 import usnrt
 from usnrt import USNRTEnsemble, USNRTRegressor, baselines
 from usnrt.persistence import ModelFileError, load
-from usnrt.persistence._schemas import ESTIMATORS, PARTS
-from usnrt.persistence._values import state_of
+from usnrt.persistence._classes import CODEC
+from usnrt.utils.codec import parameters_of
 
 QUICK = {"random_state": 0, "n_jobs": 1}
 SMALL = {"hidden": (4,), "max_epochs": 2}
@@ -203,11 +203,11 @@ def test_every_field_of_a_saved_model_has_an_entry(name, files, tmp_path):
         if isinstance(value, list | tuple | dict):
             for item in value.values() if isinstance(value, dict) else value:
                 walk(item)
-        elif kind in PARTS or kind in ESTIMATORS:
+        elif kind in CODEC.classes:
             seen.add(kind)
-            state = state_of(value)
-            parameters = set(value.get_params(deep=False)) if kind in ESTIMATORS else set()
-            assert set(state) - parameters <= set({**PARTS, **ESTIMATORS}[kind])
+            fields = set(CODEC.classes[kind].fields)
+            state = {key: item for key, item in vars(value).items() if key in fields or key[0] != "_"}
+            assert set(state) - set(parameters_of(type(value))) <= fields
             walk(state)
 
     walk(load(tmp_path / "m.usnrt"))

@@ -13,7 +13,7 @@ PACKAGES = {
     "usnrt.metrics": "Metrics of forecasts",
     "usnrt.decide": "Decisions from predictive distributions",
     "usnrt.plotting": "Plots of forecasts and regions",
-    "usnrt.report": "HTML reports",
+    "usnrt.reporting": "HTML reports",
     "usnrt.comparison": "Models beside each other on your table",
     "usnrt.comparison.peers": "Other libraries with this interface",
     "usnrt.explain": "Why a row is as uncertain as it is",

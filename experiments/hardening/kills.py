@@ -3,7 +3,7 @@
     python experiments/hardening/kills.py --kills 100
 
 A run is ``python -m usnrt_experiments run`` on generated data, in a child of this process, so that it starts at
-once. It is killed a random moment after a random number of changes in its store; then the same command goes on. At the
+once. It is killed a random moment after a random number of changes in its store; then the same command resumes. At the
 end the store must hold no damaged record and nothing left over, and every record must equal that of an undisturbed run
 but for times and process numbers.
 """

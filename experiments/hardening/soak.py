@@ -39,7 +39,7 @@ def random_run(seed, folder):
     columns = random_columns(rng, n + n_fresh + n_test, int(rng.integers(1, 8)))
     y, kind, is_continuous = random_target(rng, columns, n + n_fresh + n_test)
     order = rng.permutation(n + n_fresh + n_test)
-    if rng.random() < 0.2:  # a table that repeats itself
+    if rng.random() < 0.2:  # a table with duplicate rows
         order = rng.choice(order[: max(2, len(order) // 4)], len(order))
     library = str(rng.choice(LIBRARIES))
     time_column = _time_column(rng, columns, library)

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from usnrt.metrics.scores import interval_score_of_rows
+from usnrt.metrics.intervals import interval_score_of_rows
 from usnrt_experiments import Cell, Record, Store
 from usnrt_experiments.coverage import cell as coverage_cell
 from usnrt_experiments.coverage.groups import counts, fifths, neutral_groups, numeric_matrix

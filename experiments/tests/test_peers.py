@@ -122,7 +122,7 @@ def test_networks_of_pytabkit(model, jump, monkeypatch):
     [
         (MODELS[1], {"subsample": 1.5}, "subsample must be in (0, 1), got 1.5"),
         (MODELS[2], {"min_child_weight": -1}, "min_child_weight must be in (0, inf), got -1"),
-        (CREPES, {"n_folds": 1}, "n_folds must be a whole number from 2 on, got 1"),
+        (CREPES, {"n_folds": 1}, "n_folds must be an int >= 2, got 1"),
     ],
 )
 def test_bad_parameters_are_one_sentence(model, changes, message, jump):

@@ -1,4 +1,4 @@
-"""Regression on tables with calibrated uncertainty, and the regions where it is large.
+"""Tabular regression with calibrated predictive distributions.
 
 The method is that of W. Ma, X. Yan and K. Zhang, "Improving Uncertainty Quantification of Variance Networks by
 Tree-Structured Learning"; docs/recipe.md describes how the default recipe differs.
@@ -22,9 +22,10 @@ if TYPE_CHECKING:  # what users' type checkers see
     from usnrt.metrics.evaluate import evaluate
     from usnrt.persistence import load
     from usnrt.plotting import plot_tree
+    from usnrt.reporting import write_report as report
     from usnrt.tree.rules import export_graphviz, export_text
 
-# public name -> the module it lives in
+# public name -> the module it lives in, and its name there if it is another one
 _HOME = {
     "OnlineCalibrator": "usnrt.estimators.online",
     "PaperUSNRTEnsemble": "usnrt.estimators.paper",
@@ -38,6 +39,7 @@ _HOME = {
     "compare": "usnrt.comparison.run",
     "evaluate": "usnrt.metrics.evaluate",
     "in_pipeline": "usnrt.estimators.pipeline",
+    "report": "usnrt.reporting:write_report",
     "uncertainty_importance": "usnrt.explain.importance",
 }
 
@@ -55,14 +57,16 @@ __all__ = [
     "in_pipeline",
     "load",
     "plot_tree",
+    "report",
     "uncertainty_importance",
 ]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
-        return getattr(import_module(_HOME[name]), name)
-    if name in ("baselines", "datasets", "decide", "distributions", "metrics", "plotting", "report"):
+        module, _, other_name = _HOME[name].partition(":")
+        return getattr(import_module(module), other_name or name)
+    if name in ("baselines", "datasets", "decide", "distributions", "metrics", "plotting", "reporting"):
         return import_module(f"usnrt.{name}")
     raise AttributeError(f"module 'usnrt' has no attribute {name!r}")
 

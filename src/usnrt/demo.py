@@ -17,7 +17,7 @@ from sklearn.utils import Bunch
 
 from usnrt import USNRTRegressor
 from usnrt.datasets import Truth, make_heteroscedastic
-from usnrt.report import write_report
+from usnrt.reporting import write_report
 from usnrt.utils.result_table import Table
 
 if TYPE_CHECKING:

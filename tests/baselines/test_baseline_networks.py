@@ -238,16 +238,16 @@ def test_few_rows_are_enough(name, n_rows, smooth):
 @pytest.mark.parametrize(
     ("name", "changes", "message"),
     [
-        ("hnn", {"n_alternations": 0}, "n_alternations must be a whole number from 1 on, got 0"),
-        ("hnn", {"hidden": ("x",)}, "hidden must hold whole numbers from 1 on or multiples like '8d', got "
+        ("hnn", {"n_alternations": 0}, "n_alternations must be an int >= 1, got 0"),
+        ("hnn", {"hidden": ("x",)}, "hidden must hold ints >= 1 or multiples like '8d', got "
          "('x',)"),
         ("hnn", {"schedule": "linear"}, "schedule must be one of 'constant', 'cosine', got 'linear'"),
         ("hnn", {"weight_decay": -1}, "weight_decay must be in [0, inf), got -1"),
         ("hnn", {"calibrate": None}, "calibrate must be True or False, got None"),
-        ("hnn", {"batch_size": 0}, "batch_size must be a whole number from 1 to 4096 or 'auto', got 0"),
-        ("ensemble", {"n_members": 0}, "n_members must be a whole number from 1 on, got 0"),
+        ("hnn", {"batch_size": 0}, "batch_size must be an int in [1, 4096] or 'auto', got 0"),
+        ("ensemble", {"n_members": 0}, "n_members must be an int >= 1, got 0"),
         ("mc dropout", {"rate": 1.0}, "rate must be in (0, 1), got 1.0"),
-        ("mc dropout", {"n_passes": 1}, "n_passes must be a whole number from 2 on, got 1"),
+        ("mc dropout", {"n_passes": 1}, "n_passes must be an int >= 2, got 1"),
         ("mc dropout", {"observation_noise": 0.1}, "observation_noise must be True or False, got "
          "0.1"),
         ("concrete dropout", {"length_scale": 0}, "length_scale must be in (0, inf), got 0"),

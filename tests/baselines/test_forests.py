@@ -171,8 +171,8 @@ def test_no_variance_is_zero_by_default(data):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"n_estimators": 0}, "n_estimators must be a whole number from 1 on, got 0"),
-        ({"max_depth": 0}, "max_depth must be a whole number from 1 on or None, got 0"),
+        ({"n_estimators": 0}, "n_estimators must be an int >= 1, got 0"),
+        ({"max_depth": 0}, "max_depth must be an int >= 1 or None, got 0"),
         ({"max_features": 1.5}, "max_features must be in (0, 1], got 1.5"),
         ({"min_variance": -1.0}, "min_variance must be in [0, inf), got -1.0"),
         ({"search": "yes"}, "search must be True or False, got 'yes'"),

@@ -69,7 +69,7 @@ def test_a_fit_goes_on_from_its_checkpoint(tmp_path, inside, houses, monkeypatch
     run = inside(*command, "-o", "resumed.usnrt", "--checkpoint", "fit", cwd=tmp_path)
     assert run.returncode == 130
     assert run.stderr == (
-        "usnrt: the same command goes on from the checkpoint in fit\nusnrt: stopped; nothing was written\n"
+        "usnrt: the same command resumes from the checkpoint in fit\nusnrt: stopped; nothing was written\n"
     )
     assert sorted(path.name for path in (tmp_path / "fit").iterdir()) == ["checkpoint.json", "tree.entry.safetensors"]
     monkeypatch.undo()

@@ -86,7 +86,7 @@ def test_metrics_are_those_of_the_library(result):
     row = result.table.row(0)
     for name, metric in {"crps": "crps", "rmse": "rmse", "coverage": "coverage_90", "width": "width_90"}.items():
         assert row[name] == pytest.approx(values[metric]), name
-    assert row["interval_score"] == pytest.approx(values["interval_score"])
+    assert row["interval_score"] == pytest.approx(values["interval_score_90"])
     assert row["fit_seconds"] >= 0
 
 
@@ -227,7 +227,7 @@ def test_formats(result, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"folds": 0}, ValueError, "folds must be a whole number from 1 on, got 0"),
+        ({"folds": 0}, ValueError, "folds must be an int >= 1, got 0"),
         ({"test_size": 1.0}, ValueError, "test_size must be in (0, 1), got 1.0"),
         ({"coverage": 90}, ValueError, "coverage must be in (0, 1), got 90"),
         ({"models": {}}, ValueError, "models must name at least one model, got none"),

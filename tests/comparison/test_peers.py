@@ -104,12 +104,12 @@ def test_a_missing_library_is_one_sentence(model, module, jump, monkeypatch):
 @pytest.mark.parametrize(
     ("model", "changes", "message"),
     [
-        (MODELS[0], {"max_depth": 0}, "max_depth must be a whole number from 1 to 16, got 0"),
+        (MODELS[0], {"max_depth": 0}, "max_depth must be an int in [1, 16], got 0"),
         (MODELS[1], {"learning_rate": 0}, "learning_rate must be in (0, inf), got 0"),
-        (MODELS[2], {"num_leaves": 1}, "num_leaves must be a whole number from 2 on, got 1"),
+        (MODELS[2], {"num_leaves": 1}, "num_leaves must be an int >= 2, got 1"),
         (MODELS[2], {"levels": (0.5, 0.1)}, "levels must be at least 2, increasing, in (0, 1), got (0.5, 0.1)"),
-        (MODELS[3], {"min_samples_leaf": 0}, "min_samples_leaf must be a whole number from 1 on, got 0"),
-        (MODELS[4], {"max_bins": 0}, "max_bins must be a whole number from 1 to 65535, got 0"),
+        (MODELS[3], {"min_samples_leaf": 0}, "min_samples_leaf must be an int >= 1, got 0"),
+        (MODELS[4], {"max_bins": 0}, "max_bins must be an int in [1, 65535], got 0"),
     ],
 )
 def test_bad_parameters_are_one_sentence(model, changes, message, jump):

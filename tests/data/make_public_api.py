@@ -28,7 +28,7 @@ PACKAGES = (
     "usnrt.onnx",
     "usnrt.persistence",
     "usnrt.plotting",
-    "usnrt.report",
+    "usnrt.reporting",
 )
 
 

@@ -180,8 +180,8 @@ def test_to_frame_without_pandas(family, monkeypatch):
         (lambda d: d.ppf([[0.5]]), r"q must be a number or a list, got \(1, 1\)"),
         (lambda d: d.interval(1.0), r"coverage must be in \(0, 1\), got 1.0"),
         (lambda d: d.interval(np.nan), r"coverage must be in \(0, 1\), got nan"),
-        (lambda d: d.rvs(0), "size must be a positive integer or None, got 0"),
-        (lambda d: d.rvs(1.5), "size must be a positive integer or None, got 1.5"),
+        (lambda d: d.rvs(0), "size must be an int >= 1, got 0"),
+        (lambda d: d.rvs(1.5), "size must be an int >= 1, got 1.5"),
     ],
 )
 def test_bad_input(family, call, message):

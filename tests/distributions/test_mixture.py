@@ -161,7 +161,7 @@ def test_bad_components_and_weights():
         Mixture([normal, Normal([0.0, 1.0], 1.0)])
     with pytest.raises(ValueError, match=r"weights must have shape \(2,\) or \(1, 2\), got \(3,\)"):
         Mixture([normal, normal], [1, 1, 1])
-    with pytest.raises(ValueError, match="weights must be finite and 0 or more, but some are not"):
+    with pytest.raises(ValueError, match="weights must be finite and >= 0, but some are not"):
         Mixture([normal, normal], [1, -1])
     with pytest.raises(ValueError, match="weights must have a positive sum in every row, but a sum is 0"):
         Mixture([normal, normal], [0, 0])

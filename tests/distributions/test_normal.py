@@ -87,7 +87,7 @@ def test_far_from_the_mean_crps_is_the_distance():
 @pytest.mark.parametrize(
     ("mean", "std", "message"),
     [
-        ([0.0], [-1.0], "std must be 0 or more, but its smallest value is -1.0"),
+        ([0.0], [-1.0], "std must be >= 0, but its smallest value is -1.0"),
         ([np.nan], [1.0], "mean must be finite, but it contains NaN or infinity"),
         ([0.0], [np.inf], "std must be finite, but it contains NaN or infinity"),
         ([0.0, 1.0], [1.0, 1.0, 1.0], r"parameters must have equal lengths, got mean \(2,\), std \(3,\)"),

@@ -75,8 +75,8 @@ def test_point_mass():
 @pytest.mark.parametrize(
     ("df", "scale", "message"),
     [
-        (1.0, 1.0, "df must be greater than 1, but its smallest value is 1.0"),
-        (3.0, -0.5, "scale must be 0 or more, but its smallest value is -0.5"),
+        (1.0, 1.0, "df must be > 1, but its smallest value is 1.0"),
+        (3.0, -0.5, "scale must be >= 0, but its smallest value is -0.5"),
     ],
 )
 def test_bad_parameters(df, scale, message):

@@ -98,7 +98,7 @@ def test_the_targets_of_test_rows_leave_no_trace(data):
 @pytest.mark.parametrize(
     ("parameters", "error", "message"),
     [
-        ({"n_estimators": 1}, ValueError, "n_estimators must be a whole number from 2 on, got 1"),
+        ({"n_estimators": 1}, ValueError, "n_estimators must be an int >= 2, got 1"),
         ({"estimator": USNRTRegressor(alpha=2)}, ValueError, "alpha must be in (0, 1), got 2"),
     ],
 )

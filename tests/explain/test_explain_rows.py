@@ -209,8 +209,8 @@ def test_models_without_a_background_take_given_rows(make_planted):
     [
         ({"baseline": "mean"}, "baseline must be one of 'region', 'table', got 'mean'"),
         ({"coverage": 1.5}, "coverage must be in (0, 1), got 1.5"),
-        ({"rounds": 0}, "rounds must be a whole number from 1 on, got 0"),
-        ({"n_neighbors": 0}, "n_neighbors must be a whole number from 1 to 32, got 0"),
+        ({"rounds": 0}, "rounds must be an int >= 1, got 0"),
+        ({"n_neighbors": 0}, "n_neighbors must be an int in [1, 32], got 0"),
     ],
 )
 def test_arguments_are_checked(tree, make_planted, arguments, sentence):

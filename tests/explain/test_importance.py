@@ -69,7 +69,7 @@ def test_wide_tables_take_fewer_predictions(known, monkeypatch):
 
 def test_arguments_are_checked(known):
     model, X, y = known
-    with pytest.raises(ValueError, match=r"^n_rows must be a whole number from 2 on, got 1$"):
+    with pytest.raises(ValueError, match=r"^n_rows must be an int >= 2, got 1$"):
         usnrt.uncertainty_importance(model, X, n_rows=1)
     with pytest.raises(ValueError, match=r"^y must have one value per row of X \(2000\), got 3$"):
         usnrt.uncertainty_importance(model, X, y[:3])

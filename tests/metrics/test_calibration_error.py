@@ -175,7 +175,7 @@ def test_quantile_bins():
     [
         (lambda: metrics.quantile_bins([np.nan], 2), "x must not contain NaN"),
         (lambda: metrics.quantile_bins([], 2), r"x must have shape \(n_rows,\) with at least one row,"),
-        (lambda: metrics.quantile_bins([1.0], 0), "n must be a positive integer, got 0"),
+        (lambda: metrics.quantile_bins([1.0], 0), "n must be an int >= 1, got 0"),
         (
             lambda: metrics.calibration_by_group(Y, Normal(MEAN, STD), [1, 2]),
             r"groups must have one label per row \(60\), got \(2,\)",

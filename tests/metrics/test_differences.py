@@ -41,7 +41,7 @@ def test_the_error_over_folds_is_the_corrected_one():
 def test_the_difference_of_roots_of_means():
     rng = np.random.default_rng(0)
     loss, other = rng.exponential(size=(2, 200)) ** 2
-    found = paired_difference(loss, other, ROWS, ONE, 0.25, is_rmse=True)
+    found = paired_difference(loss, other, ROWS, ONE, 0.25, is_root=True)
     assert found.value == pytest.approx(np.sqrt(loss.mean()) - np.sqrt(other.mean()))
     draws = [np.sqrt(loss[rows].mean()) - np.sqrt(other[rows].mean()) for rows in rng.integers(0, 200, (2000, 200))]
     assert found.std_error == pytest.approx(np.std(draws), rel=0.2)

@@ -128,7 +128,7 @@ def test_sharpness_needs_a_std():
         ((Y[:, None], DIST), {}, r"y_true must have shape \(n,\), got \(400, 1\)"),
         (([], DIST), {}, r"y_true must have at least one row, got \(0,\)"),
         (([np.nan] * N, DIST), {}, "y_true must be finite, got NaN or infinity"),
-        ((Y,), {"mean": MEAN, "std": -STD}, "std must be 0 or more, but its smallest value is -"),
+        ((Y,), {"mean": MEAN, "std": -STD}, "std must be >= 0, but its smallest value is -"),
         (
             (Y,),
             {"mean": MEAN, "std": STD[:3]},

@@ -228,9 +228,9 @@ def test_inverse_variance_weights_average_one_and_may_be_bounded():
 @pytest.mark.parametrize(
     ("hidden", "message"),
     [
-        (("8x",), "hidden must hold whole numbers from 1 on or multiples like '8d', got ('8x',)"),
-        ((0,), "hidden must hold whole numbers from 1 on or multiples like '8d', got (0,)"),
-        ((None,), "hidden must hold whole numbers from 1 on or multiples like '8d', got (None,)"),
+        (("8x",), "hidden must hold ints >= 1 or multiples like '8d', got ('8x',)"),
+        ((0,), "hidden must hold ints >= 1 or multiples like '8d', got (0,)"),
+        ((None,), "hidden must hold ints >= 1 or multiples like '8d', got (None,)"),
     ],
 )
 def test_bad_hidden_sizes(hidden, message):

@@ -86,7 +86,7 @@ def test_pit_bars_are_densities():
 
 def test_pit_from_estimator_and_bad_bins():
     assert PITDisplay.from_estimator(Fake(), np.arange(N), Y).ax_.get_title() == "Fake"
-    with pytest.raises(ValueError, match="bins must be a positive integer, got 0"):
+    with pytest.raises(ValueError, match="bins must be an int >= 1, got 0"):
         PITDisplay.from_predictions(Y, DIST, bins=0)
 
 
@@ -135,8 +135,8 @@ def test_infinite_intervals_can_be_drawn():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"sort_by": "name"}, r"sort_by must be one of \['median', 'width', 'outcome'\], got 'name'"),
-        ({"max_rows": 0}, "max_rows must be positive, got 0"),
+        ({"sort_by": "name"}, "sort_by must be one of 'median', 'width', 'outcome', got 'name'"),
+        ({"max_rows": 0}, "max_rows must be an int >= 1, got 0"),
         ({"coverage": 1.5}, r"coverage must be in \(0, 1\), got 1.5"),
     ],
 )

@@ -101,7 +101,7 @@ def test_variance_function_keeps_odd_indexes_and_missing_values_apart():
         ),
         (
             lambda: VarianceFunctionDisplay.from_estimator(TwoRegions(), X, 0, n_points=1),
-            "n_points must be 2 or more,",
+            "n_points must be an int >= 2,",
         ),
         (
             lambda: VarianceFunctionDisplay.from_estimator(TwoRegions(), X[0], 0),

@@ -1,4 +1,4 @@
-"""Copies of a row, by weight or because the table repeats itself, must not make a model surer than it may be.
+"""Copies of a row, by weight or because the table has duplicate rows, must not make a model surer than it may be.
 
 A network that has memorised a row knows its copy too. Judged on copies, intervals would be as narrow as the error on
 rows that were trained on: with every row given three times, nominal 90 % intervals used to hold 1.4 % of new rows.

@@ -95,7 +95,9 @@ def insufficient_calibration(calibration: Calibration | None, coverage: float) -
         return None
     rows = [calibration_rows(calibration, int(leaf)) for leaf in leaves[short]]
     weighted = sum(rows) < sum(len(calibration.scores[int(calibration.group_of_leaf[leaf])]) for leaf in leaves[short])
-    return InsufficientCalibration(coverage, int(short.sum()), len(leaves), min(rows), max(rows), rows_needed(coverage), weighted)
+    return InsufficientCalibration(
+        coverage, int(short.sum()), len(leaves), min(rows), max(rows), rows_needed(coverage), weighted
+    )
 
 
 def calibration_rows(calibration: GroupCalibration, leaf: int) -> int:

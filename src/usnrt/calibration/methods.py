@@ -1,8 +1,8 @@
 """The methods of calibration by name.
 
-A method is a function of the scored rows of a fit and of its tree, which returns a `usnrt.calibration.groups.Calibration`.
-To add one, write it in a module of its own and enter it here: the parameter ``calibration`` of the estimators then takes
-its name (`extension_templates/calibration.py`).
+A method is a function of the scored rows of a fit and its tree, and returns a `usnrt.calibration.groups.Calibration`.
+To add one, write it in a module of its own and enter it here: the parameter ``calibration`` of the estimators then
+takes its name (`extension_templates/calibration.py`).
 """
 
 from collections.abc import Callable

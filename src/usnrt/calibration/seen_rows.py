@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.tables.rows import row_hashes
 from usnrt.experts.refine import pinball_losses
+from usnrt.tables.rows import row_hashes
 from usnrt.utils.types import Floats, Rows
 
 # Minimal share of duplicates in the table, minimal number of duplicates to calibrate by, and minimal share of the rows

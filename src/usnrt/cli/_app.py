@@ -13,7 +13,7 @@ from usnrt.cli._inspect import export, info
 from usnrt.cli._predict import evaluate, predict
 from usnrt.cli._report import report
 
-HELP = "Regression on tables with calibrated uncertainty, region by region."
+HELP = "Tabular regression with calibrated predictive distributions."
 
 app = typer.Typer(
     name="usnrt",

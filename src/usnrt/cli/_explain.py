@@ -70,7 +70,7 @@ def _explain_model(fitted: "DistributionalRegressor", path: Path, as_json: bool)
                 "regions": regions,
                 "ratio": ratio,
                 "training rows in memory": n_remembered,
-                "training rows in clear": has_examples(fitted),
+                "unmodified training rows": has_examples(fitted),
             }
         )
         return

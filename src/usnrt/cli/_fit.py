@@ -91,7 +91,8 @@ def fit(
     checkpoint: Annotated[
         Path | None,
         typer.Option(
-            "--checkpoint", help="A folder for the state of a long fit; after an interruption the same command goes on."
+            "--checkpoint",
+            help="A folder for the state of a long fit; after an interruption the same command resumes it.",
         ),
     ] = None,
     force: Force = False,
@@ -156,7 +157,7 @@ def hint_on_interrupt(checkpoint: Path | None) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         if checkpoint is not None and checkpoint.exists():
-            notice(f"the same command goes on from the checkpoint in {checkpoint}")
+            notice(f"the same command resumes from the checkpoint in {checkpoint}")
         raise
 
 
@@ -184,7 +185,7 @@ def _print_summary(result: dict[str, Any], n_held_out: int, notify: Callable[[st
     if n_held_out:
         print_metrics(result["held out"], title=f"On {n_held_out:,} held-out rows")
     if result["training rows in memory"]:
-        notify(memory_sentence(result["training rows in memory"], result["training rows in clear"]))
+        notify(memory_sentence(result["training rows in memory"], result["unmodified training rows"]))
     say(f"wrote {result['model']}")
 
 
@@ -297,7 +298,7 @@ def summary(model: "TreeRegressor", n_rows: int, target: str, output: Path) -> d
         "columns": _column_notices(model),
         "regions": region_rows(model),
         "training rows in memory": rows_in_memory(model),
-        "training rows in clear": has_examples(model),
+        "unmodified training rows": has_examples(model),
     }
 
 

@@ -97,7 +97,7 @@ def _model_facts(path: Path, name: str) -> dict[str, Any]:
         "file format": _reading_facts(encoder),
         "regions": getattr(model, "n_leaves_", None),
         "training rows in memory": rows_in_memory(model),
-        "training rows in clear": has_examples(model),
+        "unmodified training rows": has_examples(model),
         "background of explanations": _background(model),
         "parameters that differ from the defaults": changed,
     }

@@ -75,7 +75,7 @@ def report(
 
 def _write_report(model: Any, X: Any, y: Any, output: Path, **options: Any) -> None:
     """Write the page to a file or to standard output."""
-    from usnrt.report import write_report
+    from usnrt.reporting import write_report
 
     if not is_standard(output):
         write_report(model, X, y, output, **options)

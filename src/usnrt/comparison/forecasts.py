@@ -14,7 +14,7 @@ from usnrt.comparison.quantiles import InterpolatedQuantiles, conformal_quantile
 from usnrt.distributions import Distribution, Normal
 from usnrt.metrics.models import distribution_and_interval
 from usnrt.tables.groups import draw_groups
-from usnrt.utils.types import Floats, Rows
+from usnrt.utils.types import Floats, Rows, TableLike
 
 # Levels at which the quantiles of other models are asked for.
 LEVELS = np.array([0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975, 0.99])
@@ -36,7 +36,7 @@ class Forecasts:
     point: Floats
 
 
-def forecasts_of(model: Any, X: Any, coverage: float) -> Forecasts:
+def forecasts_of(model: Any, X: TableLike, coverage: float) -> Forecasts:
     """Forecasts of a fitted model.
 
     Parameters
@@ -72,7 +72,7 @@ def forecasts_of(model: Any, X: Any, coverage: float) -> Forecasts:
     return Forecasts(dist, interval, point)
 
 
-def _quantiles(model: Any, kind: str, X: Any, levels: Floats) -> Floats:
+def _quantiles(model: Any, kind: str, X: TableLike, levels: Floats) -> Floats:
     """Quantiles at increasing levels, sorted in each row."""
     if kind == "quantiles":
         values = model.predict_quantiles(X, list(levels))
@@ -151,7 +151,7 @@ class SplitConformal(RegressorMixin, BaseEstimator):  # scikit-learn is untyped
         self.calibration_fraction = calibration_fraction
         self.random_state = random_state
 
-    def fit(self, X: Any, y: ArrayLike, groups: Rows | None = None) -> Self:
+    def fit(self, X: TableLike, y: ArrayLike, groups: Rows | None = None) -> Self:
         """Fit the regressor to most of the rows, or groups, and measure its errors on the others."""
         target = np.asarray(y, dtype=np.float64)
         n_calibration = max(1, round(self.calibration_fraction * len(target)))
@@ -161,15 +161,15 @@ class SplitConformal(RegressorMixin, BaseEstimator):  # scikit-learn is untyped
         self.errors_ = np.sort(target[calibration] - self.predict(take(X, calibration)))
         return self
 
-    def predict(self, X: Any) -> Floats:
+    def predict(self, X: TableLike) -> Floats:
         """Predictions of the regressor."""
         return np.asarray(self.estimator_.predict(X), dtype=np.float64).ravel()
 
-    def predict_dist(self, X: Any) -> Distribution:
+    def predict_dist(self, X: TableLike) -> Distribution:
         """The predictions with the distribution of the errors."""
         return InterpolatedQuantiles(LEVELS, self._around(self.predict(X), LEVELS))
 
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> Floats:
+    def predict_interval(self, X: TableLike, coverage: float = 0.9) -> Floats:
         """Prediction intervals."""
         tails = np.array([(1.0 - coverage) / 2.0, (1.0 + coverage) / 2.0])
         return self._around(self.predict(X), tails)
@@ -191,28 +191,28 @@ class ConstantDistribution(RegressorMixin, BaseEstimator):  # scikit-learn is un
     array([4.])
     """
 
-    def fit(self, X: Any, y: ArrayLike) -> Self:
+    def fit(self, X: TableLike, y: ArrayLike) -> Self:
         """Store the targets ``y`` (n,)."""
         self.targets_ = np.sort(np.asarray(y, dtype=np.float64))
         return self
 
-    def predict(self, X: Any) -> Floats:
+    def predict(self, X: TableLike) -> Floats:
         """The mean of the training targets for every row."""
         return np.full(np.shape(X)[0], self.targets_.mean())
 
-    def predict_quantiles(self, X: Any, levels: ArrayLike) -> Floats:
+    def predict_quantiles(self, X: TableLike, levels: ArrayLike) -> Floats:
         """The quantiles of the training targets for every row, shape (n, k)."""
         return np.tile(np.quantile(self.targets_, np.asarray(levels)), (np.shape(X)[0], 1))
 
 
-def take(X: Any, rows: Rows) -> Any:
+def take(X: TableLike, rows: Rows) -> Any:
     """Rows of a table of any library."""
     if hasattr(X, "take") and hasattr(X, "column_names"):  # pyarrow
         return X.take(rows)
     return _safe_indexing(X, rows)
 
 
-def fit_clone(estimator: Any, X: Any, y: NDArray[np.float64], groups: Rows | None = None) -> Any:
+def fit_clone(estimator: Any, X: TableLike, y: NDArray[np.float64], groups: Rows | None = None) -> Any:
     """A fitted copy of an estimator, also of one without scikit-learn's parameters; with groups if it takes them."""
     from copy import deepcopy
 

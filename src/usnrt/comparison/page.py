@@ -11,7 +11,7 @@ import numpy as np
 from usnrt.comparison.models import OURS
 from usnrt.comparison.words import notes, shown_rows, with_error
 from usnrt.metrics.differences import Z
-from usnrt.report._numbers import number, percent
+from usnrt.reporting._numbers import number, percent
 from usnrt.utils.atomic_write import atomic_write
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def render(comparison: "Comparison", source: str | None, command: str | None) ->
 
     comparison._need_one()
     folder = files("usnrt.comparison")
-    css = (files("usnrt.report") / "page.css").read_text("utf-8") + (folder / "page.css").read_text("utf-8")
+    css = (files("usnrt.reporting") / "page.css").read_text("utf-8") + (folder / "page.css").read_text("utf-8")
     template = Environment(autoescape=True).from_string((folder / "page.html").read_text("utf-8"))
     epoch = int(os.environ.get("SOURCE_DATE_EPOCH", time.time()))
     rows = shown_rows(comparison)

@@ -111,12 +111,12 @@ def _cross_fitted_residuals(encoder: TableEncoder, raw: Floats, y: Floats, seed:
     return residuals
 
 
-def worst_gap(inside: NDArray[np.bool_], region: NDArray[np.intp], coverage: float) -> tuple[float, int]:
+def worst_gap(inside: NDArray[np.bool_] | Floats, region: NDArray[np.intp], coverage: float) -> tuple[float, int]:
     """Largest deviation of a region's coverage from the nominal one, and the region.
 
     Parameters
     ----------
-    inside : ndarray of bool of shape (n,)
+    inside : ndarray of bool or of 0 and 1 of shape (n,)
     region : ndarray of int of shape (n,)
     coverage : float
 

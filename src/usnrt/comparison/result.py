@@ -2,15 +2,16 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from usnrt.comparison.regions import Regions, gap_by_chance, worst_gap
 from usnrt.comparison.splits import Splits
+from usnrt.comparison.words import compared_metrics, notes, shown_metrics, shown_rows, verdict
+from usnrt.metrics.accuracy import CRPS
 from usnrt.metrics.differences import Difference, paired_difference
 from usnrt.utils.json_values import json_value
 from usnrt.utils.result_table import Table
@@ -19,31 +20,8 @@ from usnrt.utils.types import Floats
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Metrics whose differences between models are tested; smaller is better.
-COMPARED = {"crps": "CRPS", "rmse": "RMSE", "interval_score": "interval score"}
-
-
-@dataclass(frozen=True)
-class RowMetrics:
-    """Metrics of each test row.
-
-    Attributes
-    ----------
-    crps, squared_error, width, interval_score : ndarray of shape (n,)
-    inside : ndarray of bool of shape (n,)
-        Whether the interval contains the target.
-    """
-
-    crps: Floats
-    squared_error: Floats
-    inside: NDArray[np.bool_]
-    width: Floats
-    interval_score: Floats
-
-    @classmethod
-    def joined(cls, parts: Sequence["RowMetrics"]) -> "RowMetrics":
-        """The rows of several folds, one after the other."""
-        return cls(**{f.name: np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)})
+#: Metrics of each test row, by name.
+RowMetrics = dict[str, Floats]
 
 
 @dataclass(frozen=True)
@@ -53,8 +31,8 @@ class Entry:
     Attributes
     ----------
     name : str
-    metrics : RowMetrics or None
-        None if it failed.
+    metrics : dict of str to ndarray of shape (n,), or None
+        By name, for each test row; None if it failed.
     note : str
     fit_seconds, predict_seconds : float
         Mean over the folds.
@@ -132,8 +110,6 @@ class Comparison:
     @property
     def verdict(self) -> str:
         """Who is best, ahead of whom, and who is tied, in words."""
-        from usnrt.comparison.words import verdict
-
         return verdict(self)
 
     def differences(self, metric: str = "crps", to: str | None = None) -> Table:
@@ -141,7 +117,8 @@ class Comparison:
 
         Parameters
         ----------
-        metric : {"crps", "rmse", "interval_score"}, default="crps"
+        metric : str, default="crps"
+            "crps", "rmse" or "interval_score", or a registered metric that comparisons show.
         to : str, default=None
             The model to compare with; None for the best by this metric.
 
@@ -160,10 +137,12 @@ class Comparison:
         return Table(columns)
 
     def _differences(self, metric: str, to: str | None) -> list[tuple[str, Difference]]:
-        if metric not in COMPARED:
-            raise ValueError(f"metric must be one of {', '.join(map(repr, COMPARED))}, got {metric!r}")
+        compared = compared_metrics()
+        if metric not in compared:
+            raise ValueError(f"metric must be one of {', '.join(map(repr, compared))}, got {metric!r}")
         self._need_one()
-        losses = {entry.name: _loss(entry.metrics, metric) for entry in self.entries if entry.metrics is not None}
+        loss_of, is_root = compared[metric].oriented_loss, compared[metric].root
+        losses = {e.name: loss_of(e.metrics[metric], self.coverage) for e in self.entries if e.metrics is not None}
         if to is None:
             to = min(losses, key=lambda name: float(losses[name].mean()))
         if to not in losses:
@@ -171,10 +150,7 @@ class Comparison:
         test, fold = self.splits.test_rows, self.splits.fold_of
         ratio = float(np.mean([len(test) / len(train) for train, test in self.splits.folds]))
         pairs = [
-            (
-                name,
-                paired_difference(loss, losses[to], self.splits.cluster[test], fold, ratio, is_rmse=metric == "rmse"),
-            )
+            (name, paired_difference(loss, losses[to], self.splits.cluster[test], fold, ratio, is_root=is_root))
             for name, loss in losses.items()
         ]
         return sorted(pairs, key=lambda pair: pair[1].value)
@@ -183,13 +159,9 @@ class Comparison:
         done = [(e, e.metrics) for e in self.entries if e.metrics is not None]
         differences = dict(self._differences("crps", None)) if done else {}
         nothing, failed = float("nan"), len(self.entries) - len(done)
-        gaps = [worst_gap(m.inside, self._region, self.coverage) for _, m in done]
+        gaps = [worst_gap(m["coverage"], self._region, self.coverage) for _, m in done]
         columns: dict[str, list[Any]] = {
-            "crps": [m.crps.mean() for _, m in done],
-            "rmse": [np.sqrt(m.squared_error.mean()) for _, m in done],
-            "coverage": [m.inside.mean() for _, m in done],
-            "width": [m.width.mean() for _, m in done],
-            "interval_score": [m.interval_score.mean() for _, m in done],
+            **{metric.name: [metric.average(m[metric.name]) for _, m in done] for metric in shown_metrics()},
             "worst_gap": [gap for gap, _ in gaps],
             "difference": [differences[e.name].value for e, _ in done],
             "std_error": [differences[e.name].std_error for e, _ in done],
@@ -233,7 +205,7 @@ class Comparison:
                 "interrupted": self.interrupted,
                 "random_state": self.seed,
                 "models": self.table.rows(),
-                "differences": {m: self.differences(m).rows() for m in COMPARED} if self.n_done else {},
+                "differences": {m: self.differences(m).rows() for m in compared_metrics()} if self.n_done else {},
             }
         )
         return result
@@ -273,16 +245,12 @@ class Comparison:
         return write_page(self, path, source, command)
 
     def __repr__(self) -> str:
-        from usnrt.comparison.words import notes, shown_rows
-
         rows = shown_rows(self)
         table = Table({name: [row[name] for row in rows] for name in rows[0]})
         return "\n".join([repr(table), self.verdict, *notes(self)])
 
     def _repr_html_(self) -> str:
         from html import escape
-
-        from usnrt.comparison.words import notes, shown_rows
 
         rows = shown_rows(self)
         table = Table({name: [row[name] for row in rows] for name in rows[0]})
@@ -291,8 +259,4 @@ class Comparison:
 
 
 def _mean_crps(entry: Entry) -> float:
-    return np.inf if entry.metrics is None else float(entry.metrics.crps.mean())
-
-
-def _loss(metrics: RowMetrics, metric: str) -> Floats:
-    return metrics.squared_error if metric == "rmse" else getattr(metrics, metric)
+    return np.inf if entry.metrics is None else CRPS.average(entry.metrics["crps"])

@@ -9,22 +9,25 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
-from usnrt.comparison.forecasts import fit_clone, forecasts_of, take
+from usnrt.comparison.forecasts import Forecasts, fit_clone, forecasts_of, take
 from usnrt.comparison.models import Contender, contenders
 from usnrt.comparison.regions import find_regions
 from usnrt.comparison.result import Comparison, Entry, RowMetrics
 from usnrt.comparison.splits import Splits, copies, random_splits, read_time, time_splits
+from usnrt.comparison.words import shown_metrics
 from usnrt.estimators.targets import read_target
-from usnrt.metrics.scores import interval_score_of_rows
+from usnrt.metrics.accuracy import CRPS
+from usnrt.metrics.forecast import as_forecast
+from usnrt.metrics.registry import EvaluatedRows
 from usnrt.tables import TableEncoder
 from usnrt.tables.groups import feature_groups, groups_and_table, read_groups
 from usnrt.utils.checks import check_number, check_whole
 from usnrt.utils.names import escaped
-from usnrt.utils.types import Floats, Rows
+from usnrt.utils.types import Floats, Rows, TableLike
 
 
 def compare(
-    X: Any,
+    X: TableLike,
     y: ArrayLike,
     models: Mapping[str, Any] | Iterable[Any] | None = None,
     *,
@@ -133,7 +136,7 @@ def _drawn(random_state: Any) -> int:
 
 
 def _splits(
-    X: Any, raw: Floats, y: Floats, folds: int, test_size: float, time: Any, groups: Rows | None, seed: int
+    X: TableLike, raw: Floats, y: Floats, folds: int, test_size: float, time: Any, groups: Rows | None, seed: int
 ) -> Splits:
     if time is not None and groups is not None:
         raise ValueError("time and groups must not both be given, got both")
@@ -150,7 +153,7 @@ def _splits(
 
 def _evaluated(
     contender: Contender,
-    X: Any,
+    X: TableLike,
     y: Floats,
     groups: Rows | None,
     splits: Splits,
@@ -172,22 +175,17 @@ def _evaluated(
         except Exception as error:
             return Entry(contender.name, None, contender.note, error=_sentence(error))
     fit_seconds, predict_seconds = seconds / len(splits.folds)
-    return Entry(contender.name, RowMetrics.joined(parts), contender.note, float(fit_seconds), float(predict_seconds))
+    joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return Entry(contender.name, joined, contender.note, float(fit_seconds), float(predict_seconds))
 
 
-def _row_metrics(y: Floats, forecasts: Any, coverage: float) -> RowMetrics:
-    lower, upper = forecasts.interval.T
-    crps = forecasts.distribution.crps(y)
-    for name, values in (("CRPS", crps), ("point forecasts", forecasts.point)):
+def _row_metrics(y: Floats, forecasts: Forecasts, coverage: float) -> RowMetrics:
+    rows = EvaluatedRows(y, as_forecast(forecasts.distribution), coverage, forecasts.interval, forecasts.point)
+    found = {metric.name: metric.per_row(rows) for metric in shown_metrics() if metric.per_row is not None}
+    for name, values in (("CRPS", found["crps"]), ("point forecasts", forecasts.point)):
         if len(values) != len(y) or not np.isfinite(values).all():
             raise ValueError(f"the {name} must be one finite number per row, got NaN or infinity")
-    return RowMetrics(
-        crps=crps,
-        squared_error=(y - forecasts.point) ** 2,
-        inside=(lower <= y) & (y <= upper),
-        width=upper - lower,
-        interval_score=interval_score_of_rows(y, forecasts.interval, coverage),
-    )
+    return found
 
 
 def _sentence(error: Exception) -> str:
@@ -214,7 +212,7 @@ class _Reporter:
     def done(self, number: int, entry: Entry) -> None:
         if entry.metrics is None:
             return self.line(f"{self.running}: failed, {entry.error}")
-        crps = entry.metrics.crps.mean()
+        crps = CRPS.average(entry.metrics["crps"])
         self.line(f"{self.running}: CRPS {crps:.4g}, fitted in {entry.fit_seconds:.1f} s")
 
     def line(self, text: str) -> None:

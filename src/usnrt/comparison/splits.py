@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from usnrt.tables.rows import row_hashes
 from usnrt.tables.time import dates_of_texts
 from usnrt.utils.names import escaped
-from usnrt.utils.types import Floats, Rows
+from usnrt.utils.types import Floats, Rows, TableLike
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def copies(raw: Floats, y: Floats) -> NDArray[np.intp]:
     return np.unique(row_hashes(raw, y), return_inverse=True)[1]
 
 
-def read_time(time: Any, X: Any) -> NDArray[Any]:
+def read_time(time: Any, X: TableLike) -> NDArray[Any]:
     """Times as numbers or datetimes, from an array or the name of a column of X.
 
     Parameters

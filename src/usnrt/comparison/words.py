@@ -4,10 +4,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from usnrt.report._numbers import number, percent, wilson
+from usnrt.metrics.accuracy import CRPS
+from usnrt.metrics.intervals import COVERAGE
+from usnrt.metrics.registry import Metric, on_page
+from usnrt.reporting._numbers import metric_text, number, percent, wilson
 
 if TYPE_CHECKING:
     from usnrt.comparison.result import Comparison
+
+
+def shown_metrics() -> list[Metric]:
+    """The metrics of a comparison, the CRPS first."""
+    return sorted(on_page("compare"), key=lambda metric: metric is not CRPS)
+
+
+def compared_metrics() -> dict[str, Metric]:
+    """The metrics whose differences between models are tested, by name."""
+    return {metric.name: metric for metric in shown_metrics() if metric.orientation in ("lower", "higher")}
 
 
 def with_error(value: float, error: float) -> str:
@@ -60,10 +73,10 @@ def _coverage(comparison: "Comparison") -> str:
     """A remark on the intervals of the best model if their coverage is not the nominal one."""
     entry = comparison.entries[0]
     assert entry.metrics is not None
-    if np.isinf(entry.metrics.width).any():
-        share = float(np.isinf(entry.metrics.width).mean())
+    share = float(np.isinf(entry.metrics["width"]).mean())
+    if share:
         return f" {percent(share)} of the {percent(comparison.coverage)} intervals of {entry.name} are infinite."
-    inside = entry.metrics.inside
+    inside = entry.metrics["coverage"]
     low, high = wilson(int(inside.sum()), len(inside))
     if low <= comparison.coverage <= high:
         return ""
@@ -101,35 +114,31 @@ def notes(comparison: "Comparison") -> list[str]:
 
 def shown_rows(comparison: "Comparison") -> list[dict[str, str]]:
     """The table as text, for terminals and pages; failed models have dashes."""
-    table, level = comparison.table, percent(comparison.coverage).replace("\u00a0", " ")
     rows = []
-    for row in table.rows():
+    for row in comparison.table.rows():
         failed = bool(row["error"])
         rows.append(
             {
                 "model": row["model"],
-                "CRPS": number(row["crps"]),
+                CRPS.label: metric_text(CRPS, row["crps"]),
                 "behind the best": "failed" if failed else _behind(row),
-                "RMSE": number(row["rmse"]),
-                f"coverage of {level}": _share(row["coverage"]),
-                "width": number(row["width"]),
-                "interval score": number(row["interval_score"]),
+                **{_heading(m, comparison): metric_text(m, row[m.name]) for m in shown_metrics() if m is not CRPS},
                 "worst region": "–" if failed else f"{100 * row['worst_gap']:+.1f}",
                 "fit s": _seconds(row["fit_seconds"]),
                 "predict s": _seconds(row["predict_seconds"]),
             }
         )
-    return rows
+    return [{name.replace("\u00a0", " "): text.replace("\u00a0%", " %") for name, text in row.items()} for row in rows]
+
+
+def _heading(metric: Metric, comparison: "Comparison") -> str:
+    return f"coverage of {percent(comparison.coverage)}" if metric is COVERAGE else metric.label
 
 
 def _behind(row: dict[str, Any]) -> str:
     if row["difference"] == 0 and row["std_error"] == 0:
         return "best"
     return with_error(row["difference"], row["std_error"]) + (" (tie)" if row["tie"] else "")
-
-
-def _share(share: float) -> str:
-    return percent(share).replace("\u00a0", " ")
 
 
 def _seconds(seconds: float) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from usnrt.utils.checks import check_whole
 from usnrt.utils.types import Floats
 
 
@@ -179,8 +180,7 @@ class Distribution(ABC):
         ndarray of shape (n,) for a size of 1 or None, else (n, size)
         """
         count = 1 if size is None else size
-        if not isinstance(count, int | np.integer) or count < 1:
-            raise ValueError(f"size must be a positive integer or None, got {size!r}")
+        check_whole("size", count, 1)
         values = self._draw(int(count), as_generator(random_state))
         return values[:, 0] if count == 1 else values
 

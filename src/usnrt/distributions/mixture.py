@@ -245,7 +245,7 @@ def _check_weights(weights: ArrayLike | None, n: int, m: int) -> Floats:
     if values.shape not in ((m,), (n, m)):
         raise ValueError(f"weights must have shape ({m},) or ({n}, {m}), got {values.shape}")
     if not np.isfinite(values).all() or (values < 0).any():
-        raise ValueError("weights must be finite and 0 or more, but some are not")
+        raise ValueError("weights must be finite and >= 0, but some are not")
     total = values.sum(axis=-1, keepdims=True)
     if (total == 0).any():
         raise ValueError("weights must have a positive sum in every row, but a sum is 0")

@@ -39,7 +39,7 @@ class Normal(ParametricDistribution):
     def __init__(self, mean: ArrayLike, std: ArrayLike) -> None:
         self._mean, self._std = broadcast_rows({"mean": mean, "std": std})
         if (self._std < 0).any():
-            raise ValueError(f"std must be 0 or more, but its smallest value is {self._std.min()}")
+            raise ValueError(f"std must be >= 0, but its smallest value is {self._std.min()}")
         self.parameters = (self._mean, self._std)
 
     def mean(self) -> Floats:

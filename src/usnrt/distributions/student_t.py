@@ -37,9 +37,9 @@ class StudentT(ParametricDistribution):
     def __init__(self, df: ArrayLike, loc: ArrayLike, scale: ArrayLike) -> None:
         self.df, self.loc, self.scale = broadcast_rows({"df": df, "loc": loc, "scale": scale})
         if (self.df <= 1).any():
-            raise ValueError(f"df must be greater than 1, but its smallest value is {self.df.min()}")
+            raise ValueError(f"df must be > 1, but its smallest value is {self.df.min()}")
         if (self.scale < 0).any():
-            raise ValueError(f"scale must be 0 or more, but its smallest value is {self.scale.min()}")
+            raise ValueError(f"scale must be >= 0, but its smallest value is {self.scale.min()}")
         self.parameters = (self.df, self.loc, self.scale)
 
     def mean(self) -> Floats:

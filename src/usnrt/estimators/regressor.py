@@ -66,7 +66,8 @@ class USNRTRegressor(TreeRegressor):
         Whether the model remembers training rows: predictions then also use the targets of the most similar ones. Such
         a model, and its file, contains training data: the targets and a transformation of the features of up to 65,536
         rows, and for `explain` the features, without targets, of 32 rows per region. With ``"examples"`` it also
-        contains the rows of the memory unmodified, so that `explain` shows them; predictions are the same. With False, `explain` compares rows with quantiles of each column instead of training rows.
+        contains the rows of the memory unmodified, so that `explain` shows them; predictions are the same. With False,
+        `explain` compares rows with quantiles of each column instead of training rows.
     learning_rate : float, default=0.003
         Step size of Adam at the start; it falls to 0 along a cosine.
     max_epochs : int, default=300

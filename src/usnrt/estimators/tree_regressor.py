@@ -157,6 +157,11 @@ class TreeRegressor(DistributionalRegressor):
         return self.model_.expert_weights
 
     @property
+    def background_(self) -> Floats | None:
+        """Encoded rows of each region, and of the whole table, that `explain` compares rows with; None if not kept."""
+        return self.model_.kept.background
+
+    @property
     def row_positions_(self) -> NDArray[np.int64] | None:
         """Positions in the table given to `fit` of the rows that the memory numbers, see `neighbors`."""
         return self.model_.kept.positions
@@ -419,7 +424,11 @@ class TreeRegressor(DistributionalRegressor):
         check_whole("n_neighbors", n_neighbors, 1, N_NEIGHBORS)
         model, positions = self.model_, self.model_.kept.positions
         if not model.memories or positions is None:
-            why = "without a memory that any region uses" if getattr(self._model_recipe().tree, "memory", False) else "fitted with memory=False"
+            why = (
+                "without a memory that any region uses"
+                if getattr(self._model_recipe().tree, "memory", False)
+                else "fitted with memory=False"
+            )
             raise ValueError(f"neighbors needs a model with memory, got one {why}")
         found = similar_rows(model.memories, model.inputs.transform(raw), n_neighbors, self._n_threads(len(raw)))
         is_row = found.row >= 0

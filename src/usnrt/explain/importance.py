@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from usnrt.calibration.landmarks import evenly
-from usnrt.model.background import N_BACKGROUND
 from usnrt.estimators.base import DistributionalRegressor
 from usnrt.estimators.targets import read_target
 from usnrt.explain.shapley import Contributions, shapley_values
 from usnrt.explain.values import Moments, feature_groups
+from usnrt.model.background import N_BACKGROUND
 from usnrt.utils.checks import check_whole
 from usnrt.utils.result_table import Table
 from usnrt.utils.types import Floats

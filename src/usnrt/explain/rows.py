@@ -7,13 +7,13 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.model.background import background_of
 from usnrt.estimators.tree_regressor import TreeRegressor
 from usnrt.explain.explanation import Explanation, RowExplanation
 from usnrt.explain.shapley import shapley_values
 from usnrt.explain.values import Moments, feature_groups
 from usnrt.explain.words import Evidence, advice, support_reasons
 from usnrt.memory.retrieval import N_NEIGHBORS
+from usnrt.model.background import background_of
 from usnrt.tree.rules import region_text
 from usnrt.utils.checks import check_choice, check_number, check_whole
 from usnrt.utils.types import Floats

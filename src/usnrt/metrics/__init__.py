@@ -1,13 +1,22 @@
-"""Metrics of forecasts and their uncertainty: pure functions of observed targets and forecasts."""
+"""Metrics of forecasts and their uncertainty: pure functions of observed targets and forecasts.
 
-from usnrt.metrics.calibration import coverage, ece, mean_width, pit, reliability, sharpness, tce
+A metric is registered in the module that defines it; `evaluate` shows them in the order of these imports.
+"""
+
+from usnrt.metrics.accuracy import crps, mae, nll, pinball, r2, rmse
+from usnrt.metrics.calibration import ece, pit, reliability, sharpness, tce
 from usnrt.metrics.evaluate import evaluate
-from usnrt.metrics.forecast import as_forecast
+from usnrt.metrics.forecast import UndefinedMetricError, as_forecast
 from usnrt.metrics.groups import calibration_by_group, ece_by_chance, quantile_bins
+from usnrt.metrics.intervals import coverage, interval_score, mean_width
+from usnrt.metrics.registry import METRICS, EvaluatedRows, Metric, register_metric
 from usnrt.metrics.scorers import get_scorer, get_scorer_names
-from usnrt.metrics.scores import crps, interval_score, mae, nll, pinball, r2, rmse
 
 __all__ = [
+    "METRICS",
+    "EvaluatedRows",
+    "Metric",
+    "UndefinedMetricError",
     "as_forecast",
     "calibration_by_group",
     "coverage",
@@ -25,6 +34,7 @@ __all__ = [
     "pit",
     "quantile_bins",
     "r2",
+    "register_metric",
     "reliability",
     "rmse",
     "sharpness",

@@ -1,4 +1,4 @@
-"""Calibration metrics: observed against nominal probabilities, and the width of the forecast."""
+"""Calibration metrics: observed against nominal probabilities, and the spread of the forecast."""
 
 from typing import Unpack
 
@@ -7,11 +7,45 @@ from numpy.typing import ArrayLike, NDArray
 
 from usnrt.distributions.base import as_generator, check_levels
 from usnrt.metrics.forecast import Forecast, Given, as_forecast, check_truth, tail_levels
-from usnrt.metrics.scores import AnyForecast, truth_and_interval
+from usnrt.metrics.registry import (
+    AnyForecast,
+    EvaluatedRows,
+    Metric,
+    OfWeights,
+    evaluated_rows,
+    mean,
+    register_metric,
+)
 from usnrt.utils.types import Floats
 
 ECE_LEVELS = np.arange(1, 100) / 100.0
 TCE_COVERAGES = (0.9, 0.8, 0.7, 0.6)
+
+
+def _ece(rows: EvaluatedRows) -> OfWeights:
+    levels = comparison_levels(rows.forecast)
+    counts = rows.forecast.count_levels_below(rows.y, levels)
+    return lambda weights: float(mean_gap(share_below(counts, levels.size, weights), levels))
+
+
+def _tce(rows: EvaluatedRows, coverages: ArrayLike = TCE_COVERAGES) -> OfWeights:
+    nominal = np.atleast_1d(check_levels(coverages, "coverages"))
+    inside = rows.forecast.inside(rows.y, nominal).astype(float)
+    return lambda weights: float(mean_gap(mean(inside, weights), nominal))
+
+
+ECE = register_metric(
+    Metric(
+        "ece", "ECE", "mean difference of nominal and observed probabilities", "lower",
+        per_table=_ece, text="percent", pages=("report",),
+    )
+)  # fmt: skip
+TCE = register_metric(
+    Metric("tce", "TCE", "mean error of the coverage of four intervals", "lower", per_table=_tce, pages=())
+)
+SHARPNESS = register_metric(
+    Metric("sharpness", "sharpness", "mean predicted standard deviation", "none", lambda r: r.forecast.std(), pages=())
+)
 
 
 def ece(
@@ -120,10 +154,7 @@ def tce(
     >>> round(tce([-1.0, 0.5, 1.0, 3.0], mean=[0.0] * 4, std=[1.0] * 4), 4)
     0.15
     """
-    f = as_forecast(forecast, **given)
-    y = check_truth(y_true, f)
-    wanted = np.atleast_1d(check_levels(coverages, "coverages"))
-    return float(mean_gap(f.inside(y, wanted).mean(axis=0), wanted))
+    return _tce(evaluated_rows(y_true, forecast, **given), coverages)(None)
 
 
 def tce_from_pit(pit: ArrayLike) -> float:
@@ -155,50 +186,6 @@ def sharpness(forecast: AnyForecast = None, **given: Unpack[Given]) -> float:
     1.5
     """
     return float(np.mean(as_forecast(forecast, **given).std()))
-
-
-def coverage(
-    y_true: ArrayLike,
-    forecast: AnyForecast = None,
-    *,
-    coverage: float = 0.9,
-    interval: ArrayLike | None = None,
-    **given: Unpack[Given],
-) -> float:
-    r"""Share of outcomes inside their central interval, ends included: :math:`\tfrac1n\sum_i 1\{l_i \le y_i \le u_i\}`.
-
-    Arguments as in :func:`usnrt.metrics.interval_score`.
-
-    Examples
-    --------
-    >>> from usnrt.metrics import coverage
-    >>> coverage([-1.0, 0.0, 3.0, 1.0], mean=[0.0] * 4, std=[1.0] * 4, coverage=0.9)
-    0.75
-    """
-    y, ends = truth_and_interval(y_true, forecast, coverage, interval, given)
-    return float(np.mean((ends[:, 0] <= y) & (y <= ends[:, 1])))
-
-
-def mean_width(
-    forecast: AnyForecast = None,
-    *,
-    coverage: float = 0.9,
-    interval: ArrayLike | None = None,
-    **given: Unpack[Given],
-) -> float:
-    r"""Mean width of the central intervals, :math:`\tfrac1n \sum_i (u_i - l_i)`.
-
-    Arguments as in :func:`usnrt.metrics.interval_score`, but for ``y_true``.
-
-    Examples
-    --------
-    >>> from usnrt.metrics import mean_width
-    >>> round(mean_width(mean=[0.0, 0.0], std=[1.0, 2.0], coverage=0.9), 4)
-    4.9346
-    """
-    n = len(np.asarray(interval)) if interval is not None else len(as_forecast(forecast, **given))
-    _, ends = truth_and_interval(np.zeros(n), forecast, coverage, interval, given)
-    return float(np.mean(ends[:, 1] - ends[:, 0]))
 
 
 def pit(

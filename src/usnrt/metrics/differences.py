@@ -44,7 +44,7 @@ def paired_difference(
     fold: NDArray[np.intp],
     test_to_train: float,
     *,
-    is_rmse: bool = False,
+    is_root: bool = False,
 ) -> Difference:
     r"""Difference of the mean losses of two models on the same rows.
 
@@ -60,7 +60,7 @@ def paired_difference(
     fold : ndarray of int of shape (n,)
     test_to_train : float
         Ratio of the numbers of test and training rows of a fold.
-    is_rmse : bool, default=False
+    is_root : bool, default=False
         Whether to compare the roots of the means.
 
     Returns
@@ -85,7 +85,7 @@ def paired_difference(
     if not np.isfinite(rows).all():
         value = float("nan") if np.isnan(rows).any() else float(rows.mean())
         return Difference(value, np.inf, np.nan, np.inf, False)
-    if is_rmse:
+    if is_root:
         # a - b = (a^2 - b^2) / (a + b)
         rows = rows / max(np.sqrt(loss.mean()) + np.sqrt(other.mean()), np.finfo(float).tiny)
     value = float(rows.mean())

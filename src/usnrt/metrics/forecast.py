@@ -33,18 +33,21 @@ class Given(TypedDict, total=False):
     samples: ArrayLike
 
 
-class Forecast:
-    """Interface of a forecast for the metrics; what a kind of forecast does not define raises ValueError."""
+class UndefinedMetricError(ValueError):
+    """A forecast of this kind does not define the metric."""
 
-    kind = ""
-    has_density = False
+
+class Forecast:
+    """Interface of a forecast for the metrics; what a kind does not define raises `UndefinedMetricError`."""
+
+    kind = "intervals alone"
     own_levels: Floats | None = None  # levels of a forecast by quantiles
 
     def __len__(self) -> int:
         raise NotImplementedError
 
     def _lacks(self, what: str) -> NoReturn:
-        raise ValueError(f"this metric needs {what}, but the forecast is given by {self.kind}")
+        raise UndefinedMetricError(f"this metric needs {what}, but the forecast is given by {self.kind}")
 
     def mean(self) -> Floats:
         """Point forecast, shape ``(n,)``."""
@@ -75,10 +78,6 @@ class Forecast:
         low, high = tail_levels(coverages)
         return (self.quantile(low) < y[:, None]) & (y[:, None] < self.quantile(high))
 
-    def covers(self, coverage: float) -> bool:
-        """Whether the quantiles of the central interval are known."""
-        return True
-
     def count_levels_below(self, y: Floats, levels: Floats) -> NDArray[np.intp]:
         """For each row the number of (increasing) levels whose quantile is <= y, shape ``(n,)``.
 
@@ -97,7 +96,6 @@ class DistributionForecast(Forecast):
     """A ``Distribution``; also a mean with its std."""
 
     kind = "a distribution"
-    has_density = True
 
     def __init__(self, dist: Distribution) -> None:
         self.dist = dist
@@ -165,7 +163,7 @@ class QuantileForecast(Forecast):
         low, high = self.levels[0], self.levels[-1]
         outside = (levels < low - 1e-12) | (levels > high + 1e-12)
         if outside.any():
-            raise ValueError(
+            raise UndefinedMetricError(
                 f"this metric needs level {levels[outside][0]:g}, but quantiles are given in [{low:g}, {high:g}]"
             )
         right = np.clip(np.searchsorted(self.levels, levels - 1e-12), 1, max(self.levels.size - 1, 1))
@@ -175,10 +173,6 @@ class QuantileForecast(Forecast):
         share = np.clip((levels - self.levels[right - 1]) / span, 0.0, 1.0)
         share = np.where(share < 1e-9, 0.0, np.where(share > 1 - 1e-9, 1.0, share))
         return (1.0 - share) * self.values[:, right - 1] + share * self.values[:, right]
-
-    def covers(self, coverage: float) -> bool:
-        tail = (1.0 - coverage) / 2.0 + 1e-12
-        return bool(self.levels[0] <= tail and self.levels[-1] >= 1.0 - tail)
 
     def cdf(self, y: Floats) -> tuple[Floats, Floats]:
         """Interpolated; outside the quantiles the midpoint between the outer level and 0 or 1."""

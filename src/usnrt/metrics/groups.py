@@ -1,13 +1,17 @@
 """Calibration by group: a forecast may be calibrated on average and miscalibrated in every region."""
 
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from usnrt.metrics.calibration import ECE_LEVELS, TCE_COVERAGES, comparison_levels, mean_gap, share_below
-from usnrt.metrics.forecast import Forecast, Given, as_forecast, check_truth
-from usnrt.metrics.scores import AnyForecast, central_interval, check_interval
+from usnrt.metrics.calibration import ECE, ECE_LEVELS, TCE, comparison_levels
+from usnrt.metrics.forecast import Given, UndefinedMetricError
+from usnrt.metrics.intervals import COVERAGE, WIDTH, check_interval
+from usnrt.metrics.registry import AnyForecast, OfWeights, evaluated_rows
+from usnrt.utils.checks import check_whole
 from usnrt.utils.result_table import Table
 from usnrt.utils.types import Floats
 
@@ -56,30 +60,27 @@ def calibration_by_group(
     0  noisy   500   0.1421        0.01414  0.414        0.458      3.29
     1   calm   500  0.01079        0.01414  0.012        0.918      3.29
     """
-    f = as_forecast(forecast, **given)
-    y = check_truth(y_true, f)
-    names, group = check_groups(groups, y.size)
-    rows = np.bincount(group)
-    columns: dict[str, NDArray[Any]] = {"group": names, "rows": rows, **_ece_of_groups(y, f, group, rows)}
-    tails = np.array(TCE_COVERAGES)
-    ends = None if interval is None else check_interval(interval, y)
-    if f.covers(0.9):
-        inside = f.inside(y, tails)
-        shares = np.column_stack([np.bincount(group, inside[:, k]) for k in range(tails.size)]) / rows[:, None]
-        columns["tce"] = mean_gap(shares, tails)
-        ends = central_interval(f, 0.9) if ends is None else ends
-    if ends is not None:
-        columns["coverage_90"] = np.bincount(group, (ends[:, 0] <= y) & (y <= ends[:, 1])) / rows
-        columns["width_90"] = np.bincount(group, ends[:, 1] - ends[:, 0]) / rows
+    rows = evaluated_rows(y_true, forecast, **given)
+    if interval is not None:
+        rows = replace(rows, given_interval=check_interval(interval, rows.y))
+    names, group = check_groups(groups, rows.y.size)
+    size = np.bincount(group)
+    columns: dict[str, NDArray[Any]] = {
+        "group": names,
+        "rows": size,
+        "ece": by_group(ECE.of_weights(rows), group),
+        "ece_by_chance": ece_by_chance(size, comparison_levels(rows.forecast)),
+    }
+    for name, metric in {"tce": TCE, "coverage_90": COVERAGE, "width_90": WIDTH}.items():
+        with suppress(UndefinedMetricError):
+            columns[name] = by_group(metric.of_weights(rows), group)
     order = np.argsort(-columns["ece"], kind="stable")
     return Table({name: values[order] for name, values in columns.items()})
 
 
-def _ece_of_groups(y: Floats, f: Forecast, group: NDArray[np.intp], rows: NDArray[np.intp]) -> dict[str, Floats]:
-    levels = comparison_levels(f)
-    counts = f.count_levels_below(y, levels)
-    eces = [mean_gap(share_below(counts[group == g], levels.size), levels) for g in range(rows.size)]
-    return {"ece": np.array(eces), "ece_by_chance": ece_by_chance(rows, levels)}
+def by_group(metric: OfWeights, group: NDArray[np.intp]) -> Floats:
+    """A metric of the rows of each group, numbered from 0 on."""
+    return np.array([metric((group == g).astype(float)) for g in range(group.max() + 1)])
 
 
 def ece_by_chance(n_rows: ArrayLike, levels: Floats = ECE_LEVELS) -> Floats:
@@ -125,8 +126,7 @@ def quantile_bins(x: ArrayLike, n: int = 10) -> NDArray[np.intp]:
         raise ValueError(f"x must have shape (n_rows,) with at least one row, got {values.shape}")
     if np.isnan(values).any():
         raise ValueError("x must not contain NaN")
-    if not isinstance(n, int | np.integer) or n < 1:
-        raise ValueError(f"n must be a positive integer, got {n!r}")
+    check_whole("n", n, 1)
     edges = np.unique(np.quantile(values, np.arange(1, n) / n, method="inverted_cdf"))
     return np.unique(np.searchsorted(edges, values, side="left"), return_inverse=True)[1]
 

@@ -5,21 +5,21 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from usnrt.distributions import Distribution
+from usnrt.metrics.intervals import is_infinite
 from usnrt.utils.notices import InfiniteIntervalWarning, UnguaranteedIntervalWarning, share_text
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, TableLike
 
 
 class PredictsDistribution(Protocol):
     """A fitted estimator with predictive distributions."""
 
-    def predict_dist(self, X: Any) -> Distribution:
+    def predict_dist(self, X: TableLike) -> Distribution:
         """Predictive distributions, one per row."""
 
 
-def resolve(model: Any, X: Any) -> tuple[PredictsDistribution, Any]:
+def resolve(model: Any, X: TableLike) -> tuple[PredictsDistribution, Any]:
     """The estimator with ``predict_dist`` inside a pipeline or a search, and the features as it sees them.
 
     Parameters
@@ -54,13 +54,13 @@ def resolve(model: Any, X: Any) -> tuple[PredictsDistribution, Any]:
     raise TypeError(f"model must be a Distribution or an estimator with predict_dist, got a {type(model).__name__}")
 
 
-def distribution_of(model: Any, X: Any) -> Distribution:
+def distribution_of(model: Any, X: TableLike) -> Distribution:
     """The predictive distribution of a fitted model, also of one at the end of a pipeline or inside a search."""
     estimator, rows = resolve(model, X)
     return estimator.predict_dist(rows)
 
 
-def interval_of(model: Any, X: Any, coverage: float | Sequence[float] = 0.9) -> Floats:
+def interval_of(model: Any, X: TableLike, coverage: float | Sequence[float] = 0.9) -> Floats:
     """The intervals that a model is evaluated by: those of ``predict_interval``.
 
     Those of a calibrated model differ from those of its distribution. Models without ``predict_interval`` are evaluated
@@ -86,7 +86,7 @@ def interval_of(model: Any, X: Any, coverage: float | Sequence[float] = 0.9) -> 
         return np.asarray(estimator.predict_interval(rows, coverage))
 
 
-def distribution_and_interval(model: Any, X: Any, coverages: Sequence[float]) -> tuple[Distribution, Floats]:
+def distribution_and_interval(model: Any, X: TableLike, coverages: Sequence[float]) -> tuple[Distribution, Floats]:
     """`distribution_of` and `interval_of`, from one prediction where the model is one of this library.
 
     Parameters
@@ -111,19 +111,6 @@ def distribution_and_interval(model: Any, X: Any, coverages: Sequence[float]) ->
     return found.distribution, found.bounds
 
 
-def is_infinite(ends: Floats) -> NDArray[np.bool_]:
-    """Whether intervals have an infinite end, shape (n,) or (n, k), for ends of shape (n, 2) or (n, 2, k).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from usnrt.metrics.models import is_infinite
-    >>> is_infinite(np.array([[0.0, 1.0], [0.0, np.inf]]))
-    array([False,  True])
-    """
-    return np.asarray(np.isinf(ends).any(axis=1))
-
-
 def infinite_sentence(model: object, ends: Floats, coverage: float) -> str:
     """Message that intervals are infinite, for how many rows, and why; empty if all are finite.
 
@@ -139,8 +126,8 @@ def infinite_sentence(model: object, ends: Floats, coverage: float) -> str:
     share = float(is_infinite(ends).mean())
     if share == 0:
         return ""
-    lack = insufficient_calibration(getattr(model, "calibration_", None), coverage)
-    why = "" if lack is None else f" ({lack.where}; {lack.needed:,} are needed)"
+    insufficient = insufficient_calibration(getattr(model, "calibration_", None), coverage)
+    why = "" if insufficient is None else f" ({insufficient.where}; {insufficient.needed:,} are needed)"
     return (
         f"the {100 * coverage:g} % interval is infinite for {share_text(share)} of the rows{why}: "
         "such an interval holds every value, so its coverage carries no information"
@@ -151,11 +138,11 @@ def unguaranteed_sentence(model: object, coverage: float) -> str:
     """Message that intervals are not guaranteed, and how many calibration rows are needed; empty if all are."""
     from usnrt.calibration.insufficient import insufficient_calibration
 
-    lack = insufficient_calibration(getattr(model, "calibration_", None), coverage)
-    return "" if lack is None else lack.unguaranteed
+    insufficient = insufficient_calibration(getattr(model, "calibration_", None), coverage)
+    return "" if insufficient is None else insufficient.unguaranteed
 
 
-def training_share(model: Any, X: Any, y: Floats) -> float:
+def training_share(model: Any, X: TableLike, y: Floats) -> float:
     """The share of rows that the model was trained on, if it is more than half; else 0.
 
     Parameters

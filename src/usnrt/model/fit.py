@@ -40,6 +40,7 @@ from usnrt.tree.structure import Tree
 from usnrt.utils.context import FitContext
 from usnrt.utils.progress import FitStopped
 
+
 class _WithTree(Protocol):
     @property
     def tree(self) -> Tree: ...

@@ -5,8 +5,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.nn.quantiles import quantile_function_mean
 from usnrt.experts.refine import half_widths
+from usnrt.nn.quantiles import quantile_function_mean
 from usnrt.utils.types import Floats, Rows
 
 # Variances between members are capped at this multiple of the variance that they predict, in fitting and in prediction,

@@ -113,7 +113,7 @@ def hidden_sizes(hidden: Sequence[int | str], n_features: int, name: str = "hidd
         except (TypeError, ValueError):
             units = 0
         if units < 1:
-            raise ValueError(f"{name} must hold whole numbers from 1 on or multiples like '8d', got {hidden!r}")
+            raise ValueError(f"{name} must hold ints >= 1 or multiples like '8d', got {hidden!r}")
         sizes.append(units)
     return tuple(sizes)
 

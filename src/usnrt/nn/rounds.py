@@ -22,6 +22,7 @@ from usnrt.nn.device import MARGIN, compiled, with_leaves
 from usnrt.nn.encoding import PiecewiseLinear, encode
 from usnrt.nn.jax_process import DISK_CACHE, check_not_forked
 from usnrt.nn.mlp import Params, to_numpy
+from usnrt.nn.stored import CODEC
 from usnrt.nn.train import History, Training, adam_update, start_state
 from usnrt.utils.checkpoint import NO_CHECKPOINT, Checkpoint
 from usnrt.utils.resumable import Resumable
@@ -171,7 +172,7 @@ def train_rounds(
         One entry per round; ``best_epoch`` is the round whose weights were kept.
     """
     # all random numbers come from the seed of the plan
-    with Resumable(checkpoint, "rounds", np.random.default_rng(0), (History,)) as entry:
+    with Resumable(checkpoint, "rounds", np.random.default_rng(0), CODEC) as entry:
         if entry.result is None:
             entry.finish(_train_rounds(plan, shards, params, validation_loss, runner, on_round, entry))
         result: tuple[Params, History] = entry.result

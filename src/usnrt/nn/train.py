@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from usnrt.nn.device import DeviceTable, compiled, with_leaves
 from usnrt.nn.encoding import encode
 from usnrt.nn.mlp import Params, to_numpy
+from usnrt.nn.stored import CODEC
 from usnrt.utils.checkpoint import NO_CHECKPOINT, Checkpoint
 from usnrt.utils.resumable import Resumable
 
@@ -138,7 +139,7 @@ def train(
     params : pytree of ndarray
     history : History
     """
-    with Resumable(checkpoint, "training", rng, (History,)) as entry:
+    with Resumable(checkpoint, "training", rng, CODEC) as entry:
         if entry.result is None:
             parts = train_rows, valid_rows if len(valid_rows) else train_rows
             trained = _train(

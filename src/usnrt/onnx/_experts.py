@@ -7,16 +7,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from usnrt.experts.weights import GUIDED, MEMORY, NETWORK
 from usnrt.memory.retrieval import N_GUIDES
 from usnrt.onnx._graph import Graph, ints
 from usnrt.onnx._memory import Summaries, guides, retrieve
 from usnrt.onnx._networks import MEAN_WEIGHTS, grouped_networks, refined, to_quantiles, weighted
-from usnrt.experts.weights import GUIDED, MEMORY, NETWORK
 from usnrt.tree.model import ExpertTree
 
 
-def expert_functions(graph: Graph, members: Sequence[ExpertTree], inputs: str, leaves: str) -> tuple[str, str]:
-    """Means and quantile functions of members, see `ExpertTree.quantile_functions`.
+def expert_functions(graph: Graph, members: Sequence[ExpertTree], inputs: str, leaves: str) -> str:
+    """Quantile functions of members, see `ExpertTree.quantile_functions`.
 
     Parameters
     ----------
@@ -29,16 +29,15 @@ def expert_functions(graph: Graph, members: Sequence[ExpertTree], inputs: str, l
 
     Returns
     -------
-    means, member_quantiles : str
-        Names, shapes (n, n_members) and (n, n_members, J), where J is the number of positions.
+    str
+        Name, shape (n, n_members, J), where J is the number of positions.
     """
     each = []
     for number, member in enumerate(members):
         leaf = graph.op("Gather", leaves, np.int64(number), axis=1)
         each.append(graph.op("Unsqueeze", _combined(graph, number, member, inputs, leaf), ints(1)))
     quantiles = each[0] if len(each) == 1 else graph.op("Concat", *each, axis=1)
-    means = weighted(graph, quantiles, MEAN_WEIGHTS)
-    return means, refined(graph, members, leaves, means, quantiles)
+    return refined(graph, members, leaves, weighted(graph, quantiles, MEAN_WEIGHTS), quantiles)
 
 
 def _combined(graph: Graph, number: int, member: ExpertTree, inputs: str, leaf: str) -> str:

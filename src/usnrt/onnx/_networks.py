@@ -15,7 +15,7 @@ from usnrt.nn.quantiles import MEDIAN, POSITIONS, SCALE_LIMIT, STRETCH_LIMIT, qu
 from usnrt.onnx._columns import EncodedColumns
 from usnrt.onnx._graph import Graph, Value, ints
 from usnrt.tables.inputs import MAX_SCALED, NetworkInputs
-from usnrt.tree.model import ExpertTree, QuantileTree, TreeModel, VarianceTree
+from usnrt.tree.model import ExpertTree, TreeModel, VarianceTree
 
 # Weights of the quantiles in the mean of a quantile function.
 MEAN_WEIGHTS: NDArray[np.float64] = quantile_function_mean(np.eye(len(POSITIONS)))
@@ -59,15 +59,13 @@ def _one_hot(level: NDArray[np.int64], indicator: bool) -> NDArray[np.float32]:
     return table
 
 
-def network_outputs(
-    graph: Graph, members: Sequence[QuantileTree] | Sequence[VarianceTree], inputs: str, leaves: str
-) -> tuple[str, str]:
-    """Outputs of the networks of each member, in units of the scaled target.
+def network_moments(graph: Graph, members: Sequence[VarianceTree], inputs: str, leaves: str) -> tuple[str, str]:
+    """Means and variances of each member, in units of the scaled target.
 
     Parameters
     ----------
     graph : Graph
-    members : sequence of QuantileTree or VarianceTree
+    members : sequence of VarianceTree
         All of one architecture.
     inputs : str
         Name of the network inputs, shape (n, p), float32.
@@ -76,34 +74,26 @@ def network_outputs(
 
     Returns
     -------
-    mean : str
-        Name of the outputs of the mean networks, shape (n, n_members), float64.
-    noise : str
-        Name of the outputs of the variance or quantile networks, shape (n * n_members * n_networks, n_outputs),
-        float64.
+    mean, variance : str
+        Names, shape (n, n_members), float64.
     """
-    n_members = len(members)
-    noise_network, _ = noise_networks(members[0])
-    n_networks, n_outputs = len(noise_networks(members[0])[1]), noise_network.sizes[-1]
-    width = 1 + n_networks * n_outputs
+    n_members, first = len(members), members[0]
     first_leaf = np.cumsum([0] + [member.tree.n_leaves for member in members])
     # Leaves are numbered consecutively over all members; a query is a pair of a row and a member.
     leaf = graph.op("Reshape", graph.op("Add", leaves, first_leaf[:-1]), ints(-1))
     mean_params = [[params] for member in members for params in member.mean_params]
-    noise_params = [list(params) for member in members for params in zip(*noise_networks(member)[1])]
+    variance_params = [[params] for member in members for params in member.variance_params]
 
     def evaluate(body: Graph, this: str, queries: str) -> str:
         rows = queries if n_members == 1 else body.op("Div", queries, np.int64(n_members))
-        x = _encoded(body, members, body.op("Gather", inputs, rows, axis=0), this, first_leaf)
-        mean = body.op("Squeeze", _forward(body, members[0].mean_network, mean_params, x, this), ints(0))
-        noise = _forward(body, noise_network, noise_params, x, this)
-        if n_networks > 1:
-            noise = body.op("Transpose", noise, perm=[1, 0, 2])
-        return body.op("Concat", mean, body.op("Reshape", noise, ints(-1, width - 1)), axis=1)
+        x = piecewise_linear(body, first.encoding, body.op("Gather", inputs, rows, axis=0))
+        networks = (first.mean_network, mean_params), (first.variance_network, variance_params)
+        values = [body.op("Squeeze", _forward(body, *network, x, this), ints(0)) for network in networks]
+        return body.op("Concat", *values, axis=1)
 
-    result = _by_group(graph, "leaf", leaf, width, evaluate)
-    mean, noise = graph.ops("Split", 2, graph.cast(result, np.float64), ints(1, width - 1), axis=1)
-    return graph.op("Reshape", mean, ints(-1, n_members)), graph.op("Reshape", noise, ints(-1, n_outputs))
+    result = _by_group(graph, "leaf", leaf, 2, evaluate)
+    mean, variance = graph.ops("Split", 2, graph.cast(result, np.float64), ints(1, 1), axis=1)
+    return graph.op("Reshape", mean, ints(-1, n_members)), graph.op("Reshape", variance, ints(-1, n_members))
 
 
 def grouped_networks(graph: Graph, name: str, member: ExpertTree, x: str, group: str) -> str:
@@ -174,57 +164,12 @@ def _by_group(graph: Graph, name: str, group: str, width: int, evaluate: Callabl
     return result
 
 
-def noise_networks(member: TreeModel) -> tuple[MLP, Sequence[Sequence[Params]]]:
-    """Architecture and parameters of the networks beside the mean networks, for each of them one per leaf."""
-    if isinstance(member, QuantileTree):
-        return member.quantile_network, [member.quantile_params]
-    assert isinstance(member, VarianceTree)
-    return member.variance_network, member.variance_params
-
-
 def all_networks(member: TreeModel) -> list[Params]:
     """Parameters of all networks of a tree."""
     if isinstance(member, ExpertTree):
         return list(member.params)
-    assert isinstance(member, QuantileTree | VarianceTree)
-    return [*member.mean_params, *(one for params in noise_networks(member)[1] for one in params)]
-
-
-def variances(graph: Graph, members: Sequence[VarianceTree], outputs: str) -> str:
-    """Geometric mean of the variances of a member's variance networks; name, shape (n, n_members)."""
-    n_networks = len(members[0].variance_params)
-    if n_networks == 1:
-        return graph.op("Reshape", outputs, ints(-1, len(members)))
-    logs = graph.op("Reshape", graph.op("Log", outputs), ints(-1, len(members), n_networks))
-    return graph.op("Exp", graph.op("ReduceMean", logs, axes=[2], keepdims=0))
-
-
-def quantile_functions(
-    graph: Graph, members: Sequence[QuantileTree], leaves: str, means: str, outputs: str
-) -> tuple[str, str]:
-    """Means and quantile functions of members with quantile networks, see `usnrt.nn.quantiles`.
-
-    Parameters
-    ----------
-    graph : Graph
-    members : sequence of QuantileTree
-    leaves : str
-        Name, shape (n, n_members).
-    means, outputs : str
-        Names of the outputs of the mean and of the quantile networks, from `network_outputs`.
-
-    Returns
-    -------
-    means, member_quantiles : str
-        Names, shapes (n, n_members) and (n, n_members, J), where J is the number of positions.
-    """
-    quantiles = to_quantiles(graph, outputs)
-    member_quantiles = graph.op("Reshape", quantiles, ints(-1, len(members), len(POSITIONS)))
-    blend = np.array([member.blend for member in members])
-    if blend.any():
-        of_quantiles = graph.op("Mul", weighted(graph, member_quantiles, MEAN_WEIGHTS), blend)
-        means = graph.op("Add", graph.op("Mul", means, 1.0 - blend), of_quantiles)
-    return means, refined(graph, members, leaves, means, member_quantiles)
+    assert isinstance(member, VarianceTree)
+    return [*member.mean_params, *member.variance_params]
 
 
 def to_quantiles(graph: Graph, outputs: str) -> str:
@@ -237,13 +182,9 @@ def to_quantiles(graph: Graph, outputs: str) -> str:
     return graph.op("Mul", graph.op("Add", shift, distances), scale)
 
 
-def refined(
-    graph: Graph, members: Sequence[QuantileTree | ExpertTree], leaves: str, means: str, member_quantiles: str
-) -> str:
+def refined(graph: Graph, members: Sequence[ExpertTree], leaves: str, means: str, member_quantiles: str) -> str:
     """Refined quantile functions, see `usnrt.experts.refine`; name, shape (n, n_members, J)."""
-    refinements = [member.refinement for member in members if member.refinement is not None]
-    if len(refinements) < len(members):  # files of format 1
-        return member_quantiles
+    refinements = [member.refinement for member in members]
     first_leaf = np.cumsum([0, *(member.tree.n_leaves for member in members)])[:-1]
     index = graph.op("Add", leaves, first_leaf)
     spread_share, log_half_width, location_share = (
@@ -274,19 +215,7 @@ def _distances_from_median() -> NDArray[np.float64]:
     return matrix
 
 
-def _encoded(body: Graph, members: Sequence[TreeModel], x: str, leaf: str, first_leaf: NDArray[np.int64]) -> str:
-    """Piecewise linear encoding of the inputs, with the bins of the leaf's member."""
-    encoding = members[0].encoding
-    if encoding is None or len(members) == 1:
-        return piecewise_linear(body, encoding, x)
-    member = body.op("Gather", np.repeat(np.arange(len(members)), np.diff(first_leaf)), leaf, axis=0)
-    lines = [np.stack([getattr(m.encoding, name) for m in members]) for name in ("slope", "offset")]
-    return piecewise_linear(body, encoding, x, *(body.op("Gather", stack, member, axis=0) for stack in lines))
-
-
-def piecewise_linear(
-    graph: Graph, encoding: PiecewiseLinear | None, x: str, slope: Value | None = None, offset: Value | None = None
-) -> str:
+def piecewise_linear(graph: Graph, encoding: PiecewiseLinear | None, x: str) -> str:
     """Piecewise linear encoding of inputs, see `PiecewiseLinear`; without one, the inputs.
 
     Parameters
@@ -295,8 +224,6 @@ def piecewise_linear(
     encoding : PiecewiseLinear or None
     x : str
         Name, shape (n, n_inputs), float32.
-    slope, offset : str or ndarray, optional
-        Used in the place of those of the encoding.
 
     Returns
     -------
@@ -310,8 +237,7 @@ def piecewise_linear(
     if n_bins == 0:
         return bounded
     numbers = graph.op("Unsqueeze", graph.op("Gather", x, encoding.columns, axis=1), ints(2))
-    linear = graph.op("Mul", numbers, encoding.slope if slope is None else slope)
-    linear = graph.op("Add", linear, encoding.offset if offset is None else offset)
+    linear = graph.op("Add", graph.op("Mul", numbers, encoding.slope), encoding.offset)
     bins = graph.op("Clip", linear, np.float32(-0.5), np.float32(0.5))
     return graph.op("Concat", bounded, graph.op("Reshape", bins, ints(-1, n_bins)), axis=1)
 

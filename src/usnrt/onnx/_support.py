@@ -107,35 +107,32 @@ def measure(
     return measured, replace(columns, first=evaluated, numbers=evaluated, categories=categories)
 
 
-def widened_quantiles(
-    graph: Graph, support: Support, found: MeasuredSupport, mean: str, quantiles: str
-) -> tuple[str, str]:
-    """Means and quantile functions of n rows, widened where support is lacking.
+def widened_quantiles(graph: Graph, support: Support, found: MeasuredSupport, quantiles: str) -> str:
+    """Quantile functions of n rows, widened where support is lacking.
 
     Parameters
     ----------
     graph : Graph
     support : Support
     found : MeasuredSupport
-    mean, quantiles : str
-        Names, shapes (n + m,) and (n + m, J), of the predictions of the networks.
+    quantiles : str
+        Name, shape (n + m, J), of the predictions of the networks.
 
     Returns
     -------
-    mean, quantiles : str
-        Names, shapes (n,) and (n, J).
+    str
+        Name, shape (n, J).
     """
     median = graph.op("Gather", quantiles, np.int64(MEDIAN), axis=1)
     quantiles, shift = first_rows(graph, found, quantiles), _shift(graph, found, median)
     quantiles = graph.op("Add", quantiles, graph.op("Unsqueeze", shift, ints(1)))
-    mean = graph.op("Add", first_rows(graph, found, mean), _shift(graph, found, mean))
     half_width = _weighted(graph, quantiles, HALF_WIDTH)
     variance = graph.op("Unsqueeze", added_variance(graph, support, found, half_width), ints(1))
     median = graph.op("Gather", quantiles, ints(MEDIAN), axis=1)
     off = graph.op("Sub", quantiles, median)
     squares = graph.op("Add", graph.op("Mul", off, off), graph.op("Mul", variance, POSITIONS**2))
     wider = graph.op("Add", median, graph.op("Mul", graph.op("Sqrt", squares), np.sign(POSITIONS)))
-    return mean, graph.op("Where", graph.op("Unsqueeze", found.supported, ints(1)), quantiles, wider)
+    return graph.op("Where", graph.op("Unsqueeze", found.supported, ints(1)), quantiles, wider)
 
 
 def added_variance(graph: Graph, support: Support, found: MeasuredSupport, half_width: str) -> str:

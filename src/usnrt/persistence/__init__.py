@@ -6,11 +6,11 @@ A file is an uncompressed zip archive of three members:
 - ``state.json``: the fitted state as JSON values;
 - ``arrays.safetensors``: its arrays.
 
-Loading creates objects of a fixed list of classes and sets their attributes. It never unpickles, imports or calls
-anything that is named in a file, and it allocates no memory by a size that is only declared there.
+Loading creates objects of a fixed list of classes (`usnrt.utils.codec`), checks and sets their attributes. It never
+unpickles, imports or calls anything that is named in a file, and it allocates no memory by a size that is only declared
+there.
 """
 
-from usnrt.persistence._container import FORMAT_VERSION, load, read_manifest, save
-from usnrt.persistence._errors import ModelFileError
+from usnrt.persistence._container import FORMAT_VERSION, ModelFileError, load, read_manifest, save
 
 __all__ = ["FORMAT_VERSION", "ModelFileError", "load", "read_manifest", "save"]

@@ -3,24 +3,29 @@
 import errno
 import hashlib
 import json
+import math
 import os
 import stat
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NoReturn
 
-from usnrt.persistence._classes import name_of
-from usnrt.persistence._errors import ModelFileError
-from usnrt.persistence._migration import migrated
-from usnrt.persistence._values import Reader, Writer
+from usnrt.persistence._classes import CODEC
 from usnrt.utils.atomic_write import atomic_write
+from usnrt.utils.codec import DecodingError
 
 FORMAT = "usnrt-model"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 MANIFEST, STATE, ARRAYS = "manifest.json", "state.json", "arrays.safetensors"
 MAX_MANIFEST = 10**6  # bytes
 MAX_FILE = 4 * 2**30  # bytes; a sparse file can have any size without using disk space
 _FIXED_DATE = (1980, 1, 1, 0, 0, 0)  # so that equal models give equal bytes
+
+
+class ModelFileError(ValueError):
+    """A file is not a model file of this library, or it is damaged."""
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -53,17 +58,15 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
     from usnrt._version import __version__
 
-    name = name_of(type(model))
+    name = CODEC.name_of(type(model))
     if name is None:
         raise TypeError(f"model must be a usnrt model, got {type(model).__name__}")
     if hasattr(model, "get_params"):
         from sklearn.utils.validation import check_is_fitted
 
         check_is_fitted(model)
-    writer = Writer()
-    state = _dump(writer.write(model, "model"))
-    arrays = write_tensors(writer.arrays) if writer.arrays else b""
-    members = {STATE: state, ARRAYS: arrays}
+    arrays, state = CODEC.encode(model, where="model")
+    members = {STATE: _dump(state), ARRAYS: write_tensors(arrays) if arrays else b""}
     manifest = {
         "format": FORMAT,
         "version": FORMAT_VERSION,
@@ -95,23 +98,12 @@ def load(path: str | os.PathLike[str]) -> Any:
     Raises
     ------
     ModelFileError
-        If the file is not a model file, is damaged, or has a newer format version than this library reads.
+        If the file is not a model file, is damaged, or has another format version.
     OSError
         If the file cannot be read at all.
     """
-    with _opened(path) as file:
-        try:
-            manifest, members = _read_members(file)
-            model = _build(manifest, members)
-        except ModelFileError as error:
-            raise ModelFileError(f"{os.fspath(path)} is not a model file that can be loaded: {error}") from None
-        except OSError as error:
-            if error.errno in (errno.EIO, errno.ESTALE):  # the disk failed, the file need not be damaged
-                raise
-            raise _damaged(path, error) from None
-        except Exception as error:  # a malicious file may cause any exception in any of these steps
-            raise _damaged(path, error) from None
-    return model
+    with _refusals_with(path), _opened(path) as file:
+        return _build(*_read_members(file))
 
 
 def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -126,27 +118,33 @@ def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
     dict
         Keys ``format``, ``version``, ``library``, ``class`` and ``members``.
     """
-    with _opened(path) as file:
-        try:
-            with zipfile.ZipFile(file) as archive:
-                return _checked_manifest(_read_member(archive, MANIFEST, MAX_MANIFEST))
-        except ModelFileError as error:
-            raise ModelFileError(f"{os.fspath(path)} is not a model file that can be loaded: {error}") from None
-        except Exception as error:
-            raise _damaged(path, error) from None
+    with _refusals_with(path), _opened(path) as file, zipfile.ZipFile(file) as archive:
+        return _checked_manifest(_read_member(archive, MANIFEST, MAX_MANIFEST))
 
 
-def _damaged(path: str | os.PathLike[str], error: Exception) -> ModelFileError:
-    return ModelFileError(
-        f"{os.fspath(path)} is not a model file that can be loaded: it is damaged ({type(error).__name__})"
-    )
+@contextmanager
+def _refusals_with(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn whatever a file causes into a sentence with its name; errors of the disk stay."""
+    try:
+        yield
+    except DecodingError as error:
+        reason = str(error)
+    except OSError as error:
+        if error.filename is not None or error.errno in (errno.EIO, errno.ESTALE):  # the file need not be damaged
+            raise
+        reason = f"it is damaged ({type(error).__name__})"
+    except Exception as error:  # a malicious file may cause any exception
+        reason = f"it is damaged ({type(error).__name__})"
+    else:
+        return
+    raise ModelFileError(f"{os.fspath(path)} is not a model file that can be loaded: {reason}") from None
 
 
 def _opened(path: str | os.PathLike[str]) -> BinaryIO:
     if stat.S_ISDIR(os.stat(path).st_mode):
-        raise ModelFileError(f"{os.fspath(path)} is not a model file that can be loaded: it is a directory")
+        raise DecodingError("it is a directory")
     if not stat.S_ISREG(os.stat(path).st_mode):
-        raise ModelFileError(f"{os.fspath(path)} is not a model file that can be loaded: it is not a regular file")
+        raise DecodingError("it is not a regular file")
     return Path(path).open("rb")
 
 
@@ -154,22 +152,22 @@ def _read_members(file: BinaryIO) -> tuple[dict[str, Any], dict[str, bytes]]:
     """The manifest and the other members, whose sizes and checksums are verified."""
     file_size = os.fstat(file.fileno()).st_size
     if file_size > MAX_FILE:
-        raise ModelFileError(f"it is larger than {MAX_FILE >> 30} GiB")
+        raise DecodingError(f"it is larger than {MAX_FILE >> 30} GiB")
     if file.read(4) != b"PK\x03\x04":
-        raise ModelFileError("it is not a zip archive")
+        raise DecodingError("it is not a zip archive")
     with zipfile.ZipFile(file) as archive:
         names = [info.filename for info in archive.infolist()]
         if sorted(names) != sorted([MANIFEST, STATE, ARRAYS]):
-            raise ModelFileError("its members are not those of a model file")
+            raise DecodingError("its members are not those of a model file")
         if sum(info.file_size for info in archive.infolist()) > file_size:
-            raise ModelFileError("the declared sizes of its members exceed the size of the file")
+            raise DecodingError("the declared sizes of its members exceed the size of the file")
         manifest = _checked_manifest(_read_member(archive, MANIFEST, MAX_MANIFEST))
         members = {}
         for name in (STATE, ARRAYS):
             data = _read_member(archive, name, file_size)
             expected = manifest["members"][name]
             if len(data) != expected["size"] or hashlib.sha256(data).hexdigest() != expected["sha256"]:
-                raise ModelFileError(f"the checksum of {name} is wrong")
+                raise DecodingError(f"the checksum of {name} is wrong")
             members[name] = data
     return manifest, members
 
@@ -178,9 +176,9 @@ def _read_member(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
     info = archive.getinfo(name)
     # Uncompressed members cannot be larger than the file, which excludes zip bombs.
     if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size or info.flag_bits & 0x1:
-        raise ModelFileError(f"{name} is compressed or encrypted")
+        raise DecodingError(f"{name} is compressed or encrypted")
     if info.file_size > limit:
-        raise ModelFileError(f"{name} is too large")
+        raise DecodingError(f"{name} is too large")
     with archive.open(info) as member:
         return member.read()
 
@@ -188,14 +186,12 @@ def _read_member(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
 def _checked_manifest(data: bytes) -> dict[str, Any]:
     manifest = _parse(data)
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise ModelFileError("its manifest is invalid")
+        raise DecodingError("its manifest is invalid")
     version = manifest.get("version")
-    if type(version) is not int or version < 1:
-        raise ModelFileError("its format version is missing or invalid")
-    if version > FORMAT_VERSION:
-        raise ModelFileError(
-            f"its format version is {version}, but this version of usnrt reads at most {FORMAT_VERSION}; update usnrt"
-        )
+    if type(version) is not int:
+        raise DecodingError("its format version is missing or invalid")
+    if version != FORMAT_VERSION:
+        raise DecodingError(f"its format version is {version}, but this version of usnrt reads format {FORMAT_VERSION}")
     return manifest
 
 
@@ -206,10 +202,10 @@ def _build(manifest: dict[str, Any], members: dict[str, bytes]) -> Any:
     state = _parse(members[STATE])
     class_in_file = manifest.get("class")
     if not isinstance(state, dict) or state.get("$object") != class_in_file:
-        raise ModelFileError("it contains no model")
-    model = Reader(arrays).read(migrated(state, manifest["version"]))
+        raise DecodingError("it contains no model")
+    model = CODEC.decode(arrays, state)
     if hasattr(model, "get_params") and not hasattr(model, "encoder_"):
-        raise ModelFileError("it contains no fitted model")
+        raise DecodingError("it contains no fitted model")
     return model
 
 
@@ -218,12 +214,16 @@ def _dump(value: Any, indent: int | None = None) -> bytes:
 
 
 def _parse(data: bytes) -> Any:
-    def refuse(name: str) -> None:
-        raise ModelFileError(f"{name} is not a valid value")
+    def refuse(name: str) -> NoReturn:
+        raise DecodingError(f"{name} is not a valid value")
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len({key for key, _ in pairs}) != len(pairs):
-            raise ModelFileError("it contains a duplicate key")
+            raise DecodingError("it contains a duplicate key")
         return dict(pairs)
 
-    return json.loads(data, parse_constant=refuse, object_pairs_hook=unique)
+    def finite(digits: str) -> float:
+        number = float(digits)
+        return number if math.isfinite(number) else refuse(digits[:40])
+
+    return json.loads(data, parse_float=finite, parse_constant=refuse, object_pairs_hook=unique)

@@ -6,10 +6,12 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, TableLike
 
 
-def profile_rows(X: Any, feature: int | str, n_points: int) -> tuple[str, Floats, Floats, Callable[[Floats], Any]]:
+def profile_rows(
+    X: TableLike, feature: int | str, n_points: int
+) -> tuple[str, Floats, Floats, Callable[[Floats], Any]]:
     """Name and values of a feature, a grid over its range, and a function from values of it to rows.
 
     Other numeric columns are fixed at their mean, other columns at their most frequent value.

@@ -1,5 +1,6 @@
 """Sorted interval plot: targets and their intervals, misses marked."""
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
@@ -7,11 +8,13 @@ from numpy.typing import ArrayLike
 
 from usnrt.distributions.base import check_levels
 from usnrt.metrics.forecast import Given, as_forecast, check_truth
-from usnrt.metrics.models import distribution_and_interval, is_infinite
-from usnrt.metrics.scores import AnyForecast, central_interval
+from usnrt.metrics.intervals import contains, is_infinite
+from usnrt.metrics.models import distribution_and_interval
+from usnrt.metrics.registry import AnyForecast, evaluated_rows
 from usnrt.plotting._style import BLUE, RED, Display, legend, name_of, percent
+from usnrt.utils.checks import check_choice, check_whole
 from usnrt.utils.notices import share_text
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, TableLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 _SORTS = ("median", "width", "outcome")
 
 
+@dataclass(eq=False, repr=False)
 class IntervalDisplay(Display):
     """Sorted intervals with the targets: hits in grey, misses in colour.
 
@@ -54,21 +58,12 @@ class IntervalDisplay(Display):
     '90 % intervals contain 91 % of 500 targets'
     """
 
-    def __init__(
-        self,
-        y_true: Floats,
-        median: Floats,
-        interval: Floats,
-        coverage: float,
-        target_name: str = "target",
-        name: str | None = None,
-    ) -> None:
-        self.y_true = y_true
-        self.median = median
-        self.interval = interval
-        self.coverage = coverage
-        self.target_name = target_name
-        self.name = name
+    y_true: Floats
+    median: Floats
+    interval: Floats
+    coverage: float
+    target_name: str = "target"
+    name: str | None = None
 
     @classmethod
     def from_predictions(
@@ -98,15 +93,16 @@ class IntervalDisplay(Display):
             As in :meth:`plot`.
         """
         check_levels(coverage, "coverage")
-        f = as_forecast(forecast, **given)
-        y = check_truth(y_true, f)
-        median = f.quantile(np.array([0.5]))[:, 0]
+        rows = replace(evaluated_rows(y_true, forecast, **given), coverage=coverage)
+        median = rows.forecast.quantile(np.array([0.5]))[:, 0]
         target = name_of(y_true, "target") if target_name is None else target_name
-        made = cls(y, median, central_interval(f, coverage), coverage, target, name)
+        made = cls(rows.y, median, rows.interval, coverage, target, name)
         return made.plot(ax, sort_by=sort_by, max_rows=max_rows)
 
     @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, *, coverage: float = 0.9, **options: Any) -> Self:
+    def from_estimator(
+        cls, estimator: Any, X: TableLike, y: ArrayLike, *, coverage: float = 0.9, **options: Any
+    ) -> Self:
         """Draw the intervals of a fitted model: those of its ``predict_interval``, if it has the method.
 
         Options as in :meth:`from_predictions`; the title starts with ``name``, by default the name of the class.
@@ -118,10 +114,9 @@ class IntervalDisplay(Display):
             raise TypeError(f"options must be those of from_predictions, got {sorted(options)[0]}=")
         check_levels(coverage, "coverage")
         dist, bounds = distribution_and_interval(estimator, X, [coverage])
-        interval = bounds[:, :, 0]
-        f = as_forecast(dist)
         target = name_of(y, "target") if target is None else target
-        return cls(check_truth(y, f), dist.ppf(0.5), interval, coverage, target, name).plot(**plot)
+        truth = check_truth(y, as_forecast(dist))
+        return cls(truth, dist.ppf(0.5), bounds[:, :, 0], coverage, target, name).plot(**plot)
 
     def plot(self, ax: "Axes | None" = None, *, sort_by: str = "median", max_rows: int = 200) -> Self:
         """Draw.
@@ -135,10 +130,8 @@ class IntervalDisplay(Display):
         max_rows : int, default=200
             Maximum number of rows to show, evenly spaced; the title counts all rows.
         """
-        if sort_by not in _SORTS:
-            raise ValueError(f"sort_by must be one of {list(_SORTS)}, got {sort_by!r}")
-        if max_rows < 1:
-            raise ValueError(f"max_rows must be positive, got {max_rows}")
+        check_choice("sort_by", sort_by, _SORTS)
+        check_whole("max_rows", max_rows, 1)
         ax = self._start(ax, (6.4, 3.6))
         low, high = self.interval[:, 0], self.interval[:, 1]
         key = {"median": self.median, "width": high - low, "outcome": self.y_true}[sort_by]
@@ -147,7 +140,7 @@ class IntervalDisplay(Display):
             order = order[np.linspace(0, order.size - 1, max_rows).round().astype(int)]
         self.rows_ = order
         position = np.arange(order.size)
-        inside = (low <= self.y_true) & (self.y_true <= high)
+        inside = contains(self.interval, self.y_true)
         hit = inside[order]
         ax.vlines(
             position,

@@ -1,13 +1,14 @@
 """The root split as in the paper: two features, squared residuals in colour, the split dashed."""
 
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from usnrt.metrics.models import distribution_of
 from usnrt.plotting._style import Display, legend
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, TableLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 MAX_DISTINCT = 30
 
 
+@dataclass(eq=False, repr=False)
 class RootPartitionDisplay(Display):
     """Rows in the plane of the split feature and another one, dark where squared residuals are large.
 
@@ -61,26 +63,15 @@ class RootPartitionDisplay(Display):
     ['split at 0.4', 'left variance 0.857', 'right variance 7.31']
     """
 
-    def __init__(
-        self,
-        x: Floats,
-        other: Floats,
-        residuals: Floats,
-        left: NDArray[np.bool_],
-        threshold: float,
-        *,
-        feature_name: str = "split feature",
-        other_name: str = "other feature",
-        ticks: list[str] | None = None,
-    ) -> None:
-        self.x = x
-        self.other = other
-        self.residuals = residuals
-        self.left = left
-        self.threshold = threshold
-        self.feature_name = feature_name
-        self.other_name = other_name
-        self.ticks = ticks
+    x: Floats
+    other: Floats
+    residuals: Floats
+    left: NDArray[np.bool_]
+    threshold: float
+    _: KW_ONLY
+    feature_name: str = "split feature"
+    other_name: str = "other feature"
+    ticks: list[str] | None = None
 
     @classmethod
     def from_predictions(
@@ -123,7 +114,7 @@ class RootPartitionDisplay(Display):
     def from_estimator(
         cls,
         estimator: "TreeRegressor",
-        X: Any,
+        X: TableLike,
         y: ArrayLike,
         other: int | str | None = None,
         *,

@@ -1,5 +1,6 @@
 """PIT histogram: flat if the forecast is calibrated, U-shaped if too narrow, hump-shaped if too wide."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
@@ -8,15 +9,17 @@ from numpy.typing import ArrayLike
 from usnrt.metrics.calibration import pit
 from usnrt.metrics.forecast import Given
 from usnrt.metrics.models import distribution_of
-from usnrt.metrics.scores import AnyForecast
+from usnrt.metrics.registry import AnyForecast
 from usnrt.plotting._style import BLUE, GREY, Display, legend, percent
 from usnrt.plotting.reliability import chance_band
-from usnrt.utils.types import Floats
+from usnrt.utils.checks import check_whole
+from usnrt.utils.types import Floats, TableLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@dataclass(eq=False, repr=False)
 class PITDisplay(Display):
     """Histogram of the probability integral transform, with the sampling variation of a calibrated forecast.
 
@@ -44,9 +47,8 @@ class PITDisplay(Display):
     [4.16, 1.28]
     """
 
-    def __init__(self, pit: Floats, name: str | None = None) -> None:
-        self.pit = pit
-        self.name = name
+    pit: Floats
+    name: str | None = None
 
     @classmethod
     def from_predictions(
@@ -77,7 +79,9 @@ class PITDisplay(Display):
         return cls(values, name).plot(ax, bins=bins, band=band)
 
     @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, *, name: str | None = None, **options: Any) -> Self:
+    def from_estimator(
+        cls, estimator: Any, X: TableLike, y: ArrayLike, *, name: str | None = None, **options: Any
+    ) -> Self:
         """Draw the histogram of a fitted model with ``predict_dist``; options as in :meth:`from_predictions`."""
         name = type(estimator).__name__ if name is None else name
         return cls.from_predictions(y, distribution_of(estimator, X), name=name, **options)
@@ -93,8 +97,7 @@ class PITDisplay(Display):
         band : float or None, default=0.95
             Probability of each bar of a calibrated forecast to end in the grey band; None for no band.
         """
-        if not isinstance(bins, int | np.integer) or bins < 1:
-            raise ValueError(f"bins must be a positive integer, got {bins!r}")
+        check_whole("bins", bins, 1)
         ax = self._start(ax, (5.0, 3.4))
         counts, edges = np.histogram(self.pit, bins=bins, range=(0.0, 1.0))
         height = counts * bins / self.pit.size

@@ -1,5 +1,6 @@
 """Reliability diagram: share of targets below each predicted quantile."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
@@ -8,14 +9,15 @@ from numpy.typing import ArrayLike
 from usnrt.metrics.calibration import mean_gap, reliability
 from usnrt.metrics.forecast import Given
 from usnrt.metrics.models import distribution_of
-from usnrt.metrics.scores import AnyForecast
+from usnrt.metrics.registry import AnyForecast
 from usnrt.plotting._style import GREY, Display, legend, next_colour, percent, percent_axis
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, TableLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@dataclass(eq=False, repr=False)
 class ReliabilityDisplay(Display):
     """Observed against nominal probability, with the sampling variation of a calibrated forecast.
 
@@ -48,11 +50,10 @@ class ReliabilityDisplay(Display):
     'too narrow (ECE 10.9 %)'
     """
 
-    def __init__(self, levels: Floats, observed: Floats, n_rows: int, name: str | None = None) -> None:
-        self.levels = levels
-        self.observed = observed
-        self.n_rows = n_rows
-        self.name = name
+    levels: Floats
+    observed: Floats
+    n_rows: int
+    name: str | None = None
 
     @classmethod
     def from_predictions(
@@ -80,7 +81,9 @@ class ReliabilityDisplay(Display):
         return cls(levels, observed, len(np.asarray(y_true)), name).plot(ax, difference=difference, band=band)
 
     @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, *, name: str | None = None, **options: Any) -> Self:
+    def from_estimator(
+        cls, estimator: Any, X: TableLike, y: ArrayLike, *, name: str | None = None, **options: Any
+    ) -> Self:
         """Draw the diagram of a fitted model with ``predict_dist``; options as in :meth:`from_predictions`."""
         name = type(estimator).__name__ if name is None else name
         return cls.from_predictions(y, distribution_of(estimator, X), name=name, **options)

@@ -1,6 +1,7 @@
 """Sharpness against calibration: better forecasts are at the lower left."""
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -11,12 +12,13 @@ from usnrt.metrics.evaluate import evaluate
 from usnrt.metrics.groups import ece_by_chance
 from usnrt.metrics.models import distribution_of
 from usnrt.plotting._style import COLOURS, GREY, MARKERS, Display, name_of, percent_axis
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, TableLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@dataclass(eq=False, repr=False)
 class SharpnessCalibrationDisplay(Display):
     """Mean predicted standard deviation against the expected calibration error of several models.
 
@@ -49,24 +51,14 @@ class SharpnessCalibrationDisplay(Display):
     array([0.011, 0.109])
     """
 
-    def __init__(
-        self,
-        names: list[str],
-        sharpness: Floats,
-        ece: Floats,
-        n_rows: int,
-        *,
-        sharpness_error: Floats | None = None,
-        ece_error: Floats | None = None,
-        target_name: str = "target",
-    ) -> None:
-        self.names = names
-        self.sharpness = sharpness
-        self.ece = ece
-        self.n_rows = n_rows
-        self.sharpness_error = sharpness_error
-        self.ece_error = ece_error
-        self.target_name = target_name
+    names: list[str]
+    sharpness: Floats
+    ece: Floats
+    n_rows: int
+    _: KW_ONLY
+    sharpness_error: Floats | None = None
+    ece_error: Floats | None = None
+    target_name: str = "target"
 
     @classmethod
     def from_predictions(
@@ -112,7 +104,7 @@ class SharpnessCalibrationDisplay(Display):
         return made.plot(ax)
 
     @classmethod
-    def from_estimators(cls, estimators: Mapping[str, Any], X: Any, y: ArrayLike, **options: Any) -> Self:
+    def from_estimators(cls, estimators: Mapping[str, Any], X: TableLike, y: ArrayLike, **options: Any) -> Self:
         """Draw several fitted models; options as in :meth:`from_predictions`."""
         return cls.from_predictions(y, {name: distribution_of(e, X) for name, e in estimators.items()}, **options)
 

@@ -1,6 +1,7 @@
 """Predicted standard deviation along one feature, the others at their mean."""
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -9,12 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 from usnrt.metrics.models import distribution_of
 from usnrt.plotting._profile import profile_rows
 from usnrt.plotting._style import BLUE, GREY, RED, Display
-from usnrt.utils.types import Floats
+from usnrt.utils.checks import check_whole
+from usnrt.utils.types import Floats, TableLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@dataclass(eq=False, repr=False)
 class VarianceFunctionDisplay(Display):
     """Predicted standard deviation along one feature; the line breaks where the region changes.
 
@@ -49,22 +52,13 @@ class VarianceFunctionDisplay(Display):
     (2, [0.295])
     """
 
-    def __init__(
-        self,
-        x: Floats,
-        std: Floats,
-        region: NDArray[Any] | None = None,
-        data: Floats | None = None,
-        *,
-        feature_name: str = "feature",
-        target_name: str = "target",
-    ) -> None:
-        self.x = x
-        self.std = std
-        self.region = region
-        self.data = data
-        self.feature_name = feature_name
-        self.target_name = target_name
+    x: Floats
+    std: Floats
+    region: NDArray[Any] | None = None
+    data: Floats | None = None
+    _: KW_ONLY
+    feature_name: str = "feature"
+    target_name: str = "target"
 
     @classmethod
     def from_predictions(
@@ -103,7 +97,7 @@ class VarianceFunctionDisplay(Display):
     def from_estimator(
         cls,
         estimator: Any,
-        X: Any,
+        X: TableLike,
         feature: int | str,
         *,
         n_points: int = 400,
@@ -126,8 +120,7 @@ class VarianceFunctionDisplay(Display):
         target_name : str, default="target"
         ax : matplotlib.axes.Axes, default=None
         """
-        if n_points < 2:
-            raise ValueError(f"n_points must be 2 or more, got {n_points}")
+        check_whole("n_points", n_points, 2)
         name, seen, grid, build = profile_rows(X, feature, n_points)
         has_regions = hasattr(estimator, "apply")
         if has_regions:

@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from usnrt.experts.weights import EXPERTS, NETWORK
 from usnrt.memory.retrieval import N_GUIDES, PREDICT_ROWS, Retrieval, fit_retrieval
 from usnrt.nn.device import DeviceTable, compilation_notice
 from usnrt.nn.encoding import PiecewiseLinear
@@ -17,17 +18,15 @@ from usnrt.nn.quantile_functions import conformity_scores
 from usnrt.nn.quantiles import N_OUTPUTS, POSITIONS, quantile_function_mean
 from usnrt.nn.train import History
 from usnrt.tables.training import TrainingTable
-from usnrt.experts.weights import EXPERTS, NETWORK
 from usnrt.tree.from_scratch import FromScratch, PaperNetworks
 from usnrt.tree.grow import GrownTree, TreeRows, grow
 from usnrt.tree.model import ExpertTree, TreeModel, VarianceTree
 from usnrt.tree.recipe import Hidden, PaperTreeRecipe, QuantileTreeRecipe
-from usnrt.experts.refine import Refinement
 from usnrt.tree.shared_network import NetworkTraining, SharedNetwork, train_root
+from usnrt.tree.stored import CODEC
 from usnrt.tree.streamed import StreamedRows, train_root_on_store
-from usnrt.tree.structure import Tree, TreeBuilder
+from usnrt.tree.structure import TreeBuilder
 from usnrt.utils.context import FitContext
-from usnrt.utils.packing import pack, unpack
 from usnrt.utils.progress import Progress
 from usnrt.utils.types import Floats, Rows
 
@@ -66,10 +65,6 @@ class FittedTree(Generic[ModelT]):
     split_params: list[Params | None] = field(default_factory=list)
 
 
-# Classes of objects in the entry of a fitted tree, see `_stored`.
-STORED = FittedTree, ExpertTree, VarianceTree, Tree, MLP, PiecewiseLinear, Retrieval, Refinement, History
-
-
 def fit_quantile_tree(
     recipe: QuantileTreeRecipe, rows: TreeRows, context: FitContext, streamed: StreamedRows | None = None
 ) -> FittedTree[ExpertTree]:
@@ -104,16 +99,13 @@ def fit_paper_tree(recipe: PaperTreeRecipe, rows: TreeRows, context: FitContext)
 def _stored(rows: TreeRows, context: FitContext, fit: Callable[[FitContext], FittedTree[ModelT]]) -> FittedTree[ModelT]:
     """The fitted tree in the checkpoint; if there is none, it is fitted and stored in place of its parts."""
     shared = {"numeric": rows.numeric}
-    saved = context.checkpoint.load("tree")
+    saved: FittedTree[ModelT] | None = context.checkpoint.load("tree", CODEC, shared)
     if saved is not None:
-        stored: FittedTree[ModelT] = unpack(saved.arrays, saved.meta["tree"], STORED, shared)
-        return stored
+        return saved
     within = context.within("tree")
     fitted = fit(within)
-    if context.checkpoint.is_active:
-        arrays, meta = pack(fitted, shared)
-        if context.checkpoint.save("tree", arrays, {"tree": meta}):
-            within.checkpoint.clear()
+    if context.checkpoint.save("tree", fitted, CODEC, shared):
+        within.checkpoint.clear()
     return fitted
 
 

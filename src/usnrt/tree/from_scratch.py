@@ -66,13 +66,13 @@ class FromScratch:
 
     def finish_leaf(self, node: Node, rng: np.random.Generator) -> None:
         """Train the region's mean and variance network alternately."""
-        table, rows, recipe = self.table, node.rows, self.recipe
+        table, rows, recipe, progress = self.table, node.rows, self.recipe, self.context.progress
         pair = train_alternately(
             self.networks[1:], self.device_table, table.inputs, table.y, table.weight,
             lambda: draw_validation(rows, recipe.validation_fraction, rng),
             (recipe.training, recipe.variance_training), rng,
             reinitialize=True, n_alternations=recipe.n_alternations,
-            on_epoch=lambda name, *state: self.context.progress.reporter(node.name, len(rows), name, recipe.max_epochs)(*state),
+            on_epoch=lambda name, *state: progress.reporter(node.name, len(rows), name, recipe.max_epochs)(*state),
             checkpoint=node.checkpoint(self.context.checkpoint),
         )  # fmt: skip
         node.networks |= {"mean": pair.mean, "variance": pair.variance}

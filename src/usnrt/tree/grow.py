@@ -20,11 +20,11 @@ from usnrt.tables.training import TrainingTable
 from usnrt.tree.levels import MAX_CATEGORIES_FOR_SUBSETS
 from usnrt.tree.recipe import SplitRule
 from usnrt.tree.split import Members, Sample, Split, best_split
+from usnrt.tree.stored import CODEC
 from usnrt.tree.structure import Tree, TreeBuilder
 from usnrt.tree.threshold import refine_threshold
 from usnrt.utils.checkpoint import Checkpoint
 from usnrt.utils.context import FitContext
-from usnrt.utils.packing import pack, unpack
 from usnrt.utils.threads import run_in_threads
 from usnrt.utils.types import Floats, Rows
 from usnrt.utils.weights import effective_weight
@@ -109,17 +109,15 @@ class Node:
             return
         inherited = [name for name in self.networks if self._inherits(name)]
         own = {name: params for name, params in self.networks.items() if name not in inherited}
-        arrays, meta = pack([self.split, own, inherited, self.history, self.moments])
-        if of_tree.save(f"node {self.name}", arrays, {"node": meta}):
+        if of_tree.save(f"node {self.name}", [self.split, own, inherited, self.history, self.moments], CODEC):
             self.checkpoint(of_tree).clear()
 
     def restore(self, of_tree: Checkpoint) -> bool:
         """Set the results that `save` has stored; returns whether there are any."""
-        saved = of_tree.load(f"node {self.name}")
+        saved = of_tree.load(f"node {self.name}", CODEC)
         if saved is None:
             return False
-        value = unpack(saved.arrays, saved.meta["node"], (Split, History))
-        self.split, self.networks, inherited, self.history, self.moments = value
+        self.split, self.networks, inherited, self.history, self.moments = saved
         for name in inherited:
             assert self.parent is not None
             self.networks[name] = self.parent.networks[name]

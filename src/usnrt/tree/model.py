@@ -8,14 +8,14 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from usnrt.experts.refine import Refinement, blend_and_refine
+from usnrt.experts.weights import EXPERTS, GUIDED, MEMORY, fit_weights
 from usnrt.memory.retrieval import N_GUIDES, PREDICT_ROWS, Retrieval, Retrieved
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import GroupedNetworks
 from usnrt.nn.mlp import MLP, Params
 from usnrt.nn.quantiles import POSITIONS, predicted_quantiles, quantile_function_mean
 from usnrt.tables.training import TrainingTable
-from usnrt.experts.weights import EXPERTS, GUIDED, MEMORY, fit_weights
-from usnrt.experts.refine import Refinement, blend_and_refine
 from usnrt.tree.structure import Tree
 from usnrt.utils.types import Floats, Rows
 

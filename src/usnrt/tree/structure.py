@@ -208,7 +208,7 @@ class Tree:
         return self._with(n_rows=n_rows)
 
     def with_leaf_rows(self, n_rows: NDArray[np.float64]) -> "Tree":
-        """The tree with new weighted numbers of rows of its leaves, shape (n_leaves,), and their sums in other nodes."""
+        """The tree with new weighted numbers of rows of its leaves, shape (n_leaves,), and their sums elsewhere."""
         total = np.zeros(self.n_nodes)
         total[self.leaves] = n_rows
         for node in range(self.n_nodes - 1, 0, -1):  # children have larger numbers than their parent

@@ -5,7 +5,8 @@ state, under a key of its own; a fit that starts again finds them and computes t
 that part is computed again, with the same result. So entries need no order, and a process may be killed between any two
 writes.
 
-Entries are safetensors files with their description as JSON in the header, written atomically and with a checksum.
+Entries are values of `usnrt.utils.codec`, in safetensors files with JSON and a checksum in the header, written
+atomically.
 """
 
 import json
@@ -16,6 +17,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from numpy.typing import NDArray
@@ -29,7 +31,6 @@ from usnrt.utils.checkpoint_files import (
     SEPARATOR,
     SUFFIX,
     CheckpointError,
-    Saved,
     entry_bytes,
     file_part,
     parsed,
@@ -37,10 +38,14 @@ from usnrt.utils.checkpoint_files import (
     reason,
     write_manifest,
 )
+from usnrt.utils.codec import PLAIN, Codec
 from usnrt.utils.folder_lock import FolderLock, FolderLocked
 
 # Seconds between two saves of the state of a running training.
 INTERVAL = 120.0
+
+Shared = Mapping[str, NDArray[Any]]
+NOTHING: Shared = MappingProxyType({})
 
 
 class CheckpointWarning(UserWarning):
@@ -53,7 +58,7 @@ class Checkpoint:
     Examples
     --------
     >>> from usnrt.utils.checkpoint import NO_CHECKPOINT
-    >>> NO_CHECKPOINT.save("epoch", {}, {"number": 3}), NO_CHECKPOINT.load("epoch")
+    >>> NO_CHECKPOINT.save("epoch", {"number": 3}), NO_CHECKPOINT.load("epoch")
     (False, None)
     """
 
@@ -61,12 +66,23 @@ class Checkpoint:
         """The same checkpoint with keys of its own, e.g. those of a node or of a member of an ensemble."""
         return self
 
-    def load(self, key: str) -> Saved | None:
-        """The entry, or None if there is none."""
+    def load(self, key: str, codec: Codec = PLAIN, shared: Shared = NOTHING) -> Any:
+        """The value of an entry, or None if there is none; other parameters as for `save`."""
         return None
 
-    def save(self, key: str, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> bool:
-        """Store an entry, replacing one of the same key; returns whether it was stored."""
+    def save(self, key: str, value: Any, codec: Codec = PLAIN, shared: Shared = NOTHING) -> bool:
+        """Store an entry, replacing one of the same key; returns whether it was stored.
+
+        Parameters
+        ----------
+        key : str
+        value : object
+            Not None.
+        codec : Codec, default=PLAIN
+            Knows the classes of the objects in the value.
+        shared : mapping of str to ndarray, optional
+            See `usnrt.utils.codec.Codec.encode`.
+        """
         return False
 
     def is_due(self, key: str) -> bool:
@@ -100,7 +116,7 @@ class FolderCheckpoint(Checkpoint):
         An existing folder.
     prefix : str
         Start of the names of all files.
-    shared : Shared, default=None
+    common : _Common, default=None
         State that checkpoints from `within` have in common.
 
     Examples
@@ -110,18 +126,18 @@ class FolderCheckpoint(Checkpoint):
     >>> import numpy as np
     >>> from usnrt.utils.checkpoint import FolderCheckpoint
     >>> node = FolderCheckpoint(Path(tempfile.mkdtemp())).within("node LR")
-    >>> node.save("probe", {"weights": np.ones(2)}, {"epoch": 3})
+    >>> node.save("probe", {"weights": np.ones(2), "epoch": 3})
     True
     >>> node.load("probe")
-    Saved(arrays={'weights': array([1., 1.])}, meta={'epoch': 3})
+    {'weights': array([1., 1.]), 'epoch': 3}
     >>> node.clear()
     >>> node.load("probe") is None
     True
     """
 
-    def __init__(self, folder: Path, prefix: str = "", shared: "Shared | None" = None) -> None:
+    def __init__(self, folder: Path, prefix: str = "", common: "_Common | None" = None) -> None:
         self.folder, self.prefix = folder, prefix
-        self._shared = Shared() if shared is None else shared
+        self._common = _Common() if common is None else common
 
     def __reduce__(self) -> tuple[type["FolderCheckpoint"], tuple[Path, str]]:
         return FolderCheckpoint, (self.folder, self.prefix)
@@ -133,10 +149,10 @@ class FolderCheckpoint(Checkpoint):
 
     def within(self, name: str) -> "FolderCheckpoint":
         """The same checkpoint with keys of its own."""
-        return FolderCheckpoint(self.folder, f"{self.prefix}{file_part(name)}{SEPARATOR}", self._shared)
+        return FolderCheckpoint(self.folder, f"{self.prefix}{file_part(name)}{SEPARATOR}", self._common)
 
-    def load(self, key: str) -> Saved | None:
-        """The entry, or None if there is none; a damaged one is a `CheckpointError`."""
+    def load(self, key: str, codec: Codec = PLAIN, shared: Shared = NOTHING) -> Any:
+        """The value of an entry, or None if there is none; a damaged one is a `CheckpointError`."""
         path = self._path(key)
         try:
             data = path.read_bytes()
@@ -145,20 +161,20 @@ class FolderCheckpoint(Checkpoint):
         except OSError as error:
             raise CheckpointError(f"checkpoint file {path} cannot be read: {reason(error)}") from None
         try:
-            return parsed(path.name, data)
+            return codec.decode(*parsed(path.name, data), shared)
         except Exception:  # a damaged file may cause any exception
             raise CheckpointError(
                 f"checkpoint file {path} is damaged; delete it, and the fit computes this part again"
             ) from None
 
-    def save(self, key: str, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> bool:
+    def save(self, key: str, value: Any, codec: Codec = PLAIN, shared: Shared = NOTHING) -> bool:
         """Store an entry; if that fails, the fit goes on with one warning, and the previous entry is kept."""
         path = self._path(key)
-        data = entry_bytes(path.name, arrays, meta)
-        with self._shared.lock:  # one at a time, and none after the end of the fit
-            if self._shared.is_closed:
+        data = entry_bytes(path.name, *codec.encode(value, shared))
+        with self._common.lock:  # one at a time, and none after the end of the fit
+            if self._common.is_closed:
                 return False
-            self._shared.saved_at[path.name] = time.monotonic()
+            self._common.saved_at[path.name] = time.monotonic()
             try:
                 with atomic_write(path) as file:
                     file.write(data)
@@ -168,8 +184,8 @@ class FolderCheckpoint(Checkpoint):
         return True
 
     def _warn(self, error: OSError) -> None:
-        if not self._shared.has_warned:
-            self._shared.has_warned = True
+        if not self._common.has_warned:
+            self._common.has_warned = True
             warnings.warn(
                 f"the checkpoint in {self.folder} could not be written: {reason(error)}; the fit goes on, "
                 "and a later call would start from what was written before",
@@ -179,7 +195,7 @@ class FolderCheckpoint(Checkpoint):
 
     def is_due(self, key: str) -> bool:
         """Whether the last save of an entry, or the start of the fit, was at least ``INTERVAL`` seconds ago."""
-        last = self._shared.saved_at.get(self._path(key).name, self._shared.started_at)
+        last = self._common.saved_at.get(self._path(key).name, self._common.started_at)
         return time.monotonic() - last >= INTERVAL
 
     def clear(self) -> None:
@@ -201,7 +217,7 @@ class FolderCheckpoint(Checkpoint):
         return self.folder / f"{self.prefix}{file_part(key)}{SUFFIX}"
 
 
-class Shared:
+class _Common:
     """State that all parts of a checkpoint have in common."""
 
     def __init__(self) -> None:
@@ -219,7 +235,7 @@ class Folder:
         self.given, self.is_new = given, is_new
         # the fit may change the working folder, and workers of a cluster have another one
         self.path = given.absolute()
-        self._shared = Shared()
+        self._common = _Common()
 
     def resume(self, identity: Mapping[str, Any]) -> FolderCheckpoint:
         """The checkpoint of a fit; refused if the folder holds that of another one.
@@ -242,12 +258,12 @@ class Folder:
             self.is_new = bool(found["is_new_folder"])
         else:
             write_manifest(self.path, {"identity": wanted, "fixed": {}, "is_new_folder": self.is_new})
-        return FolderCheckpoint(self.path, "", self._shared)
+        return FolderCheckpoint(self.path, "", self._common)
 
     def close(self, is_complete: bool) -> None:
         """Remove all files of a complete fit; of another one, those that are of no further use."""
-        with self._shared.lock:
-            self._shared.is_closed = True
+        with self._common.lock:
+            self._common.is_closed = True
         has_manifest = (self.path / MANIFEST).exists()
         if is_complete and has_manifest:
             for path in [*self.path.glob(f"*{SUFFIX}"), self.path / MANIFEST]:  # entries are never without a manifest
@@ -284,7 +300,7 @@ def opened(folder: str | os.PathLike[str] | None) -> Iterator[Folder | None]:
     >>> path = os.path.join(tempfile.mkdtemp(), "fit")
     >>> with opened(path) as folder:
     ...     checkpoint = folder.resume({"parameters": {"alpha": 0.01}})
-    ...     _ = checkpoint.save("root", {}, {"loss": 0.5})
+    ...     _ = checkpoint.save("root", {"loss": 0.5})
     ...     sorted(os.listdir(path))
     ['checkpoint.json', 'checkpoint.lock', 'root.entry.safetensors']
     >>> os.path.exists(path)

@@ -1,17 +1,15 @@
-"""Files of checkpoints: entries of arrays and JSON with a checksum, and a manifest."""
+"""Files of checkpoints: entries with a checksum, and a manifest."""
 
 import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from usnrt.utils.atomic_write import atomic_write
+from usnrt.utils.codec import Arrays
 
-FORMAT, FORMAT_VERSION = "usnrt-checkpoint", 1
+FORMAT, FORMAT_VERSION = "usnrt-checkpoint", 2
 MANIFEST, LOCK, SUFFIX = "checkpoint.json", "checkpoint.lock", ".entry.safetensors"
 # Between the parts of the name of an entry; no part contains it, and names end with `SUFFIX`, which does not start so.
 SEPARATOR = "_"
@@ -24,35 +22,41 @@ class CheckpointError(ValueError):
     """A checkpoint cannot be used; the message is one sentence."""
 
 
-class Saved(NamedTuple):
-    """An entry of a checkpoint.
-
-    Attributes
-    ----------
-    arrays : dict of str to ndarray
-    meta : dict
-        JSON values.
-    """
-
-    arrays: dict[str, NDArray[Any]]
-    meta: dict[str, Any]
-
-
-def entry_bytes(entry: str, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> bytes:
+def entry_bytes(entry: str, arrays: Arrays, state: Any) -> bytes:
     """The content of the file of an entry: safetensors, with JSON and the checksum in its header.
 
     Examples
     --------
     >>> import numpy as np
     >>> from usnrt.utils.checkpoint_files import entry_bytes, parsed
-    >>> parsed("a", entry_bytes("a", {"x": np.ones(1)}, {"epoch": 3}))
-    Saved(arrays={'x': array([1.])}, meta={'epoch': 3})
+    >>> parsed("a", entry_bytes("a", {"0": np.ones(1)}, {"epoch": 3}))
+    ({'0': array([1.])}, {'epoch': 3})
     """
     from safetensors.numpy import save
 
-    plain = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    text = json.dumps(meta)
-    return save(plain, {"meta": text, "sha256": digest_of(entry, plain, text)})
+    text = json.dumps(state, allow_nan=False)
+    return save(arrays, {"state": text, "sha256": _digest(entry, arrays, text)})
+
+
+def parsed(entry: str, data: bytes) -> tuple[Arrays, Any]:
+    """The entry in a file; any exception if it is damaged."""
+    from safetensors.numpy import load as from_bytes
+
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])["__metadata__"]
+    arrays = from_bytes(data)
+    if header["sha256"] != _digest(entry, arrays, header["state"]):
+        raise ValueError
+    return arrays, json.loads(header["state"])
+
+
+def _digest(entry: str, arrays: Arrays, state: str) -> str:
+    """Checksum of an entry, its name and the shapes of its arrays included."""
+    digest = hashlib.sha256(json.dumps([entry, state]).encode())
+    for name in sorted(arrays):
+        digest.update(json.dumps([name, arrays[name].dtype.str, arrays[name].shape]).encode())
+        digest.update(arrays[name].tobytes())
+    return digest.hexdigest()
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
@@ -79,27 +83,6 @@ def write_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
             file.write(json.dumps(content, indent=1).encode())
     except OSError as error:
         raise CheckpointError(f"checkpoint {path} cannot be written: {reason(error)}") from None
-
-
-def parsed(entry: str, data: bytes) -> Saved:
-    """The entry in a file; any exception if it is damaged."""
-    from safetensors.numpy import load as from_bytes
-
-    length = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8 : 8 + length])["__metadata__"]
-    arrays = from_bytes(data)
-    if header["sha256"] != digest_of(entry, arrays, header["meta"]):
-        raise ValueError
-    return Saved(arrays, json.loads(header["meta"]))
-
-
-def digest_of(entry: str, arrays: Mapping[str, NDArray[Any]], meta: str) -> str:
-    """Checksum of an entry, its name and the shapes of its arrays included."""
-    digest = hashlib.sha256(json.dumps([entry, meta]).encode())
-    for name in sorted(arrays):
-        digest.update(json.dumps([name, arrays[name].dtype.str, arrays[name].shape]).encode())
-        digest.update(arrays[name].tobytes())
-    return digest.hexdigest()
 
 
 def file_part(name: str) -> str:

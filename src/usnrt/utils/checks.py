@@ -2,10 +2,11 @@
 
 import inspect
 from collections.abc import Iterable
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+
+from usnrt.utils.constraints import Callables, Choice, Jobs, Number, Verbosity, Whole, check_parameters
 
 
 def check_number(name: str, value: Any, low: float, high: float, *, include_low: bool = False) -> None:
@@ -19,14 +20,11 @@ def check_number(name: str, value: Any, low: float, high: float, *, include_low:
         ...
     ValueError: alpha must be in (0, 1), got 1.5
     """
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if not is_number or not ((low <= value if include_low else low < value) and value < high):
-        opening = "[" if include_low else "("
-        raise ValueError(f"{name} must be in {opening}{low:g}, {high:g}), got {value!r}")
+    check_parameters({name: value}, {name: Number(low, high, include_low)})
 
 
 def check_whole(name: str, value: Any, low: int, high: int | None = None) -> None:
-    """Raise a ValueError unless a value is a whole number from ``low`` on, up to ``high`` if given.
+    """Raise a ValueError unless a value is an int of at least ``low``, and at most ``high`` if given.
 
     Examples
     --------
@@ -34,12 +32,9 @@ def check_whole(name: str, value: Any, low: int, high: int | None = None) -> Non
     >>> check_whole("batch_size", 0, 1)
     Traceback (most recent call last):
         ...
-    ValueError: batch_size must be a whole number from 1 on, got 0
+    ValueError: batch_size must be an int >= 1, got 0
     """
-    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not is_whole or value < low or (high is not None and value > high):
-        up_to = "on" if high is None else f"to {high}"
-        raise ValueError(f"{name} must be a whole number from {low} {up_to}, got {value!r}")
+    check_parameters({name: value}, {name: Whole(low, high)})
 
 
 def check_running(n_jobs: Any, verbose: Any, callbacks: Any) -> None:
@@ -51,14 +46,10 @@ def check_running(n_jobs: Any, verbose: Any, callbacks: Any) -> None:
     >>> check_running(n_jobs=0, verbose=0, callbacks=None)
     Traceback (most recent call last):
         ...
-    ValueError: n_jobs must be a whole number other than 0 or None, got 0
+    ValueError: n_jobs must be an int other than 0 or None, got 0
     """
-    if n_jobs is not None and (not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0):
-        raise ValueError(f"n_jobs must be a whole number other than 0 or None, got {n_jobs!r}")
-    if not isinstance(verbose, bool):
-        check_whole("verbose", verbose, 0)
-    if callbacks is not None and not (isinstance(callbacks, Iterable) and all(map(callable, callbacks))):
-        raise ValueError(f"callbacks must be a list of callables or None, got {callbacks!r}")
+    values = {"n_jobs": n_jobs, "verbose": verbose, "callbacks": callbacks}
+    check_parameters(values, {"n_jobs": Jobs(), "verbose": Verbosity(), "callbacks": Callables()})
 
 
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
@@ -72,9 +63,7 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
         ...
     ValueError: schedule must be one of 'constant', 'cosine', got 'linear'
     """
-    choices = list(choices)
-    if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+    check_parameters({name: value}, {name: Choice(tuple(choices))})
 
 
 def has_default(model: Any, name: str) -> bool:

@@ -52,7 +52,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Whole:
-    """A whole number from ``low`` on, up to ``high`` if given."""
+    """An int of at least ``low``, and at most ``high`` if given."""
 
     low: int
     high: int | None = None
@@ -60,7 +60,7 @@ class Whole:
 
     @property
     def must(self) -> str:
-        return f"be a whole number from {self.low} {'on' if self.high is None else f'to {self.high}'}"
+        return f"be an int >= {self.low}" if self.high is None else f"be an int in [{self.low}, {self.high}]"
 
     def allows(self, value: Any) -> bool:
         if not isinstance(value, Integral) or isinstance(value, bool):
@@ -137,10 +137,10 @@ class Either:
 
 @dataclass(frozen=True)
 class HiddenLayers:
-    """Sizes of hidden layers: whole numbers, or multiples of the number of features such as "8d"."""
+    """Sizes of hidden layers: ints, or multiples of the number of features such as "8d"."""
 
     kind: str = "sequence of int or str"
-    must: str = "hold whole numbers from 1 on or multiples like '8d'"
+    must: str = "hold ints >= 1 or multiples like '8d'"
 
     def allows(self, value: Any) -> bool:
         sizes = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
@@ -152,7 +152,7 @@ class Jobs:
     """Number of threads or workers."""
 
     kind: str = "int"
-    must: str = "be a whole number other than 0 or None"
+    must: str = "be an int other than 0 or None"
 
     def allows(self, value: Any) -> bool:
         return value is None or (isinstance(value, Integral) and not isinstance(value, bool) and value != 0)
@@ -163,7 +163,7 @@ class Verbosity:
     """How much is reported."""
 
     kind: str = "int"
-    must: str = "be a whole number from 0 on"
+    must: str = "be an int >= 0"
 
     def allows(self, value: Any) -> bool:
         return isinstance(value, bool) or Whole(0).allows(value)

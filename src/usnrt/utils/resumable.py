@@ -1,13 +1,12 @@
 """Computations that go on where they were interrupted."""
 
-from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 
 from usnrt.utils.checkpoint import Checkpoint
-from usnrt.utils.packing import pack, unpack
+from usnrt.utils.codec import PLAIN, Codec
 
 
 class Resumable:
@@ -22,8 +21,8 @@ class Resumable:
     key : str
     rng : numpy.random.Generator
         All random numbers of the computation come from it.
-    classes : iterable of type
-        Classes of the objects in states and results, see `usnrt.utils.packing.unpack`.
+    codec : Codec, default=PLAIN
+        Knows the classes of the objects in states and results.
 
     Attributes
     ----------
@@ -53,27 +52,20 @@ class Resumable:
     >>> try:
     ...     throws(interrupted_at=2)
     ... except KeyboardInterrupt:
-    ...     len(checkpoint.load("throws").arrays), throws()
-    (0, [6, 4, 4, 2])
+    ...     checkpoint.load("throws")["value"], throws()
+    ({'numbers': [6, 4]}, [6, 4, 4, 2])
     """
 
-    def __init__(
-        self, checkpoint: Checkpoint, key: str, rng: np.random.Generator, classes: Iterable[type] = ()
-    ) -> None:
+    def __init__(self, checkpoint: Checkpoint, key: str, rng: np.random.Generator, codec: Codec = PLAIN) -> None:
         self.rng = rng
         self.state: dict[str, Any] | None = None
         self.result: Any = None
-        self._checkpoint, self._key = checkpoint, key
+        self._checkpoint, self._key, self._codec = checkpoint, key, codec
         self._unsaved: tuple[Any, Any] | None = None
-        saved = checkpoint.load(key)
-        if saved is None:
-            return
-        value = unpack(saved.arrays, saved.meta["value"], classes)
-        self.rng.bit_generator.state = saved.meta["rng"]
-        if saved.meta["is_result"]:
-            self.result = value
-        else:
-            self.state = value
+        saved = checkpoint.load(key, codec)
+        if saved is not None:
+            self.rng.bit_generator.state = saved["rng"]
+            setattr(self, "result" if saved["is_result"] else "state", saved["value"])
 
     @property
     def is_active(self) -> bool:
@@ -86,7 +78,7 @@ class Resumable:
         Parameters
         ----------
         state : dict
-            See `usnrt.utils.packing.pack`. Nothing in it may be changed afterwards.
+            See `usnrt.utils.codec.Codec.encode`. Nothing in it may be changed afterwards.
         """
         if not self.is_active:
             return
@@ -115,5 +107,4 @@ class Resumable:
             self._save(state, position, is_result=False)
 
     def _save(self, value: Any, position: Any, is_result: bool) -> None:
-        arrays, description = pack(value)
-        self._checkpoint.save(self._key, arrays, {"value": description, "rng": position, "is_result": is_result})
+        self._checkpoint.save(self._key, {"value": value, "rng": position, "is_result": is_result}, self._codec)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from usnrt.metrics.scores import interval_score_of_rows
+from usnrt.metrics.intervals import interval_score_of_rows
 from usnrt_experiments.cells import Arrays, provenance
 from usnrt_experiments.coverage.groups import counts, neutral_groups, numeric_columns, numeric_matrix
 from usnrt_experiments.coverage.methods import COVERAGE, ConformalIntervals, covered

@@ -1,0 +1,162 @@
+"""The charts of the page."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usnrt.reporting._drift import Window
+from usnrt.reporting._facts import LEVELS, CalibrationFacts, Facts
+from usnrt.reporting._numbers import axis_labels, percent, wilson
+from usnrt.reporting._svg import Chart, nice_ticks, shortened
+from usnrt.utils.types import Floats
+
+PERCENT_TICKS = [(level, f"{100 * level:.0f}") for level in (0, 0.2, 0.4, 0.6, 0.8, 1.0)]
+N_BINS = 20
+# Rows in the chart of intervals, for screens and for phones.
+MAX_STROKES, FEW_STROKES = 80, 28
+
+
+def reliability(calibration: CalibrationFacts, coverage: float, small: bool = False) -> str:
+    """Nominal against observed coverage; a calibrated model follows the diagonal."""
+    chart = Chart(
+        (0, 1),
+        (0, 1),
+        "nominal coverage, %",
+        "observed coverage, %",
+        f"Reliability: {percent(coverage)} intervals contain the target in {percent(calibration.inside)} of the rows",
+        *((300, 240) if small else (420, 340)),
+    )
+    chart.ticks(PERCENT_TICKS, PERCENT_TICKS)
+    bounds = [calibration.confidence(level) for level in LEVELS]
+    low, high = np.array(bounds).T
+    chart.band(LEVELS.tolist(), low.tolist(), high.tolist(), "chance", "sampling variation of a calibrated model")
+    chart.line([0, 1], [0, 1], "ideal", "nominal = observed")
+    finite = calibration.infinite_at == 0  # the coverage of infinite intervals carries no information
+    chart.line([0, *LEVELS[finite]], [0, *calibration.observed[finite]], "line")
+    for level, share in zip(LEVELS[finite], calibration.observed[finite]):
+        tip = f"{percent(level)} intervals contain the target in {percent(share)} of the rows"
+        chart.dot(level, share, "dot", tip, 2.5 if small else 3.5)
+    return chart.svg()
+
+
+def pit_histogram(pit: NDArray[np.float64], evidence: int) -> str:
+    """Histogram of the PIT values, which count as so many independent ones; flat for a calibrated model."""
+    counts, edges = np.histogram(pit, N_BINS, (0, 1))
+    shares = counts / len(pit) * N_BINS  # 1 is the expected share
+    low, high = wilson(round(evidence / N_BINS), evidence)
+    top = max(1.5, float(shares.max()) * 1.08, high * N_BINS * 1.08)
+    chart = Chart(
+        (0, 1),
+        (0, top),
+        "predicted probability below the target (PIT), %",
+        "rows relative to expected",
+        "Histogram of the PIT values, the predicted probabilities below the targets; flat is good",
+        420,
+        340,
+    )
+    chart.ticks(PERCENT_TICKS, [(value, f"{value:g}") for value in nice_ticks(0, top, 4)])
+    for left, right, share, count in zip(edges[:-1], edges[1:], shares, counts):
+        tip = f"{count:,} rows between {percent(left)} and {percent(right)}"
+        chart.bar(left + 0.003, right - 0.003, share, "bar", tip)
+    chart.band([0, 1], [low * N_BINS] * 2, [high * N_BINS] * 2, "chance", "sampling variation of a calibrated model")
+    chart.line([0, 1], [1, 1], "ideal")
+    return chart.svg()
+
+
+def intervals(facts: Facts, target: str) -> tuple[str, str]:
+    """Intervals of some rows, by predicted mean, with the target as a dot, hollow if outside.
+
+    Parameters
+    ----------
+    facts : Facts
+    target : str
+        Name of the target.
+
+    Returns
+    -------
+    wide, narrow : str
+        For screens and for phones, with fewer rows.
+    """
+    return _intervals(facts, target, MAX_STROKES, 880, 360), _intervals(facts, target, FEW_STROKES, 340, 300)
+
+
+def _intervals(facts: Facts, target: str, most: int, width: int, height: int) -> str:
+    order = np.argsort(facts.mean, kind="stable")
+    if len(order) > most:
+        order = order[np.linspace(0, len(order) - 1, most).astype(int)]
+    low, high = visible_range(facts.lower[order], facts.upper[order], facts.y[order])
+    ticks = nice_ticks(low, high, 6)
+    labels, power = axis_labels(ticks)
+    chart = Chart(
+        (-1, len(order)),
+        (low, high),
+        f"{len(order)} rows, by predicted mean",
+        shortened(target, height - 130) + (f" (× {power})" if power else ""),
+        f"{percent(facts.coverage)} intervals of {len(order)} rows with the targets",
+        width,
+        height,
+        labels,
+    )
+    chart.ticks(y=zip(ticks, labels))
+    for position, i in enumerate(order):
+        inside = facts.lower[i] <= facts.y[i] <= facts.upper[i]
+        mean, lower, upper, y = facts.texts(i)
+        tip = (
+            f"{facts.labels.name} {facts.labels.texts[i]}: predicted {mean}, {lower} to {upper}, "
+            f"target {y}{'' if inside else ', outside'}"
+        )
+        bounds = np.clip([facts.lower[i], facts.upper[i]], low, high)
+        chart.stroke(position, bounds[0], bounds[1], "interval", tip)
+        if low <= facts.y[i] <= high:
+            chart.dot(position, facts.y[i], "truth" if inside else "truth outside", tip, 3.2)
+        else:
+            chart.arrow(position, bool(facts.y[i] > high), "beyond" if inside else "beyond outside", tip)
+    return chart.svg()
+
+
+def visible_range(lower: Floats, upper: Floats, y: Floats) -> tuple[float, float]:
+    """The range of an axis for intervals and targets, in which a few extreme values do not flatten all others.
+
+    Values beyond twice the distance between the 5 % and the 95 % quantile, on either side of them, are left out.
+    """
+    values = np.concatenate([lower, upper, y])
+    values = values[np.isfinite(values)]
+    first, last = np.quantile(values, [0.05, 0.95])
+    room = 2.0 * (last - first)
+    kept = values[(values >= first - room) & (values <= last + room)] if room > 0 else values
+    low, high = float(kept.min()), float(kept.max())
+    margin = 0.04 * (high - low) or max(abs(high), 1e-300)
+    return low - margin, high + margin
+
+
+def over_time(windows: Sequence[Window], coverage: float) -> tuple[str, str]:
+    """Coverage in windows of time, with confidence intervals; for screens and for phones."""
+    return _over_time(windows, coverage, 880, 260), _over_time(windows, coverage, 340, 240)
+
+
+def _over_time(windows: Sequence[Window], coverage: float, width: int, height: int) -> str:
+    low = min(min(window.low for window in windows), coverage - 0.05)
+    low, high = max(0.0, low - 0.02), 1.0
+    chart = Chart(
+        (-0.6, len(windows) - 0.4),
+        (low, high),
+        "windows of time, the earliest first",
+        "coverage, %",
+        f"Coverage of {percent(coverage)} intervals in {len(windows)} windows of time",
+        width,
+        height,
+    )
+    chart.ticks(
+        [(place, str(place + 1)) for place in range(len(windows))],
+        [(value, f"{100 * value:g}") for value in nice_ticks(low, high, 4)],
+    )
+    chart.line([-0.6, len(windows) - 0.4], [coverage, coverage], "ideal", "nominal coverage")
+    for place, window in enumerate(windows):
+        tip = (
+            f"{window.label}: {percent(window.coverage)} of {window.n:,} rows inside "
+            f"(95 % confidence interval {percent(window.low)} to {percent(window.high)})"
+        )
+        chart.stroke(place, window.low, window.high, "interval", tip)
+        chart.dot(place, window.coverage, "dot", tip)
+    return chart.svg()

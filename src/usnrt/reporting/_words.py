@@ -1,0 +1,257 @@
+"""The sentences of the report."""
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.special import ndtri
+
+from usnrt.estimators.regions import ratio_sentence
+from usnrt.metrics.intervals import COVERAGE
+from usnrt.metrics.registry import on_page
+from usnrt.reporting._facts import LEVELS, CalibrationFacts, Facts, Region
+from usnrt.reporting._numbers import metric_text, number, percent
+from usnrt.utils.notices import share_text
+
+FEW_ROWS = 30
+# Half width of the 95 % confidence interval of the coverage from which the rows are too few to call it calibrated.
+UNCERTAIN_COVERAGE = 0.06
+TOLERANCE = 0.02  # a deviation of the coverage that is negligible, even if statistically significant
+
+
+def subject(target: str, facts: Facts, source: str | None) -> str:
+    """What was predicted from what, and which rows are evaluated."""
+    features = "1 feature" if len(facts.names) == 1 else f"{len(facts.names)} features"
+    rows = f"{facts.n:,} row{'s' if facts.n != 1 else ''}" + (f" of {source}" if source else "")
+    groups = "" if facts.n_groups is None else f", which come in {facts.n_groups:,} groups"
+    return (
+        f"Predicts {target} from {features}, with intervals of {percent(facts.coverage)} nominal coverage. "
+        f"Evaluated on {rows}{groups}."
+    )
+
+
+def verdict(facts: Facts) -> dict[str, str]:
+    """The main finding; it is never positive for training rows or infinite intervals."""
+    if facts.training:
+        rest = verdict(replace(facts, training=0.0))["rest"]
+        head = f"{share_text(facts.training)} of these rows are training rows, so this report is too optimistic."
+        return {"kind": "warn", "head": head, "rest": f"Evaluate the model on new rows. {rest}"}
+    c = facts.calibration
+    if c.infinite:
+        return {"kind": "warn", "head": _infinite_head(facts), "rest": _infinite_rest(facts)}
+    nominal, inside = percent(facts.coverage), percent(c.inside)
+    if c.n < FEW_ROWS:
+        head, kind = f"{c.n} rows are too few to assess the calibration.", "unknown"
+        first = f"The {nominal} intervals contain the target in {inside} of them."
+    elif abs(c.inside - facts.coverage) <= TOLERANCE or c.low <= facts.coverage <= c.high:
+        head, kind, first = _at_all_levels(facts)
+    elif c.inside < facts.coverage:
+        head, kind = "The model is overconfident.", "warn"
+        first = f"The {nominal} intervals contain the target in only {inside} of the rows."
+    else:
+        head, kind = "The model is underconfident.", "warn"
+        first = f"The {nominal} intervals contain the target in {inside} of the rows."
+    return {
+        "kind": kind,
+        "head": head,
+        "rest": _joined(
+            first,
+            _vacuous(facts),
+            _against_baseline(facts),
+            _worst_region(facts),
+            _untested_regions(facts),
+            ratio_sentence(facts.ratio),
+        ),
+    }
+
+
+def _at_all_levels(facts: Facts) -> tuple[str, str, str]:
+    """Head, kind and first sentence if the requested coverage does not deviate: the other levels may."""
+    c, nominal, inside = facts.calibration, percent(facts.coverage), percent(facts.calibration.inside)
+    counting = "" if facts.n_groups is None else f"; rows of a group count together, as {c.evidence:,} independent rows"
+    confidence = f"(95 % confidence interval {percent(c.low)} to {percent(c.high)}{counting})"
+    first = f"The {nominal} intervals contain the target in {inside} of the rows {confidence}."
+    worst = _worst_level(c)
+    if worst is not None:
+        level, observed = percent(LEVELS[worst]), percent(c.observed[worst])
+        few = "only " if c.observed[worst] < LEVELS[worst] else ""
+        head = f"The predicted uncertainty is calibrated at {nominal}, but not at {level}."
+        return head, "warn", f"{first} The {level} intervals contain it in {few}{observed}."
+    if (c.high - c.low) / 2 > UNCERTAIN_COVERAGE:
+        return f"No deviation was found, but {c.n:,} rows are too few to tell.", "unknown", first
+    return "The predicted uncertainty is calibrated.", "", first
+
+
+def _worst_level(c: CalibrationFacts) -> int | None:
+    """The level whose coverage deviates most; None if none deviates significantly, given their number."""
+    z = float(ndtri(1 - 0.025 / len(LEVELS)))
+    deviation = np.abs(c.observed - LEVELS)
+    for index, (level, observed) in enumerate(zip(LEVELS.tolist(), c.observed.tolist())):
+        low, high = c.confidence(observed, z)
+        if low <= level <= high or c.infinite_at[index]:
+            deviation[index] = 0.0
+    worst = int(np.argmax(deviation))
+    return worst if deviation[worst] > 2 * TOLERANCE else None
+
+
+def _infinite_head(facts: Facts) -> str:
+    share = share_text(facts.calibration.infinite).replace(" ", "\u00a0")
+    return f"The {percent(facts.coverage)} intervals are infinite for {share} of the rows."
+
+
+def _infinite_rest(facts: Facts) -> str:
+    c = facts.calibration
+    why = f"They are infinite {facts.insufficient}." if facts.insufficient else ""
+    finite = round(c.n * (1 - c.infinite))
+    rest = f"The finite ones contain the target in {percent(c.finite_inside)} of {finite:,} rows."
+    return _joined(
+        "An infinite interval contains every value, so its coverage carries no information.",
+        why,
+        rest if finite else "",
+        _against_baseline(facts),
+        ratio_sentence(facts.ratio),
+    )
+
+
+def _joined(*sentences: str) -> str:
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def level_sentence(facts: Facts, index: int) -> str:
+    """Coverage and width at one of LEVELS, for the slider."""
+    c, nominal = facts.calibration, percent(LEVELS[index])
+    if c.infinite_at[index]:
+        return f"{nominal} intervals are infinite for {share_text(c.infinite_at[index])} of the rows."
+    return (
+        f"{nominal} intervals contain the target in {percent(c.observed[index])} of the rows "
+        f"and are {number(facts.widths[index])} wide on average."
+    )
+
+
+def _vacuous(facts: Facts) -> str:
+    """Whether intervals keep their promise only because they are as wide as those of a model without features."""
+    width, baseline = facts.metrics["width"]
+    if not width >= 0.98 * baseline:
+        return ""
+    return (
+        f"This promise says little: on average the intervals are as wide ({number(width)}) as those of always "
+        f"predicting the mean ({number(baseline)})."
+    )
+
+
+def _against_baseline(facts: Facts) -> str:
+    ours, baseline = facts.metrics["rmse"]
+    if not baseline > 0:
+        return ""
+    change = 1 - ours / baseline
+    # The difference of the squared errors of the same rows, in standard errors.
+    gain = (facts.y - facts.baseline_mean) ** 2 - (facts.y - facts.mean) ** 2
+    error = float(gain.std() / np.sqrt(max(facts.n - 1, 1)))
+    if change > 0.005 and (facts.n < 2 or float(gain.mean()) > 2 * error):
+        return f"The RMSE is {percent(change, 0)} smaller than that of always predicting the mean."
+    if change > 0.005:
+        return (
+            f"The RMSE is {percent(change, 0)} smaller than that of always predicting the mean, but {facts.n:,} rows "
+            "are too few to exclude chance."
+        )
+    return "The RMSE is not smaller than that of always predicting the mean."
+
+
+def _assessed(facts: Facts) -> list[Region]:
+    return [r for r in facts.regions if r.calibration.n >= FEW_ROWS and not r.calibration.infinite]
+
+
+def _worst_region(facts: Facts) -> str:
+    """The region whose coverage deviates most; empty if none deviates significantly, given their number."""
+    assessed = _assessed(facts)
+    z = float(ndtri(1 - 0.025 / max(len(assessed), 1)))
+    deviating = []
+    for region in assessed:
+        c = region.calibration
+        low, high = c.confidence(c.inside, z)
+        if not low <= facts.coverage <= high and abs(c.inside - facts.coverage) > 2 * TOLERANCE:
+            deviating.append(region)
+    if deviating:
+        worst = max(deviating, key=lambda r: abs(r.calibration.inside - facts.coverage))
+        return f"In region {worst.region} ({worst.rule}) the coverage is {percent(worst.calibration.inside)}."
+    return ""
+
+
+def _untested_regions(facts: Facts) -> str:
+    """How many regions have too few rows to assess them."""
+    few = sum(r.calibration.n < FEW_ROWS for r in facts.regions)
+    if len(facts.regions) < 2 or not few:
+        return ""
+    which = "one region has" if few == 1 else f"{few} of {len(facts.regions)} regions have"
+    return f"About single regions this says less: {which} fewer than {FEW_ROWS} of these rows."
+
+
+def where_sentence(facts: Facts) -> str:
+    """The least and the most certain region."""
+    if not facts.regions:
+        return ""
+    if len(facts.regions) == 1:
+        return "There is one region: no significant difference in the residual spread was found."
+    worst, best = facts.regions[0], facts.regions[-1]
+    return (
+        f"It is least certain in region {worst.region}, where {worst.rule} (±\u00a0{number(worst.residual_std)}), "
+        f"and most certain in region {best.region}, where {best.rule} (±\u00a0{number(best.residual_std)})."
+    )
+
+
+def support_sentence(facts: Facts) -> str:
+    """How many rows resemble the training rows, and why others do not."""
+    if facts.supported is None:
+        return ""
+    lacking = int((~facts.supported).sum())
+    if lacking == 0:
+        return "All rows resemble the training rows."
+    rows = "1 row does" if lacking == 1 else f"{lacking:,} rows do"
+    reasons = ", ".join(f"{name} ({count:,})" for name, count in facts.flags.items() if count)
+    return (
+        f"{rows} not resemble the training rows ({percent(lacking / facts.n)} of all)"
+        f"{': ' if reasons else ''}{reasons}. Their predicted distributions are wider for this reason."
+    )
+
+
+def why_sentence(facts: Facts) -> str:
+    """Which features the predicted standard deviation depends on."""
+    usual = float(np.mean(facts.std))
+    relevant = [d for d in facts.drivers if d.std > 0.03 * usual and d.std > 2 * d.std_error][:3]
+    if not relevant:
+        return "None in particular: the predicted standard deviation is nearly the same for all rows."
+    names = [f"{d.name} (±\u00a0{number(d.std)})" for d in relevant]
+    listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return f"Mainly {listed}; the average standard deviation is {number(usual)}."
+
+
+def rows_note(facts: Facts) -> str:
+    """How rows are counted; empty if they have ids."""
+    first = facts.labels.first_row
+    if first is None:
+        return ""
+    return f"Rows are counted from {first}: row {first} is the first one of the table."
+
+
+def metric_rows(facts: Facts) -> list[dict[str, str]]:
+    """The table of metrics."""
+    rows = []
+    for metric in on_page("report"):
+        if metric.name not in facts.metrics:
+            continue
+        ours, baseline = facts.metrics[metric.name]
+        kind = ""
+        if metric.orientation in ("lower", "higher") and ours != baseline:
+            kind = "better" if (ours < baseline) == (metric.orientation == "lower") else "worse"
+        meaning = metric.meaning.format(coverage=percent(facts.coverage))
+        if metric is COVERAGE and facts.calibration.infinite:
+            meaning = f"not informative: {share_text(facts.calibration.infinite)} of the intervals are infinite"
+        rows.append(
+            {
+                "name": f"{metric.label}, {percent(facts.coverage)}" if metric.of_interval else metric.label,
+                "ours": metric_text(metric, ours),
+                "baseline": metric_text(metric, baseline),
+                "meaning": meaning,
+                "kind": kind,
+            }
+        )
+    return rows
