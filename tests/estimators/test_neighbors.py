@@ -113,7 +113,7 @@ def test_models_without_memory_raise_one_sentence():
     assert model.model_.memories == ensemble.model_.memories == small.model_.memories == []
     assert rows_in_memory(model) == 0
     assert model.row_positions_ is None
-    assert not hasattr(PaperUSNRTRegressor, "neighbors")
+    assert not hasattr(PaperUSNRTRegressor(), "neighbors")
 
 
 @pytest.mark.parametrize("n_neighbors", [0, N_NEIGHBORS + 1, 2.5, True])

@@ -50,4 +50,3 @@ def ensemble():
     y = 10 * np.floor(4 * X[:, 0]) + 100 + 0.1 * rng.normal(size=900)
     member = USNRTRegressor(hidden=(16, 8), max_epochs=5, memory=False)
     return USNRTEnsemble(member, n_estimators=2, random_state=0, n_jobs=1).fit(X, y), X, y
-

@@ -31,7 +31,7 @@ def test_places_are_remembered(models):
     assert crps[True] < 0.6 * crps[False]
     ideal = 0.3 / np.sqrt(np.pi)  # CRPS of the true distribution
     assert crps[True] < 1.25 * ideal
-    model = models[True].model_
+    model = models[True].model_.trees
     assert model.memory is not None
     assert (model.expert_weights[:, 1:].sum(axis=1) > 0.5).all()
     np.testing.assert_allclose(model.expert_weights.sum(axis=1), 1.0)
