@@ -18,15 +18,14 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from usnrt.calibration.groups import GroupCalibration
-from usnrt.calibration.groups import standard_normal
-from usnrt.model.target import TargetScale
 
 import usnrt
 from usnrt import USNRTEnsemble, USNRTRegressor
+from usnrt.calibration.groups import GroupCalibration, standard_normal
 from usnrt.cli._run import run as run_command
 from usnrt.distributions import Mixture, Normal, QuantileDistribution, ResidualDistribution
 from usnrt.experts.refine import Refinement
+from usnrt.model.target import TargetScale
 from usnrt.nn.forward import forward
 from usnrt.nn.mlp import MLP
 from usnrt.nn.quantile_functions import value_at

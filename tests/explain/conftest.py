@@ -1,8 +1,5 @@
 """Fitted models that the tests of explanations share."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -53,16 +50,3 @@ def ensemble():
     y = 10 * np.floor(4 * X[:, 0]) + 100 + 0.1 * rng.normal(size=900)
     member = USNRTRegressor(hidden=(16, 8), max_epochs=5, memory=False)
     return USNRTEnsemble(member, n_estimators=2, random_state=0, n_jobs=1).fit(X, y), X, y
-
-
-@pytest.fixture(scope="session")
-def old_model():
-    """A model of format 1, which kept no background, and the maker of its tables."""
-    folder = Path(__file__).parents[1] / "data"
-    sys.path.insert(0, str(folder))
-    from make_sample import houses
-
-    sys.path.pop(0)
-    from usnrt import load
-
-    return load(folder / "model-v1.usnrt"), houses

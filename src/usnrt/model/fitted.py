@@ -202,7 +202,7 @@ class FittedModel:
         n_threads : int, default=1
         """
         dist = self._calibrated(predicted, n_threads)
-        if parts and dist.aleatoric is None:
+        if parts:
             dist = self._with_parts(dist, predicted)
         return self.target.in_units(dist)
 

@@ -17,6 +17,7 @@ from usnrt.baselines import HNNRegressor
 from usnrt.cli._tables import read_file
 from usnrt.distributions import Normal
 from usnrt.estimators.base import DistributionalRegressor
+from usnrt.model.target import TargetScale
 from usnrt.tables import streaming
 
 N = 600
@@ -32,7 +33,7 @@ class Stored(DistributionalRegressor):
 
     def _fit(self, rows):
         self.rows_, self.n_buckets_ = rows, 0
-        self.target_mean_, self.target_std_ = float(np.mean(rows.target)), 1.0
+        self.target_scale_ = TargetScale(float(np.mean(rows.target)), 1.0)
 
     def _fit_store(self, store):
         if self.fail is not None:

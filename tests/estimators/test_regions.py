@@ -4,10 +4,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from usnrt.calibration.calibration import Calibration
 
 from usnrt.calibration.conformal import conformal_bounds, rows_needed
-from usnrt.estimators.regions import ratio_sentence, region_rows, shortage, uncertainty_ratio
+from usnrt.calibration.groups import ScoredRows
+from usnrt.calibration.insufficient import insufficient_calibration
+from usnrt.calibration.methods import METHODS
+from usnrt.estimators.regions import ratio_sentence, region_rows, uncertainty_ratio
 from usnrt.tree import Split, TreeBuilder, rules_table
 
 
@@ -47,18 +49,18 @@ def test_the_ratio():
 
 
 @pytest.mark.parametrize("by", ["region", "global"])
-def test_a_shortage_says_where_and_how_many(by):
+def test_lacking_rows_are_told_by_region_and_number(by):
     tree = make_model().tree_
     leaf = np.repeat([0, 1], [150, 300])
-    calibration = Calibration.from_scores(np.linspace(-2, 2, 450), leaf, np.ones(450), tree, by)
-    assert shortage(None, 0.9) is None
-    assert shortage(calibration, 0.9) is None
+    calibration = METHODS[by](ScoredRows(np.linspace(-2, 2, 450), leaf, np.ones(450)), tree)
+    assert insufficient_calibration(None, 0.9) is None
+    assert insufficient_calibration(calibration, 0.9) is None
     if by == "global":
-        assert shortage(calibration, 0.99) is None
+        assert insufficient_calibration(calibration, 0.99) is None
         expected = "in 2 of 2 regions, which have 450 calibration rows; 1,999 are needed"
     else:
-        assert str(shortage(calibration, 0.99)).endswith(
+        assert str(insufficient_calibration(calibration, 0.99)).endswith(
             "in 1 of 2 regions, which has 150 calibration rows; 199 are needed"
         )
         expected = "in 2 of 2 regions, which have 150 to 300 calibration rows; 1,999 are needed"
-    assert str(shortage(calibration, 0.999)) == f"the 99.9 % interval is infinite {expected}"
+    assert str(insufficient_calibration(calibration, 0.999)) == f"the 99.9 % interval is infinite {expected}"

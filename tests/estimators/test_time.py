@@ -10,7 +10,7 @@ import pytest
 import usnrt
 from usnrt import OnlineCalibrator, USNRTEnsemble, USNRTRegressor
 from usnrt.distributions import TargetMap
-from usnrt.estimators.regressor import draw_validation_rows
+from usnrt.model.roles import draw_validation_rows
 from usnrt.tables import TableEncoder
 from usnrt.tables.time import is_latest
 from usnrt.tables.training import DistinctRows
@@ -159,8 +159,8 @@ def test_tables_larger_than_memory_are_refused(tmp_path, monkeypatch):
 def test_ensembles_in_time_order():
     """All members validate on the latest rows, which calibrate the ensemble itself."""
     model = fitted("ensemble")
-    assert model.own_factor_ == 0.0
-    np.testing.assert_array_equal(model.shared_, 1.0)
+    assert model.model_.trees.own_factor == 0.0
+    np.testing.assert_array_equal(model.model_.trees.shared, 1.0)
     assert sum(len(scores) for scores in model.calibration_.scores) == 300
     X, y = table(3000, seed=1)
     bounds = model.predict_interval(X, 0.9)

@@ -1,6 +1,8 @@
 """Predictions come back in the library of the input, from one encoding of it."""
 
 import re
+from copy import copy
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,6 +14,7 @@ from usnrt import USNRTRegressor
 from usnrt.distributions import Normal
 from usnrt.estimators.base import DistributionalRegressor
 from usnrt.estimators.prediction_table import prediction_table
+from usnrt.model.target import TargetScale
 from usnrt.utils.result_table import Table
 
 
@@ -19,7 +22,7 @@ class Plain(DistributionalRegressor):
     """A model without regions: a normal distribution around the first column."""
 
     def _fit(self, rows):
-        self.target_mean_, self.target_std_ = 0.0, 1.0
+        self.target_scale_ = TargetScale(0.0, 1.0)
 
     def _distribution(self, raw):
         return Normal(raw[:, 0], np.full(len(raw), 2.0))
@@ -70,27 +73,24 @@ def test_models_without_regions_have_no_region_column():
 def test_every_column_is_that_of_its_own_method(tree, widens):
     rng = np.random.default_rng(1)
     X = rng.uniform(-0.5, 1.5, size=(300, 2))  # with rows that lack support
-    support = tree.support_
-    tree.support_ = type(support)(**{**vars(support), "widens": widens})
-    try:
-        table = tree.predict_table(X, coverage=0.8)
-        assert table.columns == [*NAMES, "region", "supported", "guaranteed"]
-        mean, std = tree.predict(X, return_std=True)
-        lower, upper = tree.predict_interval(X, 0.8).T
-        expected = [mean, std, lower, upper, tree.apply(X), tree.predict_support(X)["supported"], True]
-        for name, values in zip(table.columns, expected, strict=True):
-            np.testing.assert_array_equal(table[name], values, err_msg=name)
-        assert 0 < table["supported"].sum() < 300
-    finally:
-        tree.support_ = support
+    tree = copy(tree)
+    tree.model_ = replace(tree.model_, support=replace(tree.model_.support, widens=widens))
+    table = tree.predict_table(X, coverage=0.8)
+    assert table.columns == [*NAMES, "region", "supported", "guaranteed"]
+    mean, std = tree.predict(X, return_std=True)
+    lower, upper = tree.predict_interval(X, 0.8).T
+    expected = [mean, std, lower, upper, tree.apply(X), tree.predict_support(X)["supported"], True]
+    for name, values in zip(table.columns, expected, strict=True):
+        np.testing.assert_array_equal(table[name], values, err_msg=name)
+    assert 0 < table["supported"].sum() < 300
 
 
 def test_the_table_is_encoded_once_and_its_support_measured_once(tree, monkeypatch):
     calls = []
-    encode, measure = type(tree)._encode, type(tree.support_).measure
+    encode, measure = type(tree)._encode, type(tree.model_.support).measure
     monkeypatch.setattr(type(tree), "_encode", lambda self, X: calls.append("encode") or encode(self, X))
     monkeypatch.setattr(
-        type(tree.support_), "measure", lambda self, *args: calls.append("measure") or measure(self, *args)
+        type(tree.model_.support), "measure", lambda self, *args: calls.append("measure") or measure(self, *args)
     )
     tree.predict_table(np.zeros((3, 2)))
     assert calls == ["encode", "measure"]

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tree_recipes import change_recipe
 
 pa = pytest.importorskip("pyarrow")
 ds = pytest.importorskip("pyarrow.dataset")
@@ -27,10 +28,9 @@ LEVELS = [0.05, 0.5, 0.95]
 @pytest.fixture
 def small(monkeypatch):
     """Tables of more than 500 rows are too large for memory, and samples have 1500 rows."""
-    recipe = USNRTRegressor._recipe
     monkeypatch.setattr(usnrt.tables.streaming, "BLOCK_ROWS", 500)
     monkeypatch.setattr(usnrt.tree.streamed, "SAMPLE_ROWS", 1500)
-    monkeypatch.setattr(USNRTRegressor, "_recipe", lambda self: replace(recipe(self), streaming=SMALL))
+    change_recipe(lambda recipe: replace(recipe, streaming=SMALL), monkeypatch.setattr)
 
 
 def subjects(seed, n_subjects, n_rows, n_own=0):

@@ -10,7 +10,7 @@ from sklearn.base import clone
 import usnrt
 from usnrt import USNRTEnsemble, USNRTRegressor
 from usnrt.distributions import TargetMap, TransformedDistribution
-from usnrt.estimators.targets import candidate_maps, with_point_masses
+from usnrt.model.target import candidate_maps, with_point_masses
 from usnrt.onnx import feeds
 from usnrt.persistence import ModelFileError, load, save
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from usnrt import PaperUSNRTRegressor, USNRTEnsemble, USNRTRegressor, load
-from usnrt.estimators.neighbors import memories, rows_in_memory, similar_rows
+from usnrt.estimators.neighbors import rows_in_memory, similar_rows
 from usnrt.memory.retrieval import N_NEIGHBORS, Neighbors
 from usnrt.persistence import ModelFileError
 
@@ -110,10 +110,10 @@ def test_models_without_memory_raise_one_sentence():
     small = USNRTRegressor(**SMALL, random_state=0).fit(X[:100], y[:100])
     with pytest.raises(ValueError, match=r"^neighbors needs .*, got one without a memory that any region uses$"):
         small.neighbors(X)
-    assert memories(model) == memories(ensemble) == memories(small) == []
+    assert model.model_.memories == ensemble.model_.memories == small.model_.memories == []
     assert rows_in_memory(model) == 0
     assert model.row_positions_ is None
-    assert not hasattr(PaperUSNRTRegressor, "neighbors")
+    assert not hasattr(PaperUSNRTRegressor(), "neighbors")
 
 
 @pytest.mark.parametrize("n_neighbors", [0, N_NEIGHBORS + 1, 2.5, True])

@@ -4,12 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tree_recipes import change_recipe
 
 import usnrt.tables.streaming
 import usnrt.tree.streamed
 from usnrt import USNRTRegressor
 from usnrt.datasets import make_heteroscedastic
-from usnrt.estimators.targets import TargetScale, check_stored_target
+from usnrt.estimators.targets import check_stored_target
+from usnrt.model.target import TargetScale
 from usnrt.nn.quantiles import LEVELS, POSITIONS, SHARES
 from usnrt.tables.groups import feature_codes
 from usnrt.tables.roles import CALIBRATION, TRAINING, VALIDATION, RowRoles
@@ -30,9 +32,8 @@ def small(monkeypatch):
     """Samples of 800 rows, and shards of a few hundred."""
 
     def set_sizes(sample_rows=800, streaming=SMALL):
-        recipe = USNRTRegressor._recipe
         monkeypatch.setattr(usnrt.tree.streamed, "SAMPLE_ROWS", sample_rows)
-        monkeypatch.setattr(USNRTRegressor, "_recipe", lambda self: replace(recipe(self), streaming=streaming))
+        change_recipe(lambda recipe: replace(recipe, streaming=streaming), monkeypatch.setattr)
 
     set_sizes()
     return set_sizes
@@ -128,7 +129,7 @@ def test_no_validation_row_is_written_to_a_shard(small, data, tmp_path):
     rows, weight = merged_rows(data.data, data.target, np.ones(2500))
     store = MemoryStore(DistinctRows(data.data[rows], data.target[rows], weight, rows), 200)
     roles = RowRoles(3, 0.2)
-    streamed = StreamedRows(store, roles, model.inputs_, TargetScale(0.0, 1.0))
+    streamed = StreamedRows(store, roles, model.model_.inputs, TargetScale(0.0, 1.0))
     files = streamed.write(tmp_path, 2, None, 1.0, 1, Progress())
     written = np.concatenate([file.read(0, file.n_rows).target for file in files])
     role = roles.of(feature_codes(data.data))
@@ -165,11 +166,10 @@ def test_the_network_of_the_root_learns_mapped_targets(small, counts, tmp_path):
     model = fit_store(X, y, target_bounds=(0, None), target_transform="log", memory=False)
     rows, weight = merged_rows(X, y, np.ones(3000))
     store, roles = MemoryStore(DistinctRows(X[rows], y[rows], weight, rows), 200), RowRoles(3, 0.2)
-    files = StreamedRows(store, roles, model.inputs_, model._target_scale()).write(
-        tmp_path, 2, None, 1.0, 1, Progress()
-    )
+    streamed = StreamedRows(store, roles, model.model_.inputs, model.target_scale_)
+    files = streamed.write(tmp_path, 2, None, 1.0, 1, Progress())
     written = np.concatenate([file.read(0, file.n_rows).target for file in files])
-    learnt = model._to_model(y[roles.of(feature_codes(X)) == TRAINING]).astype(np.float32)
+    learnt = model.target_scale_(y[roles.of(feature_codes(X)) == TRAINING]).astype(np.float32)
     np.testing.assert_array_equal(np.sort(written), np.sort(learnt))
 
 

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from usnrt.calibration.calibration import ENOUGH_SCORES, Calibration
 
 from usnrt import USNRTRegressor
 from usnrt.calibration.conformal import conformal_bounds
+from usnrt.calibration.groups import ENOUGH_SCORES, ScoredRows, by_region, by_table
+from usnrt.calibration.insufficient import insufficient_calibration
 from usnrt.datasets import make_heteroscedastic
-from usnrt.estimators.regions import shortage
 from usnrt.nn.quantile_functions import conformity_scores
 from usnrt.nn.quantiles import POSITIONS
 from usnrt.utils.notices import InfiniteIntervalWarning, TrainingRowsWarning, UnguaranteedIntervalWarning
@@ -121,7 +121,7 @@ def test_scores_of_a_known_distribution_give_calibrated_distributions(model):
     tree = model.tree_
     leaf = rng.integers(0, tree.n_leaves, 6000)
     scores = stats.t(3).rvs(6000, random_state=1)
-    calibration = Calibration.from_scores(scores, leaf, np.ones(6000), tree, "region")
+    calibration = by_region(ScoredRows(scores, leaf, np.ones(6000)), tree)
     y = stats.t(3).rvs(20_000, random_state=2)
     new_leaf = rng.integers(0, tree.n_leaves, len(y))
     dist = calibration.distribution(np.tile(POSITIONS, (len(y), 1)), new_leaf)
@@ -147,7 +147,7 @@ def test_small_leaves_share_residuals_of_others_but_not_scores(model):
     leaf = np.repeat(np.arange(tree.n_leaves), 1000)
     scores = rng.normal(size=len(leaf))
     few = np.concatenate([np.flatnonzero(leaf == 0)[:10], np.flatnonzero(leaf != 0)])
-    small = Calibration.from_scores(scores[few], leaf[few], np.ones(len(few)), tree, "region")
+    small = by_region(ScoredRows(scores[few], leaf[few], np.ones(len(few))), tree)
     assert [len(s) for s in small.scores] == [10] + [1000] * (tree.n_leaves - 1)
     # Ten scores alone would give a poor estimate; with ENOUGH_SCORES it is normal to within sampling error.
     assert small.residuals[0].std == pytest.approx(1.0, abs=4 / np.sqrt(2 * ENOUGH_SCORES))
@@ -156,7 +156,7 @@ def test_small_leaves_share_residuals_of_others_but_not_scores(model):
 def test_equal_weights_change_nothing(model):
     """Copies are no additional evidence: a table passed three times gives the intervals of the table itself."""
     scores, leaf = np.sort(np.random.default_rng(0).normal(size=50)), np.zeros(50, dtype=int)
-    once, thrice = (Calibration.from_scores(scores, leaf, np.full(50, w), model.tree_, "region") for w in (1.0, 3.0))
+    once, thrice = (by_region(ScoredRows(scores, leaf, np.full(50, w)), model.tree_) for w in (1.0, 3.0))
     quantiles = np.tile(POSITIONS, (2, 1))
     for coverage in (0.5, 0.9, 0.95):
         bounds = once.interval(quantiles, np.zeros(2, dtype=int), coverage)
@@ -198,8 +198,8 @@ def test_a_few_heavy_rows_are_few_scores(model):
     scores = rng.normal(size=400)
     order = np.argsort(scores)
     assert conformal_bounds(scores[order], 0.9, evidence(weight[order])) == (-np.inf, np.inf)
-    calibration = Calibration.from_scores(scores, np.zeros(400, dtype=int), weight, model.tree_, "global")
-    text = str(shortage(calibration, 0.9))
+    calibration = by_table(ScoredRows(scores, np.zeros(400, dtype=int), weight), model.tree_)
+    text = str(insufficient_calibration(calibration, 0.9))
     assert text.endswith("which have 4 effective calibration rows, by their weights or groups; 19 are needed")
 
 
@@ -208,7 +208,7 @@ def test_a_region_of_few_heavy_rows_takes_residuals_of_others(model):
     leaf = np.repeat(np.arange(tree.n_leaves), 1000)
     weight = np.where((leaf == 0) & (np.arange(len(leaf)) >= 3), 1e-3, 1000.0)
     scores = np.where((leaf == 0) & (weight == 1000.0), 0.01, rng.normal(size=len(leaf)))
-    residual = Calibration.from_scores(scores, leaf, weight, tree, "region").residuals[0]
+    residual = by_region(ScoredRows(scores, leaf, weight), tree).residuals[0]
     # three rows of 100 have errors near 0; on their own they would be all there is
     assert residual.std == pytest.approx(1.0, abs=4 / np.sqrt(2 * ENOUGH_SCORES))
 
@@ -250,13 +250,13 @@ def test_calibration_rows_are_used_for_nothing_else():
     parameters = {**TINY, "calibration_fraction": 0.25, "min_samples_leaf": 150}
     model = USNRTRegressor(**parameters).fit(X, y)
     assert sum(len(scores) for scores in model.calibration_.scores) == 200
-    quantiles = model._quantile_functions(model._encode(X))[2]
-    scores = conformity_scores(quantiles, (y - model.target_mean_) / model.target_std_)
+    quantiles = model.model_.predict(model._encode(X)).quantiles
+    scores = conformity_scores(quantiles, model.target_scale_(y))
     used = np.isin(np.round(scores, 9), np.round(np.concatenate(model.calibration_.scores), 9))
     assert used.sum() == 200
     # Not even the scaling uses them.
-    assert model.target_mean_ == pytest.approx(y[~used].mean(), rel=1e-12)
-    assert model.target_std_ == pytest.approx(y[~used].std(), rel=1e-12)
+    assert model.target_scale_.mean == pytest.approx(y[~used].mean(), rel=1e-12)
+    assert model.target_scale_.std == pytest.approx(y[~used].std(), rel=1e-12)
     assert model.tree_.n_rows[0] == 600
 
 
