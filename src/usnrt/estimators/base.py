@@ -196,6 +196,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
                 read_table(self, stored.example, reset=True)
                 self.encoder_, self.fingerprint_ = stored.encoder, stored.store.fingerprint
                 self._fit_store(stored.store, self._resumed(folder, stored.store))
+        rows.remember(self.encoder_)
         self.target_name_ = rows.target if isinstance(rows.target, str) else None
 
     def _fit_dask(self, rows: DaskRows, scratch: str | os.PathLike[str] | None, folder: Folder | None) -> None:
