@@ -12,12 +12,13 @@ from usnrt.tables.sources import Block, TableSource
 from usnrt.tables.streaming import pass_rows
 from usnrt.utils.names import missing_names
 from usnrt.utils.result_table import Table
+from usnrt.utils.types import TableLike
 
 if TYPE_CHECKING:
     from usnrt.estimators.base import DistributionalRegressor
 
 
-def source_for(model: "DistributionalRegressor", X: Any) -> TableSource | None:
+def source_for(model: "DistributionalRegressor", X: TableLike) -> TableSource | None:
     """The source that X is or names, read like the table of the fit; None for a table in memory."""
     return as_source(X, model=ModelColumns.of(model.encoder_))
 

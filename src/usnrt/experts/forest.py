@@ -142,7 +142,7 @@ class ForestExpert:
         low, share = self._places()
         ends = (graph.op("Gather", ordered, place, axis=1) for place in (low, np.minimum(low + 1, n_trees - 1)))
         first, second = (graph.cast(end, np.float64) for end in ends)
-        return graph.op("Add", graph.op("Mul", first, 1.0 - share), graph.op("Mul", second, share))
+        return str(graph.op("Add", graph.op("Mul", first, 1.0 - share), graph.op("Mul", second, share)))
 
 
 def _seed(seed: Any) -> int:

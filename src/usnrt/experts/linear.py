@@ -61,8 +61,8 @@ class LinearExpert:
         training = np.flatnonzero(~rows.is_validation)[:MAX_ROWS]
         if len(training) < MIN_ROWS or rows.table.inputs.shape[1] > MAX_INPUTS:
             return None
-        x, y, weight = (values[training] for values in (rows.table.inputs, rows.table.y, rows.table.weight))
-        ridge = _Ridge(x.astype(np.float64), weight)
+        y, weight = rows.table.y[training], rows.table.weight[training]
+        ridge = _Ridge(rows.table.inputs[training].astype(np.float64), weight)
         coefficients, intercept, residuals = ridge.fit(y)
         floor = SMALLEST * float(np.sqrt(np.average(residuals**2, weights=weight))) + 1e-12
         spread, spread_intercept, error = ridge.fit(np.log(np.maximum(np.abs(residuals), floor)))
@@ -86,7 +86,8 @@ class LinearExpert:
         mean = (query.inputs * self.coefficients).sum(axis=1) + self.intercept
         log_spread = (query.inputs * self.spread_coefficients).sum(axis=1) + self.spread_intercept
         spread = np.exp(np.clip(log_spread, self.spread_low, self.spread_high))
-        return mean[:, None] + spread[:, None] * self.shape
+        quantiles: Floats = mean[:, None] + spread[:, None] * self.shape
+        return quantiles
 
     def to_onnx(self, graph: Any, query: Mapping[str, str]) -> str:
         """See `usnrt.experts.base.FittedExpert`."""
@@ -96,7 +97,7 @@ class LinearExpert:
         both = graph.op("Add", graph.op("MatMul", inputs, columns), intercepts)
         mean, log_spread = graph.ops("Split", 2, both, np.array([1, 1]), axis=1)
         clipped = graph.op("Clip", log_spread, np.float64(self.spread_low), np.float64(self.spread_high))
-        return graph.op("Add", mean, graph.op("Mul", graph.op("Exp", clipped), self.shape))
+        return str(graph.op("Add", mean, graph.op("Mul", graph.op("Exp", clipped), self.shape)))
 
 
 class _Ridge:
@@ -137,4 +138,5 @@ def _weighted_quantiles(values: Floats, weight: Floats) -> Floats:
     """Quantiles at the levels of quantile functions."""
     order = np.argsort(values, kind="stable")
     total = np.cumsum(weight[order])
-    return np.interp(LEVELS * total[-1], total - 0.5 * weight[order], values[order])
+    quantiles: Floats = np.interp(LEVELS * total[-1], total - 0.5 * weight[order], values[order])
+    return quantiles
