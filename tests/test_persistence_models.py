@@ -69,7 +69,7 @@ def test_the_same_predictions_to_the_last_bit(name, tmp_path, monkeypatch):
     X, y = table()
     # All experts have weight, whatever these small models would choose.
     weights = [[0.2, 0.5, 0.3], [0.5, 0.0, 0.5]]
-    monkeypatch.setattr("usnrt.tree.model.fit_weights", lambda *arguments: np.resize(weights, (arguments[-1], 3)))
+    monkeypatch.setattr("usnrt.tree.model.fit_weights", lambda *arguments, **_: np.resize(weights, (arguments[-1], 3)))
     model = MODELS[name].fit(X, y)
     if name in ("default", "ensemble"):
         assert all(member.memory is not None for member in model.model_.members)
@@ -344,7 +344,7 @@ def test_caches_of_predictions_are_not_stored(remembering, tmp_path):
     rows = np.zeros((3, remembering.model_.inputs.n_outputs_), dtype=np.float32)
     raw = np.zeros((3, remembering.tree_.n_features))
     remembering.model_.trees.quantile_functions(raw, rows, without=np.arange(3))
-    assert "_prepared" in vars(remembering.model_.trees)
+    assert "_experts" in vars(remembering.model_.trees)
     assert {"_cell_panels"} <= set(vars(remembering.model_.trees.memory))
     save(remembering, tmp_path / "after.usnrt")
     assert (tmp_path / "after.usnrt").read_bytes() == (tmp_path / "before.usnrt").read_bytes()

@@ -8,8 +8,8 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import KFold
 
 from usnrt.tables import TableEncoder
-from usnrt.tables.training import TrainingTable
-from usnrt.tree.grow import Node, Residuals, TreeRows, grow
+from usnrt.tables.training import TrainingTable, TreeRows
+from usnrt.tree.grow import Node, Residuals, grow
 from usnrt.tree.recipe import SplitRule
 from usnrt.tree.rules import region_text
 from usnrt.utils.boosting import MAX_CATEGORIES, boosting_threads, without_empty_columns

@@ -33,7 +33,8 @@ def region_rows(model: object) -> list[dict[str, Any]]:
     if not hasattr(model, "tree_") or not hasattr(model, "columns_"):
         return []
     weights = getattr(model, "expert_weights_", None)
-    rows = rules_table(model.tree_, model.columns_, expert_weights=weights).rows()
+    names = getattr(getattr(model, "model_", None), "expert_names", [])
+    rows = rules_table(model.tree_, model.columns_, expert_weights=weights, expert_names=names).rows()
     return sorted(rows, key=lambda row: -np.nan_to_num(row["residual_std"]))
 
 

@@ -454,7 +454,10 @@ class TreeRegressor(DistributionalRegressor):
             the weights in words.
         """
         check_is_fitted(self)
-        return rules_table(self.tree_, self.columns_, expert_weights=self.expert_weights_)
+        model = self.model_
+        return rules_table(
+            model.tree, self.columns_, expert_weights=model.expert_weights, expert_names=model.expert_names
+        )
 
     def explain(
         self,

@@ -1,10 +1,11 @@
 """Convex combinations of experts' quantile functions, with weights per region chosen by validation rows.
 
-There are three experts: the network without its guides, the network guided by the memory, and the memory itself. The
-combination averages quantiles, not distribution functions, so it is not wider than its experts.
+The combination averages quantiles, not distribution functions, so it is not wider than its experts.
 """
 
 import itertools
+from collections.abc import Sequence
+from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +14,10 @@ from scipy.stats import rankdata
 from usnrt.experts.refine import best_candidates, pinball_losses
 from usnrt.utils.types import Floats
 
-# The experts, in the order of their weights.
+# Positions of the experts that are trained together.
 NETWORK, GUIDED, MEMORY = range(3)
-EXPERTS = ("network", "guided network", "memory")
-# Weights are multiples of 1 / STEPS.
-STEPS = 10
-# Similar rows may all have the same target, so the memory alone may predict a distribution without width.
-# (With at most 0.98 instead of 0.9, Real-time has a CRPS of 0.061 instead of 0.066, but an RMSE of 18 instead of 4.6:
-# the mean depends on the tails, which are many widths away.)
-MAX_MEMORY = 0.9
+# Weights are multiples of 1 / STEPS, of a larger share if there are more combinations than MAX_CANDIDATES.
+STEPS, MAX_CANDIDATES = 10, 300
 # The loss over the whole table counts as much as this many effective rows of a region.
 PRIOR_ROWS = 300.0
 # The memory is used only if the best combination for the whole table is better than the network by this many standard
@@ -31,40 +27,62 @@ PRIOR_ROWS = 300.0
 MIN_STANDARD_ERRORS, MIN_GAIN_BY_RANKS = 3.0, 0.1
 
 
-def candidate_weights() -> Floats:
-    """All combinations of weights that are tried, the guided network alone first.
+def candidate_weights(max_weights: Sequence[float]) -> Floats:
+    """All combinations of weights that are tried, the second expert alone first.
+
+    Parameters
+    ----------
+    max_weights : sequence of k floats
+        The largest weight of each expert.
+
+    Returns
+    -------
+    ndarray of shape (n_candidates, k)
 
     Examples
     --------
     >>> import numpy as np
     >>> from usnrt.experts.weights import candidate_weights
-    >>> weights = candidate_weights()
+    >>> weights = candidate_weights([1.0, 1.0, 0.9])
     >>> weights.shape, weights[0], bool(np.allclose(weights.sum(axis=1), 1.0))
     ((65, 3), array([0., 1., 0.]), True)
+    >>> candidate_weights([1.0] * 5).shape
+    (126, 5)
     """
-    shares = itertools.product(range(STEPS + 1), repeat=2)
-    weights = np.array([[a, b, STEPS - a - b] for a, b in shares if a + b <= STEPS]) / STEPS
-    weights = weights[weights[:, MEMORY] <= MAX_MEMORY]
-    return weights[np.argsort(-weights[:, GUIDED], kind="stable")]
+    k = len(max_weights)
+    steps = next((steps for steps in (STEPS, 5, 4) if comb(steps + k - 1, k - 1) <= MAX_CANDIDATES), 2)
+    shares = itertools.product(range(steps + 1), repeat=k - 1)
+    weights = np.array([[*own, steps - sum(own)] for own in shares if sum(own) <= steps]) / steps
+    weights = weights[(weights <= max_weights).all(axis=1)]
+    return weights[np.argsort(-weights[:, min(GUIDED, k - 1)], kind="stable")]
 
 
-def fit_weights(quantiles: Floats, leaf: NDArray[np.int64], y: Floats, weight: Floats, n_leaves: int) -> Floats:
+def fit_weights(
+    quantiles: Floats,
+    leaf: NDArray[np.int64],
+    y: Floats,
+    weight: Floats,
+    n_leaves: int,
+    max_weights: Sequence[float] | None = None,
+) -> Floats:
     """Weights of the experts in each region, by the pinball loss of validation rows.
 
-    The network has all the weight if no combination is significantly better for the whole table.
+    The first expert, the network, has all the weight if no combination is significantly better for the whole table.
 
     Parameters
     ----------
-    quantiles : ndarray of shape (3, n, n_positions)
+    quantiles : ndarray of shape (k, n, n_positions)
         Quantile functions of the experts.
     leaf : ndarray of int of shape (n,)
         Region of each row, counted from 0.
     y, weight : ndarray of shape (n,)
     n_leaves : int
+    max_weights : sequence of k floats, optional
+        The largest weight of each expert; 1 for all by default.
 
     Returns
     -------
-    ndarray of shape (n_leaves, 3)
+    ndarray of shape (n_leaves, k)
         Each row sums to 1.
 
     Examples
@@ -76,9 +94,9 @@ def fit_weights(quantiles: Floats, leaf: NDArray[np.int64], y: Floats, weight: F
     >>> fit_weights(np.stack([good, bad, bad]), np.zeros(50, dtype=int), np.zeros(50), np.ones(50), n_leaves=1)
     array([[1., 0., 0.]])
     """
-    candidates = candidate_weights()
+    candidates = candidate_weights([1.0] * len(quantiles) if max_weights is None else max_weights)
     losses = np.array([pinball_losses(combined(quantiles, shares[None]), y) for shares in candidates])
-    alone = np.eye(len(EXPERTS))[NETWORK]
+    alone = np.eye(len(quantiles))[NETWORK]
     best = np.argmin(losses @ weight)
     if not _is_better(losses[best], pinball_losses(quantiles[NETWORK], y), weight):
         return np.tile(alone, (n_leaves, 1))
@@ -104,13 +122,13 @@ def combined(quantiles: Floats, weights: Floats) -> Floats:
 
     Parameters
     ----------
-    quantiles : ndarray of shape (3, n, n_positions)
-    weights : ndarray of shape (n, 3) or (1, 3)
+    quantiles : ndarray of shape (k, n, n_positions)
+    weights : ndarray of shape (n, k) or (1, k)
 
     Returns
     -------
     ndarray of shape (n, n_positions)
     """
     # Not a matrix product, whose bits depend on the other rows.
-    average: Floats = sum(weights[:, expert, None] * quantiles[expert] for expert in range(len(EXPERTS)))
+    average: Floats = sum(weights[:, expert, None] * quantiles[expert] for expert in range(len(quantiles)))
     return average

@@ -58,6 +58,11 @@ class TreeEnsemble:
         narrowed = value_at(quantiles.mean(axis=0), POSITIONS, np.sqrt(share)[:, None] * POSITIONS)
         return Predicted(leaf, mean, narrowed, apart)
 
+    @property
+    def expert_names(self) -> list[str]:
+        """Names of the experts of all members, in the order of `mean_expert_weights`."""
+        return list(dict.fromkeys(name for member in self.members for name in member.expert_names))
+
     def mean_expert_weights(self, table: TrainingTable) -> Floats:
         """Weights of the experts, averaged over members and over the training rows of each region.
 
@@ -66,10 +71,13 @@ class TreeEnsemble:
         ndarray of shape (n_leaves, n_experts)
             Each row sums to 1.
         """
-        regions, n_regions = self.tree.leaf_of(table.raw), self.tree.n_leaves
-        of_row: Floats = np.mean([tree.expert_weights[tree.tree.leaf_of(table.raw)] for tree in self.members], axis=0)
+        names, regions, n_regions = self.expert_names, self.tree.leaf_of(table.raw), self.tree.n_leaves
+        of_row = np.zeros((len(regions), len(names)))
+        for member in self.members:
+            weights = member.expert_weights[member.tree.leaf_of(table.raw)]
+            of_row[:, [names.index(name) for name in member.expert_names]] += weights
         total = np.bincount(regions, table.weight, n_regions)
-        sums = [np.bincount(regions, table.weight * weights, n_regions) for weights in of_row.T]
+        sums = [np.bincount(regions, table.weight * weights, n_regions) for weights in of_row.T / len(self.members)]
         return np.stack(sums, axis=1) / total[:, None]
 
 

@@ -29,9 +29,8 @@ from usnrt.model.target import candidate_maps
 from usnrt.tables import TableEncoder
 from usnrt.tables.roles import RowRoles
 from usnrt.tables.store import RowStore
-from usnrt.tables.training import DistinctRows, TrainingTable
+from usnrt.tables.training import DistinctRows, TrainingTable, TreeRows
 from usnrt.tree.fit import FittedTree, announce_compilation, fit_paper_tree, fit_quantile_tree
-from usnrt.tree.grow import TreeRows
 from usnrt.tree.model import ExpertTree, VarianceTree
 from usnrt.tree.recipe import PaperTreeRecipe, QuantileTreeRecipe
 from usnrt.tree.region_summary import summarize_regions

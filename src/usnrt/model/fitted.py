@@ -128,6 +128,11 @@ class FittedModel:
         return [tree.memory for tree in self.members if isinstance(tree, ExpertTree) and tree.memory is not None]
 
     @property
+    def expert_names(self) -> list[str]:
+        """Names of the experts, in the order of their weights; empty for models of the paper."""
+        return self.trees.expert_names if isinstance(self.trees, ExpertTree | TreeEnsemble) else []
+
+    @property
     def rows_in_memory(self) -> int:
         """Number of training rows that the model contains: in its memory, or as targets that it recalls."""
         recalled = 0 if self.seen is None or self.seen.target is None else len(self.seen.target)

@@ -9,9 +9,8 @@ from usnrt.calibration.groups import uncalibrated
 from usnrt.distributions import TargetMap
 from usnrt.model.scaling import scale_rows
 from usnrt.tables import TableEncoder
-from usnrt.tables.training import DistinctRows
+from usnrt.tables.training import DistinctRows, TreeRows
 from usnrt.tree.fit import fit_quantile_tree
-from usnrt.tree.grow import TreeRows
 from usnrt.tree.recipe import QuantileTreeRecipe
 from usnrt.utils.context import FitContext
 from usnrt.utils.types import Floats

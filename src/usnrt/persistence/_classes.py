@@ -9,7 +9,7 @@ from usnrt.distributions.residual_distribution import ResidualDistribution
 from usnrt.nn.stored import LAYERS, TINY, has_weights
 from usnrt.tables.csv_format import CsvFormat
 from usnrt.tables.dates import compile_format
-from usnrt.tree.stored import HISTORY, N_EXPERTS, TREES
+from usnrt.tree.stored import HISTORY, TREES
 from usnrt.utils.codec import Classes, Codec, Stored
 from usnrt.utils.schema import (
     Anything,
@@ -308,7 +308,7 @@ MODELS: Classes = {
             "support": one("Support", n_columns="n_columns", n_ranges="n_ranges"),
             "seen": Maybe(one("SeenRows")),
             "calibration": Maybe(one("GroupCalibration", n_leaves="n_leaves")),
-            "expert_weights": Maybe(Array("f8", ("n_leaves", N_EXPERTS), 0.0, 1.0 + 1e-9)),
+            "expert_weights": Maybe(Array("f8", ("n_leaves", None), 0.0, 1.0 + 1e-9)),
             "kept": one("TrainingRows"),
         },
         _is_model,

@@ -8,7 +8,10 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.experts.weights import EXPERTS, NETWORK
+from usnrt.experts.base import FittedExpert
+from usnrt.experts.builtin import TOGETHER
+from usnrt.experts.registry import FURTHER_EXPERTS
+from usnrt.experts.weights import NETWORK
 from usnrt.memory.retrieval import N_GUIDES, PREDICT_ROWS, Retrieval, fit_retrieval
 from usnrt.nn.device import DeviceTable, compilation_notice
 from usnrt.nn.encoding import PiecewiseLinear
@@ -17,9 +20,9 @@ from usnrt.nn.mlp import MLP, Params, hidden_sizes
 from usnrt.nn.quantile_functions import conformity_scores
 from usnrt.nn.quantiles import N_OUTPUTS, POSITIONS, quantile_function_mean
 from usnrt.nn.train import History
-from usnrt.tables.training import TrainingTable
+from usnrt.tables.training import TrainingTable, TreeRows
 from usnrt.tree.from_scratch import FromScratch, PaperNetworks
-from usnrt.tree.grow import GrownTree, TreeRows, grow
+from usnrt.tree.grow import GrownTree, grow
 from usnrt.tree.model import ExpertTree, TreeModel, VarianceTree
 from usnrt.tree.recipe import Hidden, PaperTreeRecipe, QuantileTreeRecipe
 from usnrt.tree.shared_network import NetworkTraining, SharedNetwork, train_root
@@ -123,7 +126,7 @@ def _fit_quantile_tree(
         root, strategy = _fit_root(replace(recipe, memory=False), rows, context.within("alone"), streamed)
     context.progress.begin("regions")
     grown = grow(rows, recipe.split, strategy, context)
-    table, validation_rows = rows.table, _validating(rows)
+    table, validation_rows = rows.table, rows.tested
     y, weight = table.y[validation_rows], table.validation_weight[validation_rows]
     model, refined = _with_regions(root, grown).refined(table, validation_rows)
     leaf = model.tree.leaf_of(table.raw[validation_rows])
@@ -160,14 +163,10 @@ def _fit_root(
     if memory is not None and not recipe.in_time_order:
         # From now on the memory holds the validation rows too; they are predicted like new rows, without themselves.
         memory = memory.with_rows(table, context.n_threads)
-    root = _one_region(network, params, encoding, memory, table)
-    root, _ = root.refined(table, _validating(rows))
+    fitted = (kind.fit(rows, context.within(kind.name)) for kind in FURTHER_EXPERTS)
+    further = tuple(expert for expert in fitted if expert is not None)
+    root, _ = _one_region(network, params, encoding, memory, further, table).refined(table, rows.tested)
     return root, SharedNetwork(job, params, history, functools.partial(_means, root, table))
-
-
-def _validating(rows: TreeRows) -> Rows:
-    """The validation rows; all rows if there are none."""
-    return np.flatnonzero(rows.is_validation if rows.is_validation.any() else np.ones_like(rows.is_validation))
 
 
 def announce_compilation(recipe: QuantileTreeRecipe, table: TrainingTable, progress: Progress) -> None:
@@ -201,13 +200,19 @@ def _encoded_and_guided(
 
 
 def _one_region(
-    network: MLP, params: Params, encoding: PiecewiseLinear | None, memory: Retrieval | None, table: TrainingTable
+    network: MLP,
+    params: Params,
+    encoding: PiecewiseLinear | None,
+    memory: Retrieval | None,
+    further: tuple[FittedExpert, ...],
+    table: TrainingTable,
 ) -> ExpertTree:
     """The model of the whole table as one region."""
     builder = TreeBuilder(table.raw.shape[1], np.zeros(table.raw.shape[1], dtype=np.int64))
     builder.add_root(float(table.weight.sum()))
-    weights = np.eye(len(EXPERTS))[[NETWORK]]
-    return ExpertTree(builder.build()[0], encoding, network, [params], np.zeros(1, dtype=np.int64), memory, weights)
+    weights = np.eye(len(TOGETHER) + len(further))[[NETWORK]]
+    tree, network_of = builder.build()[0], np.zeros(1, dtype=np.int64)
+    return ExpertTree(tree, encoding, network, [params], network_of, memory, weights, further)
 
 
 def _means(root: ExpertTree, table: TrainingTable, params: Params, rows: Rows) -> Floats:

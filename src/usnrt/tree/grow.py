@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from usnrt.nn.mlp import Params
 from usnrt.nn.train import History
 from usnrt.tables.groups import design_effect
-from usnrt.tables.training import TrainingTable
+from usnrt.tables.training import TrainingTable, TreeRows
 from usnrt.tree.levels import MAX_CATEGORIES_FOR_SUBSETS
 from usnrt.tree.recipe import SplitRule
 from usnrt.tree.split import Members, Sample, Split, best_split
@@ -40,27 +39,6 @@ Residuals = tuple[Rows, Floats]
 # with sides of 2 rows, residuals from a Student-t with 3 degrees of freedom split 12 % of homogeneous tables at
 # alpha = 0.01; with this bound about 1 % (tests/statistical/test_levels.py).
 MIN_TESTED = 2.5
-
-
-@dataclass(frozen=True)
-class TreeRows:
-    """The rows that a tree is fitted to.
-
-    Attributes
-    ----------
-    table : TrainingTable
-    numeric : ndarray of int
-        Positions of the network inputs that hold numbers.
-    n_categories : ndarray of int of shape (d,)
-        Number of categories of each column, 0 for numbers.
-    is_validation : ndarray of bool of shape (n,)
-        The validation rows of the whole tree; trees of the paper draw their own.
-    """
-
-    table: TrainingTable
-    numeric: NDArray[np.int64]
-    n_categories: NDArray[np.int64]
-    is_validation: NDArray[np.bool_]
 
 
 @dataclass

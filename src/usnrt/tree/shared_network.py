@@ -14,8 +14,8 @@ from usnrt.nn.device import DeviceTable
 from usnrt.nn.mlp import MLP, Params
 from usnrt.nn.quantiles import pinball, start_at
 from usnrt.nn.train import History, Training, train
-from usnrt.tables.training import TrainingTable
-from usnrt.tree.grow import Node, Residuals, TreeRows
+from usnrt.tables.training import TrainingTable, TreeRows
+from usnrt.tree.grow import Node, Residuals
 from usnrt.tree.recipe import QuantileTreeRecipe, Schedule
 from usnrt.utils.checkpoint import Checkpoint
 from usnrt.utils.context import FitContext

@@ -4,14 +4,16 @@ from typing import Any
 
 import numpy as np
 
-from usnrt.experts.weights import EXPERTS, GUIDED
+from usnrt.experts.builtin import TOGETHER
+from usnrt.experts.registry import FURTHER_EXPERTS
+from usnrt.experts.weights import GUIDED, MEMORY
 from usnrt.memory.retrieval import N_GUIDES
 from usnrt.nn.quantiles import N_OUTPUTS
 from usnrt.nn.stored import LAYERS, NETWORKS, TINY, has_weights
 from usnrt.utils.codec import Classes, Codec, Stored
 from usnrt.utils.schema import Array, Bool, ByName, Float, Int, Many, Maybe, one
 
-N_EXPERTS = len(EXPERTS)
+FURTHER = {kind.__name__: Stored(kind.__module__, kind.FIELDS) for kind in FURTHER_EXPERTS}
 
 NODE_INT, NODE_FLAG = Array("i8", ("n_nodes",), low=-1), Array("b1", ("n_nodes",))
 NODE_NUMBER = Array("f8", ("n_nodes",), special="any")  # NaN where a leaf has none
@@ -68,8 +70,9 @@ def _has_experts(model: Any) -> bool:
     weights, memory = model.expert_weights, model.memory
     return bool(
         all(has_weights(model.network, params) for params in model.params)
+        and weights.shape[1] == len(TOGETHER) + len(model.further)
         and np.allclose(weights.sum(axis=1), 1.0)
-        and (memory.n_inputs == _n_inputs(model) if memory is not None else not weights[:, GUIDED:].any())
+        and (memory.n_inputs == _n_inputs(model) if memory is not None else not weights[:, [GUIDED, MEMORY]].any())
     )
 
 
@@ -83,6 +86,7 @@ def _has_variance(model: Any) -> bool:
 
 TREES: Classes = {
     **NETWORKS,
+    **FURTHER,
     "Tree": Stored(
         "usnrt.tree.structure",
         {
@@ -155,7 +159,8 @@ TREES: Classes = {
             "params": Many(LAYERS, "n_networks"),
             "network_of": Array("i8", ("n_leaves",), low=0, below="n_networks"),
             "memory": Maybe(one("Retrieval")),
-            "expert_weights": Array("f8", ("n_leaves", N_EXPERTS), 0.0, 1.0 + 1e-9),
+            "expert_weights": Array("f8", ("n_leaves", "n_experts"), 0.0, 1.0 + 1e-9),
+            "further": Many(one(*FURTHER), kind=tuple),
             "refinement": one("Refinement", n_leaves="n_leaves"),
         },
         _has_experts,
