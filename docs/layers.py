@@ -16,6 +16,18 @@ from matplotlib.patches import Rectangle
 
 ROOT = Path(__file__).parent.parent
 PICTURE = ROOT / "docs" / "pictures" / "layers.png"
+PURPOSE = {
+    "__main__": "python -m usnrt", "cli": "commands", "comparison": "models compared", "demo": "the demo",
+    "reporting": "a page for managers",
+    "onnx": "export", "persistence": "model files", "plotting": "figures", "metrics": "scores of forecasts",
+    "decide": "decisions by forecasts", "serve": "models over HTTP",
+    "explain": "why a row is uncertain",
+    "paper": "its baselines, its data", "estimators": "ours and the paper's", "model": "fitted models",
+    "calibration": "regions, support", "distributions": "predictive distributions", "tree": "splits and growth",
+    "experts": "what a region combines", "memory": "similar rows",
+    "nn": "networks in jax",
+    "datasets": "generators", "tables": "reading and encoding", "utils": "checks, progress",
+}  # fmt: skip
 
 
 def layers() -> tuple[list[list[str]], set[tuple[str, str]]]:
@@ -56,7 +68,7 @@ def draw() -> None:
         axes.text(x, y, count, ha="center", va="center", size=8, color="white" if shade > 0.55 or not down else "black")
     axes.plot([-0.5, len(names) - 0.5], [-0.5, len(names) - 0.5], color="#999999", lw=0.8)
     axes.set_xticks(range(len(names)), names, rotation=45, ha="left")
-    axes.set_yticks(range(len(names)), names)
+    axes.set_yticks(range(len(names)), [f"{name}: {PURPOSE[name]}" for name in names])
     axes.xaxis.tick_top()
     axes.set(xlim=(-0.5, len(names) - 0.5), ylim=(-0.5, len(names) - 0.5))
     axes.tick_params(length=0)
