@@ -155,6 +155,7 @@ def run_case(number, path, model, full):
     """What became of a case, and a sentence if it should not be so."""
     from usnrt.cli._data import table_and_features, training_data
     from usnrt.cli._errors import UserError
+    from usnrt.cli._tables import in_memory, open_table
 
     data, kinds = case_of(number)
     path.write_bytes(data)
@@ -167,8 +168,9 @@ def run_case(number, path, model, full):
             code, _, _ = command(arguments)
             return f"usnrt predict: exit code {code}", None
         if number % 2:
-            found = training_data(path, "price", [], notices.append)
-            table, kind = found.file.table, "a table to fit"
+            source = open_table(path, notices.append)
+            training_data(source, "price", [], notices.append)
+            table, kind = in_memory(source), "a table to fit"
         else:
             table, _ = table_and_features(model, path, notices.append)
             kind = "a table to predict"
@@ -202,13 +204,14 @@ def main():
     """Run all cases and print the counts."""
     from usnrt import USNRTRegressor
     from usnrt.cli._data import training_data
+    from usnrt.cli._tables import open_table
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "data.csv"
         path.write_text(as_text(cells()))
-        found = training_data(path, "price", [], lambda sentence: None, keep=["district"])
+        found = training_data(open_table(path, print), "price", [], print, keep=["district"])
         model = USNRTRegressor(hidden=(4,), max_epochs=1, n_jobs=1, random_state=0).fit(found.features, found.target)
-        found.remember(model)
+        found.reading.remember(model.encoder_)
         model.save(path.with_name("model.usnrt"))
         run_cases(__doc__, 10_000, lambda number: run_case(number, path, model, full=number % 20 == 0))
 
