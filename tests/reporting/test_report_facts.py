@@ -267,7 +267,7 @@ def test_the_module_is_the_function(model, houses, tmp_path):
 
 
 def test_names_and_values_cannot_break_out_of_the_page(houses, tmp_path):
-    from usnrt.baselines import RandomForestVarianceRegressor
+    from usnrt.paper.baselines import RandomForestVarianceRegressor
 
     evil = '<script>alert("x")</script>'
     rng = np.random.default_rng(0)
@@ -281,7 +281,7 @@ def test_names_and_values_cannot_break_out_of_the_page(houses, tmp_path):
 
 
 def test_a_model_without_regions_has_a_page_without_them(houses, tmp_path):
-    from usnrt.baselines import ExtraTreesVarianceRegressor
+    from usnrt.paper.baselines import ExtraTreesVarianceRegressor
 
     model = ExtraTreesVarianceRegressor(n_estimators=5, random_state=0).fit(*houses(80, 0))
     text = write_report(model, *houses(80, 1), tmp_path / "r.html").read_text()
@@ -298,7 +298,7 @@ def test_one_row_and_a_constant_truth(model, houses, tmp_path):
 
 
 def test_arrays_without_names(tmp_path):
-    from usnrt.baselines import ExtraTreesVarianceRegressor
+    from usnrt.paper.baselines import ExtraTreesVarianceRegressor
 
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(80, 12)), rng.normal(size=80)
