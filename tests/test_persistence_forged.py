@@ -42,7 +42,7 @@ MODELS = {
 }
 # What a forger may write in place of a value; a missing entry is one more.
 VALUES: list[Any] = [
-    *(None, True, -1, 0, 2**63 - 1, -(2**63), 0.5, -1.0, 1e300, -1e300, 5e-324, "x", [], {}),
+    *(None, True, -1, 0, 7, 1000, 2**63 - 1, -(2**63), 0.5, -1.0, 1e300, -1e300, 5e-324, "x", [], {}),
     *({"$float": "nan"}, {"$float": "inf"}, {"$float": "-inf"}, {"$tuple": []}, {"$texts": ["a"], "shape": [1]}),
     *({"$shared": "numeric"}, {"$table": {}}, {"$scalar": "0"}, {"$object": "MLP", "state": {}}),
 ]
