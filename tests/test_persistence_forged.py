@@ -9,6 +9,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -41,16 +42,24 @@ MODELS = {
 }
 # What a forger may write in place of a value; a missing entry is one more.
 VALUES: list[Any] = [
-    *(None, True, -1, 0, 2**63 - 1, 0.5, -1.0, 1e300, "x", [], {}),
-    *({"$float": "nan"}, {"$float": "inf"}, {"$tuple": []}, {"$texts": ["a"], "shape": [1]}),
+    *(None, True, -1, 0, 7, 1000, 2**63 - 1, -(2**63), 0.5, -1.0, 1e300, -1e300, 5e-324, "x", [], {}),
+    *({"$float": "nan"}, {"$float": "inf"}, {"$float": "-inf"}, {"$tuple": []}, {"$texts": ["a"], "shape": [1]}),
+    *({"$shared": "numeric"}, {"$table": {}}, {"$scalar": "0"}, {"$object": "MLP", "state": {}}),
 ]
 
 
-def table(n: int = 120) -> tuple[np.ndarray, np.ndarray]:
+def table(n: int = 280) -> tuple[np.ndarray, np.ndarray]:
+    """Noise that depends on a category and a number, so that trees have splits on both."""
     rng = np.random.default_rng(0)
     numbers = rng.normal(size=(n, 2))
     X = np.column_stack([numbers.astype(object), rng.choice(["a", "b", "c"], n).astype(object)])
-    return X, numbers[:, 0] * np.where(X[:, 2] == "a", 3.0, 1.0) + 0.1 * rng.normal(size=n)
+    noise = np.where(X[:, 2] == "a", 3.0, 0.1) * np.where(numbers[:, 1] > 0, 4.0, 1.0)
+    return X, 0.3 * numbers[:, 0] + noise * rng.normal(size=n)
+
+
+def all_experts(*arguments: Any) -> np.ndarray:
+    """Weights for all experts, whatever these small models would choose."""
+    return np.resize([[0.2, 0.5, 0.3], [0.5, 0.0, 0.5]], (arguments[-1], 3))
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +70,7 @@ def files(tmp_path_factory) -> dict[str, tuple[dict[str, Any], Any, dict[str, np
     parts = {}
     for name, model in MODELS.items():
         rows = np.tile(np.arange(len(y)), 2) if name == "tree" else np.arange(len(y))  # rows that are familiar
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), patch("usnrt.tree.model.fit_weights", all_experts):
             warnings.simplefilter("ignore")
             model.fit(X[rows], y[rows], **({"groups": rows // 4} if name == "ensemble" else {}))
         model.save(path)
@@ -91,7 +100,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """The path of every field, item and number."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:
-        if key not in ("$object", "$array"):
+        if key != "$array":
             yield (*path, key)
             yield from places(item, (*path, key))
 
@@ -103,15 +112,19 @@ def at(value: Any, path: tuple[Any, ...]) -> Any:
 
 
 def changed_arrays(array: np.ndarray) -> Iterator[np.ndarray]:
-    """An array with another entry, shape or type."""
-    first = (0,) * array.ndim
+    """An array with another entry, order, shape or type."""
     if array.size and array.dtype != bool:
-        for hostile in (-1, 10**6, *([np.nan, np.inf, -np.inf, 0.0] if array.dtype.kind == "f" else [0])):
+        is_float = array.dtype.kind == "f"
+        largest = (np.finfo if is_float else np.iinfo)(array.dtype).max
+        for hostile in (-1, 10**6, largest, *([np.nan, np.inf, -np.inf, 0.0, -largest] if is_float else [0])):
             with np.errstate(all="ignore"):
-                other = array.copy()
-                other[first] = np.array(hostile).astype(array.dtype)
-            yield other
+                for place in {0, array.size - 1}:
+                    other = array.copy()
+                    other.flat[place] = np.array(hostile).astype(array.dtype)
+                    yield other
         yield np.zeros_like(array)
+        yield np.full_like(array, largest)
+        yield array[::-1].copy() if array.ndim else array + array.dtype.type(1)
     elif array.size:
         yield ~array
     yield np.zeros((0, *array.shape[1:]), array.dtype) if array.ndim else array[None]
@@ -136,6 +149,11 @@ def forgeries(parts: tuple[Any, Any, dict[str, np.ndarray]]) -> Iterator[tuple[s
     for path in places(state):
         for value in [*VALUES, ...]:
             yield f"{path} = {value}", partial(with_value, path, value)
+        reference = at(state, path)
+        if isinstance(reference, dict) and "$array" in reference:  # another array, which may be that of another field
+            number = int(reference["$array"])
+            for other in (number - 1, number + 1):
+                yield f"{path} = array {other}", partial(with_value, (*path, "$array"), str(other))
     for name, array in arrays.items():
         for number, other in enumerate(changed_arrays(array)):
             yield f"array {name}, change {number}", partial(packed, manifest, state, {**arrays, name: other})
@@ -150,8 +168,11 @@ def behaves(model: Any) -> None:
         if isinstance(model, usnrt.OnlineCalibrator):
             return
         assert np.isfinite(model.predict(X[:5])).all()
+        assert np.isfinite(model.predict_quantiles(X[:5], [1e-3, 0.999])).all()
         if hasattr(model, "tree_"):
             model.rules()
+            if getattr(model, "background_", None) is not None:
+                model.explain(X[:1])
             if model.support_ is not None:
                 model.predict_support(X[:5])
             model.calibrate(X, y)

@@ -184,8 +184,9 @@ def nearest_rows(  # type: ignore[no-untyped-def]
                 to_centres, width,
             )  # fmt: skip
             for i in range(m):
-                _select(to_centres[i * width : (i + 1) * width], n_probes, chosen)
-                probes[first - start + i] = chosen[:n_probes]
+                n_chosen = _select(to_centres[i * width : (i + 1) * width], n_probes, chosen)
+                for at in range(n_probes):  # fewer only if distances are not finite
+                    probes[first - start + i, at] = chosen[at] if at < n_chosen else 0
         some = probes[: stop - start]
         _compare(queries[start:stop], n_dims, some, cell_panels, n_panels, n_cells, values)
         for i in range(stop - start):

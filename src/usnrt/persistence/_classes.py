@@ -27,7 +27,8 @@ from usnrt.utils.schema import (
     one,
 )
 
-LARGE = 1e150  # squares of larger numbers overflow
+LARGE, SMALL = 1e150, 1e-150  # squares of larger numbers overflow, of smaller ones underflow
+FAR = 1e100  # no conformity score is as large
 # Parameters that predictions use: threads, passes of a row through a network, floors of evidential parameters.
 MOST = {"n_jobs": 4096, "n_passes": 10**5, "min_evidence": 10**6, "min_alpha": 10**6}
 
@@ -126,10 +127,12 @@ TABLES: Classes = {
 
 
 def _has_support(support: Any) -> bool:
-    """Whether ranges are in order, and landmarks have the numeric columns."""
+    """Whether ranges are in order, categories have none, and landmarks have the numeric columns."""
     numeric, landmarks, subjects = np.flatnonzero(~support.categorical), support.landmarks, support.subjects
     return bool(
         (support.low <= support.high).all()
+        and (support.low[:, support.categorical] == -np.inf).all()
+        and (support.high[:, support.categorical] == np.inf).all()
         and (landmarks is None or len(landmarks.centre) == len(numeric))
         and (subjects is None or np.isin(subjects.columns, numeric).all())
     )
@@ -138,7 +141,8 @@ def _has_support(support: Any) -> bool:
 def _is_residual_distribution(residual: Any) -> bool:
     """Whether the tables of a residual distribution are those that its density and its tails have."""
     try:
-        again = ResidualDistribution(residual.knots, residual.density, residual.tail_mass, residual.tail_index)
+        with np.errstate(all="ignore"):
+            again = ResidualDistribution(residual.knots, residual.density, residual.tail_mass, residual.tail_index)
     except ValueError:
         return False
     # computed again from rounded ones; squares of tiny tails are far below the others
@@ -208,7 +212,7 @@ REGIONS: Classes = {
         {
             "group_of_leaf": Array("i8", (None,), low=0, below="n_groups"),
             "residuals": Many(one("ResidualDistribution"), "n_groups"),
-            "scores": Many(Array("f8", (None,), order="ascending"), "n_groups", least=1),
+            "scores": Many(Array("f8", (None,), -FAR, FAR, order="ascending"), "n_groups", least=1),
             "weights": Many(Array("f8", (None,), low=TINY), "n_groups"),
             "has_seen": Bool(),
         },
@@ -276,7 +280,7 @@ MODELS: Classes = {
         "usnrt.model.target",
         {
             "mean": Float(-LARGE, LARGE),
-            "std": Float(TINY, LARGE),
+            "std": Float(SMALL, LARGE),
             "target_map": Maybe(one("TargetMap")),
             "moments": Maybe(Many(Float(), 2, tuple)),
         },
@@ -337,6 +341,7 @@ def _has_trees(kind: str) -> Callable[[Any], bool]:
             type(fitted.trees).__name__ == kind
             and _is_estimator(model, fitted.inputs)
             and all(_splits_on(member.tree, encoder) for member in fitted.members)
+            and _is_encoded(fitted.kept.background, encoder)
             and (examples is None or len(examples) == len(encoder.source_names_))
         )
 
@@ -351,6 +356,17 @@ def _splits_on(tree: Any, encoder: Any) -> bool:
         ((n_categories > 0) == (tree.category_row[inner] >= 0)).all()
         and n_categories.max(initial=0) <= tree.left_categories.shape[1]
     )
+
+
+def _is_encoded(rows: Any, encoder: Any) -> bool:
+    """Whether categories in encoded rows, if there are any, are NaN or those of the columns."""
+    if rows is None:
+        return True
+    for column, n_categories in enumerate(encoder.n_categories_):
+        codes = rows[..., column][~np.isnan(rows[..., column])]
+        if n_categories and not np.isin(codes, np.arange(n_categories)).all():
+            return False
+    return True
 
 
 def _has_networks(model: Any) -> bool:

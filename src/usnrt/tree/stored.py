@@ -141,9 +141,10 @@ TREES: Classes = {
         "usnrt.memory.retrieval",
         {
             "encoding": Maybe(one("PiecewiseLinear", n_encoded="n_encoded")),
-            "metric": Array("f4", ("n_encoded", "n_dims")),
+            # squares of distances are finite: encoded inputs are at most 1e6, and embedded rows are float16
+            "metric": Array("f4", ("n_encoded", "n_dims"), -1e6, 1e6),
             "cells": Array("f2", ("n_cells", "n_dims", None), special="inf"),
-            "centres": Array("f4", ("n_dims", "n_cells")),
+            "centres": Array("f4", ("n_dims", "n_cells"), -65504.0, 65504.0),
             "row": Array("i8", ("n_places",), low=-1),
             "target": Array("f8", ("n_places",), special="any"),
             "log_weight": PLACE,
