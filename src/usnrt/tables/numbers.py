@@ -109,22 +109,31 @@ def _matcher(format: NumberFormat) -> re.Pattern[str]:
 
 
 def parse_number(text: str, format: NumberFormat = PLAIN) -> float | None:
-    """A number from text; None if it is not one.
+    """A number from text, perhaps with a unit, or a duration in seconds; None if it is neither.
 
     Examples
     --------
     >>> from usnrt.tables.numbers import NumberFormat, parse_number
-    >>> parse_number(" 1.234,5", NumberFormat(",", ".")), parse_number("large")
-    (1234.5, None)
+    >>> parse_number(" 1.234,5 €", NumberFormat(",", ".")), parse_number("4:24"), parse_number("large")
+    (1234.5, 264.0, None)
     """
     text = text.strip()
     for space in SPACES:
         text = text.replace(space, " ")
+    if found := re.match(DURATION, text):
+        return 3600 * int(found["hours"] or 0) + 60 * int(found["minutes"]) + float(found["seconds"])
+    if not _matcher(format).match(text) and (found := re.match(WITH_UNIT, text)):
+        text = ("-" if found["open"] else "") + found["sign"] + found["inner"] + found["number"]
     if _matcher(format).match(text):
         if format.thousands:
             text = text.replace(format.thousands, "")
         return float(text.replace(format.decimal, "."))
     return None
+
+
+def is_missing_word(text: str) -> bool:
+    """Whether a text means a missing value where a number or a date is expected."""
+    return text.strip().lower() in MISSING_WORDS or not text
 
 
 def parse_numbers(
@@ -151,7 +160,7 @@ def parse_numbers(
     for text in texts:
         if text in known or text is None:
             continue
-        number = np.nan if text in NULL_TEXTS else parse_number(text, format)
+        number = np.nan if is_missing_word(text) else parse_number(text, format)
         if number is None:
             return None
         known[text] = number
