@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import usnrt
-from usnrt.baselines import HNNRegressor
 from usnrt.distributions import Normal
 from usnrt.estimators.base import DistributionalRegressor
+from usnrt.paper.baselines import HNNRegressor
 from usnrt.tables import streaming
 from usnrt.tables.find_source import as_source, whole_table
 
