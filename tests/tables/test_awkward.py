@@ -9,6 +9,7 @@ import openpyxl
 import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 import pytest
 
 import usnrt
@@ -90,6 +91,9 @@ def test_words_of_the_user_and_lines_to_skip(tmp_path):
     (tmp_path / "d.csv").write_text("x\ny,z\na,b\n% no row\n-999,nobody\n7,u\n% no row\n")
     options = ReadOptions(na=("-999", "nobody"), skip=2, comment="%")
     assert whole_table(as_source(tmp_path / "d.csv", options)).to_pydict() == {"a": [None, 7], "b": [None, "u"]}
+    pq.write_table(pa.table({"a": [-999.0, 7], "b": ["nobody", "u"], "c": [-999, 3]}), tmp_path / "d.parquet")
+    table = whole_table(as_source(tmp_path / "d.parquet", ReadOptions(na=("-999", "nobody"))))
+    assert table.to_pydict() == {"a": [None, 7], "b": [None, "u"], "c": [None, 3]}
 
 
 # --------------------------------------------------------------------------------------------------- predictions
