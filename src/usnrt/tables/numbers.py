@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.utils.notices import RoundedIntegersWarning, users_level
+from usnrt.utils.types import TableLike
 
 # Missing values as spreadsheets, statistics programs and pandas write them. "None" may be a category.
 NULL_TEXTS = (
@@ -167,7 +168,7 @@ def parse_numbers(
     return np.array([known[text] for text in texts], dtype=np.float64)
 
 
-def warn_of_large_integers(X: Any, frame: Any = None) -> None:
+def warn_of_large_integers(X: TableLike, frame: Any = None) -> None:
     """Warn of the first column of integers beyond 2**53 that a float64 rounds.
 
     Parameters
