@@ -81,6 +81,15 @@ def test_odd_cells_are_said_once(folder, tmp_path):
         whole_table(as_source(tmp_path / "d.csv"))
 
 
+def test_a_column_that_is_text_because_of_few_cells_is_said(tmp_path):
+    cells = [*map(str, range(60)), "see note", "7 or 8", "see note"]
+    (tmp_path / "d.csv").write_text(awkward.csv(cells))
+    assert told(tmp_path / "d.csv") == [
+        f"'a' of {tmp_path}/d.csv is text because of few cells such as 'see note'; --na 'see note' makes them missing"
+    ]
+    assert told(tmp_path / "d.csv", options=ReadOptions(na=("see note", "7 or 8"))) == []
+
+
 def test_what_else_is_said(folder):
     assert told(folder / "title and gap.csv")[0].endswith("was read without its first 3 lines (--skip overrules this)")
     assert "and 'a' in CHF (--thousands, --types overrule this)" in told(folder / "francs.csv")[0]

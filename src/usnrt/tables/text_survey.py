@@ -12,6 +12,7 @@ from usnrt.tables.csv_format import CsvFormat
 from usnrt.tables.dates import DateFormat, DateSurvey, order_of
 from usnrt.tables.numbers import DURATION, PLAIN, NumberFormat, grouped_pattern, number_pattern, possible_formats
 from usnrt.tables.text_types import (
+    NUMERIC,
     all_match,
     can_be,
     cast_or_none,
@@ -47,6 +48,8 @@ class TextSurvey:
         Whether all values are integers of 64 bits, truth values, integers of any size, or durations such as 4:24.
     units : set of str
         Currencies and percent signs; "" for numbers without.
+    odd_one : str
+        A text because of which a block of numbers is none, if few of its values are no numbers; only a hint.
     formats : list of NumberFormat
         Those in which all values are numbers.
 
@@ -68,6 +71,7 @@ class TextSurvey:
         self.formats, self.dates = list(formats), dates
         self.is_integer = self.is_boolean = self.is_large = self.is_duration = bool(formats)
         self.units: set[str] = set()
+        self.odd_one = ""
         self.marks: set[str] = set()
         # of values such as 1,234, whose mark may separate decimals or thousands:
         self.is_grouped, self.has_ungrouped, self.is_small = True, False, True
@@ -138,6 +142,7 @@ class TextSurvey:
         numbers, units = without_units(column) if self.formats else (None, set())
         self.units |= units
         if numbers is None or len(self.units - {""}) > 1 or {"", "%"} <= self.units:
+            self._note_odd_one(column)
             self.formats = []
             return
         found = {mark for mark in _MARKS if pc.any(pc.match_substring(numbers, mark)).as_py()}
@@ -151,6 +156,11 @@ class TextSurvey:
                 self.formats.remove(format)
         if set(self.formats) >= {NumberFormat(","), NumberFormat(".", ",")}:
             self._add_grouped(numbers)
+
+    def _note_odd_one(self, column: pa.ChunkedArray) -> None:
+        texts = column.filter(pc.invert(pc.match_substring_regex(column, NUMERIC)))
+        if self.formats and 0 < 10 * len(texts) <= self.n_values:
+            self.odd_one = texts[0].as_py()
 
     def _add_grouped(self, column: pa.ChunkedArray) -> None:
         self.is_grouped = self.is_grouped and all_match(column, grouped_pattern(","))

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from usnrt.tables.dates import DateFormat, parse_dates
 from usnrt.tables.numbers import DURATION, MISSING_WORDS, PLAIN, SPACES, WITH_UNIT, NumberFormat, number_pattern
 
-_NUMERIC = r"^[+-]?(?:[\d., '_]*\d[\d., '_]*(?:[eE][+-]?\d+)?|(?i:inf|infinity|nan))$"
+NUMERIC = r"^[+-]?(?:[\d., '_]*\d[\d., '_]*(?:[eE][+-]?\d+)?|(?i:inf|infinity|nan))$"
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def without_units(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray | None, set[
     >>> numbers.to_pylist(), units
     (['1,234', '-5', '-7'], {'$'})
     """
-    if all_match(column, _NUMERIC):
+    if all_match(column, NUMERIC):
         return column, {""}
     parts = pc.extract_regex(column, WITH_UNIT)
     if parts.null_count > column.null_count:
@@ -103,7 +103,7 @@ def _bare_numbers(parts: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def numbers_only(column: pa.ChunkedArray, format: NumberFormat) -> pa.ChunkedArray:
     """The texts that are numbers of a format, without units; null for the others."""
-    is_bare = pc.match_substring_regex(column, _NUMERIC)
+    is_bare = pc.match_substring_regex(column, NUMERIC)
     numbers = pc.if_else(is_bare, column, _bare_numbers(pc.extract_regex(column, WITH_UNIT)))
     is_right = pc.match_substring_regex(numbers, number_pattern(format))
     return pc.if_else(is_right, numbers, pa.scalar(None, pa.string()))

@@ -149,7 +149,7 @@ class TypedTable(TableSource):
         """What the columns of text hold, and the number of rows; the text of a small CSV table is kept."""
         surveys: dict[str, TextSurvey] = {}
         texts, n_rows, n_bytes = [], 0, 0
-        for number, (table, place) in enumerate(self._raw_pieces(streaming.pass_rows(1))):
+        for number, (table, place) in enumerate(self._raw_pieces(streaming.pass_rows(self.n_columns))):
             if number == 0:
                 surveys = self._new_surveys(table)
             for name, survey in surveys.items():
@@ -253,7 +253,9 @@ class TypedTable(TableSource):
     def _refuse(self, name: str, kind: str) -> None:
         """Raise an error with the first value that is not of the declared type."""
         formats = self._options.number_formats
-        for block in blocks_of(self._raw_pieces(streaming.pass_rows(1)), streaming.pass_rows(1)):
+        for block in blocks_of(
+            self._raw_pieces(streaming.pass_rows(self.n_columns)), streaming.pass_rows(self.n_columns)
+        ):
             column = self._text_of(block.table, name)
             for row, value in enumerate([] if column is None else column.to_pylist()):
                 if value is None:
@@ -287,7 +289,7 @@ class TypedTable(TableSource):
         columns = [n for n in surveys if self._model.types.get(n) == "number" and n not in self._options.types]
         columns = [n for n in columns if types[n].kind == "text" or types[n].has_odd]
         bad: list[tuple[str, str]] = []
-        block_rows = streaming.pass_rows(1)
+        block_rows = streaming.pass_rows(self.n_columns)
         for name in columns:
             if types[name].kind == "text":
                 texts = (self._text_of(table, name) for table, _ in self._raw_pieces(block_rows))
@@ -326,6 +328,14 @@ class TypedTable(TableSource):
                 f"{listed(cells)} of {self.name} are missing values (--types {next(iter(odd))}=text keeps them)",
                 UnreadCellsWarning,
             )
+        for name, survey in surveys.items():
+            if survey.odd_one and types[name].kind == "text":
+                text = shown_value(survey.odd_one)
+                self._warn(
+                    f"{name!r} of {self.name} is text because of few cells such as {text}; "
+                    f"--na {text} makes them missing",
+                    UnreadCellsWarning,
+                )
         if self._notify is None:
             for name, type in types.items():
                 if type.date is not None and type.date.ambiguous:
