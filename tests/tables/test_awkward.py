@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import openpyxl
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 import pytest
 
 import usnrt
@@ -79,6 +81,15 @@ def test_odd_cells_are_said_once(folder, tmp_path):
         whole_table(as_source(tmp_path / "d.csv"))
 
 
+def test_a_column_that_is_text_because_of_few_cells_is_said(tmp_path):
+    cells = [*map(str, range(60)), "see note", "7 or 8", "see note"]
+    (tmp_path / "d.csv").write_text(awkward.csv(cells))
+    assert told(tmp_path / "d.csv") == [
+        f"'a' of {tmp_path}/d.csv is text because of few cells such as 'see note'; --na 'see note' makes them missing"
+    ]
+    assert told(tmp_path / "d.csv", options=ReadOptions(na=("see note", "7 or 8"))) == []
+
+
 def test_what_else_is_said(folder):
     assert told(folder / "title and gap.csv")[0].endswith("was read without its first 3 lines (--skip overrules this)")
     assert "and 'a' in CHF (--thousands, --types overrule this)" in told(folder / "francs.csv")[0]
@@ -89,6 +100,9 @@ def test_words_of_the_user_and_lines_to_skip(tmp_path):
     (tmp_path / "d.csv").write_text("x\ny,z\na,b\n% no row\n-999,nobody\n7,u\n% no row\n")
     options = ReadOptions(na=("-999", "nobody"), skip=2, comment="%")
     assert whole_table(as_source(tmp_path / "d.csv", options)).to_pydict() == {"a": [None, 7], "b": [None, "u"]}
+    pq.write_table(pa.table({"a": [-999.0, 7], "b": ["nobody", "u"], "c": [-999, 3]}), tmp_path / "d.parquet")
+    table = whole_table(as_source(tmp_path / "d.parquet", ReadOptions(na=("-999", "nobody"))))
+    assert table.to_pydict() == {"a": [None, 7], "b": [None, "u"], "c": [None, 3]}
 
 
 # --------------------------------------------------------------------------------------------------- predictions
@@ -187,3 +201,25 @@ def test_months_have_no_weekday(tmp_path):
     assert [column.part for column in encoder.columns_] == ["year", "month"]
     rows = training_source(as_source(iter(table.to_batches(max_chunksize=7))), "price")
     assert build_store(rows, tmp_path).encoder.columns_ == encoder.columns_
+
+
+# ---------------------------------------------------------------------------------- a model and the file of its fit
+
+
+def test_a_model_takes_the_file_of_its_fit_from_any_program(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = ["paid;pace;day;share;price"]
+    for i in range(120):
+        day = "unknown" if i % 40 == 7 else f"{1 + i % 28:02d}.{1 + i % 12:02d}.2021"
+        paid = "TBD" if i % 50 == 3 else f"{1000 + 13 * i:,} €".replace(",", ".")
+        lines.append(f"{paid};{4 + i % 3}:{i % 60:02d};{day};{i % 90},5 %;{rng.normal():.2f}".replace("nan", ""))
+    (tmp_path / "d.csv").write_text("\n".join(lines))
+    model = usnrt.USNRTRegressor.fast(max_epochs=2, memory=False, random_state=0)
+    with pytest.warns(UnreadCellsWarning):
+        model.fit(tmp_path / "d.csv", y="price")
+    assert model.encoder_.source_types_ == ["number", "number", "date", "number"]
+    # such cells are missing in the training rows too, but a new row that has one is not to be trusted
+    with pytest.warns(UnreadCellsWarning, match=r"^row 4 of .* has 'TBD' in 'paid', which is no number: 3 such cells"):
+        expected = model.predict_table(tmp_path / "d.csv")
+    frame = pd.read_csv(tmp_path / "d.csv", sep=";", dtype=str, keep_default_na=False)
+    np.testing.assert_array_equal(model.predict(frame.drop(columns="price")), expected["mean"].to_numpy())

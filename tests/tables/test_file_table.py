@@ -114,6 +114,7 @@ def test_options_apply_to_large_files(folder, small_blocks, monkeypatch):
     assert pq.read_table("p.parquet").equals(expected)
 
 
+@pytest.mark.filterwarnings("ignore::usnrt.utils.notices.UnreadCellsWarning")  # of one cell among numbers
 def test_types_of_a_large_file_are_those_of_memory(tmp_path, monkeypatch):
     """What decides is in one row only, the last; whatever the size of a block."""
     last = {

@@ -72,11 +72,11 @@ def compare(
             _need_package(package)
     notify = silent if quiet else notice
     drop, categorical = drop or [], categorical or []
-    declared = [*categorical, *([time_column] if time_column else [])]
+    declared = [*categorical, *reading.types, *([time_column] if time_column else [])]
     # A time column that is dropped still orders the rows.
     kept = [name for name in drop if name != time_column]
     source = open_table(data, notify, reading)
-    found = training_data(source, target, kept, notify, keep or [], reading, declared, group_column)
+    found = training_data(source, target, kept, notify, keep or [], declared, group_column)
     categorical += found.reading.categories
     X, time = _without_time(found.features, time_column, drop)
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from usnrt.cli._errors import UserError
 from usnrt.cli._left_out import question_about, reason_to_leave_out
 from usnrt.cli._streams import is_standard, read_standard_input, shown
-from usnrt.cli._tables import in_memory, open_table
+from usnrt.cli._tables import check_roles, in_memory, open_table
 from usnrt.tables.read_options import ModelColumns, ReadOptions
 from usnrt.tables.sources import TableSource
 from usnrt.tables.typed_table import Reading
@@ -83,7 +83,6 @@ def training_data(
     drop: Sequence[str],
     notice: Callable[[str], None],
     keep: Sequence[str] = (),
-    options: ReadOptions | None = None,
     declared: Collection[str] = (),
     group_column: str | None = None,
 ) -> TrainingData:
@@ -99,27 +98,23 @@ def training_data(
     notice : callable
     keep : sequence of str
         Columns to keep though they look like identifiers or free text.
-    options : ReadOptions, optional
     declared : collection of str
         Columns that the user has named otherwise, which are kept.
     group_column : str, optional
         The column whose values say which rows belong together; it is no feature.
     """
     table, path = in_memory(source), Path(source.name)
-    for name in (target, *drop, *keep, *([] if group_column is None else [group_column])):
+    check_roles(table.column_names, source.name, target, drop, group_column)
+    for name in keep:
         need_column(table.column_names, name, source.name)
-    if target in drop:
-        raise UserError(f"{target!r} is the target and cannot be left out")
     if contradictory := set(drop) & set(keep):
         raise UserError(f"--drop and --keep must name different columns, got {min(contradictory)!r} in both")
-    if target == group_column:
-        raise UserError(f"{target!r} is the target and cannot be --group-column")
     table, y = with_target(table, target, path, notice)
     groups = None if group_column is None else groups_of(table, group_column, path)
     features = table.drop_columns(list(dict.fromkeys([target, *drop, *([group_column] if group_column else [])])))
     if features.num_columns == 0:
         raise UserError(f"{shown(path)} must have columns besides the target, got none")
-    named = {*keep, *declared, *(options.types if options else ())}
+    named = {*keep, *declared}
     left_out = _left_out(features, named)
     if len(left_out) == features.num_columns:
         raise UserError(

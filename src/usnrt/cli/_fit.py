@@ -120,7 +120,9 @@ def fit(
     categorical, held_out, left_out = categorical or [], np.zeros(0, dtype=np.intp), {}
     is_small = fits_memory(source)
     if is_small:
-        found = training_data(source, target, drop or [], notify, keep or [], reading, categorical, group_column)
+        found = training_data(
+            source, target, drop or [], notify, keep or [], [*categorical, *reading.types], group_column
+        )
         left_out = found.left_out
         time = time_of(found.features, time_column, data)
         fitted_rows, held_out = split_rows(len(found.target), holdout, seed, time, found.groups)

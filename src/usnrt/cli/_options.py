@@ -11,7 +11,8 @@ from usnrt.cli._errors import UserError
 Data = Annotated[
     Path,
     typer.Argument(
-        help="A .csv, .tsv or .parquet file, also with .gz, .bz2 or .zst; a folder or a pattern in quotes; "
+        help="A .csv, .tsv, .parquet, .feather, .jsonl or .xlsx file, also with .gz, .bz2 or .zst; a folder or a "
+        "pattern in quotes; "
         "- is standard input.",
         readable=False,
     ),

@@ -78,6 +78,16 @@ def default_output(path: Path) -> Path:
     return path.with_name(f"{path.name.split('.')[0]}.usnrt")
 
 
+def check_roles(names: Sequence[str], place: str, target: str, drop: Sequence[str], group_column: str | None) -> None:
+    """Refuse columns that a table does not have, and a target that is something else too."""
+    for name in (target, *drop, *([] if group_column is None else [group_column])):
+        need_column(names, name, place)
+    if target in drop:
+        raise UserError(f"{target!r} is the target and cannot be left out")
+    if target == group_column:
+        raise UserError(f"{target!r} is the target and cannot be --group-column")
+
+
 def fit_large(
     model: "CalibratedRegressor",
     source: TableSource,
@@ -91,12 +101,7 @@ def fit_large(
     if holdout:
         raise UserError("--holdout applies to tables that fit in memory; evaluate the model on a file of its own")
     names = next(table.column_names for table, _ in source.raw.pieces(1))
-    for name in (target, *drop, *([] if group_column is None else [group_column])):
-        need_column(names, name, source.name)
-    if target in drop:
-        raise UserError(f"{target!r} is the target and cannot be left out")
-    if target == group_column:
-        raise UserError(f"{target!r} is the target and cannot be --group-column")
+    check_roles(names, source.name, target, drop, group_column)
     rows = SelectedColumns(source, tuple(name for name in dict.fromkeys(drop) if name != group_column))
     model.fit(rows, target, groups=group_column, checkpoint=checkpoint)
     return rows.n_rows_read

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.tables.dates import DateFormatError, find_format, order_of, parse_dates
-from usnrt.tables.numbers import NULL_TEXTS, PLAIN, NumberFormat, parse_numbers
+from usnrt.tables.numbers import NULL_TEXTS, PLAIN, NumberFormat, is_missing_word, parse_numbers
 from usnrt.tables.reading import FeatureColumn, label_of
 from usnrt.utils.names import shown_value
 from usnrt.utils.notices import AmbiguousDateWarning, IgnoredColumnWarning, users_level
@@ -128,6 +128,10 @@ def _as_dates(column: FeatureColumn, format: str) -> NDArray[Any] | None:
         if format != "%Y%m%d" or not np.array_equal(values, np.floor(values), equal_nan=True):
             return None
         values = np.array([None if value != value else str(int(value)) for value in values], dtype=object)
+    elif column.type == "text":
+        values = np.array(
+            [None if value is None or is_missing_word(value) else value for value in values], dtype=object
+        )
     if format:
         try:
             return parse_dates(values, format)

@@ -11,6 +11,7 @@ from usnrt.tables.csv_format import (
     CsvFormat,
     Preamble,
     decoded_start,
+    delimiter_name,
     find_delimiter,
     find_encoding,
     find_preamble,
@@ -160,8 +161,3 @@ class CsvFiles(TextFiles):
             f"line {line + n_skipped} has {values}, but the first line has {names} "
             f"(separator {delimiter_name(format.delimiter)})"
         )
-
-
-def delimiter_name(delimiter: str) -> str:
-    """A separator in messages."""
-    return {"\t": "tab", ONE_COLUMN: "none"}.get(delimiter, repr(delimiter))

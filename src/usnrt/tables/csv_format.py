@@ -311,3 +311,8 @@ def ragged_line(lines: Iterable[str], delimiter: str) -> tuple[int, int, int] | 
     except csv.Error:  # a field that is too long
         pass
     return None
+
+
+def delimiter_name(delimiter: str) -> str:
+    """A separator in messages."""
+    return {"\t": "tab", ONE_COLUMN: "none"}.get(delimiter, repr(delimiter))

@@ -123,8 +123,8 @@ class DateFormatError(ValueError):
 def find_format(texts: Iterable[str | None], order: str = "") -> DateFormat | None:
     """The one format in which all texts are dates, or None.
 
-    If day and month could be either way round, the day is first if dates have dots or dashes, or fall on the first
-    of a month only so; otherwise the month is first, as in pandas. The order of the texts does not matter.
+    If day and month could be either way round, the day is first if dates have dots or dashes, or fall on the first of a
+    month only so; otherwise the month is first, as in pandas.
 
     Parameters
     ----------
@@ -146,8 +146,6 @@ def find_format(texts: Iterable[str | None], order: str = "") -> DateFormat | No
     '%d/%m/%Y'
     >>> find_format(["01/02/2016"])
     DateFormat(format='%m/%d/%Y', ambiguous=True)
-    >>> find_format(["01/02/2016"], order="dmy")
-    DateFormat(format='%d/%m/%Y', ambiguous=False)
     >>> find_format(["3 März 2015", "14 Okt 2015"]).format
     '%d %b %Y'
     >>> find_format(["2015-12-31", "unknown"]) is None

@@ -1,12 +1,16 @@
-"""Numbers written as text: decimal and thousands marks."""
+"""Numbers written as text, with decimal and thousands marks, units and durations; and integers that are too large."""
 
 import re
+import warnings
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from usnrt.utils.notices import RoundedIntegersWarning, users_level
+from usnrt.utils.types import TableLike
 
 # Missing values as spreadsheets, statistics programs and pandas write them. "None" may be a category.
 NULL_TEXTS = (
@@ -21,6 +25,7 @@ MISSING_WORDS = (
     "unbekannt", "inconnu", "desconocido", "sconosciuto", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!",
     "#wert!", "#bezug!", "#zahl!", "#nv",
 )  # fmt: skip
+LARGEST_EXACT = 2**53  # integers that float64 holds
 SPACES = "\u00a0\u202f\u2009"  # that separate digits, besides the plain space
 
 
@@ -105,22 +110,31 @@ def _matcher(format: NumberFormat) -> re.Pattern[str]:
 
 
 def parse_number(text: str, format: NumberFormat = PLAIN) -> float | None:
-    """A number from text; None if it is not one.
+    """A number from text, perhaps with a unit, or a duration in seconds; None if it is neither.
 
     Examples
     --------
     >>> from usnrt.tables.numbers import NumberFormat, parse_number
-    >>> parse_number(" 1.234,5", NumberFormat(",", ".")), parse_number("large")
-    (1234.5, None)
+    >>> parse_number(" 1.234,5 €", NumberFormat(",", ".")), parse_number("4:24"), parse_number("large")
+    (1234.5, 264.0, None)
     """
     text = text.strip()
     for space in SPACES:
         text = text.replace(space, " ")
+    if found := re.match(DURATION, text):
+        return 3600 * int(found["hours"] or 0) + 60 * int(found["minutes"]) + float(found["seconds"])
+    if not _matcher(format).match(text) and (found := re.match(WITH_UNIT, text)):
+        text = ("-" if found["open"] else "") + found["sign"] + found["inner"] + found["number"]
     if _matcher(format).match(text):
         if format.thousands:
             text = text.replace(format.thousands, "")
         return float(text.replace(format.decimal, "."))
     return None
+
+
+def is_missing_word(text: str) -> bool:
+    """Whether a text means a missing value where a number or a date is expected."""
+    return text.strip().lower() in MISSING_WORDS or not text
 
 
 def parse_numbers(
@@ -147,8 +161,50 @@ def parse_numbers(
     for text in texts:
         if text in known or text is None:
             continue
-        number = np.nan if text in NULL_TEXTS else parse_number(text, format)
+        number = np.nan if is_missing_word(text) else parse_number(text, format)
         if number is None:
             return None
         known[text] = number
     return np.array([known[text] for text in texts], dtype=np.float64)
+
+
+def warn_of_large_integers(X: TableLike, frame: Any = None) -> None:
+    """Warn of the first column of integers beyond 2**53 that a float64 rounds.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_rows, n_columns)
+        Used if there is no frame.
+    frame : narwhals.DataFrame, optional
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.tables.numbers import warn_of_large_integers
+    >>> warn_of_large_integers(np.array([[2**53]]))  # exact
+    """
+    columns: Any = ()
+    if frame is not None:
+        columns = (
+            (str(name), [series.min(), series.max()], series)
+            for name, series in zip(frame.columns, frame.iter_columns())
+            if series.dtype.is_integer() and len(series)
+        )
+    elif isinstance(X, np.ndarray) and X.ndim == 2 and X.size and X.dtype.kind in "iu" and X.dtype.itemsize == 8:
+        columns = ((f"x{j}", [X[:, j].min(), X[:, j].max()], X[:, j]) for j in range(X.shape[1]))
+    elif isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind == "O":
+        whole = ([v for v in X[:, j] if type(v) is int] or [0] for j in range(X.shape[1]))
+        columns = ((f"x{j}", [min(values), max(values)], values) for j, values in enumerate(whole))
+    for name, ends, values in columns:
+        if all(end is None or abs(int(end)) <= LARGEST_EXACT for end in ends):
+            continue
+        listed = values.drop_nulls().to_list() if hasattr(values, "drop_nulls") else values
+        rounded = next((int(value) for value in listed if int(float(value)) != int(value)), None)
+        if rounded is not None:
+            warnings.warn(
+                f"column {name!r} holds integers beyond 2**53, which are rounded: {rounded} becomes "
+                f"{int(float(rounded))}; make it text if it is an identifier",
+                RoundedIntegersWarning,
+                stacklevel=users_level(),
+            )
+            return

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, validate_data
 
-from usnrt.tables.large_integers import warn_of_large_integers
+from usnrt.tables.numbers import warn_of_large_integers
 from usnrt.utils.arrays import plain_array
 from usnrt.utils.names import missing_names, shown_value
 from usnrt.utils.types import TableLike

@@ -12,10 +12,10 @@ from usnrt.tables.disk_store import DiskStore, StoreWriter
 from usnrt.tables.encoder import TableEncoder, encode_column
 from usnrt.tables.group_labels import GroupLabels, LabelSurvey, read_labels
 from usnrt.tables.reading import FeatureColumn
+from usnrt.tables.rows import WeightSum
 from usnrt.tables.sources import Block, TableSource
 from usnrt.tables.store import BUCKET_ROWS
 from usnrt.tables.survey import TableSurvey
-from usnrt.tables.weight_sum import WeightSum
 from usnrt.utils.names import shown_value
 from usnrt.utils.scratch import check_space, size_text
 from usnrt.utils.types import Floats, Rows

@@ -4,29 +4,26 @@ Blocks of a column are added one after the other, and the result depends neither
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from usnrt.tables.csv_format import CsvFormat
-from usnrt.tables.dates import DateFormat, DateSurvey, order_of, parse_dates
-from usnrt.tables.numbers import (
-    DURATION,
-    MISSING_WORDS,
-    PLAIN,
-    SPACES,
-    WITH_UNIT,
-    NumberFormat,
-    grouped_pattern,
-    number_pattern,
-    possible_formats,
+from usnrt.tables.dates import DateFormat, DateSurvey, order_of
+from usnrt.tables.numbers import DURATION, PLAIN, NumberFormat, grouped_pattern, number_pattern, possible_formats
+from usnrt.tables.text_types import (
+    NUMERIC,
+    all_match,
+    can_be,
+    cast_or_none,
+    is_odd,
+    numbers_only,
+    trimmed,
+    without_units,
 )
 
 _MARKS = (".", ",", " ", "'", "_")
 _FIRST_DAY, _LAST_DAY = 1900_01_01, 2099_12_31  # of dates that look like integers
-_NUMERIC = r"^[+-]?(?:[\d., '_]*\d[\d., '_]*(?:[eE][+-]?\d+)?|(?i:inf|infinity|nan))$"
 
 
 class TextSurvey:
@@ -51,6 +48,8 @@ class TextSurvey:
         Whether all values are integers of 64 bits, truth values, integers of any size, or durations such as 4:24.
     units : set of str
         Currencies and percent signs; "" for numbers without.
+    odd_one : str
+        A text because of which a block of numbers is none, if few of its values are no numbers; only a hint.
     formats : list of NumberFormat
         Those in which all values are numbers.
 
@@ -72,6 +71,7 @@ class TextSurvey:
         self.formats, self.dates = list(formats), dates
         self.is_integer = self.is_boolean = self.is_large = self.is_duration = bool(formats)
         self.units: set[str] = set()
+        self.odd_one = ""
         self.marks: set[str] = set()
         # of values such as 1,234, whose mark may separate decimals or thousands:
         self.is_grouped, self.has_ungrouped, self.is_small = True, False, True
@@ -90,7 +90,7 @@ class TextSurvey:
             return
         self.n_values += len(column)
         integers = cast_or_none(column, pa.int64()) if self.is_large else None
-        if integers is None and self.formats == [PLAIN] and _is(column, pa.float64()):  # the usual case, quickly
+        if integers is None and self.formats == [PLAIN] and can_be(column, pa.float64()):  # the usual case, quickly
             self.is_integer = self.is_boolean = self.is_large = self.is_duration = False
             self.units.add("")
             self.dates = None
@@ -125,7 +125,7 @@ class TextSurvey:
 
     def _add_integers(self, integers: pa.ChunkedArray, column: pa.ChunkedArray) -> None:
         ends = pc.min_max(integers).as_py()
-        self.is_boolean = self.is_boolean and 0 <= ends["min"] <= ends["max"] <= 1 and _is(column, pa.bool_())
+        self.is_boolean = self.is_boolean and 0 <= ends["min"] <= ends["max"] <= 1 and can_be(column, pa.bool_())
         self.is_duration = False
         self.units.add("")
         self.has_ungrouped = True
@@ -136,12 +136,13 @@ class TextSurvey:
     def _add_numbers(self, column: pa.ChunkedArray) -> None:
         """Learn from a block whose values are not all integers of 64 bits."""
         self.is_integer = False
-        self.is_boolean = self.is_boolean and _is(column, pa.bool_())
+        self.is_boolean = self.is_boolean and can_be(column, pa.bool_())
         self.is_large = self.is_large and all_match(column, r"^[+-]?\d+$")
         self.is_duration = self.is_duration and all_match(column, DURATION)
         numbers, units = without_units(column) if self.formats else (None, set())
         self.units |= units
         if numbers is None or len(self.units - {""}) > 1 or {"", "%"} <= self.units:
+            self._note_odd_one(column)
             self.formats = []
             return
         found = {mark for mark in _MARKS if pc.any(pc.match_substring(numbers, mark)).as_py()}
@@ -155,6 +156,11 @@ class TextSurvey:
                 self.formats.remove(format)
         if set(self.formats) >= {NumberFormat(","), NumberFormat(".", ",")}:
             self._add_grouped(numbers)
+
+    def _note_odd_one(self, column: pa.ChunkedArray) -> None:
+        texts = column.filter(pc.invert(pc.match_substring_regex(column, NUMERIC)))
+        if self.formats and 0 < 10 * len(texts) <= self.n_values:
+            self.odd_one = texts[0].as_py()
 
     def _add_grouped(self, column: pa.ChunkedArray) -> None:
         self.is_grouped = self.is_grouped and all_match(column, grouped_pattern(","))
@@ -243,31 +249,6 @@ def _choose(
     return with_decimal(prior.decimal if prior is not None else "," if delimiter == ";" else ".")
 
 
-@dataclass(frozen=True)
-class ColumnType:
-    """The type of a column of text, and how its values are written.
-
-    Attributes
-    ----------
-    kind : str
-    number : NumberFormat
-    date : DateFormat or None
-    has_odd : bool
-        Whether some values only mean a missing one.
-    unit : str
-        A currency or a percent sign.
-    is_lenient : bool
-        Whether values that are no numbers are missing.
-    """
-
-    kind: Literal["empty", "integer", "number", "boolean", "duration", "date", "text", "category"]
-    number: NumberFormat = PLAIN
-    date: DateFormat | None = None
-    has_odd: bool = False
-    unit: str = ""
-    is_lenient: bool = False
-
-
 def choose_dates(surveys: Mapping[str, TextSurvey], has_decimal_comma: bool) -> dict[str, DateFormat]:
     """The formats of those columns that are dates; what is open in one is decided by the others and decimal commas."""
     open_ = {n: survey.dates for n, survey in surveys.items() if survey.dates is not None and not survey.is_mostly_odd}
@@ -281,78 +262,6 @@ def choose_dates(surveys: Mapping[str, TextSurvey], has_decimal_comma: bool) -> 
     return found
 
 
-def typed(column: pa.ChunkedArray, type: ColumnType) -> pa.ChunkedArray:
-    """A column of text with its type."""
-    if type.kind == "text":
-        return column
-    if type.kind == "category":
-        return column.dictionary_encode()
-    if type.kind == "empty":
-        return pa.chunked_array([pa.nulls(len(column))])
-    if type.has_odd:
-        column = trimmed(column)
-        column = pc.if_else(is_odd(column), pa.scalar(None, pa.string()), column)
-    if type.kind == "date":
-        assert type.date is not None
-        values = parse_dates(column.to_pylist(), type.date.format)
-        return pa.chunked_array([pa.array(values, pa.timestamp("us"))])
-    if type.kind == "duration":
-        return _seconds(trimmed(column))
-    if type.is_lenient:
-        column = _numbers_only(trimmed(column), type.number)
-    kinds = {"integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}
-    plain = cast_or_none(column, kinds[type.kind]) if type.number == PLAIN else None
-    return as_numbers(trimmed(column), type.number, kinds[type.kind]) if plain is None else plain
-
-
-def as_numbers(column: pa.ChunkedArray, format: NumberFormat, kind: pa.DataType) -> pa.ChunkedArray:
-    """Numbers from text of this format, perhaps with units."""
-    numbers, _ = without_units(column)
-    column = column if numbers is None else numbers
-    if format.thousands:
-        column = pc.replace_substring(column, format.thousands, "")
-    if format.decimal != ".":
-        column = pc.replace_substring(column, format.decimal, ".")
-    return pc.replace_substring_regex(column, r"^\+", "").cast(kind)
-
-
-def without_units(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray | None, set[str]]:
-    """Numbers without their currency or percent sign, still text, and these; None if some value is no number.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> from usnrt.tables.text_survey import without_units
-    >>> numbers, units = without_units(pa.chunked_array([["$1,234", "-$5", "($7)"]]))
-    >>> numbers.to_pylist(), units
-    (['1,234', '-5', '-7'], {'$'})
-    """
-    if all_match(column, _NUMERIC):
-        return column, {""}
-    parts = pc.extract_regex(column, WITH_UNIT)
-    if parts.null_count > column.null_count:
-        return None, set()
-    prefix, suffix = pc.struct_field(parts, "prefix"), pc.struct_field(parts, "suffix")
-    units = {unit.upper() for texts in (prefix, suffix) for unit in pc.unique(texts).to_pylist() if unit}
-    has_none = pc.any(pc.equal(pc.binary_join_element_wise(prefix, suffix, ""), "")).as_py()
-    return _bare_numbers(parts), units | ({""} if has_none else set())
-
-
-def _bare_numbers(parts: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Numbers without units, with a minus for parentheses, from the groups of `WITH_UNIT`."""
-    negative = pc.if_else(pc.equal(pc.struct_field(parts, "open"), "("), "-", "")
-    rest = [pc.struct_field(parts, name) for name in ("sign", "inner", "number")]
-    return pc.binary_join_element_wise(negative, *rest, "")
-
-
-def _numbers_only(column: pa.ChunkedArray, format: NumberFormat) -> pa.ChunkedArray:
-    """The texts that are numbers of a format, without units; null for the others."""
-    is_bare = pc.match_substring_regex(column, _NUMERIC)
-    numbers = pc.if_else(is_bare, column, _bare_numbers(pc.extract_regex(column, WITH_UNIT)))
-    is_right = pc.match_substring_regex(numbers, number_pattern(format))
-    return pc.if_else(is_right, numbers, pa.scalar(None, pa.string()))
-
-
 def likeliest_format(
     columns: Iterable[pa.ChunkedArray | None], formats: Sequence[NumberFormat], prior: CsvFormat | None
 ) -> NumberFormat | None:
@@ -363,49 +272,6 @@ def likeliest_format(
         if column is not None:
             texts = trimmed(column)
             for format in counts:
-                counts[format] += len(texts) - _numbers_only(texts, format).null_count
+                counts[format] += len(texts) - numbers_only(texts, format).null_count
     best = max(counts, key=lambda format: counts[format])
     return best if counts[best] else None
-
-
-def _seconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Durations such as 1:04:24 or 4:24 in seconds."""
-    parts = pc.extract_regex(column, DURATION)
-    total: Any = None
-    for name, seconds in (("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0)):
-        texts = pc.struct_field(parts, name)
-        numbers = pc.multiply(pc.if_else(pc.equal(texts, ""), "0", texts).cast(pa.float64()), seconds)
-        total = numbers if total is None else pc.add(total, numbers)
-    return total
-
-
-def is_odd(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Whether each text only means a missing value, if it is among numbers or dates."""
-    return pc.is_in(pc.utf8_lower(column), pa.array(MISSING_WORDS))
-
-
-def trimmed(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Text without spaces around it, with plain spaces inside."""
-    column = pc.utf8_trim_whitespace(column)
-    if all_match(column, r"^[[:ascii:]]*$"):
-        return column
-    return pc.replace_substring_regex(column, f"[{SPACES}]", " ")
-
-
-def all_match(column: pa.ChunkedArray, pattern: str) -> bool:
-    """Whether all values that are not missing match a regular expression."""
-    if len(column) > 2000 and not all_match(column.slice(0, 1000), pattern):
-        return False
-    return bool(pc.all(pc.match_substring_regex(column, pattern), min_count=0).as_py())
-
-
-def cast_or_none(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray | None:
-    """The column with another type; None if some value cannot have it."""
-    try:
-        return column.cast(kind)
-    except pa.ArrowInvalid:
-        return None
-
-
-def _is(column: pa.ChunkedArray, kind: pa.DataType) -> bool:
-    return cast_or_none(column, kind) is not None

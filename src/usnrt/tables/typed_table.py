@@ -1,7 +1,7 @@
 """A table outside memory whose columns of text have the types that all of their values allow."""
 
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from usnrt.tables import streaming
-from usnrt.tables.csv_files import CsvFiles, delimiter_name
-from usnrt.tables.csv_format import ONE_COLUMN, CsvFormat
-from usnrt.tables.dates import DateSurvey, order_of
+from usnrt.tables.csv_files import CsvFiles
+from usnrt.tables.csv_format import CsvFormat
+from usnrt.tables.dates import DateSurvey
 from usnrt.tables.numbers import PLAIN, parse_number
 from usnrt.tables.read_options import ModelColumns, ReadOptions
+from usnrt.tables.reading_words import describe, listed
 from usnrt.tables.sources import TableSource, blocks_of
 from usnrt.tables.text_files import TextFiles
 from usnrt.utils.names import shown_value
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from usnrt.tables.dates import DateFormat
     from usnrt.tables.encoder import TableEncoder
     from usnrt.tables.numbers import NumberFormat
-    from usnrt.tables.text_survey import ColumnType, TextSurvey
+    from usnrt.tables.text_survey import TextSurvey
+    from usnrt.tables.text_types import ColumnType
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ class TypedTable(TableSource):
 
     def pieces(self, block_rows: int) -> Iterator[tuple[Any, str]]:
         """The tables of the source with typed columns."""
-        from usnrt.tables.text_survey import typed
+        from usnrt.tables.text_types import typed
 
         types = {name: type for name, type in self._reading.types.items() if type.kind != "text"}
         for table, place in self._raw_pieces(block_rows):
@@ -139,13 +141,15 @@ class TypedTable(TableSource):
             yield table, place
 
     def _raw_pieces(self, block_rows: int) -> "Iterator[tuple[pa.Table, str]]":
-        return iter(self._texts) if self._texts else self.source.pieces(block_rows)
+        pieces = iter(self._texts) if self._texts else self.source.pieces(block_rows)
+        na = self._options.na
+        return ((_without_na(table, na), place) for table, place in pieces) if na else pieces
 
     def _surveys(self) -> "tuple[dict[str, TextSurvey], int | None]":
         """What the columns of text hold, and the number of rows; the text of a small CSV table is kept."""
         surveys: dict[str, TextSurvey] = {}
         texts, n_rows, n_bytes = [], 0, 0
-        for number, (table, place) in enumerate(self.source.pieces(streaming.pass_rows(1))):
+        for number, (table, place) in enumerate(self._raw_pieces(streaming.pass_rows(self.n_columns))):
             if number == 0:
                 surveys = self._new_surveys(table)
             for name, survey in surveys.items():
@@ -201,7 +205,8 @@ class TypedTable(TableSource):
         return surveys
 
     def _types_of(self, surveys: "Mapping[str, TextSurvey]", delimiter: str) -> "dict[str, ColumnType]":
-        from usnrt.tables.text_survey import ColumnType, choose_dates, choose_formats
+        from usnrt.tables.text_survey import choose_dates, choose_formats
+        from usnrt.tables.text_types import ColumnType
 
         declared, types = self._options.types, {}
         others = {n: s for n, s in surveys.items() if s.n_values and not s.is_integer}
@@ -223,7 +228,7 @@ class TypedTable(TableSource):
 
     @staticmethod
     def _type_of(survey: "TextSurvey", number: "NumberFormat | None", date: "DateFormat | None") -> "ColumnType":
-        from usnrt.tables.text_survey import ColumnType
+        from usnrt.tables.text_types import ColumnType
 
         has_odd = survey.n_odd > 0
         if survey.n_values == 0:
@@ -248,7 +253,9 @@ class TypedTable(TableSource):
     def _refuse(self, name: str, kind: str) -> None:
         """Raise an error with the first value that is not of the declared type."""
         formats = self._options.number_formats
-        for block in blocks_of(self._raw_pieces(streaming.pass_rows(1)), streaming.pass_rows(1)):
+        for block in blocks_of(
+            self._raw_pieces(streaming.pass_rows(self.n_columns)), streaming.pass_rows(self.n_columns)
+        ):
             column = self._text_of(block.table, name)
             for row, value in enumerate([] if column is None else column.to_pylist()):
                 if value is None:
@@ -276,12 +283,13 @@ class TypedTable(TableSource):
 
     def _read_bad_cells(self, surveys: "Mapping[str, TextSurvey]", types: "dict[str, ColumnType]") -> None:
         """Let cells of a model's numbers that are none be missing; their rows are `bad_rows`."""
-        from usnrt.tables.text_survey import likeliest_format, typed
+        from usnrt.tables.text_survey import likeliest_format
+        from usnrt.tables.text_types import typed
 
         columns = [n for n in surveys if self._model.types.get(n) == "number" and n not in self._options.types]
         columns = [n for n in columns if types[n].kind == "text" or types[n].has_odd]
         bad: list[tuple[str, str]] = []
-        block_rows = streaming.pass_rows(1)
+        block_rows = streaming.pass_rows(self.n_columns)
         for name in columns:
             if types[name].kind == "text":
                 texts = (self._text_of(table, name) for table, _ in self._raw_pieces(block_rows))
@@ -317,9 +325,17 @@ class TypedTable(TableSource):
         if odd:
             cells = [f"{', '.join(map(repr, sorted(texts)[:5]))} in {name!r}" for name, texts in odd.items()]
             self._warn(
-                f"{_listed(cells)} of {self.name} are missing values (--types {next(iter(odd))}=text keeps them)",
+                f"{listed(cells)} of {self.name} are missing values (--types {next(iter(odd))}=text keeps them)",
                 UnreadCellsWarning,
             )
+        for name, survey in surveys.items():
+            if survey.odd_one and types[name].kind == "text":
+                text = shown_value(survey.odd_one)
+                self._warn(
+                    f"{name!r} of {self.name} is text because of few cells such as {text}; "
+                    f"--na {text} makes them missing",
+                    UnreadCellsWarning,
+                )
         if self._notify is None:
             for name, type in types.items():
                 if type.date is not None and type.date.ambiguous:
@@ -343,51 +359,22 @@ class TypedTable(TableSource):
                 )
 
 
-def describe(
-    format: CsvFormat, types: "Mapping[str, ColumnType]", options: ReadOptions, plain: str = ",", n_skipped: int = 0
-) -> str:
-    """What is not the plain default and was not said by the user; "" if nothing."""
-    parts: dict[str, str] = {}
-    if format.delimiter not in (plain, ONE_COLUMN) and options.sep is None:
-        parts["--sep"] = f"separator {delimiter_name(format.delimiter)}"
-    if format.decimal != "." and options.decimal is None:
-        parts["--decimal"] = f"decimal mark {format.decimal!r}"
-    if format.thousands and options.thousands is None:
-        parts["--thousands"] = f"thousands mark {format.thousands!r}"
-    if format.encoding != "utf-8" and options.encoding is None:
-        parts["--encoding"] = f"encoding {format.encoding}"
-    if dates := _described_dates(types) if not options.dates else "":
-        parts["--dates"] = dates
-    units = [f"{name!r} in {type.unit}" for name, type in types.items() if type.unit]
-    units += [f"{name!r} as durations, in seconds" for name, type in types.items() if type.kind == "duration"]
-    if units:
-        parts["--types"] = _listed(units)
-    sentence = f"with {_listed(list(parts.values()), most=len(parts))}" if parts else ""
-    if n_skipped and options.skip is None:
-        lines = "line" if n_skipped == 1 else f"{n_skipped} lines"
-        sentence = f"without its first {lines}" + (f", {sentence}" if sentence else "")
-        parts = {"--skip": "", **parts}
-    return f"{sentence} ({', '.join(parts)} overrule{'s' if len(parts) == 1 else ''} this)" if parts else ""
+def _without_na(table: "pa.Table", na: Sequence[str]) -> "pa.Table":
+    """A table in which some texts, and the numbers that they stand for, are missing values."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
 
-
-def _described_dates(types: "Mapping[str, ColumnType]") -> str:
-    """The order of day and month of dates, and whether it is a guess."""
-    words = {"d": "day", "m": "month", "y": "year"}
-    by_order: dict[str, list[str]] = {}
-    for name, type in types.items():
-        order = "" if type.date is None else order_of(type.date.format)
-        if type.date is not None and order in ("dmy", "mdy"):
-            guess = ", a guess" if type.date.ambiguous else ""
-            by_order.setdefault("/".join(words[d] for d in order) + guess, []).append(repr(name))
-    lists = {order: ", ".join(names[:3]) + (", ..." if len(names) > 3 else "") for order, names in by_order.items()}
-    return " and ".join(f"dates {names} as {order}" for order, names in lists.items())
-
-
-def _listed(items: list[str], most: int = 5) -> str:
-    """Items in words, separated by commas and an "and"."""
-    if len(items) > most:
-        items = [*items[:most], f"{len(items) - most:,} more"]
-    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
+    numbers = [number for text in na if (number := parse_number(text)) is not None]
+    for position, column in enumerate(table.itercolumns()):
+        if pa.types.is_string(column.type):
+            missing = pc.is_in(column, pa.array(na))
+        elif numbers and (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+            missing = pc.is_in(column.cast(pa.float64()), pa.array(numbers))
+        else:
+            continue
+        column = pc.if_else(missing, pa.scalar(None, column.type), column)
+        table = table.set_column(position, table.column_names[position], column)
+    return table
 
 
 def _is_number(type: "pa.DataType") -> bool:
