@@ -65,4 +65,4 @@ def old_model():
     sys.path.pop(0)
     from usnrt import load
 
-    return load(folder / "model-v1.usnrt"), houses
+    return load(folder / "model-v4.usnrt"), houses
