@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.datasets import SEEDS, get_spec, list_datasets
+from usnrt.paper.datasets import SEEDS, get_spec, list_datasets
 from usnrt_experiments.aggregate import Means
 from usnrt_experiments.coverage.picture import draw_coverage
 from usnrt_experiments.coverage.table import CoverageStudy

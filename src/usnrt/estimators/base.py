@@ -163,6 +163,7 @@ class DistributionalRegressor(RegressorMixin, DistributionPredictor):
                 if checkpoint is not None:
                     self._resume(checkpoint, stored.store)
                 self._fit_store(stored.store)
+        rows.remember(self.encoder_)
         self.target_name_ = rows.target if isinstance(rows.target, str) else None
 
     def _fit_dask(self, rows: DaskRows, scratch: str | os.PathLike[str] | None, checkpoint: Folder | None) -> None:

@@ -208,7 +208,9 @@ def _describe(column: FeatureColumn, name: str, index: int, named: bool) -> list
         missing = bool(np.isnat(column.values).any())
         parts = {part: calendar_part(column.values, part) for part in CALENDAR_PARTS}
         varying = [part for part, values in parts.items() if np.unique(values[~np.isnan(values)]).size > 1]
-        return [replace(base, name=f"{name} ({part})", part=part, has_missing=missing) for part in varying or ["year"]]
+        return [
+            replace(base, name=f"{name} ({part})", part=part, has_missing=missing) for part in useful_parts(varying)
+        ]
     if column.type == "text":
         seen = {value for value in column.values if value is not None}
         order = natural_order(seen) if column.labels is None else [x for x in column.labels if x in seen]
@@ -220,6 +222,18 @@ def _describe(column: FeatureColumn, name: str, index: int, named: bool) -> list
         labels = tuple(number_label(code, column.boolean) for code in codes)
         return [replace(base, kind="categorical", categories=labels, codes=tuple(codes.tolist()), has_missing=missing)]
     return [replace(base, has_missing=missing)]
+
+
+def useful_parts(varying: list[str]) -> list[str]:
+    """The calendar parts to encode; the weekday of dates that are all on one day of the month, as months are, is none.
+
+    Examples
+    --------
+    >>> from usnrt.tables.encoder import useful_parts
+    >>> useful_parts(["year", "month", "weekday"]), useful_parts(["day", "weekday"]), useful_parts([])
+    (['year', 'month'], ['day', 'weekday'], ['year'])
+    """
+    return [part for part in varying if part != "weekday" or "day" in varying] or ["year"]
 
 
 def _of_time(described: list[Column], column: FeatureColumn, name: str) -> list[Column]:
