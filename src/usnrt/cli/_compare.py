@@ -23,6 +23,7 @@ from usnrt.cli._output import check_writable, notice, print_json, print_table, s
 from usnrt.cli._reading_options import reads_tables
 from usnrt.cli._streams import messages_to_stderr, output_file, shown
 from usnrt.tables.read_options import ReadOptions
+from usnrt.utils.types import TableLike
 
 STOPPED = 130
 
@@ -104,7 +105,7 @@ def compare(
         raise typer.Exit(STOPPED)
 
 
-def _without_time(X: Any, time_column: str | None, drop: list[str]) -> tuple[Any, Any]:
+def _without_time(X: TableLike, time_column: str | None, drop: list[str]) -> tuple[Any, Any]:
     """Features and times; the time column is a feature unless it is dropped."""
     from usnrt.comparison.splits import read_time
 

@@ -32,7 +32,7 @@ from usnrt.tables.read_options import ReadOptions
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from usnrt.estimators.calibrated import CalibratedRegressor
+    from usnrt.estimators.tree_regressor import TreeRegressor
 
 
 class Preset(StrEnum):
@@ -163,7 +163,7 @@ def hint_on_interrupt(checkpoint: Path | None) -> Iterator[None]:
         raise
 
 
-def save_model(model: "CalibratedRegressor", output: Path) -> None:
+def save_model(model: "TreeRegressor", output: Path) -> None:
     """Write a model to a file or to standard output."""
     if not is_standard(output):
         model.save(output)
@@ -199,7 +199,7 @@ def make_model(
     categorical: Sequence[str],
     seed: int,
     verbose: int,
-) -> "CalibratedRegressor":
+) -> "TreeRegressor":
     """An unfitted model with the parameters of the command line; ``settings`` are those of one tree."""
     from usnrt import USNRTEnsemble, USNRTRegressor
 
@@ -207,7 +207,7 @@ def make_model(
         members = USNRTEnsemble().n_estimators if preset is Preset.ensemble else 1
     _check_preset(preset, paper, members)
     one_tree = USNRTRegressor.paper if paper else USNRTRegressor.fast if preset is Preset.fast else USNRTRegressor
-    model: CalibratedRegressor = one_tree()
+    model: TreeRegressor = one_tree()
     known = model.get_params(deep=False)
     changes: dict[str, Any] = {"random_state": seed, "verbose": verbose}
     if categorical:
@@ -288,7 +288,7 @@ def split_rows(
     return np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
 
 
-def summary(model: "CalibratedRegressor", n_rows: int, target: str, output: Path) -> dict[str, Any]:
+def summary(model: "TreeRegressor", n_rows: int, target: str, output: Path) -> dict[str, Any]:
     """The result of a fit: file, target, rows, how the columns were read, regions."""
     from usnrt.estimators.neighbors import has_examples, rows_in_memory
     from usnrt.estimators.regions import region_rows
@@ -304,7 +304,7 @@ def summary(model: "CalibratedRegressor", n_rows: int, target: str, output: Path
     }
 
 
-def _column_notices(model: "CalibratedRegressor") -> list[str]:
+def _column_notices(model: "TreeRegressor") -> list[str]:
     """How columns were read, where that is not obvious."""
     lines = []
     columns = model.columns_

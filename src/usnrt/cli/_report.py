@@ -15,6 +15,7 @@ from usnrt.cli._output import check_writable, notice, say, silent, warnings_as_n
 from usnrt.cli._reading_options import reads_tables
 from usnrt.cli._streams import check_one_input, is_standard, messages_to_stderr, output_file, shown
 from usnrt.tables.read_options import ReadOptions
+from usnrt.utils.types import TableLike
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,7 +75,7 @@ def report(
         say(f"wrote {output}")
 
 
-def _write_report(model: Any, X: Any, y: Any, output: Path, **options: Any) -> None:
+def _write_report(model: Any, X: TableLike, y: Any, output: Path, **options: Any) -> None:
     """Write the page to a file or to standard output."""
     from usnrt.reporting import write_report
 

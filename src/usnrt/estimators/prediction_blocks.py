@@ -12,24 +12,25 @@ from usnrt.tables.sources import Block, TableSource
 from usnrt.tables.streaming import pass_rows
 from usnrt.utils.names import missing_names
 from usnrt.utils.result_table import Table
+from usnrt.utils.types import TableLike
 
 if TYPE_CHECKING:
-    from usnrt.estimators.predictions import DistributionPredictor
+    from usnrt.estimators.base import DistributionalRegressor
 
 
-def source_for(model: "DistributionPredictor", X: Any) -> TableSource | None:
+def source_for(model: "DistributionalRegressor", X: TableLike) -> TableSource | None:
     """The source that X is or names, read like the table of the fit; None for a table in memory."""
     return as_source(X, model=ModelColumns.of(model.encoder_))
 
 
 def predict_source(
-    model: "DistributionPredictor", source: TableSource, coverage: float = 0.9
+    model: "DistributionalRegressor", source: TableSource, coverage: float = 0.9
 ) -> Iterator[tuple[Block, Any]]:
     """The blocks of a source and their predictions.
 
     Parameters
     ----------
-    model : DistributionPredictor
+    model : DistributionalRegressor
         A fitted model.
     source : TableSource
         With the columns of the model; others are ignored.
@@ -61,12 +62,12 @@ def _without_support(predicted: Any, bad_rows: Set[int], block: Block) -> Any:
     return predicted.set_column(predicted.column_names.index("supported"), "supported", supported)
 
 
-def features_of(model: "DistributionPredictor", table: Any, place: str) -> Any:
+def features_of(model: "DistributionalRegressor", table: Any, place: str) -> Any:
     """The model's features in their order; other columns are left out.
 
     Parameters
     ----------
-    model : DistributionPredictor
+    model : DistributionalRegressor
     table : pyarrow.Table or ndarray
     place : str
         Where it is from, in messages.

@@ -11,6 +11,7 @@ from usnrt.tables.columns import Column
 from usnrt.tables.conversion import converted, understood
 from usnrt.tables.reading import FeatureColumn, as_table
 from usnrt.tables.time import read_time, recurring_parts
+from usnrt.utils.types import TableLike
 
 CALENDAR_PARTS = ("year", "month", "day", "weekday", "hour", "minute")
 
@@ -62,7 +63,7 @@ class TableEncoder:
     date_formats_: Mapping[str, str] = {}
     reading_: Mapping[str, Any] | None = None
 
-    def fit(self, X: Any, categorical_features: Any = None, time_position: int | None = None) -> "TableEncoder":
+    def fit(self, X: TableLike, categorical_features: Any = None, time_position: int | None = None) -> "TableEncoder":
         """Learn columns, categories and calendar parts.
 
         Parameters
@@ -112,7 +113,7 @@ class TableEncoder:
         self.n_categories_ = np.array([column.n_categories for column in columns], dtype=np.int64)
         return self
 
-    def transform(self, X: Any) -> NDArray[np.float64]:
+    def transform(self, X: TableLike) -> NDArray[np.float64]:
         """Encode a table with the columns seen in fit.
 
         Parameters

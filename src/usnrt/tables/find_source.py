@@ -21,14 +21,14 @@ from usnrt.tables.text_files import JsonLines, Workbooks
 from usnrt.tables.typed_table import TypedTable
 from usnrt.utils.arrays import plain_array
 from usnrt.utils.names import check_different, need_column
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, TableLike
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 def as_source(
-    X: Any,
+    X: TableLike,
     options: ReadOptions | None = None,
     model: ModelColumns | None = None,
     notify: Callable[[str], None] | None = None,
@@ -171,7 +171,7 @@ def whole_table(source: TableSource) -> "pa.Table":
 class WholeTable:
     """A source that was read into memory: features, targets, weights and groups."""
 
-    X: Any
+    X: TableLike
     target: Floats
     weight: Floats | None
     groups: GroupLabels | None
