@@ -3,7 +3,7 @@
     python experiments/hardening/soak.py --minutes 60 --seed 1000 --log soak.jsonl
 
 Every sequence is made of one number, its seed, which is printed; ``--seed S --count 1`` repeats it. The log holds one
-line per sequence; if it exists, the run goes on after its last seed until the minutes are full, and the summary is that
+line per sequence; if it exists, the run resumes after its last seed until the minutes are full, and the summary is that
 of the whole log.
 """
 

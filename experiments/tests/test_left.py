@@ -1,4 +1,4 @@
-"""What is left of the presets in hours, and `make paper`, which stops and goes on."""
+"""What is left of the presets in hours, and `make paper`, which stops and resumes."""
 
 import os
 import shutil

@@ -281,7 +281,7 @@ def linear_model(rows):
     return (np.nan_to_num(rows[:, 0]) + effect)[:, None] + 0.2 * POSITIONS
 
 
-def test_blank_variances_find_what_matters():
+def test_missing_value_variances_find_what_matters():
     rng = np.random.default_rng(7)
     raw = np.stack([rng.normal(size=4000), rng.integers(0, 3, 4000), rng.normal(size=4000)], axis=1)
     y = raw[:, 0] + raw[:, 1] - 1.0 + 0.2 * rng.normal(size=4000)
@@ -335,7 +335,7 @@ def test_unseen_categories_of_a_table_with_an_outlier():
     assert support.added_variance(np.zeros(1), found) <= support.target_variance
 
 
-def test_too_few_validation_rows_leave_the_blank_variances_at_those_of_the_target(square):
+def test_few_validation_rows_keep_missing_value_variances(square):
     raw = np.random.default_rng(8).uniform(size=(10, 2))
     assert square.with_missing_value_variances(linear_model, raw, np.zeros(10, dtype=int), raw[:, 0]) is square
 

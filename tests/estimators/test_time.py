@@ -192,8 +192,8 @@ def test_calibration_on_a_window():
 @pytest.mark.parametrize(
     ("window", "message"),
     [
-        (0, "window must be a whole number of rows from 1 on, a timedelta or None, got 0"),
-        ("all", "window must be a whole number of rows from 1 on, a timedelta or None, got 'all'"),
+        (0, "window must be an int >= 1, a timedelta or None, got 0"),
+        ("all", "window must be an int >= 1, a timedelta or None, got 'all'"),
         (datetime.timedelta(0), r"window must be positive, got datetime.timedelta\(0\)"),
     ],
 )

@@ -109,7 +109,7 @@ def test_constant_residuals_are_no_trouble():
     assert refine_threshold(split, X, zero, members, min_samples_leaf=300).statistic == 0
 
 
-def test_only_trees_with_untested_rows_are_sharpened():
+def test_only_trees_with_untested_rows_are_refined():
     rng = np.random.default_rng(7)
     X, tested, others, members = node(rng)
     residuals = np.empty(3000)

@@ -344,7 +344,7 @@ def test_a_full_disk_gives_one_warning_and_loses_nothing(mounted):
     disk = mounted("size=1m")
     with interrupted(disk) as checkpoint:
         assert checkpoint.save("root", {"weights": np.ones(1000), "epoch": 1})
-        with pytest.warns(CheckpointWarning, match="could not be written: no space left on device; the fit goes on"):
+        with pytest.warns(CheckpointWarning, match="could not be written: no space left on device; the fit continues"):
             assert not checkpoint.save("root", {"weights": np.ones(10**6), "epoch": 2})
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # one warning is enough

@@ -97,7 +97,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
             partitions of X). For trees and ensembles of the default recipe only.
         checkpoint : path-like, default=None
             A folder for the state of a long fit: finished parts, and every few minutes the networks in training. If the
-            fit is interrupted or its process killed, the same call goes on from there, and the model is the same, bit
+            fit is interrupted or its process killed, the same call resumes there, and the model is the same, bit
             for bit. The folder must be new, empty, or that of a fit with the same data and parameters (``n_jobs``,
             ``verbose`` and ``callbacks`` may differ). It is removed when the fit is complete. For trees and their
             ensembles only.
@@ -159,7 +159,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
             )
 
     def _resumed(self, folder: Folder | None, store: RowStore) -> Checkpoint:
-        """The checkpoint of a fit to these rows, which goes on from what is in the folder."""
+        """The checkpoint of a fit to these rows, which resumes from what is in the folder."""
         if folder is None:
             return NO_CHECKPOINT
         return folder.resume(identity_of(self, store, self.encoder_.n_categories_))

@@ -42,7 +42,7 @@ def recent_rows(model: "DistributionalRegressor", X: TableLike, n_rows: int, win
             raise ValueError(f"window must be positive, got {window!r}")
         return np.flatnonzero(time > time.max() - seconds)
     if not isinstance(window, Integral) or isinstance(window, bool) or window < 1:
-        raise ValueError(f"window must be a whole number of rows from 1 on, a timedelta or None, got {window!r}")
+        raise ValueError(f"window must be an int >= 1, a timedelta or None, got {window!r}")
     order = np.arange(n_rows) if time is None else np.argsort(time, kind="stable")
     return np.sort(order[max(0, n_rows - int(window)) :])
 

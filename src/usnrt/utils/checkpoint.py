@@ -49,7 +49,7 @@ NOTHING: Shared = MappingProxyType({})
 
 
 class CheckpointWarning(UserWarning):
-    """A checkpoint could not be written; the fit goes on."""
+    """A checkpoint could not be written; the fit continues."""
 
 
 class Checkpoint:
@@ -168,7 +168,7 @@ class FolderCheckpoint(Checkpoint):
             ) from None
 
     def save(self, key: str, value: Any, codec: Codec = PLAIN, shared: Shared = NOTHING) -> bool:
-        """Store an entry; if that fails, the fit goes on with one warning, and the previous entry is kept."""
+        """Store an entry; if that fails, the fit continues with one warning, and the previous entry is kept."""
         path = self._path(key)
         data = entry_bytes(path.name, *codec.encode(value, shared))
         with self._common.lock:  # one at a time, and none after the end of the fit
@@ -187,7 +187,7 @@ class FolderCheckpoint(Checkpoint):
         if not self._common.has_warned:
             self._common.has_warned = True
             warnings.warn(
-                f"the checkpoint in {self.folder} could not be written: {reason(error)}; the fit goes on, "
+                f"the checkpoint in {self.folder} could not be written: {reason(error)}; the fit continues, "
                 "and a later call would start from what was written before",
                 CheckpointWarning,
                 stacklevel=2,
