@@ -21,10 +21,10 @@ PURPOSE = {
     "report": "a page for managers",
     "onnx": "export", "persistence": "model files", "plotting": "figures", "metrics": "scores of forecasts",
     "explain": "why a row is uncertain",
-    "baselines": "competing models", "estimators": "ours and the paper's", "calibration": "regions, support",
+    "paper": "its baselines, its data", "estimators": "ours and the paper's", "calibration": "regions, support",
     "distributions": "predictive distributions", "tree": "splits and growth", "memory": "similar rows",
     "nn": "networks in jax",
-    "datasets": "loaders, generators", "tables": "reading and encoding", "utils": "checks, progress",
+    "datasets": "generators", "tables": "reading and encoding", "utils": "checks, progress",
 }  # fmt: skip
 
 

@@ -14,8 +14,9 @@ import pytest
 from sklearn.base import clone
 
 import usnrt
-from usnrt import USNRTEnsemble, USNRTRegressor, baselines
+from usnrt import USNRTEnsemble, USNRTRegressor
 from usnrt.estimators.base import DistributionalRegressor
+from usnrt.paper import baselines
 from usnrt.persistence import ModelFileError, load, read_manifest, save
 from usnrt.persistence._classes import CODEC
 from usnrt.tree.refine import Refinement

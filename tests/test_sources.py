@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import usnrt
-from usnrt.baselines import HNNRegressor
 from usnrt.cli._tables import read_file
 from usnrt.distributions import Normal
 from usnrt.estimators.base import DistributionalRegressor
+from usnrt.paper.baselines import HNNRegressor
 from usnrt.tables import streaming
 
 N = 600

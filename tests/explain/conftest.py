@@ -1,8 +1,5 @@
 """Fitted models that the tests of explanations share."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -56,13 +53,10 @@ def ensemble():
 
 
 @pytest.fixture(scope="session")
-def old_model():
-    """A model of format 1, which kept no background, and the maker of its tables."""
-    folder = Path(__file__).parents[1] / "data"
-    sys.path.insert(0, str(folder))
-    from make_sample import houses
-
-    sys.path.pop(0)
-    from usnrt import load
-
-    return load(folder / "model-v1.usnrt"), houses
+def paper_model():
+    """A tree of the paper, which keeps no background, and rows."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (400, 2))
+    y = X[:, 0] + np.where(X[:, 1] > 0, 1.0, 0.1) * rng.normal(size=400)
+    model = USNRTRegressor.paper(min_samples_leaf=100, max_epochs=2, random_state=0, n_jobs=1)
+    return model.fit(X, y), X

@@ -187,16 +187,15 @@ def test_a_weight_is_a_repetition_in_the_background():
     np.testing.assert_array_equal(weighted, marginal_background_of(np.round(raw)[again], leaf[again], 2, numeric))
 
 
-def test_models_of_old_files_are_explained_by_given_rows(old_model):
-    model, houses = old_model
-    X, _ = houses(60, 3)
+def test_models_of_the_paper_are_explained_by_given_rows(paper_model):
+    model, X = paper_model
     with pytest.raises(ValueError, match=r"^explain needs background rows, since this model kept none in fit; pass "):
         model.explain(X)
     row = model.explain(X[:1], background=X)[0]
     mean, std = model.predict(X[:1], return_std=True)
     assert total(row, "mean") == pytest.approx(mean[0], rel=1e-12)
     assert total(row, "std") == pytest.approx(std[0], rel=1e-12)
-    assert row.unsupported is None
+    assert row.unsupported == []
     assert row.advice == [
         "Not measured: a single tree without memory does not separate noise from lack of data. An ensemble would."
     ]

@@ -92,8 +92,7 @@ class VarianceTree(TreeModel):
         One per region.
     variance_network : MLP
     variance_params : list of list of Params
-        For each of the variance networks, one per region; the prediction is their geometric mean. Trees of the paper
-        have one variance network, some models of format 1 have two.
+        A list of one list, with one per region.
     """
 
     mean_network: MLP
@@ -125,46 +124,6 @@ class VarianceTree(TreeModel):
         """Region, mean and quantile function of each row, that of a normal distribution."""
         leaf, mean, variance = self.moments(raw, inputs, n_threads)
         return leaf, mean, mean[:, None] + np.sqrt(variance)[:, None] * POSITIONS
-
-
-@dataclass
-class QuantileTree(TreeModel):
-    """A tree with a mean network and a quantile network in each region, as in files of formats 1 and 2.
-
-    Attributes
-    ----------
-    mean_network : MLP
-    mean_params : list of Params
-        One per region.
-    quantile_network : MLP
-    quantile_params : list of Params
-        One per region.
-    blend : float
-        Weight of the mean of the quantile function in the predicted mean; the mean network has the rest.
-    refinement : Refinement or None
-        Refinement of the quantile functions by validation rows; None in models of old files.
-    """
-
-    mean_network: MLP
-    mean_params: Sequence[Params]
-    quantile_network: MLP
-    quantile_params: Sequence[Params]
-    blend: float = 0.0
-    refinement: Refinement | None = None
-
-    def quantile_functions(
-        self, raw: Floats, inputs: NDArray[np.float32], n_threads: int = 1, without: Rows | None = None
-    ) -> Predicted:
-        """Region, blended mean and refined quantile function of each row."""
-        leaf = self.tree.leaf_of(raw)
-        outputs = self._outputs(self.quantile_network, self.quantile_params, inputs, leaf, n_threads)
-        quantiles = predicted_quantiles(outputs, n_threads=n_threads)
-        mean = self._outputs(self.mean_network, self.mean_params, inputs, leaf, n_threads)
-        if self.refinement is None:
-            mean = mean + self.blend * (quantile_function_mean(quantiles) - mean)
-        else:
-            blend_and_refine(leaf, mean, quantiles, self.blend, self.refinement, n_threads)
-        return leaf, mean, quantiles
 
 
 @dataclass
