@@ -316,7 +316,7 @@ def test_figures_for_monitoring_count_requests_and_support(model_file, client_of
 
 
 def test_several_models_have_names_of_their_own(model_file, client_of, rows, tmp_path, houses):
-    from usnrt.baselines import RandomForestVarianceRegressor
+    from usnrt.paper.baselines import RandomForestVarianceRegressor
 
     X, y = houses(120, 0)
     RandomForestVarianceRegressor(n_estimators=5, random_state=0).fit(X, y).save(tmp_path / "plain.usnrt")
