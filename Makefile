@@ -103,7 +103,7 @@ bench: setup  ## speed against peers; each prints a ratio last and appends it to
 api: setup  ## renew the snapshot of the public API that the tests compare with
 	$(BIN)/python tests/data/make_public_api.py
 
-# One job alone: make release-check RELEASE='--python 3.11 --versions lowest --tests tests/test_regressor.py'
+# One job alone: make release-check RELEASE='--python 3.11 --versions lowest --tests tests/estimators/test_regressor.py'
 release-check: setup  ## build, install outside the checkout, and test the lowest and the newest versions on each Python
 	$(BIN)/python tools/release_check.py $(RELEASE)
 

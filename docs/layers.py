@@ -18,11 +18,13 @@ ROOT = Path(__file__).parent.parent
 PICTURE = ROOT / "docs" / "pictures" / "layers.png"
 PURPOSE = {
     "__main__": "python -m usnrt", "cli": "commands", "comparison": "models compared", "demo": "the demo",
-    "report": "a page for managers",
+    "reporting": "a page for managers",
     "onnx": "export", "persistence": "model files", "plotting": "figures", "metrics": "scores of forecasts",
+    "decide": "decisions by forecasts", "serve": "models over HTTP",
     "explain": "why a row is uncertain",
-    "paper": "its baselines, its data", "estimators": "ours and the paper's", "calibration": "regions, support",
-    "distributions": "predictive distributions", "tree": "splits and growth", "memory": "similar rows",
+    "paper": "its baselines, its data", "estimators": "ours and the paper's", "model": "fitted models",
+    "calibration": "regions, support", "distributions": "predictive distributions", "tree": "splits and growth",
+    "experts": "what a region combines", "memory": "similar rows",
     "nn": "networks in jax",
     "datasets": "generators", "tables": "reading and encoding", "utils": "checks, progress",
 }  # fmt: skip

@@ -61,7 +61,7 @@ def make_table(n, seed, strange=False):
 
 def assert_same(found, model, X):
     mean, std = model.predict(X, return_std=True)
-    atol = TOLERANCE * model.target_std_
+    atol = TOLERANCE * model.target_scale_.std
     np.testing.assert_allclose(found["mean"], mean, rtol=0, atol=atol)
     np.testing.assert_allclose(found["std"], std, rtol=0, atol=atol)
     quantiles = np.array(found["quantiles"].tolist())

@@ -21,10 +21,11 @@ from sklearn.exceptions import NotFittedError
 
 import usnrt
 from usnrt import USNRTEnsemble, USNRTRegressor
-from usnrt.calibration.calibration import Calibration
+from usnrt.calibration.groups import GroupCalibration, standard_normal
 from usnrt.cli._run import run as run_command
 from usnrt.distributions import Mixture, Normal, QuantileDistribution, ResidualDistribution
-from usnrt.estimators.calibrated import standard_normal
+from usnrt.experts.refine import Refinement
+from usnrt.model.target import TargetScale
 from usnrt.nn.forward import forward
 from usnrt.nn.mlp import MLP
 from usnrt.nn.quantile_functions import value_at
@@ -32,7 +33,6 @@ from usnrt.nn.quantiles import N_OUTPUTS, POSITIONS, quantile_function_mean, to_
 from usnrt.onnx import _columns, _distributions, _export, _networks, _routing, feeds
 from usnrt.onnx._graph import IR_VERSION, ML_DOMAIN, ML_OPSET, OPSET, Graph, ints
 from usnrt.tables.encoder import CALENDAR_PARTS, calendar_part
-from usnrt.tree.refine import Refinement
 from usnrt.tree.split import Split
 from usnrt.tree.structure import TreeBuilder
 
@@ -67,7 +67,7 @@ def assert_same_predictions(model, X, levels=LEVELS, session=None, tolerance=1e-
     assert quantiles.shape == (len(region), len(levels))
     expected = (*model.predict(X, return_std=True), model.predict_quantiles(X, levels))
     for found, wanted in zip((mean, std, quantiles), expected):
-        np.testing.assert_allclose(found, wanted, rtol=0, atol=tolerance * model.target_std_)
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=tolerance * model.target_scale_.std)
 
 
 # -- whole models ---------------------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ def fitted(table):
         models[f"{name}ensemble"] = make(estimator=member, n_estimators=3, random_state=0, n_jobs=1)
     y = make_target(table, 1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("usnrt.tree.model.fit_weights", lambda *arguments: given_weights(arguments[-1]))
+        patch.setattr("usnrt.tree.model.fit_weights", lambda *arguments, **_: given_weights(arguments[-1]))
         return {name: model.fit(table, y) for name, model in models.items()}
 
 
@@ -140,9 +140,9 @@ def model(request, fitted):
     name, _, change = request.param.partition(", ")
     made = copy.copy(fitted[name])
     if name in ("tree", "ensemble"):
-        assert all(member.memory is not None for member in _export._members(made))
+        assert all(member.memory is not None for member in made.model_.members)
     if change == "uncalibrated":
-        made.calibration_ = None
+        made.model_ = dataclasses.replace(made.model_, calibration=None)
     elif change == "global":
         fresh = make_table(300, 2)
         made.calibrate(fresh, make_target(fresh, 3), by="global")
@@ -198,6 +198,10 @@ def with_weights(member, *weights):
     return dataclasses.replace(member, expert_weights=rows).without_unused()
 
 
+def set_trees(model, trees):
+    model.model_ = dataclasses.replace(model.model_, trees=trees)
+
+
 def loops_of(proto):
     return sorted(node.name or node.attribute[0].g.name for node in proto.graph.node if node.op_type == "Loop")
 
@@ -211,7 +215,7 @@ def loops_of(proto):
 )  # fmt: skip
 def test_any_weights_of_the_experts(fitted, weights):
     model = copy.copy(fitted["tree"])
-    model.model_ = with_weights(model.model_, *weights)
+    set_trees(model, with_weights(model.model_.trees, *weights))
     session = session_of(model.to_onnx())
     # Quantiles between similar rows of very different targets and little weight depend on the last digits of distances.
     tolerance = 2e-4 if np.max(weights, axis=0)[2] > 0 else 1e-5
@@ -221,22 +225,23 @@ def test_any_weights_of_the_experts(fitted, weights):
 
 def test_experts_without_weight_are_left_out(fitted):
     model = copy.copy(fitted["tree"])
-    memory = model.model_.memory
+    memory = model.model_.trees.memory
     full = len(model.to_onnx().SerializeToString())
-    model.model_ = with_weights(fitted["tree"].model_, [1.0, 0.0, 0.0])
-    assert model.model_.memory is None
+    set_trees(model, with_weights(fitted["tree"].model_.trees, [1.0, 0.0, 0.0]))
+    assert model.model_.trees.memory is None
     without = model.to_onnx()
     assert not any("memory" in name for name in loops_of(without))
     assert len(without.SerializeToString()) < full - memory.cells.nbytes
-    model.model_ = with_weights(fitted["tree"].model_, [0.0, 0.0, 1.0])
+    set_trees(model, with_weights(fitted["tree"].model_.trees, [0.0, 0.0, 1.0]))
     assert not any("network" in name for name in loops_of(model.to_onnx()))
 
 
 def test_members_with_and_without_memory(fitted):
     model = copy.copy(fitted["ensemble"])
-    first, *others = model.members_
-    model.members_ = [with_weights(first, [1.0, 0.0, 0.0]), *others]
-    assert [member.memory is None for member in model.members_] == [True, False, False]
+    first, *others = model.model_.members
+    members = [with_weights(first, [1.0, 0.0, 0.0]), *others]
+    set_trees(model, dataclasses.replace(model.model_.trees, members=members))
+    assert [member.memory is None for member in model.model_.members] == [True, False, False]
     session = session_of(model.to_onnx())
     assert_same_predictions(model, make_table(200, 6), session=session)
     assert_same_predictions(model, make_table(100, 7, strange=True), session=session)
@@ -245,7 +250,7 @@ def test_members_with_and_without_memory(fitted):
 def test_a_memory_of_fewer_rows_than_neighbours(fitted):
     """Cells with empty places, such that not all places of the nearest rows hold one."""
     model = copy.copy(fitted["tree"])
-    memory = model.model_.memory
+    memory = model.model_.trees.memory
     is_held = np.zeros(len(memory.row), dtype=bool)
     is_held[::61] = True
     n_cells, _, size = memory.cells.shape
@@ -254,15 +259,15 @@ def test_a_memory_of_fewer_rows_than_neighbours(fitted):
         cells=np.where(is_held.reshape(n_cells, 1, size), memory.cells, np.float16(np.inf)),
     )  # fmt: skip
     assert 0 < few.n_rows < 30
-    model.model_ = dataclasses.replace(model.model_, memory=few)
+    set_trees(model, dataclasses.replace(model.model_.trees, memory=few))
     assert_same_predictions(model, make_table(200, 6))
 
 
 def test_weights_of_training_rows(fitted):
     model = copy.copy(fitted["tree"])
-    memory = model.model_.memory
+    memory = model.model_.trees.memory
     log_weight = np.random.default_rng(0).normal(size=len(memory.row))
-    model.model_ = dataclasses.replace(model.model_, memory=dataclasses.replace(memory, log_weight=log_weight))
+    set_trees(model, dataclasses.replace(model.model_.trees, memory=dataclasses.replace(memory, log_weight=log_weight)))
     assert_same_predictions(model, make_table(200, 6))
 
 
@@ -270,9 +275,9 @@ def test_inputs_without_encoding(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 3))
     model = USNRTRegressor(**SMALL, n_bins=0, random_state=0)
-    monkeypatch.setattr("usnrt.tree.model.fit_weights", lambda *arguments: given_weights(arguments[-1]))
+    monkeypatch.setattr("usnrt.tree.model.fit_weights", lambda *arguments, **_: given_weights(arguments[-1]))
     model.fit(X, np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=400))
-    assert model.model_.memory is not None
+    assert model.model_.trees.memory is not None
     assert_same_predictions(model, rng.normal(size=(100, 3)))
 
 
@@ -312,13 +317,13 @@ def test_numbers_far_outside_of_training(numeric):
 
 def test_a_target_that_hardly_varies(numeric):
     still = copy.copy(numeric)
-    still.target_mean_, still.target_std_ = 7.0, 1e-100
+    still.model_ = dataclasses.replace(still.model_, target=TargetScale(7.0, 1e-100))
     X = np.random.default_rng(0).normal(size=(20, 3))
     mean, std, _, quantiles, _ = session_of(still.to_onnx()).run(None, {"X": X})
     assert (mean == 7.0).all()
     assert (quantiles == 7.0).all()
     # before the mean is added, which swallows all of it
-    np.testing.assert_allclose(std, 1e-100 * still._distribution(still._encode(X)).std(), rtol=1e-5)
+    np.testing.assert_allclose(std, still._predict_dist(still._encode(X)).std(), rtol=1e-5)
 
 
 def test_integer_codes_that_are_categories_and_a_column_without_values():
@@ -577,10 +582,10 @@ def test_calibrated_quantile_functions_like_the_library(seed, groups):
     residuals = [ResidualDistribution.from_residuals(draw) for draw in draws]
     calibration = {
         "none": None,
-        "one": Calibration(np.zeros(4, dtype=np.int64), residuals[1:2], []),
-        "many": Calibration(np.array([1, 0, 2, 0]), residuals, []),
+        "one": GroupCalibration(np.zeros(4, dtype=np.int64), residuals[1:2], [], []),
+        "many": GroupCalibration(np.array([1, 0, 2, 0]), residuals, [], []),
     }[groups]
-    model = SimpleNamespace(calibration_=calibration, target_mean_=5.0, target_std_=2.0, target_map_=None)
+    model = SimpleNamespace(calibration=calibration, target=TargetScale(5.0, 2.0))
     levels = np.array([0.999, 1e-4, 0.05, 0.5])
     quantiles, leaf = random_quantile_functions(rng, 20), rng.integers(0, 4, 20)
     graph = Graph("test")

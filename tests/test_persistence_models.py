@@ -16,10 +16,10 @@ from sklearn.base import clone
 import usnrt
 from usnrt import USNRTEnsemble, USNRTRegressor
 from usnrt.estimators.base import DistributionalRegressor
+from usnrt.experts.refine import Refinement
 from usnrt.paper import baselines
 from usnrt.persistence import ModelFileError, load, read_manifest, save
 from usnrt.persistence._classes import CODEC
-from usnrt.tree.refine import Refinement
 
 SAMPLES = Path(__file__).parent / "data"
 QUICK = {"random_state": 0, "n_jobs": 1}
@@ -70,11 +70,10 @@ def test_the_same_predictions_to_the_last_bit(name, tmp_path, monkeypatch):
     X, y = table()
     # All experts have weight, whatever these small models would choose.
     weights = [[0.2, 0.5, 0.3], [0.5, 0.0, 0.5]]
-    monkeypatch.setattr("usnrt.tree.model.fit_weights", lambda *arguments: np.resize(weights, (arguments[-1], 3)))
+    monkeypatch.setattr("usnrt.tree.model.fit_weights", lambda *arguments, **_: np.resize(weights, (arguments[-1], 3)))
     model = MODELS[name].fit(X, y)
     if name in ("default", "ensemble"):
-        members = getattr(model, "members_", None) or [model.model_]
-        assert all(member.memory is not None for member in members)
+        assert all(member.memory is not None for member in model.model_.members)
     model.target_name_ = "y"
     model.save(tmp_path / "m.usnrt")
     loaded = usnrt.load(tmp_path / "m.usnrt")
@@ -179,14 +178,17 @@ def test_a_forest_that_would_read_outside_its_arrays(change, classes, tmp_path):
 def remembering():
     """A model with a memory; tests change copies of its parts."""
     model = load(SAMPLES / "model-v4.usnrt")
-    assert model.model_.memory is not None
-    assert model.model_.expert_weights[:, 1:].any()
+    assert model.model_.memories
+    assert model.expert_weights_[:, 1:].any()
     return model
 
 
 def with_memory(model, **changes):
-    memory = dataclasses.replace(model.model_.memory, **changes)
-    model.model_ = dataclasses.replace(model.model_, memory=memory)
+    with_trees(model, memory=dataclasses.replace(model.model_.trees.memory, **changes))
+
+
+def with_trees(model, **changes):
+    with_model(model, trees=dataclasses.replace(model.model_.trees, **changes))
 
 
 def with_model(model, **changes):
@@ -230,7 +232,7 @@ HOSTILE_MEMORIES = [
 @pytest.mark.parametrize("change", HOSTILE_MEMORIES, ids=range(len(HOSTILE_MEMORIES)))
 def test_a_memory_that_would_read_outside_its_arrays(change, remembering, tmp_path):
     model = copy.copy(remembering)
-    change(model, model.model_.memory)
+    change(model, model.model_.trees.memory)
     with contextlib.suppress(TypeError):  # what cannot be saved cannot be loaded
         save(model, tmp_path / "m.usnrt")
         with pytest.raises(ModelFileError, match=refusal("Retrieval")):
@@ -251,53 +253,53 @@ def of_more_columns(tree):
 
 EXPERTS, NETWORKS, ENCODING = "ExpertTree", "ExpertTree|MLP", "PiecewiseLinear"
 HOSTILE_TREES = [
-    (lambda m, old: with_model(m, network_of=old.network_of + 100), EXPERTS),
-    (lambda m, old: with_model(m, network_of=old.network_of - 100), EXPERTS),
-    (lambda m, old: with_model(m, network_of=old.network_of[1:]), EXPERTS),
-    (lambda m, old: with_model(m, network_of=old.network_of.astype(float)), EXPERTS),
-    (lambda m, old: with_model(m, expert_weights=old.expert_weights[:, :2]), EXPERTS),
-    (lambda m, old: with_model(m, expert_weights=2 * old.expert_weights), EXPERTS),
-    (lambda m, old: with_model(m, expert_weights=np.nan * old.expert_weights), EXPERTS),
-    (lambda m, old: with_model(m, expert_weights=np.tile([2.0, -1.0, 0.0], (len(old.network_of), 1))), EXPERTS),
-    (lambda m, old: with_model(m, memory=None), EXPERTS),
-    (lambda m, old: with_model(m, memory=5), EXPERTS),
-    (lambda m, old: with_model(m, params=[]), NETWORKS),
-    (lambda m, old: with_model(m, params=[one[1:] for one in old.params]), NETWORKS),
-    (lambda m, old: with_model(m, params=[old.params[0][::-1]]), NETWORKS),
-    (lambda m, old: with_model(m, network=dataclasses.replace(old.network, activation="os.system")), NETWORKS),
-    (lambda m, old: with_model(m, network=dataclasses.replace(old.network, sizes=(5, 16, 8, 12))), NETWORKS),
-    (lambda m, old: with_model(m, encoding=None), EXPERTS),
+    (lambda m, old: with_trees(m, network_of=old.network_of + 100), EXPERTS),
+    (lambda m, old: with_trees(m, network_of=old.network_of - 100), EXPERTS),
+    (lambda m, old: with_trees(m, network_of=old.network_of[1:]), EXPERTS),
+    (lambda m, old: with_trees(m, network_of=old.network_of.astype(float)), EXPERTS),
+    (lambda m, old: with_trees(m, expert_weights=old.expert_weights[:, :2]), EXPERTS),
+    (lambda m, old: with_trees(m, expert_weights=2 * old.expert_weights), EXPERTS),
+    (lambda m, old: with_trees(m, expert_weights=np.nan * old.expert_weights), EXPERTS),
+    (lambda m, old: with_trees(m, expert_weights=np.tile([2.0, -1.0, 0.0], (len(old.network_of), 1))), EXPERTS),
+    (lambda m, old: with_trees(m, memory=None), EXPERTS),
+    (lambda m, old: with_trees(m, memory=5), EXPERTS),
+    (lambda m, old: with_trees(m, params=[]), NETWORKS),
+    (lambda m, old: with_trees(m, params=[one[1:] for one in old.params]), NETWORKS),
+    (lambda m, old: with_trees(m, params=[old.params[0][::-1]]), NETWORKS),
+    (lambda m, old: with_trees(m, network=dataclasses.replace(old.network, activation="os.system")), NETWORKS),
+    (lambda m, old: with_trees(m, network=dataclasses.replace(old.network, sizes=(5, 16, 8, 12))), NETWORKS),
+    (lambda m, old: with_trees(m, encoding=None), EXPERTS),
     (lambda m, old: with_memory(m, encoding=None), EXPERTS),
-    (lambda m, old: with_model(m, encoding=other_encoding(old, columns=old.encoding.columns + 99)), ENCODING),
-    (lambda m, old: with_model(m, encoding=other_encoding(old, slope=old.encoding.slope[1:])), ENCODING),
-    (lambda m, old: with_model(m, encoding=other_encoding(old, n_inputs=1e9)), ENCODING),
-    (lambda m, old: with_model(m, refinement=Refinement(*np.zeros((3, 1)))), "ExpertTree|Refinement"),
-    (lambda m, old: with_model(m, tree=of_more_columns(old.tree)), "ExpertTree|USNRTRegressor"),
+    (lambda m, old: with_trees(m, encoding=other_encoding(old, columns=old.encoding.columns + 99)), ENCODING),
+    (lambda m, old: with_trees(m, encoding=other_encoding(old, slope=old.encoding.slope[1:])), ENCODING),
+    (lambda m, old: with_trees(m, encoding=other_encoding(old, n_inputs=1e9)), ENCODING),
+    (lambda m, old: with_trees(m, refinement=Refinement(*np.zeros((3, 1)))), "ExpertTree|Refinement"),
+    (lambda m, old: with_trees(m, tree=of_more_columns(old.tree)), "ExpertTree|FittedModel|USNRTRegressor"),
 ]
 
 
 @pytest.mark.parametrize(("change", "classes"), HOSTILE_TREES, ids=range(len(HOSTILE_TREES)))
 def test_experts_that_would_read_outside_their_arrays(change, classes, remembering, tmp_path):
     model = copy.copy(remembering)
-    change(model, model.model_)
+    change(model, model.model_.trees)
     save(model, tmp_path / "m.usnrt")
     with pytest.raises(ModelFileError, match=refusal(classes)):
         load(tmp_path / "m.usnrt")
 
 
-SUPPORT, LANDMARKS, CALIBRATION, OTHER = "Support", "Landmarks", "Calibration", "USNRTRegressor"
+SUPPORT, LANDMARKS, CALIBRATION, OTHER = "Support", "Landmarks", "GroupCalibration", "FittedModel"
 
 
 def with_support(model, **changes):
-    model.support_ = dataclasses.replace(model.support_, **changes)
+    with_model(model, support=dataclasses.replace(model.model_.support, **changes))
 
 
 def with_landmarks(model, **changes):
-    with_support(model, landmarks=dataclasses.replace(model.support_.landmarks, **changes))
+    with_support(model, landmarks=dataclasses.replace(model.model_.support.landmarks, **changes))
 
 
 def with_calibration(model, **changes):
-    model.calibration_ = dataclasses.replace(model.calibration_, **changes)
+    with_model(model, calibration=dataclasses.replace(model.calibration_, **changes))
 
 
 # `s` is the support and `c` the calibration; found by damaged files with right checksums
@@ -332,7 +334,7 @@ HOSTILE_SUPPORT = [
 @pytest.mark.parametrize(("change", "classes"), HOSTILE_SUPPORT, ids=range(len(HOSTILE_SUPPORT)))
 def test_support_and_calibration_that_would_read_outside_their_arrays(change, classes, remembering, tmp_path):
     model = copy.copy(remembering)
-    change(model, model.support_, model.calibration_)
+    change(model, model.model_.support, model.calibration_)
     save(model, tmp_path / "m.usnrt")
     with pytest.raises(ModelFileError, match=refusal(classes)):
         load(tmp_path / "m.usnrt")
@@ -340,10 +342,10 @@ def test_support_and_calibration_that_would_read_outside_their_arrays(change, cl
 
 def test_caches_of_predictions_are_not_stored(remembering, tmp_path):
     save(remembering, tmp_path / "before.usnrt")
-    rows = np.zeros((3, remembering.inputs_.n_outputs_), dtype=np.float32)
+    rows = np.zeros((3, remembering.model_.inputs.n_outputs_), dtype=np.float32)
     raw = np.zeros((3, remembering.tree_.n_features))
-    remembering.model_.quantile_functions(raw, rows, without=np.arange(3))
-    assert "_prepared" in vars(remembering.model_)
-    assert {"_cell_panels"} <= set(vars(remembering.model_.memory))
+    remembering.model_.trees.quantile_functions(raw, rows, without=np.arange(3))
+    assert "_experts" in vars(remembering.model_.trees)
+    assert {"_cell_panels"} <= set(vars(remembering.model_.trees.memory))
     save(remembering, tmp_path / "after.usnrt")
     assert (tmp_path / "after.usnrt").read_bytes() == (tmp_path / "before.usnrt").read_bytes()

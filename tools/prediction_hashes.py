@@ -97,7 +97,7 @@ def hashed(model: Any) -> dict[str, str]:
         "quantiles": dist.ppf([0.05, 0.5, 0.95]),
         "interval": model.predict_interval(X),
         **({"region": model.apply(X)} if hasattr(model, "apply") else {}),
-        **({"support": model.predict_support(X)["widening"]} if getattr(model, "support_", None) is not None else {}),
+        **({"support": model.predict_support(X)["widening"]} if hasattr(model, "predict_support") else {}),
     }
     return {
         name: hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()[:16] for name, value in values.items()

@@ -6,7 +6,7 @@ the tests import can only be the installed package. With the newest versions war
 with the lowest they are not, since old packages warn about newer packages that they themselves require.
 
     python tools/release_check.py                               # every job
-    python tools/release_check.py --python 3.11 --versions lowest --tests tests/test_regressor.py
+    python tools/release_check.py --python 3.11 --versions lowest --tests tests/estimators/test_regressor.py
 """
 
 import argparse

@@ -196,7 +196,7 @@ def evaluate(run):
 
 def explain(run):
     """Contributions add up."""
-    if not hasattr(run.model, "tree_") or getattr(run.model, "background_", None) is None:
+    if not hasattr(run.model, "tree_") or run.model.model_.kept.background is None:
         return False
     X = run.test[0].take(np.arange(min(3, len(run.test[1])))).table(run.library)
     for row, mean in zip(run.model.explain(X), run.model.predict(X)):

@@ -13,8 +13,8 @@ from usnrt.calibration.landmarks import Landmarks, _principal_directions
 from usnrt.calibration.support import RowSupport, Support
 from usnrt.calibration.widening import needed_variance, robust_variance, widened
 from usnrt.datasets import make_heteroscedastic
+from usnrt.experts.refine import half_widths
 from usnrt.nn.quantiles import MEDIAN, POSITIONS
-from usnrt.tree.refine import half_widths
 
 NUMBERS = np.zeros(2, dtype=bool)
 
@@ -328,8 +328,8 @@ def test_unseen_categories_of_a_table_with_an_outlier():
     y = rng.normal(size=120)
     y[7] = 5000.0
     fitted = USNRTRegressor(hidden=(8,), max_epochs=5, memory=False, n_jobs=1, random_state=0).fit(X, y)
-    support = fitted.support_
-    assert np.sqrt(support.target_variance) * fitted.target_std_ < 2.0
+    support = fitted.model_.support
+    assert np.sqrt(support.target_variance) * fitted.target_scale_.std < 2.0
     found = support.measure(fitted._encode(pd.DataFrame({name: ["new"] for name in X})), np.zeros(1, dtype=int))
     assert found.unseen.all()
     assert support.added_variance(np.zeros(1), found) <= support.target_variance
@@ -362,8 +362,9 @@ def model(request):
 
 
 def without_support(model):
+    """A model that predicts all rows as if they were supported."""
     plain = copy(model)
-    plain.support_ = None
+    plain.model_ = replace(model.model_, support=replace(model.model_.support, widens=False))
     return plain
 
 
@@ -421,7 +422,7 @@ def test_what_lack_of_support_adds_is_not_noise(model):
 
 def test_the_trend_goes_on_for_a_while_only(model):
     X = pd.DataFrame({"a": [1.0, 1.3, 30.0, 31.0], "b": 0.0, "c": 0.0, "kind": "w"})
-    predicted = model._predicted(model._encode(X))
+    predicted = model.model_.predict(model._encode(X))
     median = predicted.narrow[:, MEDIAN]
     assert median[1] > median[0]
     assert median[3] == median[2]
@@ -438,14 +439,6 @@ def test_support_is_saved_with_the_model(model, tmp_path):
     np.testing.assert_array_equal(again.predict_dist(X).std(), model.predict_dist(X).std())
 
 
-def test_models_of_older_files_predict_without_support(model):
-    old = without_support(model)
-    X, _ = houses(3, 6)
-    assert "supported" not in list(old.predict_table(X).columns)
-    with pytest.raises(ValueError, match="needs a model with support"):
-        old.predict_support(X)
-
-
 def test_row_order_and_threads_do_not_matter():
     X, y = houses(300, 7)
     order = np.random.default_rng(0).permutation(300)
@@ -453,8 +446,8 @@ def test_row_order_and_threads_do_not_matter():
     one = USNRTRegressor(**recipe, random_state=0, n_jobs=1).fit(X, y)
     other = USNRTRegressor(**recipe, random_state=0, n_jobs=2).fit(X.iloc[order].reset_index(drop=True), y[order])
     for name in ("low", "high", "missing_value_variance", "typical_variance"):
-        np.testing.assert_array_equal(getattr(one.support_, name), getattr(other.support_, name))
-    np.testing.assert_array_equal(one.support_.landmarks.points, other.support_.landmarks.points)
+        np.testing.assert_array_equal(getattr(one.model_.support, name), getattr(other.model_.support, name))
+    np.testing.assert_array_equal(one.model_.support.landmarks.points, other.model_.support.landmarks.points)
 
 
 def test_the_paper_is_followed_to_the_letter():

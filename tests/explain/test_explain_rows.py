@@ -3,15 +3,16 @@
 import json
 import re
 from copy import copy
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from usnrt import load
-from usnrt.estimators.background import background_of, marginal_background_of
+from usnrt import USNRTEnsemble, USNRTRegressor, load, uncertainty_importance
 from usnrt.explain import RowExplanation
 from usnrt.explain.words import Evidence, advice
+from usnrt.model.background import background_of, marginal_background_of
 from usnrt.persistence import ModelFileError
 
 
@@ -74,7 +75,7 @@ def test_planted_truths_against_the_table(tree, make_planted):
     assert size["mean"]["x2"] < 0.1 * size["mean"]["x1"]
     # the mean is additive in x1: 200 (x1 - average of x1)
     found = explained.table("mean")["contribution of x1"]
-    truth = 200 * (X["x1"] - tree.background_[-1, :, 1].mean())
+    truth = 200 * (X["x1"] - tree.model_.kept.background[-1, :, 1].mean())
     assert np.corrcoef(found, truth)[0, 1] > 0.99
     assert np.polyfit(truth, found, 1)[0] == pytest.approx(1.0, abs=0.15)
     # signs: rows with x0 > 0 are more uncertain than the average, the others less
@@ -128,7 +129,7 @@ def test_similar_rows_come_with_their_features(remembering, tmp_path):
     assert again.explain(X[:3] + 1e-3, n_neighbors=2).to_dict() == explained.to_dict()
     json.dumps(explained.to_dict(), allow_nan=False)
     hidden = copy(model)
-    hidden.examples_ = None
+    hidden.model_ = replace(model.model_, kept=replace(model.model_.kept, examples=None))
     assert set(hidden.explain(X[:1])[0].neighbors[0]) == {"position", "weight", "target"}
     shown = str(explained[0])
     assert "\nmost similar training rows:\n  position 0, weight " in shown
@@ -137,20 +138,20 @@ def test_similar_rows_come_with_their_features(remembering, tmp_path):
 
 def test_only_examples_are_kept_in_clear(remembering, tree):
     model, X, _ = remembering
-    assert [values.shape for values in model.examples_] == [model.row_positions_.shape] * 3
-    np.testing.assert_array_equal(np.column_stack(model.examples_), X[model.row_positions_])
-    background = model.background_
+    assert [values.shape for values in model.model_.kept.examples] == [model.row_positions_.shape] * 3
+    np.testing.assert_array_equal(np.column_stack(model.model_.kept.examples), X[model.row_positions_])
+    background = model.model_.kept.background
     assert background.shape == (model.n_leaves_ + 1, 32, 3)
     assert {tuple(row) for row in background.reshape(-1, 3)} <= {tuple(row) for row in X}
     assert (model.apply(background[0]) == model.tree_.leaves[0]).all()
     # predictions are those of memory=True: the parameter adds rows, it does not change the fit
-    assert model._recipe().memory is True
+    assert model._model_recipe().tree.memory is True
 
 
 def test_without_memory_no_training_row_is_kept(ensemble):
     model, X, _ = ensemble
-    assert model.examples_ is None
-    background = model.background_
+    assert model.model_.kept.examples is None
+    background = model.model_.kept.background
     assert not {tuple(row) for row in background.reshape(-1, 3)} & {tuple(row) for row in X}
     explained = model.explain(X[:5])
     assert explained[0].neighbors is None
@@ -218,17 +219,17 @@ def test_arguments_are_checked(tree, make_planted, arguments, sentence):
 @pytest.mark.parametrize(
     "change",
     [
-        {"background_": np.zeros((1, 32, 3))},
-        {"background_": np.zeros((2, 32, 4))},
-        {"background_": "rows"},
-        {"examples_": [np.zeros(3)] * 3},
-        {"examples_": "rows"},
-        {"examples_": [np.zeros(900)] * 2},
+        {"background": np.zeros((1, 32, 3))},
+        {"background": np.zeros((2, 32, 4))},
+        {"background": "rows"},
+        {"examples": [np.zeros(3)] * 3},
+        {"examples": "rows"},
+        {"examples": [np.zeros(900)] * 2},
     ],
 )
 def test_invalid_files_are_refused(remembering, change, tmp_path):
     model = copy(remembering[0])
-    vars(model).update(change)
+    model.model_ = replace(model.model_, kept=replace(model.model_.kept, **change))
     model.save(tmp_path / "model.usnrt")
     with pytest.raises(ModelFileError, match=r"do not fit to the table$|attribute '\w+' of class \w+ is invalid$"):
         load(tmp_path / "model.usnrt")
@@ -263,19 +264,15 @@ def test_advice_says_only_what_is_measured():
 
 
 def test_examples_need_a_table_in_memory():
-    from usnrt import USNRTEnsemble, USNRTRegressor
-
     sentence = r"^memory='examples' needs a table that fits in memory, got a larger one; use memory=True$"
     with pytest.raises(ValueError, match=sentence):
-        USNRTRegressor(memory="examples")._check_fits_store()
-    USNRTRegressor(memory=True)._check_fits_store()
-    with pytest.raises((ValueError, NotImplementedError)):
-        USNRTEnsemble(USNRTRegressor(memory="examples"))._check_fits_store()
+        USNRTRegressor(memory="examples")._check_takes_store()
+    USNRTRegressor(memory=True)._check_takes_store()
+    with pytest.raises(ValueError, match="^USNRTEnsemble needs a table in memory"):
+        USNRTEnsemble(USNRTRegressor(memory="examples"))._check_takes_store()
 
 
 def test_contributions_to_a_transformed_target_add_up_in_its_units():
-    from usnrt import USNRTRegressor, uncertainty_importance
-
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (400, 2))
     y = np.exp(3 * X[:, 0] + 0.3 * rng.normal(size=400))

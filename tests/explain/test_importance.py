@@ -6,13 +6,14 @@ import pytest
 import usnrt
 from usnrt.distributions import Normal
 from usnrt.estimators.base import DistributionalRegressor
+from usnrt.model.target import TargetScale
 
 
 class Known(DistributionalRegressor):
     """The mean is x0 - average, the standard deviation exp(x1); x2 does nothing."""
 
     def _fit(self, rows):
-        self.target_mean_, self.target_std_ = 0.0, 1.0
+        self.target_scale_ = TargetScale(0.0, 1.0)
 
     def _distribution(self, raw):
         return Normal(3 * raw[:, 0], np.exp(raw[:, 1]))

@@ -12,6 +12,8 @@ from usnrt.memory.retrieval import CELL_SIZE, N_GUIDES, N_NEIGHBORS, Retrieval, 
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.quantiles import LEVELS, MEDIAN, SHARES
 from usnrt.tables.training import TrainingTable
+from usnrt.utils.context import FitContext
+from usnrt.utils.progress import Progress
 
 QUICK = MetricTraining(n_dims=8, n_steps=200, block_size=128, n_thresholds=12)
 
@@ -24,15 +26,15 @@ def make_table(n, target, n_columns=4, seed=0, weight=None):
     return TrainingTable(x, x.astype(np.float32), y, np.ones(n) if weight is None else weight)
 
 
-def learn(table, how=QUICK, seed=0, losses=None, with_bins=True):
+def learn(table, training=QUICK, seed=0, losses=None, with_bins=True):
     """A memory of the first three quarters of the rows; the others validate."""
-    training, validation = np.split(np.arange(table.n_rows), [3 * table.n_rows // 4])
+    is_validation = np.arange(table.n_rows) >= 3 * table.n_rows // 4
     encoding = None
     if with_bins:
-        encoding = PiecewiseLinear.fit(table.inputs[training], np.arange(table.inputs.shape[1]), 8)
-    rng = np.random.default_rng(seed)
-    report = [] if losses is None else losses
-    return fit_retrieval(table, encoding, training, validation, how, rng, lambda _, loss: report.append(loss))
+        encoding = PiecewiseLinear.fit(table.inputs[~is_validation], np.arange(table.inputs.shape[1]), 8)
+    callbacks = None if losses is None else [lambda event: losses.append(event.valid_loss)]
+    context = FitContext(seed, progress=Progress(0, callbacks))
+    return fit_retrieval(table, encoding, is_validation, training, np.random.default_rng(seed), context)
 
 
 def plain(table, rows=None, metric=None):

@@ -31,7 +31,7 @@ def test_places_are_remembered(models):
     assert crps[True] < 0.6 * crps[False]
     ideal = 0.3 / np.sqrt(np.pi)  # CRPS of the true distribution
     assert crps[True] < 1.25 * ideal
-    model = models[True].model_
+    model = models[True].model_.trees
     assert model.memory is not None
     assert (model.expert_weights[:, 1:].sum(axis=1) > 0.5).all()
     np.testing.assert_allclose(model.expert_weights.sum(axis=1), 1.0)
@@ -50,8 +50,8 @@ def test_coverage_is_guaranteed_with_calibration_rows():
     """Calibration rows are not in the memory, so they are exchangeable with new rows."""
     X, y = places(N_TRAIN, 1)
     model = USNRTRegressor(**SMALL, calibration_fraction=0.3, calibration="global").fit(X, y)
-    assert model.model_.memory is not None
-    assert model.model_.memory.n_rows == round(0.7 * N_TRAIN)
+    assert model.model_.trees.memory is not None
+    assert model.model_.trees.memory.n_rows == round(0.7 * N_TRAIN)
     lower, upper = model.predict_interval(places(N_TEST, 4)[0], 0.8).T
     inside = np.mean((lower <= places(N_TEST, 4)[1]) & (places(N_TEST, 4)[1] <= upper))
     assert inside == pytest.approx(0.8, abs=4 * np.sqrt(0.16 * (1 / 900 + 1 / N_TEST)))
@@ -61,8 +61,8 @@ def test_nothing_to_remember():
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(1500, 3))
     model = USNRTRegressor(**SMALL).fit(X, rng.normal(size=1500))
-    assert model.model_.memory is None
-    np.testing.assert_array_equal(model.model_.expert_weights, [[1.0, 0.0, 0.0]] * model.n_leaves_)
+    assert model.model_.trees.memory is None
+    np.testing.assert_array_equal(model.model_.trees.expert_weights, [[1.0, 0.0, 0.0]] * model.n_leaves_)
 
 
 def test_a_network_whose_memory_is_dropped_is_that_without_memory():
@@ -71,7 +71,7 @@ def test_a_network_whose_memory_is_dropped_is_that_without_memory():
     X = rng.uniform(size=(600, 3))
     y = np.sin(6 * X[:, 0]) + rng.normal(size=600)
     with_memory, alone = (USNRTRegressor(**SMALL, memory=memory).fit(X, y) for memory in (True, False))
-    assert with_memory.model_.memory is None
+    assert with_memory.model_.trees.memory is None
     np.testing.assert_array_equal(with_memory.predict_quantiles(X, [0.1, 0.9]), alone.predict_quantiles(X, [0.1, 0.9]))
 
 

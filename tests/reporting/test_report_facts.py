@@ -26,7 +26,7 @@ def facts(model, houses):
 def test_metrics_are_those_of_the_metrics(facts, model, houses):
     X, y = houses(600, 3)
     assert facts.metrics["rmse"][0] == pytest.approx(np.sqrt(np.mean((y - model.predict(X)) ** 2)), rel=1e-12)
-    assert facts.metrics["rmse"][1] == pytest.approx(np.sqrt(np.mean((y - model.target_mean_) ** 2)), rel=1e-12)
+    assert facts.metrics["rmse"][1] == pytest.approx(np.sqrt(np.mean((y - model.target_scale_.mean) ** 2)), rel=1e-12)
     lower, upper = model.predict_interval(X, 0.9).T
     assert facts.metrics["coverage"][0] == np.mean((lower <= y) & (y <= upper))
     assert facts.metrics["width"][0] == pytest.approx(np.mean(upper - lower))

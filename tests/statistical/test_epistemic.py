@@ -15,7 +15,7 @@ def parts(X, y, X_new, mean, seed):
     model = USNRTEnsemble(SMALL, random_state=seed, n_jobs=1).fit(X, y)
     X_new = X_new[model.predict_support(X_new)["supported"]]
     dist = model.predict_dist(X_new)
-    plain = dist.var() / (1.0 + dist.aleatoric / dist.epistemic * model.epistemic_factor_)
+    plain = dist.var() / (1.0 + dist.aleatoric / dist.epistemic * model.model_.trees.epistemic_factor)
     return [np.mean(part) for part in (dist.epistemic, plain, (dist.mean() - mean(X_new)) ** 2, dist.var())]
 
 

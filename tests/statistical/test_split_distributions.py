@@ -20,10 +20,11 @@ from usnrt.utils.blas import ONE_BLAS_THREAD
 
 sys.path.append(str(Path(__file__).parents[1] / "tree"))
 from given import grow_given
+from tree_recipes import change_recipe
 
 RECIPE = Path(__file__).parents[2] / "docs" / "recipe.md"
 ALPHA = 0.01
-DEFAULT = USNRTRegressor()._recipe().split.criterion
+DEFAULT = USNRTRegressor()._model_recipe().tree.split.criterion
 NOISE = {
     "normal": lambda rng, n: rng.normal(size=n),
     "Student-t, 3 degrees of freedom": lambda rng, n: rng.standard_t(3, size=n),
@@ -121,12 +122,10 @@ def test_fits_to_pure_noise_have_one_region(name, changes):
 
 @pytest.mark.slow
 def test_fits_about_the_means_find_regions_in_pure_noise(monkeypatch):
-    recipe = USNRTRegressor._recipe
+    def about_means(recipe):
+        return replace(recipe, split=replace(recipe.split, criterion="levene"))
 
-    def about_means(self):
-        return replace(recipe(self), split=replace(recipe(self).split, criterion="levene"))
-
-    monkeypatch.setattr(USNRTRegressor, "_recipe", about_means)
+    change_recipe(about_means, monkeypatch.setattr)
     assert pure_noise_fits("Poisson(0.2)", 20) >= 6  # 13 were measured
 
 

@@ -1,12 +1,14 @@
 """Less sure where less is known: spread far from the data on every generator, coverage where columns are unknown."""
 
 from copy import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from usnrt import USNRTEnsemble, USNRTRegressor
 from usnrt.datasets import make_heteroscedastic
+from usnrt.model.fitted import Stage
 
 KINDS = [
     "piecewise", "jump", "smooth", "homoscedastic", "heavy_tails", "zero_inflated", "interaction", "categorical",
@@ -48,7 +50,7 @@ def study(kind, ensemble, seed):
     """Standard deviations at the centre and far away, with support and without."""
     model = fit(kind, ensemble, seed)
     plain = copy(model)
-    plain.support_ = None
+    plain.model_ = replace(model.model_, support=replace(model.model_.support, widens=False))
     new = make_heteroscedastic(kind, n_samples=3000, random_state=seed + 1000).data
     supported = model.predict_support(new)["supported"]
     assert supported.mean() > 0.995
@@ -87,10 +89,10 @@ def test_the_spread_is_never_less_than_at_the_nearest_supported_row(kind):
         start[0] = row[0] if kind == "categorical" else 0.5
         ray = start + np.linspace(0, 1, 500)[:, None] ** 2 * (row - start)
         raw = model._encode(ray)
-        found = model.support_.measure(raw, model.tree_.leaf_of(raw))
-        near = model.support_.clamp(raw, found)
-        width = np.ptp(model._quantile_functions(raw)[2], axis=1)
-        assert (width >= np.ptp(model._network_quantiles(near)[2], axis=1) * (1 - 1e-9)).all()
+        found = model.model_.support.measure(raw, model.tree_.leaf_of(raw))
+        near = model.model_.support.clamp(raw, found)
+        width = np.ptp(model.model_.predict(raw).quantiles, axis=1)
+        assert (width >= np.ptp(model.model_.predict(near, Stage.NONE).quantiles, axis=1) * (1 - 1e-9)).all()
         # It grows as long as the nearest supported row is the same.
         same = (near[1:] == near[:-1]).all(axis=1)
         assert same.any()

@@ -42,7 +42,7 @@ def test_importance_weights_by_validation_rows(memory, tilt):
         X, y = make_rows(rng, 2000)
         model = USNRTRegressor(random_state=seed, memory=memory, **SMALL)
         model.fit(X, y, sample_weight=np.exp(tilt * X[:, 0]))
-        assert model.familiar_ is None
+        assert model.model_.seen is None
         X_new, y_new = make_rows(rng, N_NEW, tilt)
         low, high = model.predict_interval(X_new, 0.9).T
         shares.append(np.mean((low <= y_new) & (y_new <= high)))

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from usnrt.tree.grow import grow
+from usnrt.tree.grow import TreeRows, grow
 from usnrt.tree.recipe import SplitRule
-from usnrt.utils.progress import Progress
+from usnrt.utils.context import FitContext
 
 
 class GivenResiduals:
@@ -40,4 +40,6 @@ def grow_given(
     kinds = np.zeros(d, np.int64) if n_categories is None else np.asarray(n_categories)
     rule = SplitRule(alpha, 10, min_samples_leaf, max_depth, bonferroni, criterion)
     is_validation = None if part == 1 else np.arange(n) % part == 0
-    return grow(table, kinds, rule, GivenResiduals(residuals, is_validation), 0, 1, Progress(0, None, n))
+    # the strategy has validation rows of its own
+    rows = TreeRows(table, np.arange(d), kinds, np.zeros(n, dtype=bool))
+    return grow(rows, rule, GivenResiduals(residuals, is_validation), FitContext(0))

@@ -8,20 +8,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from distributed import WorkerPlugin
+from tree_recipes import change_recipe
 
-from usnrt import USNRTRegressor
 from usnrt.tree.recipe import Streaming
 
 SAMPLE_ROWS = 300
 SMALL = Streaming(max_shards=4, shard_rows=100, piece_rows=32, pieces_per_round=4, batch_size=32, n_steps=20)
-_RECIPE = USNRTRegressor._recipe
 
 
 def set_sizes(set_attribute=setattr):
     """Small samples and shards; ``set_attribute`` may be that of monkeypatch."""
     streamed = importlib.import_module("usnrt.tree.streamed")
     set_attribute(streamed, "SAMPLE_ROWS", SAMPLE_ROWS)
-    set_attribute(USNRTRegressor, "_recipe", lambda self: replace(_RECIPE(self), streaming=SMALL))
+    change_recipe(lambda recipe: replace(recipe, streaming=SMALL), set_attribute)
 
 
 class SmallWorkers(WorkerPlugin):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from sklearn.base import clone
+from tree_recipes import change_recipe
 
 from usnrt import USNRTEnsemble, USNRTRegressor
 from usnrt.tree.recipe import Schedule
@@ -75,8 +76,7 @@ def test_rounds_go_on_where_they_pay_only():
 def test_more_rounds_while_rows_were_seen_a_few_times_only(monkeypatch):
     """Large tables have few epochs in a round."""
     schedule = Schedule(root_steps=100, more_steps=100)  # ten epochs each
-    recipe = USNRTRegressor._recipe
-    monkeypatch.setattr(USNRTRegressor, "_recipe", lambda model: replace(recipe(model), schedule=schedule))
+    change_recipe(lambda recipe: replace(recipe, schedule=schedule), monkeypatch.setattr)
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (2000, 3))
     y = np.sin(3 * X[:, 0]) * X[:, 1]

@@ -35,8 +35,8 @@ from usnrt.calibration.landmarks import Landmarks
 from usnrt.calibration.ranges import column_scale, extended_range
 from usnrt.calibration.subjects import Subjects
 from usnrt.calibration.widening import BLANK_LEVELS, MIN_BLANK_ROWS, needed_variance, variances_of_columns, widened
+from usnrt.experts.refine import half_widths
 from usnrt.nn.quantile_functions import conformity_scores
-from usnrt.tree.refine import half_widths
 from usnrt.utils.blocks import flat_memory, run_in_blocks
 
 REACH = 1.0  # units beyond the range up to which the networks extrapolate

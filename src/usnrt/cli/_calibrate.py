@@ -9,8 +9,9 @@ from usnrt.cli._errors import UserError
 from usnrt.cli._fit import save_model
 from usnrt.cli._options import Data, Force, GroupColumn, Json, Model, Quiet, Target
 from usnrt.cli._output import check_writable, notice, print_json, say, silent, warnings_as_notices
-from usnrt.cli._reading_options import ReadOptions, reads_tables
+from usnrt.cli._reading_options import reads_tables
 from usnrt.cli._streams import check_one_input, messages_to_stderr
+from usnrt.tables.read_options import ReadOptions
 
 
 @reads_tables
@@ -32,7 +33,7 @@ def calibrate(
 ) -> None:
     """Calibrate a model on rows that it was not fitted to, such as recent ones."""
     from usnrt.cli._data import features_target_and_groups, load_model
-    from usnrt.estimators.calibrated import CalibratedRegressor
+    from usnrt.estimators.tree_regressor import TreeRegressor
 
     check_writable(output, force, model, data)
     check_one_input(model, data)
@@ -40,7 +41,7 @@ def calibrate(
         raise UserError(f"--by must be region or global, got {by}")
     notify = silent if quiet else notice
     fitted = load_model(model)
-    if not isinstance(fitted, CalibratedRegressor):
+    if not isinstance(fitted, TreeRegressor):
         raise UserError(f"{model} must be a model with regions to be calibrated, got a {type(fitted).__name__}")
     X, y, groups = features_target_and_groups(fitted, data, target, group_column, notify, reading)
     with warnings_as_notices(notify):

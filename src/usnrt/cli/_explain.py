@@ -8,8 +8,9 @@ import typer
 from usnrt.cli._errors import UserError
 from usnrt.cli._options import Coverage, Json, Model, Quiet, check_coverage
 from usnrt.cli._output import notice, print_json, print_table, region_table, say, silent
-from usnrt.cli._reading_options import ReadOptions, reads_tables
+from usnrt.cli._reading_options import reads_tables
 from usnrt.cli._streams import check_one_input, shown
+from usnrt.tables.read_options import ReadOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -108,7 +109,7 @@ def _explain_table(
     positions = [number - 1 for number in numbers]
     baseline = "table" if against_table else "region"
     # A model that kept no background is explained by the rows of the table.
-    background = X if getattr(fitted, "background_", None) is None else None
+    background = X if fitted.model_.kept.background is None else None
     if background is not None:
         notify(f"the model kept no background rows: rows are compared with those of {shown(data)}")
     explained = fitted.explain(X.take(positions), coverage=coverage, baseline=baseline, background=background)

@@ -25,13 +25,14 @@ from usnrt.cli._output import (
     silent,
     warnings_as_notices,
 )
-from usnrt.cli._reading_options import ReadOptions, check_unused, reads_tables
+from usnrt.cli._reading_options import reads_tables
 from usnrt.cli._streams import is_standard, messages_to_stderr, output_file
+from usnrt.tables.read_options import ReadOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from usnrt.estimators.calibrated import CalibratedRegressor
+    from usnrt.estimators.tree_regressor import TreeRegressor
 
 
 class Preset(StrEnum):
@@ -103,7 +104,8 @@ def fit(
 ) -> None:
     """Fit a model to a table and write it to a file."""
     from usnrt.cli._data import training_data
-    from usnrt.cli._large import default_output, fit_large, large_source
+    from usnrt.cli._tables import default_output, fit_large, open_table
+    from usnrt.tables.find_source import fits_memory
 
     output = output or default_output(data)
     check_writable(output, force, data)
@@ -114,28 +116,28 @@ def fit(
     if group_column is not None and (paper or time_column is not None):
         raise UserError(f"--group-column does not apply to {'--paper' if paper else '--time-column'}")
     notify = silent if quiet else notice
-    source = large_source(data)
+    source = open_table(data, notify, reading)
     categorical, held_out, left_out = categorical or [], np.zeros(0, dtype=np.intp), {}
-    if source is not None:
-        check_unused(reading)
-    else:
-        found = training_data(data, target, drop or [], notify, keep or [], reading, categorical, group_column)
-        categorical, left_out = [*categorical, *found.file.typed.categories], found.left_out
+    is_small = fits_memory(source)
+    if is_small:
+        found = training_data(source, target, drop or [], notify, keep or [], reading, categorical, group_column)
+        left_out = found.left_out
         time = time_of(found.features, time_column, data)
         fitted_rows, held_out = split_rows(len(found.target), holdout, seed, time, found.groups)
+    categorical = [*categorical, *(source.reading.categories if source.reading else ())]
 
     # The libraries for training take seconds to import: not before the table is known to be valid.
     from usnrt.cli._predict import evaluation
 
     model = make_model(preset, paper, members, settings, categorical, seed, verbose=0 if quiet else 1)
     with warnings_as_notices(notify), hint_on_interrupt(checkpoint):
-        if source is None:
+        if is_small:
             X, y, groups = found.take(fitted_rows)
             model.fit(X, y, groups=groups, checkpoint=checkpoint)
-            found.remember(model)
+            found.reading.remember(model.encoder_)
             n_rows = len(fitted_rows)
         else:
-            n_rows = fit_large(model, source, target, drop or [], holdout, checkpoint, reading, group_column)
+            n_rows = fit_large(model, source, target, drop or [], holdout, checkpoint, group_column)
     model.set_params(verbose=0)  # the verbosity of this run is not part of the model
     model.target_name_ = target
     save_model(model, output)
@@ -161,7 +163,7 @@ def hint_on_interrupt(checkpoint: Path | None) -> Iterator[None]:
         raise
 
 
-def save_model(model: "CalibratedRegressor", output: Path) -> None:
+def save_model(model: "TreeRegressor", output: Path) -> None:
     """Write a model to a file or to standard output."""
     if not is_standard(output):
         model.save(output)
@@ -197,7 +199,7 @@ def make_model(
     categorical: Sequence[str],
     seed: int,
     verbose: int,
-) -> "CalibratedRegressor":
+) -> "TreeRegressor":
     """An unfitted model with the parameters of the command line; ``settings`` are those of one tree."""
     from usnrt import USNRTEnsemble, USNRTRegressor
 
@@ -205,7 +207,7 @@ def make_model(
         members = USNRTEnsemble().n_estimators if preset is Preset.ensemble else 1
     _check_preset(preset, paper, members)
     one_tree = USNRTRegressor.paper if paper else USNRTRegressor.fast if preset is Preset.fast else USNRTRegressor
-    model: CalibratedRegressor = one_tree()
+    model: TreeRegressor = one_tree()
     known = model.get_params(deep=False)
     changes: dict[str, Any] = {"random_state": seed, "verbose": verbose}
     if categorical:
@@ -286,7 +288,7 @@ def split_rows(
     return np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
 
 
-def summary(model: "CalibratedRegressor", n_rows: int, target: str, output: Path) -> dict[str, Any]:
+def summary(model: "TreeRegressor", n_rows: int, target: str, output: Path) -> dict[str, Any]:
     """The result of a fit: file, target, rows, how the columns were read, regions."""
     from usnrt.estimators.neighbors import has_examples, rows_in_memory
     from usnrt.estimators.regions import region_rows
@@ -302,7 +304,7 @@ def summary(model: "CalibratedRegressor", n_rows: int, target: str, output: Path
     }
 
 
-def _column_notices(model: "CalibratedRegressor") -> list[str]:
+def _column_notices(model: "TreeRegressor") -> list[str]:
     """How columns were read, where that is not obvious."""
     lines = []
     columns = model.columns_

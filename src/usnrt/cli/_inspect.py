@@ -105,10 +105,10 @@ def _model_facts(path: Path, name: str) -> dict[str, Any]:
 
 def _background(model: Any) -> str | None:
     """What explanations compare rows with."""
-    background = getattr(model, "background_", None)
+    background = None if getattr(model, "model_", None) is None else model.model_.kept.background
     if background is None:
         return None
-    if not model._remembers():
+    if not model._model_recipe().tree.memory:
         return "quantiles of each column per region"
     return f"{background.shape[1]} training rows per region, without targets"
 

@@ -8,12 +8,12 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import KFold
 
 from usnrt.tables import TableEncoder
-from usnrt.tables.training import TrainingTable
+from usnrt.tables.training import TrainingTable, TreeRows
 from usnrt.tree.grow import Node, Residuals, grow
 from usnrt.tree.recipe import SplitRule
 from usnrt.tree.rules import region_text
 from usnrt.utils.boosting import MAX_CATEGORIES, boosting_threads, without_empty_columns
-from usnrt.utils.progress import Progress
+from usnrt.utils.context import FitContext
 from usnrt.utils.types import Floats, Rows
 
 # Test rows that a region should have, so that its coverage says something.
@@ -90,7 +90,8 @@ def find_regions(
     table = TrainingTable(np.asfortranarray(raw[train]), np.empty((n, 0), dtype=np.float32), residuals, np.ones(n))
     rule = SplitRule(0.01, MAX_REGIONS, smallest, None, criterion="conservative-brown-forsythe")
     strategy = _GivenResiduals(residuals)
-    tree = grow(table, encoder.n_categories_, rule, strategy, seed, 1, Progress(0, None, n)).tree
+    rows = TreeRows(table, np.zeros(0, dtype=np.int64), encoder.n_categories_, np.zeros(n, dtype=bool))
+    tree = grow(rows, rule, strategy, FitContext(seed)).tree
     if tree.n_leaves == 1:
         return Regions(np.zeros(len(y), dtype=np.intp), ["all rows"])
     rules = [region_text(tree, int(leaf), encoder.columns_) for leaf in tree.leaves]

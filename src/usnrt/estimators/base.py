@@ -1,50 +1,67 @@
-"""Base of all estimators: fitting to tables in memory, outside it and on a cluster."""
+"""Base of all estimators: fitting to tables in memory, outside it and on a cluster, and predictions of all kinds."""
 
 import os
-from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from typing import Any, ClassVar, Literal, Self, overload
 
-from numpy.typing import ArrayLike
-from sklearn.base import RegressorMixin
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
+from usnrt.distributions import Distribution
 from usnrt.estimators.cluster_fit import active_client, fit_on_cluster
+from usnrt.estimators.dask_predictions import predict_dask, predict_dask_table
 from usnrt.estimators.fit_identity import check_resumable, identity_of
-from usnrt.estimators.predictions import DistributionPredictor
+from usnrt.estimators.prediction_blocks import joined_predictions, predict_source, source_for
+from usnrt.estimators.prediction_table import EncodedPredictions, check_coverage, prediction_table
+from usnrt.estimators.reading import encode_rows, read_training_rows
+from usnrt.model.scaling import scale_rows
+from usnrt.model.target import TargetScale
 from usnrt.nn.jax_process import DISK_CACHE
-from usnrt.tables import read_table
+from usnrt.tables import Column, read_table
 from usnrt.tables.dask_rows import DaskRows, dask_rows, is_dask
 from usnrt.tables.find_source import as_source, read_whole, training_source
 from usnrt.tables.store import MemoryStore, RowStore
 from usnrt.tables.streaming import BLOCK_ROWS, TrainingSource, build_store
-from usnrt.tables.training import DistinctRows
+from usnrt.tables.training import DistinctRows, TrainingTable
 from usnrt.utils.blas import ONE_BLAS_THREAD
 from usnrt.utils.checkpoint import NO_CHECKPOINT, Checkpoint, Folder, opened
 from usnrt.utils.constraints import Constraint, check_parameters
 from usnrt.utils.progress import Progress
+from usnrt.utils.result_table import Table
 from usnrt.utils.scratch import scratch_folder
+from usnrt.utils.types import Floats, TableLike
 
 
-class DistributionalRegressor(RegressorMixin, DistributionPredictor):
+class DistributionalRegressor(RegressorMixin, BaseEstimator):
     """Base of all estimators: a scikit-learn regressor that predicts distributions.
 
     A subclass defines ``_CONSTRAINTS``, the constraints of all its parameters; ``_fit(rows)``, which fits it to
     `DistinctRows` (most call ``_scaled_table`` first); and ``_distribution(raw)``, which returns the distributions of
-    the *scaled* target for encoded rows. Reading tables is in `TableReader`, predicting in `DistributionPredictor`.
+    the *scaled* target for encoded rows.
 
-    A fit that fails or is interrupted leaves the estimator as it was.
+    ``fit`` works on a copy of the estimator, so one that fails or is interrupted leaves the estimator as it was.
     """
 
     # Constraints of all parameters, by name.
     _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {}
-    # Whether a fit stores its state in `_checkpoint`, which `fit` sets for the time of the fit.
+    # Whether a fit stores its state in a checkpoint, keeps rows of a group together, takes tables larger than memory.
     _RESUMABLE: ClassVar[bool] = False
-    _checkpoint: Checkpoint = NO_CHECKPOINT
-    # Whether rows of a group stay together in a fit.
     _TAKES_GROUPS: ClassVar[bool] = False
+    _TAKES_STORES: ClassVar[bool] = False
+
+    categorical_features: Any = None
+    # Name of the target, from the Series that was fitted or set by the caller; shown by reports and the command line.
+    target_name_: str | None = None
+    target_scale_: TargetScale
+
+    # -- fitting ---------------------------------------------------------------------------------------------------
 
     def fit(
         self,
-        X: Any,
+        X: TableLike,
         y: ArrayLike | str,
         sample_weight: ArrayLike | str | None = None,
         *,
@@ -94,39 +111,44 @@ class DistributionalRegressor(RegressorMixin, DistributionPredictor):
         """
         self._check_parameters()
         check_resumable(self, checkpoint)
-        before = dict(self.__dict__)
-        try:
-            with ONE_BLAS_THREAD, DISK_CACHE, opened(checkpoint) as folder:
-                source = as_source(X)
-                if groups is not None and not self._TAKES_GROUPS:
-                    raise ValueError(f"groups are for USNRTRegressor and USNRTEnsemble, not for {type(self).__name__}")
-                if is_dask(X):
-                    self._fit_dask(dask_rows(X, y, sample_weight, groups), scratch, folder)
-                elif source is None:
-                    self._fit_rows(self._read_rows(X, y, sample_weight, groups), folder)
-                else:
-                    self._fit_source(training_source(source, y, sample_weight, groups), scratch, folder)
-                self.__dict__.pop("_checkpoint", None)
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
+        fitted = copy(self)
+        with ONE_BLAS_THREAD, DISK_CACHE, opened(checkpoint) as folder:
+            source = as_source(X)
+            if groups is not None and not self._TAKES_GROUPS:
+                raise ValueError(f"groups are for USNRTRegressor and USNRTEnsemble, not for {type(self).__name__}")
+            if is_dask(X):
+                fitted._fit_dask(dask_rows(X, y, sample_weight, groups), scratch, folder)
+            elif source is None:
+                fitted._fit_table(X, y, sample_weight, groups, folder)
+            else:
+                fitted._fit_source(training_source(source, y, sample_weight, groups), scratch, folder)
+        for name in vars(self).keys() - vars(fitted).keys():
+            delattr(self, name)
+        self.__dict__.update(vars(fitted))
         return self
 
     def _check_parameters(self) -> None:
         """Check the constraints of all parameters, and their combinations, before any data is read."""
         check_parameters(self.get_params(deep=False), self._CONSTRAINTS)
 
+    def _parameter(self, name: str) -> Any:
+        """A parameter about the table, None if the estimator does not have it; ensembles share it with members."""
+        return getattr(self, name, None)
+
     def _fit(self, rows: DistinctRows) -> None:
         raise NotImplementedError(f"{type(self).__name__} must define _fit")
 
-    def _fit_store(self, store: RowStore) -> None:
+    def _fit_rows(self, rows: DistinctRows, checkpoint: Checkpoint) -> None:
+        """Fit to rows in memory; estimators without checkpoints define `_fit` only."""
+        self._fit(rows)
+
+    def _fit_store(self, store: RowStore, checkpoint: Checkpoint) -> None:
         """Fit to a table larger than memory; ``encoder_``, ``fingerprint_`` and the feature names are set already."""
         raise NotImplementedError(f"{type(self).__name__} must define _fit_store")
 
-    def _check_fits_store(self) -> None:
+    def _check_takes_store(self) -> None:
         """Refuse tables larger than memory before they are read, if the estimator or a parameter needs them whole."""
-        if type(self)._fit_store is DistributionalRegressor._fit_store:
+        if not self._TAKES_STORES:
             raise ValueError(
                 f"{type(self).__name__} needs a table in memory, of at most {BLOCK_ROWS:,} rows; "
                 "fit USNRTRegressor, or a sample of the rows"
@@ -136,42 +158,229 @@ class DistributionalRegressor(RegressorMixin, DistributionPredictor):
                 f"time_column needs a table in memory, of at most {BLOCK_ROWS:,} rows; fit a sample of the rows"
             )
 
-    def _resume(self, checkpoint: Folder, store: RowStore) -> None:
-        """Go on from the checkpoint of a fit to these rows, or begin one."""
-        self._checkpoint = checkpoint.resume(identity_of(self, store, self.encoder_.n_categories_))
+    def _resumed(self, folder: Folder | None, store: RowStore) -> Checkpoint:
+        """The checkpoint of a fit to these rows, which goes on from what is in the folder."""
+        if folder is None:
+            return NO_CHECKPOINT
+        return folder.resume(identity_of(self, store, self.encoder_.n_categories_))
 
-    def _fit_rows(self, rows: DistinctRows, checkpoint: Folder | None) -> None:
-        """Fit to rows in memory."""
-        if checkpoint is not None:
-            self._resume(checkpoint, MemoryStore(rows))
-        self._fit(rows)
+    def _read_rows(
+        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: Any = None
+    ) -> DistinctRows:
+        """Encode a table, and merge its equal rows."""
+        read = read_training_rows(self, X, y, sample_weight, groups)
+        self.encoder_, self.fingerprint_, self.target_name_ = read.encoder, read.fingerprint, read.target_name
+        return read.rows
 
-    def _fit_source(
-        self, rows: TrainingSource, scratch: str | os.PathLike[str] | None, checkpoint: Folder | None
-    ) -> None:
+    def _scaled_table(self, rows: DistinctRows) -> TrainingTable:
+        """Fit the scaling of network inputs and target on these rows, and apply it to them."""
+        scaled = scale_rows(rows, self.encoder_.columns_)
+        self.inputs_, self.target_scale_ = scaled.inputs, scaled.target
+        return scaled.table
+
+    def _fit_table(self, X: TableLike, y: Any, sample_weight: Any, groups: Any, folder: Folder | None) -> None:
+        """Fit to a table in memory."""
+        rows = self._read_rows(X, y, sample_weight, groups)
+        self._fit_rows(rows, NO_CHECKPOINT if folder is None else self._resumed(folder, MemoryStore(rows)))
+
+    def _fit_source(self, rows: TrainingSource, scratch: str | os.PathLike[str] | None, folder: Folder | None) -> None:
         """Fit to a table outside memory, in memory if it is small enough."""
         whole = read_whole(rows)
         if whole is not None:
-            self._fit_rows(self._read_rows(whole.X, whole.target, whole.weight, whole.groups), checkpoint)
+            self._fit_table(whole.X, whole.target, whole.weight, whole.groups, folder)
         else:
-            self._check_fits_store()
+            self._check_takes_store()
             notify = Progress(getattr(self, "verbose", 0)).note
-            with scratch_folder(scratch) as folder:
-                stored = build_store(rows, folder, self._parameter("categorical_features"), notify)
+            with scratch_folder(scratch) as files:
+                stored = build_store(rows, files, self._parameter("categorical_features"), notify)
                 read_table(self, stored.example, reset=True)
                 self.encoder_, self.fingerprint_ = stored.encoder, stored.store.fingerprint
-                if checkpoint is not None:
-                    self._resume(checkpoint, stored.store)
-                self._fit_store(stored.store)
+                self._fit_store(stored.store, self._resumed(folder, stored.store))
+        rows.remember(self.encoder_)
         self.target_name_ = rows.target if isinstance(rows.target, str) else None
 
-    def _fit_dask(self, rows: DaskRows, scratch: str | os.PathLike[str] | None, checkpoint: Folder | None) -> None:
+    def _fit_dask(self, rows: DaskRows, scratch: str | os.PathLike[str] | None, folder: Folder | None) -> None:
         """Fit to a Dask collection: on the workers of the active client, or here, partition by partition."""
         client = active_client()
         if client is None:
-            self._fit_source(rows, scratch, checkpoint)
+            self._fit_source(rows, scratch, folder)
         else:
-            fit_on_cluster(self, rows, client, checkpoint)
+            fit_on_cluster(self, rows, client, folder)
+
+    # -- predictions -----------------------------------------------------------------------------------------------
+
+    def _distribution(self, raw: Floats) -> Distribution:
+        raise NotImplementedError(f"{type(self).__name__} must define _distribution")
+
+    def _predict_dist(self, raw: Floats, parts: bool = True) -> Distribution:
+        """Distributions of the target for encoded rows; without the parts of their variance, which cost time."""
+        return self.target_scale_.in_units(self._distribution(raw))
+
+    def _predict_encoded(self, raw: Floats, coverages: list[float], guaranteed: bool = False) -> EncodedPredictions:
+        """Predictions of all kinds for encoded rows; the networks run once.
+
+        Parameters
+        ----------
+        raw : ndarray of shape (n, n_columns)
+            Encoded rows, ``self._encode(X)``.
+        coverages : list of k floats
+            In (0, 1).
+        guaranteed : bool, default=False
+            As in `usnrt.USNRTRegressor.predict_interval`.
+        """
+        dist = self._predict_dist(raw)
+        return EncodedPredictions(dist, dist.interval(coverages), None, None)
+
+    def _encode(self, X: TableLike) -> NDArray[np.float64]:
+        return encode_rows(self, X)
+
+    def predict_dist(self, X: TableLike) -> Distribution:
+        """Predictive distributions, one per row.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        Distribution
+            With ``mean()``, ``std()``, ``pdf``, ``logpdf``, ``cdf``, ``ppf``, ``interval``, ``rvs``, ``crps``.
+        """
+        return self._predict_dist(self._encode(X))
+
+    @overload
+    def predict(self, X: TableLike, return_std: Literal[False] = False) -> Floats: ...
+
+    @overload
+    def predict(self, X: TableLike, return_std: Literal[True]) -> tuple[Floats, Floats]: ...
+
+    def predict(self, X: TableLike, return_std: bool = False) -> Any:
+        """Predicted mean and optionally standard deviation.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+        return_std : bool, default=False
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,)
+        std : ndarray of shape (n_samples,)
+            Only with ``return_std=True``.
+        """
+        if is_dask(X):
+            check_is_fitted(self, "encoder_")
+            return predict_dask(self, X, return_std)
+        dist = self._predict_dist(self._encode(X), parts=False)
+        return (dist.mean(), dist.std()) if return_std else dist.mean()
+
+    def predict_interval(self, X: TableLike, coverage: float | Sequence[float] = 0.9) -> NDArray[np.float64]:
+        """Central prediction intervals with a nominal coverage.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+        coverage : float or sequence of k floats, default=0.9
+            Nominal coverage, in (0, 1).
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 2), or (n_samples, 2, k) for a sequence
+            Lower and upper bounds.
+        """
+        return self._predict_dist(self._encode(X), parts=False).interval(coverage)
+
+    def predict_quantiles(self, X: TableLike, levels: Sequence[float]) -> NDArray[np.float64]:
+        """Quantiles; they never cross.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+        levels : sequence of q floats
+            In (0, 1).
+
+        Returns
+        -------
+        ndarray of shape (n_samples, q)
+        """
+        dist = self._predict_dist(self._encode(X), parts=False)
+        return dist.ppf(np.atleast_1d(np.asarray(levels, dtype=np.float64)))
+
+    def predict_variance(self, X: TableLike) -> Table:
+        """Variance and its parts.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        Table
+            Columns ``aleatoric``, ``epistemic`` (squared error of the mean as far as the members of an ensemble reveal
+            it, plus the widening for lack of support) and ``total``; NaN where a model does not estimate a part.
+        """
+        dist = self.predict_dist(X)
+        unknown = np.full(len(dist), np.nan)
+        parts = {
+            "aleatoric": unknown if dist.aleatoric is None else dist.aleatoric,
+            "epistemic": unknown if dist.epistemic is None else dist.epistemic,
+        }
+        return Table({**parts, "total": dist.var()})
+
+    def predict_table(self, X: TableLike, coverage: float = 0.9) -> Any:
+        """Mean, standard deviation, interval, region and support as a table of the library that X came from.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features), or source of rows
+            A source, as in `fit`, may have other columns beside the features; the predictions are in memory. Those for
+            a Dask DataFrame or Array are a lazy Dask DataFrame.
+        coverage : float, default=0.9
+            Nominal coverage of the interval from ``lower`` to ``upper``.
+
+        Returns
+        -------
+        data frame or Table
+            Columns ``mean``, ``std``, ``lower``, ``upper`` and, for models with regions, ``region`` (as from
+            ``apply``) and ``supported`` (see ``predict_support``), for calibrated ones ``guaranteed`` (False where an
+            interval is that of the distribution, for lack of calibration rows); a pandas index is kept. A pyarrow Table
+            for sources.
+        """
+        check_is_fitted(self, "encoder_")
+        if is_dask(X):
+            return predict_dask_table(self, X, coverage)
+        source = source_for(self, X)
+        if source is None:
+            return prediction_table(self, X, coverage)
+        return joined_predictions([part for _, part in predict_source(self, source, coverage)], source)
+
+    def predict_blocks(self, X: TableLike, coverage: float = 0.9) -> Iterator[Any]:
+        """``predict_table`` for a table larger than memory, block by block.
+
+        Parameters
+        ----------
+        X : source of rows
+            As in `fit`: a path, a pattern, a ``pyarrow.dataset.Dataset``, an iterator of record batches, a
+            ``numpy.memmap``. It may have other columns beside the features.
+        coverage : float, default=0.9
+            Nominal coverage of the interval from ``lower`` to ``upper``.
+
+        Yields
+        ------
+        pyarrow.Table, or Table for a memory map or for a table in memory
+            The predictions of the next rows.
+        """
+        check_is_fitted(self, "encoder_")
+        check_coverage(coverage)
+        source = source_for(self, X)
+        if source is None:
+            return iter([prediction_table(self, X, coverage)])
+        return (part for _, part in predict_source(self, source, coverage))
+
+    @property
+    def columns_(self) -> list[Column]:
+        """Name, kind and categories of each column."""
+        return self.encoder_.columns_
 
     def save(self, path: Any) -> None:
         """Write the model to one file that `usnrt.load` reads; loading it never runs code.

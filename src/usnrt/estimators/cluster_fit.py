@@ -97,7 +97,7 @@ def fit_on_cluster(
         task = delayed(fit_whole)(worker_model, rows.kind, [list(part) for part in rows.partitions], relay.address)
         state = relay.result(lambda: client.compute(task))
     else:
-        model._check_fits_store()
+        model._check_takes_store()
         table, chunks = build_chunks(client, rows, survey)
         progress.note(f"{int(table.starts[-1]):,} distinct rows in {len(chunks)} chunks on the workers")
         arguments = (worker_model, survey.table.encoder(), survey.example, table, relay.address)
@@ -123,7 +123,7 @@ def fit_whole(
     whole = whole_of(blocks, partitions[0][2] is not None)
 
     def fit(folder: Folder | None) -> None:
-        model._fit_rows(model._read_rows(whole.X, whole.target, whole.weight, whole.groups), folder)
+        model._fit_table(whole.X, whole.target, whole.weight, whole.groups, folder)
 
     return _fitted(model, fit, address)
 
@@ -138,9 +138,7 @@ def fit_on_worker(
         read_table(model, example, reset=True)
         model.encoder_, model.fingerprint_ = encoder, table.fingerprint
         with worker_client() as client, ClusterStore(table, client) as store:
-            if folder is not None:
-                model._resume(folder, store)
-            model._fit_store(store)
+            model._fit_store(store, model._resumed(folder, store))
 
     return _fitted(model, fit, address)
 
@@ -155,7 +153,7 @@ def _fitted(model: "DistributionalRegressor", fit: Callable[[Folder | None], Non
     with warnings.catch_warnings(record=True) as caught, ONE_BLAS_THREAD, DISK_CACHE, progress_stream(_Lines(address)):
         warnings.simplefilter("always")
         fit(folder)
-    others = {"_checkpoint", *model.get_params(deep=False)}
+    others = set(model.get_params(deep=False))
     attributes = {name: value for name, value in vars(model).items() if name not in others}
     own = [w for w in caught if w.category.__module__.startswith(("usnrt", "sklearn"))]
     texts = [(str(warning.message), warning.category) for warning in own]

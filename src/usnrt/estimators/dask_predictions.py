@@ -6,17 +6,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.estimators.prediction_table import check_coverage, prediction_columns, prediction_table
+from usnrt.utils.types import TableLike
 
 if TYPE_CHECKING:
-    from usnrt.estimators.predictions import DistributionPredictor
+    from usnrt.estimators.base import DistributionalRegressor
 
 
-def predict_dask_table(model: "DistributionPredictor", X: Any, coverage: float = 0.9) -> Any:
+def predict_dask_table(model: "DistributionalRegressor", X: TableLike, coverage: float = 0.9) -> Any:
     """`usnrt.estimators.prediction_table.prediction_table` of each partition.
 
     Parameters
     ----------
-    model : DistributionPredictor
+    model : DistributionalRegressor
         A fitted model.
     X : dask DataFrame or Array of shape (n, d)
         A DataFrame may have other columns beside the features.
@@ -42,12 +43,12 @@ def predict_dask_table(model: "DistributionPredictor", X: Any, coverage: float =
     return dd.from_delayed(parts, meta=meta, verify_meta=False)
 
 
-def predict_dask(model: "DistributionPredictor", X: Any, return_std: bool = False) -> Any:
+def predict_dask(model: "DistributionalRegressor", X: TableLike, return_std: bool = False) -> Any:
     """Predicted means, and optionally standard deviations: Series for a DataFrame, Arrays for an Array.
 
     Parameters
     ----------
-    model : DistributionPredictor
+    model : DistributionalRegressor
         A fitted model.
     X : dask DataFrame or Array of shape (n, d)
     return_std : bool, default=False
@@ -60,7 +61,7 @@ def predict_dask(model: "DistributionPredictor", X: Any, return_std: bool = Fals
     return tuple(columns) if return_std else columns[0]
 
 
-def _meta(model: "DistributionPredictor", coverage: float) -> Any:
+def _meta(model: "DistributionalRegressor", coverage: float) -> Any:
     """An empty table of predictions."""
     import pandas as pd
 
@@ -68,7 +69,7 @@ def _meta(model: "DistributionPredictor", coverage: float) -> Any:
     return pd.DataFrame(prediction_columns(model._predict_encoded(example, [float(coverage)])))[:0]
 
 
-def _predict_part(part: Any, model: "DistributionPredictor", coverage: float, meta: Any) -> Any:
+def _predict_part(part: Any, model: "DistributionalRegressor", coverage: float, meta: Any) -> Any:
     """Predictions of a partition, which may be empty."""
     if len(part) == 0:
         return meta.set_axis(part.index) if hasattr(part, "index") else meta
@@ -76,7 +77,7 @@ def _predict_part(part: Any, model: "DistributionPredictor", coverage: float, me
     return table if hasattr(part, "index") else type(meta)({name: table[name] for name in table.columns})
 
 
-def _predict_block(block: NDArray[Any], model: "DistributionPredictor", name: str) -> NDArray[np.float64]:
+def _predict_block(block: NDArray[Any], model: "DistributionalRegressor", name: str) -> NDArray[np.float64]:
     """Means or standard deviations of a block of an Array."""
     if len(block) == 0:
         return np.zeros(0)

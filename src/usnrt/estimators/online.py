@@ -7,12 +7,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
-from usnrt.estimators.calibrated import CalibratedRegressor
+from usnrt.calibration.groups import GroupCalibration
 from usnrt.estimators.targets import check_target, read_target
+from usnrt.estimators.tree_regressor import TreeRegressor
 from usnrt.nn.quantile_functions import value_at
 from usnrt.nn.quantiles import POSITIONS
 from usnrt.utils.checks import check_number
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, TableLike
 
 # How far a bound moves for a surplus of misses, on the scale of conformity scores: in proportion to a small surplus, by
 # its cube beyond TABLE_LIMIT or REGION_LIMIT misses. Chosen on simulated scores (docs/calibration.md).
@@ -85,8 +86,8 @@ class OnlineCalibrator:
     True
     """
 
-    def __init__(self, model: CalibratedRegressor, coverage: float = 0.9) -> None:
-        if not isinstance(model, CalibratedRegressor):
+    def __init__(self, model: TreeRegressor, coverage: float = 0.9) -> None:
+        if not isinstance(model, TreeRegressor):
             raise TypeError(f"model must be a model with regions, got {type(model).__name__}")
         check_is_fitted(model)
         check_number("coverage", coverage, 0, 1)
@@ -96,7 +97,7 @@ class OnlineCalibrator:
         self.region_surplus_ = np.zeros((model.n_leaves_, 2))
         self.n_rows_, self.n_covered_ = 0, 0
 
-    def update(self, X: Any, y: ArrayLike) -> Self:
+    def update(self, X: TableLike, y: ArrayLike) -> Self:
         """Learn from observed targets, row by row in the order given.
 
         Parameters
@@ -112,7 +113,7 @@ class OnlineCalibrator:
         self._run(X, read_target(np.atleast_1d(y)))
         return self
 
-    def predict_interval(self, X: Any) -> Floats:
+    def predict_interval(self, X: TableLike) -> Floats:
         """Intervals of the nominal coverage, with all that was observed so far.
 
         Parameters
@@ -128,7 +129,7 @@ class OnlineCalibrator:
         moved = static + np.array([-1.0, 1.0]) * self._offsets()[leaf]
         return self._in_units(quantiles, moved)
 
-    def predict_then_update(self, X: Any, y: ArrayLike) -> Floats:
+    def predict_then_update(self, X: TableLike, y: ArrayLike) -> Floats:
         """Intervals of rows in the order given, each predicted with the targets of the rows before it.
 
         The same as `predict_interval` and `update` for one row after the other; the networks run once.
@@ -155,7 +156,7 @@ class OnlineCalibrator:
 
         save(self, path)
 
-    def _run(self, X: Any, target: Floats) -> Floats:
+    def _run(self, X: TableLike, target: Floats) -> Floats:
         check_target(target, self.model._parameter("target_bounds"))
         leaf, quantiles, static = self._predicted(X)
         if len(leaf) != len(target):
@@ -176,17 +177,17 @@ class OnlineCalibrator:
             self.n_covered_ += int(not missed.any())
         return ends
 
-    def _predicted(self, X: Any) -> tuple[NDArray[np.int64], Floats, Floats]:
+    def _predicted(self, X: TableLike) -> tuple[NDArray[np.int64], Floats, Floats]:
         """Region, quantile functions and static bounds of rows, the bounds as positions, shape (n, 2)."""
-        model = self.model
-        leaf, _, quantiles = model._quantile_functions(model._encode(X))
-        side = float(ndtri((1.0 + self.coverage) / 2.0))
+        model = self.model.model_
+        predicted = model.predict(self.model._encode(X))
+        side, leaf = float(ndtri((1.0 + self.coverage) / 2.0)), predicted.calibration_leaf
         static = np.tile([-side, side], (len(leaf), 1))
-        if model.calibration_ is not None:
-            bounds = model.calibration_._bounds(self.coverage)
+        if isinstance(model.calibration, GroupCalibration):
+            bounds = model.calibration.bounds(self.coverage)
             bounds = np.where(np.isfinite(bounds), bounds, [-side, side])  # too few scores: it learns from new rows
-            static = bounds[model.calibration_.group_of_leaf[leaf]]
-        return leaf % model.n_leaves_, quantiles, static
+            static = bounds[model.calibration.group_of_leaf[leaf]]
+        return predicted.leaf, predicted.quantiles, static
 
     def _offsets(self) -> Floats:
         """Distances by which the bounds of each region are moved outwards, shape (n_leaves, 2)."""
@@ -199,7 +200,7 @@ class OnlineCalibrator:
     def _in_units(self, quantiles: Floats, positions: Floats) -> Floats:
         """Bounds in units of the target; where the sides have crossed, their middle."""
         positions = np.where((positions[:, :1] > positions[:, 1:]), positions.mean(axis=1, keepdims=True), positions)
-        return self.model._to_target(value_at(quantiles, POSITIONS, positions))
+        return self.model.target_scale_.to_target(value_at(quantiles, POSITIONS, positions))
 
 
 def _moved(surplus: Floats, limit: float) -> Floats:

@@ -5,27 +5,21 @@ docs/paper.md compares, point by point, the paper, its authors' code and this im
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from joblib import effective_n_jobs
-from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
+from numpy.typing import ArrayLike
 
-from usnrt.distributions import Distribution, Mixture, Normal
-from usnrt.estimators.calibrated import CalibratedRegressor
-from usnrt.estimators.convergence import warn_if_diverged
-from usnrt.estimators.members import ENSEMBLE_CONSTRAINTS, EnsembleOf
+from usnrt.estimators.members import ENSEMBLE_CONSTRAINTS, check_member, drawn_seeds, member_of, shared_parameter
 from usnrt.estimators.targets import read_target
+from usnrt.estimators.tree_regressor import TreeRegressor
+from usnrt.model.fit import ModelFit, ModelRecipe
 from usnrt.nn.device import MARGIN
 from usnrt.nn.forward import predict
 from usnrt.nn.mlp import MLP, hidden_sizes
-from usnrt.nn.quantiles import POSITIONS
-from usnrt.tables.training import DistinctRows
-from usnrt.tree.fit import ColumnKinds, FittedTree, fit_paper_tree
-from usnrt.tree.model import VarianceTree
+from usnrt.nn.train import History
 from usnrt.tree.recipe import PaperTreeRecipe, SplitRule
-from usnrt.tree.structure import Tree
 from usnrt.utils.checks import check_applies
 from usnrt.utils.constraints import (
     CATEGORICAL_FEATURES,
@@ -40,12 +34,10 @@ from usnrt.utils.constraints import (
     Verbosity,
     Whole,
 )
-from usnrt.utils.deprecation import DEPRECATED
-from usnrt.utils.progress import Progress
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, TableLike
 
 
-class PaperUSNRTRegressor(CalibratedRegressor):
+class PaperUSNRTRegressor(TreeRegressor):
     """The paper's uncertainty-splitting neural regression tree.
 
     Every node trains a splitting network and tests its residuals on all rows of the node, at every threshold and
@@ -102,8 +94,8 @@ class PaperUSNRTRegressor(CalibratedRegressor):
     ----------
     tree_ : Tree
         The tree in flat arrays: feature, threshold, left, right, n_rows, statistic, log10_p and more.
-    model_ : VarianceTree
-        The tree with its networks.
+    model_ : FittedModel
+        The parts that predict: scales, tree with its networks, support and calibration.
     split_params_ : list of Params or None
         The splitting network of each node; None in nodes that were too small to be split.
     n_leaves_ : int
@@ -134,9 +126,7 @@ class PaperUSNRTRegressor(CalibratedRegressor):
     (600,)
     """
 
-    model_: VarianceTree
-
-    _RESUMABLE = True
+    _HAS_MEMORY = False
     _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {
         "alpha": Number(0, 1),
         "max_leaves": Whole(1),
@@ -212,11 +202,11 @@ class PaperUSNRTRegressor(CalibratedRegressor):
         check_applies(self, "max_leaves", min_samples_leaf=None)
         check_applies(self, "center", criterion=("levene", "levene-p"))
 
-    def _recipe(self) -> PaperTreeRecipe:
+    def _model_recipe(self) -> ModelRecipe:
         """The parameters that determine the fitted model."""
         by_median = {"levene": "brown-forsythe", "levene-p": "brown-forsythe-p"}
         test = by_median.get(self.criterion, self.criterion) if self.center == "median" else self.criterion
-        return PaperTreeRecipe(
+        tree = PaperTreeRecipe(
             split=SplitRule(
                 self.alpha,
                 self.max_leaves,
@@ -235,30 +225,19 @@ class PaperUSNRTRegressor(CalibratedRegressor):
             max_epochs=self.max_epochs,
             validation_fraction=self.validation_fraction,
         )
+        return ModelRecipe(tree)
 
-    def _fit(self, rows: DistinctRows) -> None:
-        recipe = self._recipe()
-        drawn = int(check_random_state(self.random_state).randint(2**31 - 1))
-        seed = int(self._checkpoint.fixed("seed", drawn))
-        table = self._scaled_table(rows)
-        columns = ColumnKinds(self.inputs_.numeric_, self.encoder_.n_categories_)
-        progress = Progress(self.verbose, self.callbacks, table.n_rows)
-        n_threads = effective_n_jobs(self.n_jobs)
-        fitted = fit_paper_tree(recipe, table, columns, seed, n_threads, progress, self._checkpoint)
-        progress.finish()
-        self.model_ = fitted.model
-        self._scale_residuals()
-        self.split_params_ = fitted.split_params
-        self.history_ = fitted.history
-        self.min_samples_leaf_ = recipe.split.smallest_region(float(table.weight.sum()))
-        self._fit_support(table)
-        self.calibration_, self.familiar_, self.own_mean_ = None, None, True
-        trainings = {f"node {number}": histories for number, histories in enumerate(self.history_)}
-        warn_if_diverged(self, trainings, recipe.learning_rate)
+    def _keep(self, fit: ModelFit) -> None:
+        super()._keep(fit)
+        self.history_, self.min_samples_leaf_ = fit.trees[0].history, fit.smallest_region
+        self.split_params_ = fit.trees[0].split_params
+
+    def _trainings(self, fit: ModelFit) -> Mapping[str, Mapping[str, History]]:
+        return {f"node {number}": histories for number, histories in enumerate(fit.trees[0].history)}
 
     # -- predictions -------------------------------------------------------------------------------------------
 
-    def split_residuals(self, X: Any, y: ArrayLike, node: int = 0) -> Floats:
+    def split_residuals(self, X: TableLike, y: ArrayLike, node: int = 0) -> Floats:
         """Residuals of the splitting network of a node; for the node's training rows, the residuals that were tested.
 
         Parameters
@@ -277,32 +256,13 @@ class PaperUSNRTRegressor(CalibratedRegressor):
         params = self.split_params_[node] if 0 <= node < len(self.split_params_) else None
         if params is None:
             raise ValueError(f"node must have a splitting network, got node {node}, which has none")
-        inputs = self.inputs_.transform(raw)
+        inputs = self.model_.inputs.transform(raw)
         sizes = hidden_sizes(self.split_hidden, raw.shape[1], "split_hidden")
         mean = predict(MLP((inputs.shape[1], *sizes, 1)), params, inputs)
-        return target - (self.target_mean_ + self.target_std_ * mean)
-
-    def _network_quantiles(self, raw: Floats) -> tuple[NDArray[np.int64], Floats, Floats, None]:
-        """Region, mean and quantile functions of encoded rows, in units of the scaled target."""
-        inputs = self.inputs_.transform(raw)
-        return *self.model_.quantile_functions(raw, inputs, self._n_threads(len(raw))), None
-
-    def _without_parts(self, raw: Floats) -> Distribution:
-        return self._distribution(raw) if self.calibration_ is None else super()._without_parts(raw)
-
-    def _distribution(self, raw: Floats) -> Distribution:
-        if self.calibration_ is not None:
-            return super()._distribution(raw)
-        _, mean, variance = self.model_.moments(raw, self.inputs_.transform(raw), self._n_threads(len(raw)))
-        return Normal(mean, np.sqrt(variance)).with_parts(variance, None)
-
-    @property
-    def tree_(self) -> Tree:
-        """The tree in flat arrays."""
-        return self.model_.tree
+        return target - self.target_scale_.to_target(mean)
 
 
-class PaperUSNRTEnsemble(EnsembleOf[PaperUSNRTRegressor]):
+class PaperUSNRTEnsemble(TreeRegressor):
     """The paper's ensemble: several of its trees with different seeds, and the mixture of their normal distributions.
 
     ``predict_variance`` divides the variance into ``aleatoric``, the mean of the members' variances, and ``epistemic``,
@@ -324,12 +284,11 @@ class PaperUSNRTEnsemble(EnsembleOf[PaperUSNRTRegressor]):
         ``joblib.parallel_config("dask")``; -1 for all cores.
     verbose : int, default=0
         1 shows a progress bar and reports the nodes of all members.
-    n_members : int or "deprecated", default="deprecated"
-        Former name of ``n_estimators``, which will be removed in version 0.4.0.
 
     Attributes
     ----------
-    members_ : list of VarianceTree
+    model_ : FittedModel
+        The parts that predict; ``model_.trees.members`` are the trees.
     tree_ : Tree
         The regions: those of the first member.
 
@@ -346,11 +305,8 @@ class PaperUSNRTEnsemble(EnsembleOf[PaperUSNRTRegressor]):
     <Mixture of 200 rows>
     """
 
-    members_: list[VarianceTree]
-
-    _RESUMABLE = True
+    _HAS_MEMORY = False
     _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = ENSEMBLE_CONSTRAINTS
-    _MEMBER = PaperUSNRTRegressor
 
     def __init__(
         self,
@@ -361,7 +317,6 @@ class PaperUSNRTEnsemble(EnsembleOf[PaperUSNRTRegressor]):
         random_state: Any = None,
         n_jobs: int | None = -1,
         verbose: int = 0,
-        n_members: int | str = DEPRECATED,
     ) -> None:
         self.estimator = estimator
         self.n_estimators = n_estimators
@@ -369,47 +324,16 @@ class PaperUSNRTEnsemble(EnsembleOf[PaperUSNRTRegressor]):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
-        self.n_members = n_members
 
-    def _fit(self, rows: DistinctRows) -> None:
-        member = self._member()
-        recipe = member._recipe()
-        table = self._scaled_table(rows)
-        columns = ColumnKinds(self.inputs_.numeric_, self.encoder_.n_categories_)
-        n_threads = max(1, effective_n_jobs(self.n_jobs) // self._n_estimators())
-        seeds = self._seeds(member).spawn(self._n_estimators())
-        arguments = [(recipe, table, columns, int(seed.generate_state(1)[0]), n_threads) for seed in seeds]
-        progress = Progress(self.verbose, member.callbacks, table.n_rows)
-        fitted: list[FittedTree[VarianceTree]] = self._fit_in_parallel(fit_paper_tree, arguments, progress)
-        self.members_ = [tree.model for tree in fitted]
-        self.calibration_, self.familiar_, self.own_mean_ = None, None, True
-        self._scale_residuals()
-        self._fit_support(table)
-        self._warn_if_diverged([tree.history for tree in fitted], recipe.learning_rate)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_member(self, PaperUSNRTRegressor)
 
-    def _network_quantiles(self, raw: Floats) -> tuple[NDArray[np.int64], Floats, Floats, Floats]:
-        """Region, mean, quantile functions of a normal of the mixture's moments, and disagreement of the members."""
-        means, variances = self._moments(raw)
-        mean, within, between = means.mean(axis=0), variances.mean(axis=0), means.var(axis=0)
-        quantiles = mean[:, None] + np.sqrt(within + between)[:, None] * POSITIONS
-        return self.tree_.leaf_of(raw), mean, quantiles, between / within
+    def _parameter(self, name: str) -> Any:
+        return shared_parameter(self, name)
 
-    def _moments(self, raw: Floats) -> tuple[Floats, Floats]:
-        """Means and variances of the members, shape (n_members, n)."""
-        inputs, n_threads = self.inputs_.transform(raw), self._n_threads(len(raw))
-        _, means, variances = zip(*(member.moments(raw, inputs, n_threads) for member in self.members_))
-        return np.stack(means), np.stack(variances)
+    def _drawn_seed(self) -> list[int]:
+        return drawn_seeds(self, PaperUSNRTRegressor)
 
-    def _without_parts(self, raw: Floats) -> Distribution:
-        return self._distribution(raw) if self.calibration_ is None else super()._without_parts(raw)
-
-    def _distribution(self, raw: Floats) -> Distribution:
-        if self.calibration_ is not None:
-            return super()._distribution(raw)
-        means, variances = self._moments(raw)
-        return Mixture([Normal(mean, np.sqrt(variance)) for mean, variance in zip(means, variances)])
-
-    @property
-    def tree_(self) -> Tree:
-        """The regions of the first member."""
-        return self.members_[0].tree
+    def _model_recipe(self) -> ModelRecipe:
+        return replace(member_of(self, PaperUSNRTRegressor)._model_recipe(), n_members=self.n_estimators)

@@ -8,14 +8,14 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from usnrt.calibration.insufficient import insufficient_calibration
 from usnrt.distributions import Distribution
-from usnrt.estimators.regions import shortage
 from usnrt.utils.notices import UnguaranteedIntervalWarning
 from usnrt.utils.result_table import Table
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, TableLike
 
 if TYPE_CHECKING:
-    from usnrt.estimators.predictions import DistributionPredictor
+    from usnrt.estimators.base import DistributionalRegressor
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,12 @@ class EncodedPredictions:
     guaranteed: NDArray[np.bool_] | None = None
 
 
-def prediction_table(model: "DistributionPredictor", X: Any, coverage: float = 0.9) -> Any:
+def prediction_table(model: "DistributionalRegressor", X: TableLike, coverage: float = 0.9) -> Any:
     """Mean, standard deviation, interval, region and support of every row.
 
     Parameters
     ----------
-    model : DistributionPredictor
+    model : DistributionalRegressor
         A fitted model.
     X : array-like or data frame of shape (n_rows, n_features)
     coverage : float, default=0.9
@@ -69,9 +69,10 @@ def prediction_table(model: "DistributionPredictor", X: Any, coverage: float = 0
     >>> from usnrt.distributions import Normal
     >>> from usnrt.estimators.base import DistributionalRegressor
     >>> from usnrt.estimators.prediction_table import prediction_table
+    >>> from usnrt.model.target import TargetScale
     >>> class StandardNormal(DistributionalRegressor):
     ...     def _fit(self, rows):
-    ...         self.target_mean_, self.target_std_ = 5.0, 1.0
+    ...         self.target_scale_ = TargetScale(5.0, 1.0)
     ...     def _distribution(self, raw):
     ...         return Normal(np.zeros(len(raw)), np.ones(len(raw)))
     >>> model = StandardNormal().fit([[0.0], [1.0]], [4.0, 6.0])
@@ -83,13 +84,13 @@ def prediction_table(model: "DistributionPredictor", X: Any, coverage: float = 0
     check_coverage(coverage)
     predicted = model._predict_encoded(model._encode(X), [float(coverage)])
     if predicted.guaranteed is not None and not predicted.guaranteed.all():
-        lack = shortage(getattr(model, "calibration_", None), float(coverage))
-        if lack is not None:
-            warnings.warn(lack.unguaranteed, UnguaranteedIntervalWarning, stacklevel=3)
+        insufficient = insufficient_calibration(getattr(model, "calibration_", None), float(coverage))
+        if insufficient is not None:
+            warnings.warn(insufficient.unguaranteed, UnguaranteedIntervalWarning, stacklevel=3)
     return like_frame(prediction_columns(predicted), X)
 
 
-def like_frame(columns: dict[str, NDArray[Any]], X: Any) -> Any:
+def like_frame(columns: dict[str, NDArray[Any]], X: TableLike) -> Any:
     """Columns as a frame of the library that X came from, with its index, or as a `Table` if X is no frame.
 
     Examples

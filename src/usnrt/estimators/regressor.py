@@ -1,30 +1,16 @@
 """USNRTRegressor: a tree of regions of different noise, each predicted by a network and a memory of similar rows."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from joblib import effective_n_jobs
-from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
-from usnrt.estimators.convergence import warn_if_diverged
-from usnrt.estimators.neighbors import RememberingRegressor
+from usnrt.calibration.methods import METHODS
 from usnrt.estimators.paper import PaperUSNRTRegressor
-from usnrt.estimators.probe import choose_map
-from usnrt.estimators.targets import candidate_maps, check_stored_target
-from usnrt.tables.groups import draw_groups, feature_groups, warn_of_blocks
-from usnrt.tables.roles import CALIBRATION, VALIDATION, RowRoles, units_of
-from usnrt.tables.store import RowStore
-from usnrt.tables.time import is_latest
-from usnrt.tables.training import DistinctRows
-from usnrt.tree.census import take_census
-from usnrt.tree.fit import ColumnKinds, fit_quantile_tree
-from usnrt.tree.model import TreeModel
+from usnrt.estimators.tree_regressor import TreeRegressor
+from usnrt.model.fit import ModelFit, ModelRecipe
+from usnrt.nn.train import History
 from usnrt.tree.recipe import QuantileTreeRecipe, SplitRule
-from usnrt.tree.streamed import StreamedRows, sample_size
-from usnrt.tree.structure import Tree
 from usnrt.utils.checks import check_applies
 from usnrt.utils.constraints import (
     CATEGORICAL_FEATURES,
@@ -44,14 +30,9 @@ from usnrt.utils.constraints import (
     Verbosity,
     Whole,
 )
-from usnrt.utils.progress import Progress
-from usnrt.utils.types import Floats, Rows
-
-# Tables with fewer rows have no validation rows; all rows then serve both purposes.
-MIN_ROWS_TO_VALIDATE = 5
 
 
-class USNRTRegressor(RememberingRegressor):
+class USNRTRegressor(TreeRegressor):
     """Uncertainty-splitting neural regression tree.
 
     A tree splits the feature space where the residuals of a network differ most in spread, by the test of Brown and
@@ -85,8 +66,8 @@ class USNRTRegressor(RememberingRegressor):
         Whether the model remembers training rows: predictions then also use the targets of the most similar ones. Such
         a model, and its file, contains training data: the targets and a transformation of the features of up to 65,536
         rows, and for `explain` the features, without targets, of 32 rows per region. With ``"examples"`` it also
-        contains the rows of the memory as they were given, in clear, so that `explain` shows them; predictions are the
-        same. With False, `explain` compares rows with quantiles of each column instead of training rows.
+        contains the rows of the memory unmodified, so that `explain` shows them; predictions are the same. With False,
+        `explain` compares rows with quantiles of each column instead of training rows.
     learning_rate : float, default=0.003
         Step size of Adam at the start; it falls to 0 along a cosine.
     max_epochs : int, default=300
@@ -125,16 +106,12 @@ class USNRTRegressor(RememberingRegressor):
     ----------
     tree_ : Tree
         The tree in flat arrays: feature, threshold, left, right, n_rows, statistic, log10_p and more.
-    model_ : TreeModel
-        The tree with its networks.
+    model_ : FittedModel
+        The parts that predict: scales, tree with its networks, support, calibration, and what explanations need.
     expert_weights_ : ndarray of shape (n_leaves, 3)
         Weights of the network, of the network guided by the memory, and of the memory in each region, left to right.
     row_positions_ : ndarray of int or None
         Positions in the table given to `fit` of the rows that the memory numbers, see `neighbors`.
-    examples_ : list of ndarray or None
-        With ``memory="examples"`` these rows as they were given, one array per column.
-    background_ : ndarray of shape (n_leaves + 1, 32, n_encoded) or None
-        Encoded rows of each region, and of the whole table, that `explain` compares rows with.
     calibration_ : Calibration or None
     target_map_ : TargetMap or None
         Bounds, logarithm and point masses of the target; None without any.
@@ -171,10 +148,8 @@ class USNRTRegressor(RememberingRegressor):
     True
     """
 
-    model_: TreeModel
-
-    _RESUMABLE = True
     _TAKES_GROUPS = True
+    _TAKES_STORES = True
     _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {
         "alpha": Number(0, 1),
         "max_leaves": Whole(1),
@@ -186,7 +161,7 @@ class USNRTRegressor(RememberingRegressor):
         "learning_rate": Number(0, np.inf),
         "max_epochs": Whole(1),
         "validation_fraction": Number(0, 1),
-        "calibration": Optional(Choice(("region", "global"))),
+        "calibration": Optional(Choice(tuple(METHODS))),
         "calibration_fraction": Number(0, 1, include_low=True),
         "target_bounds": TARGET_BOUNDS,
         "target_transform": TARGET_TRANSFORM,
@@ -277,9 +252,9 @@ class USNRTRegressor(RememberingRegressor):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_applies(self, "max_leaves", min_samples_leaf=None)
-        check_applies(self, "calibration_fraction", calibration=("region", "global"))
+        check_applies(self, "calibration_fraction", calibration=tuple(METHODS))
 
-    def _recipe(self) -> QuantileTreeRecipe:
+    def _model_recipe(self) -> ModelRecipe:
         """The parameters that determine the fitted model."""
         split = SplitRule(
             self.alpha,
@@ -289,7 +264,7 @@ class USNRTRegressor(RememberingRegressor):
             criterion="conservative-brown-forsythe",
             follows_table=True,
         )
-        return QuantileTreeRecipe(
+        tree = QuantileTreeRecipe(
             split=split,
             n_bins=self.n_bins,
             hidden=self.hidden,
@@ -300,117 +275,11 @@ class USNRTRegressor(RememberingRegressor):
             calibration=self.calibration,
             calibration_fraction=self.calibration_fraction,
         )
+        return ModelRecipe(tree, None, self.target_bounds, self.target_transform)
 
-    def _fit(self, rows: DistinctRows) -> None:
-        recipe, seed = self._recipe(), self._seed()
-        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 0, 7)))
-        rows, calibration_rows = self._draw_calibration_rows(rows, recipe.calibration_fraction, rng)
-        is_validation = draw_validation_rows(rows, recipe.validation_fraction, rng)
-        candidates = candidate_maps(rows.target, self.target_bounds, self.target_transform)
-        self.target_map_ = choose_map(self, rows, is_validation, candidates, recipe, seed)
-        recipe = replace(recipe, in_time_order=rows.time is not None)
-        self._fit_parts(recipe, rows, is_validation, calibration_rows, seed)
+    def _keep(self, fit: ModelFit) -> None:
+        super()._keep(fit)
+        self.history_, self.min_samples_leaf_ = fit.trees[0].history, fit.smallest_region
 
-    def _fit_store(self, store: RowStore) -> None:
-        """Fit to the rows of a store: the network of the root to all of them, everything else to a sample."""
-        check_stored_target(store, self.target_bounds, self.target_transform)
-        sample = store.sample(sample_size(store))
-        if not sample.has_groups:
-            warn_of_blocks(sample.raw, [column.name for column in self.columns_])
-        if sample.n_rows == store.n_rows:
-            self._fit(sample if sample.has_groups else replace(sample, group=feature_groups(sample.raw)))
-            return
-        recipe, seed = self._recipe(), self._seed()
-        units = units_of(sample, store.row_hashes(0, sample.n_rows))
-        roles = RowRoles.balanced(seed, recipe.validation_fraction, recipe.calibration_fraction, units)
-        role = roles.of(units)
-        rows, kept = sample.take(np.flatnonzero(role != CALIBRATION)), role[role != CALIBRATION]
-        calibration = np.flatnonzero(role == CALIBRATION)
-        calibration_rows = sample.take(calibration) if len(calibration) else None
-        candidates = candidate_maps(rows.target, self.target_bounds, self.target_transform)
-        self.target_map_ = choose_map(self, rows, kept == VALIDATION, candidates, recipe, seed)
-        recipe = recipe.for_sample(sample.weight.sum() / store.weight_sum)
-        self._fit_parts(recipe, rows, kept == VALIDATION, calibration_rows, seed, (store, roles))
-
-    def _seed(self) -> int:
-        drawn = int(check_random_state(self.random_state).randint(2**31 - 1))
-        return int(self._checkpoint.fixed("seed", drawn))
-
-    def _fit_parts(
-        self,
-        recipe: QuantileTreeRecipe,
-        rows: DistinctRows,
-        is_validation: NDArray[np.bool_],
-        calibration_rows: DistinctRows | None,
-        seed: int,
-        whole: tuple[RowStore, RowRoles] | None = None,
-    ) -> None:
-        """Fit to training and validation rows; ``whole`` is the store whose sample they are, if there is one."""
-        by_validation = recipe.calibration is not None and calibration_rows is None
-        table = self._marked_if_recalled(self._scaled_table(rows), by_validation)
-        streamed = whole and StreamedRows(*whole, self.inputs_, self._target_scale(), table.group)
-        columns = ColumnKinds(self.inputs_.numeric_, self.encoder_.n_categories_)
-        progress = Progress(self.verbose, self.callbacks, table.n_rows)
-        fitted = fit_quantile_tree(
-            recipe, table, columns, is_validation, seed, effective_n_jobs(self.n_jobs), progress, self._checkpoint,
-            streamed,
-        )  # fmt: skip
-        progress.finish()
-        self.model_, self.expert_weights_ = fitted.model, fitted.model.expert_weights
-        self._keep_positions(rows)
-        self._scale_residuals()
-        self.history_ = fitted.history
-        self.min_samples_leaf_ = recipe.split.smallest_region(float(table.weight.sum()))
-        self._fit_support(table, fitted.validation_rows, self._quantiles_without)
-        if whole is not None:
-            self._count_all(take_census(*whole, self.tree_))
-        self.calibration_, self.familiar_, self.own_mean_ = None, None, True
-        if recipe.calibration is not None and calibration_rows is not None:
-            self._calibrate_on(calibration_rows, recipe.calibration)
-        elif recipe.calibration is not None:
-            self._calibrate_by_validation(table, fitted.validation_rows, fitted.scores, recipe.calibration)
-        self._fit_target(table, fitted.validation_rows, rows.target[fitted.validation_rows], fitted.quantiles)
-        trainings = {f"node {number}": histories for number, histories in enumerate(self.history_)}
-        warn_if_diverged(self, trainings, recipe.learning_rate)
-
-    # -- predictions -------------------------------------------------------------------------------------------
-
-    def _network_quantiles(self, raw: Floats) -> tuple[NDArray[np.int64], Floats, Floats, None]:
-        """Region, mean and quantile functions of encoded rows, in units of the scaled target."""
-        inputs = self.inputs_.transform(raw)
-        return *self.model_.quantile_functions(raw, inputs, self._n_threads(len(raw))), None
-
-    def _quantiles_without(self, rows: Rows, raw: Floats) -> Floats:
-        """Quantile functions of modified training rows, which the memory does not find."""
-        return self.model_.quantile_functions(raw, self.inputs_.transform(raw), without=rows)[2]
-
-    def _memory(self) -> bool | str:
-        return self.memory
-
-    @property
-    def tree_(self) -> Tree:
-        """The tree in flat arrays."""
-        return self.model_.tree
-
-
-def draw_validation_rows(rows: DistinctRows, fraction: float, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Mark the validation rows: groups drawn at random, or the latest rows of a table with a time column.
-
-    Parameters
-    ----------
-    rows : DistinctRows
-    fraction : float
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    ndarray of bool of shape (n,)
-        All False for fewer than 5 rows.
-    """
-    is_validation = np.zeros(rows.n_rows, dtype=bool)
-    if rows.n_rows < MIN_ROWS_TO_VALIDATE:
-        return is_validation
-    n_validation = round(fraction * rows.n_rows)
-    if rows.time is not None:
-        return is_latest(rows.time, n_validation)
-    return draw_groups(rows.group, n_validation, rows.n_rows, rng)
+    def _trainings(self, fit: ModelFit) -> Mapping[str, Mapping[str, History]]:
+        return {f"node {number}": histories for number, histories in enumerate(fit.trees[0].history)}

@@ -40,8 +40,8 @@ class RowExplanation:
         Standard errors of the contributions, which are estimated by sampling.
     mean_adjustment, std_adjustment : float
         What is due to the row as a whole: lack of support, which widens distributions, or a row that training had.
-    unsupported : list of str or None
-        Why the row does not resemble the training rows, empty if it does; None if the model does not know.
+    unsupported : list of str
+        Why the row does not resemble the training rows, empty if it does.
     neighbors : list of dict or None
         Similar training rows: position, weight, target and, if kept, features. None without a memory.
     advice : list of str
@@ -66,7 +66,7 @@ class RowExplanation:
     std_errors: dict[str, float]
     mean_adjustment: float
     std_adjustment: float
-    unsupported: list[str] | None
+    unsupported: list[str]
     neighbors: list[dict[str, Any]] | None
     advice: list[str]
 
@@ -85,8 +85,7 @@ class RowExplanation:
             f"{100 * self.coverage:g} % interval {_number(self.lower)} to {_number(self.upper)}",
             f"region {self.region}: {self.rule}",
         ]
-        if self.unsupported is not None:
-            lines.append(f"support: {'; '.join(self.unsupported) or 'resembles the training rows'}")
+        lines.append(f"support: {'; '.join(self.unsupported) or 'resembles the training rows'}")
         lines += self._contribution_lines("standard deviation", "std") + self._contribution_lines("mean", "mean")
         if self.neighbors:
             lines.append("most similar training rows:")

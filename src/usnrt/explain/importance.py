@@ -6,21 +6,26 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from usnrt.calibration.landmarks import evenly
-from usnrt.estimators.background import N_BACKGROUND
 from usnrt.estimators.base import DistributionalRegressor
 from usnrt.estimators.targets import read_target
 from usnrt.explain.shapley import Contributions, shapley_values
-from usnrt.explain.values import Moments, players_of
+from usnrt.explain.values import Moments, feature_groups
+from usnrt.model.background import N_BACKGROUND
 from usnrt.utils.checks import check_whole
 from usnrt.utils.result_table import Table
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, TableLike
 
 # Predictions that the contributions of all rows may take, and the smallest number of rows and of background rows.
 MAX_PREDICTIONS, MIN_ROWS, MIN_BACKGROUND = 1_000_000, 20, 4
 
 
 def uncertainty_importance(
-    model: DistributionalRegressor, X: Any, y: ArrayLike | None = None, *, n_rows: int = 200, random_state: int = 0
+    model: DistributionalRegressor,
+    X: TableLike,
+    y: ArrayLike | None = None,
+    *,
+    n_rows: int = 200,
+    random_state: int = 0,
 ) -> Table:
     """How much each column contributes to the predicted mean and standard deviation, on average over rows.
 
@@ -72,7 +77,7 @@ def importance_of_encoded(
     model: DistributionalRegressor, raw: Floats, y: Floats | None, n_rows: int = 200, seed: int = 0
 ) -> Table:
     """`uncertainty_importance` of encoded rows."""
-    names, players = model.encoder_.source_names_, players_of(model)
+    names, groups = model.encoder_.source_names_, feature_groups(model)
     found = contributions(model, raw, n_rows, seed)
     size = np.abs(found.values)
     average, error = size.mean(axis=0), size.std(axis=0, ddof=min(1, len(size) - 1)) / np.sqrt(len(size))
@@ -81,38 +86,38 @@ def importance_of_encoded(
         "mean_error": error[:, 0],
     }  # fmt: skip
     if y is not None:
-        columns["crps"], columns["crps_error"] = _crps_rise(model, raw, y, players, seed)
+        columns["crps"], columns["crps_error"] = _crps_rise(model, raw, y, groups, seed)
     order = np.argsort(-average[:, 1], kind="stable")
     return Table({name: np.asarray(values)[order] for name, values in columns.items()})
 
 
 def contributions(model: DistributionalRegressor, raw: Floats, n_rows: int = 200, seed: int = 0) -> Contributions:
     """Contributions to mean and standard deviation of some of the rows, compared with others of them."""
-    players = players_of(model)
+    groups = feature_groups(model)
     n_background = N_BACKGROUND
-    while n_background > MIN_BACKGROUND and MIN_ROWS * 2 * n_background * len(players) > MAX_PREDICTIONS:
+    while n_background > MIN_BACKGROUND and MIN_ROWS * 2 * n_background * len(groups) > MAX_PREDICTIONS:
         n_background //= 2
-    most = max(MAX_PREDICTIONS // (2 * n_background * len(players)), MIN_ROWS)
+    most = max(MAX_PREDICTIONS // (2 * n_background * len(groups)), MIN_ROWS)
     moments, rng = Moments(model), np.random.default_rng(seed)
     usual = moments.nearest_supported(raw)
     rows = usual[evenly(len(raw), min(n_rows, most))]
     background = usual[np.resize(rng.permutation(len(raw)), n_background)]
-    return shapley_values(moments, rows, background[None], np.zeros(len(rows), dtype=np.int64), players, 1, seed)
+    return shapley_values(moments, rows, background[None], np.zeros(len(rows), dtype=np.int64), groups, 1, seed)
 
 
 def _crps_rise(
-    model: DistributionalRegressor, raw: Floats, y: Floats, players: list[list[int]], seed: int
+    model: DistributionalRegressor, raw: Floats, y: Floats, groups: list[list[int]], seed: int
 ) -> tuple[Floats, Floats]:
-    """Rise of the mean CRPS if the columns of a player are permuted between the rows, and its standard error."""
-    some = evenly(len(raw), max(MAX_PREDICTIONS // (20 * len(players)), MIN_ROWS))
+    """Rise of the mean CRPS if the columns of a feature are permuted between the rows, and its standard error."""
+    some = evenly(len(raw), max(MAX_PREDICTIONS // (20 * len(groups)), MIN_ROWS))
     raw, y = raw[some], y[some]
     order = np.random.default_rng(seed).permutation(len(raw))
 
     def crps(rows: Floats) -> Floats:
-        return model._in_units(model._without_parts(rows)).crps(y)
+        return model._predict_dist(rows, parts=False).crps(y)
 
     before, rise, error = crps(raw), [], []
-    for columns in players:
+    for columns in groups:
         permuted = raw.copy()
         permuted[:, columns] = raw[order][:, columns]
         change = crps(permuted) - before

@@ -7,27 +7,26 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.estimators.background import background_of
-from usnrt.estimators.calibrated import CalibratedRegressor
-from usnrt.estimators.neighbors import RememberingRegressor, memories
+from usnrt.estimators.tree_regressor import TreeRegressor
 from usnrt.explain.explanation import Explanation, RowExplanation
 from usnrt.explain.shapley import shapley_values
-from usnrt.explain.values import Moments, players_of
+from usnrt.explain.values import Moments, feature_groups
 from usnrt.explain.words import Evidence, advice, support_reasons
 from usnrt.memory.retrieval import N_NEIGHBORS
+from usnrt.model.background import background_of
 from usnrt.tree.rules import region_text
 from usnrt.utils.checks import check_choice, check_number, check_whole
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, TableLike
 
 
 def explain_rows(
-    model: CalibratedRegressor,
-    X: Any,
+    model: TreeRegressor,
+    X: TableLike,
     coverage: float = 0.9,
     baseline: str = "region",
     *,
     n_neighbors: int = 5,
-    background: Any = None,
+    background: TableLike = None,
     rounds: int = 1,
     seed: int = 0,
 ) -> Explanation:
@@ -47,7 +46,7 @@ def explain_rows(
     group = leaf if baseline == "region" else np.full_like(leaf, n_leaves)
     moments = Moments(model)
     nearest = moments.nearest_supported(raw)
-    found = shapley_values(moments, nearest, backgrounds, group, players_of(model), rounds, seed)
+    found = shapley_values(moments, nearest, backgrounds, group, feature_groups(model), rounds, seed)
     predicted = model._predict_encoded(raw, [coverage])
     full = np.column_stack([predicted.distribution.mean(), predicted.distribution.std()])
     adjustment = full - moments(nearest)  # 0 for supported rows
@@ -79,46 +78,47 @@ def explain_rows(
                 std_errors=dict(zip(names, found.errors[i, :, 1].tolist())),
                 mean_adjustment=float(adjustment[i, 0]),
                 std_adjustment=float(adjustment[i, 1]),
-                unsupported=None if reasons is None else reasons[i],
+                unsupported=reasons[i],
                 neighbors=None if similar is None else similar[i],
-                advice=advice(evidence[i], None if reasons is None else reasons[i]),
+                advice=advice(evidence[i], reasons[i]),
             )
         )
     return Explanation(rows, model.target_name_)
 
 
-def _backgrounds(model: CalibratedRegressor, background: Any) -> Floats:
+def _backgrounds(model: TreeRegressor, background: TableLike) -> Floats:
     """Background rows per region and of the whole table, shape (n_leaves + 1, b, d)."""
     if background is not None:
         raw = model._encode(background)
         return background_of(raw, model.tree_.leaf_of(raw), model.tree_.n_leaves)
-    if model.background_ is None:
+    kept = model.model_.kept.background
+    if kept is None:
         raise ValueError(
             "explain needs background rows, since this model kept none in fit; pass some rows of the training table "
             "as background"
         )
-    return model.background_
+    return kept
 
 
-def measured(model: CalibratedRegressor, X: Any, raw: Floats) -> list[Evidence]:
+def measured(model: TreeRegressor, X: TableLike, raw: Floats) -> list[Evidence]:
     """What is known about the reasons for the uncertainty of each row."""
     n = len(raw)
-    dist = model._in_units(model._distribution(raw))
+    dist = model._predict_dist(raw)
     epistemic = np.full(n, np.nan) if dist.epistemic is None else dist.epistemic / np.maximum(dist.var(), 1e-300)
-    widening = np.ones(n) if model.support_ is None else model.predict_support(X)["widening"]
-    held = memories(model)
+    widening = model.predict_support(X)["widening"]
+    held = model.model_.memories
     density, spread = np.full((2, n), np.nan)
     if held:
-        inputs = model.inputs_.transform(raw)
+        inputs = model.model_.inputs.transform(raw)
         retrieved = [memory.predict(inputs) for memory in held]
         # The third guide of the network is the log density, standardised by the training rows.
         density = np.mean([memory.guides(found)[:, 2] for memory, found in zip(held, retrieved)], axis=0)
-    if held and isinstance(model, RememberingRegressor) and model.row_positions_ is not None:
+    if held and model.row_positions_ is not None:
         spread = _spread_of_neighbors(model, X, n)
     return [Evidence(*map(float, values)) for values in zip(epistemic, widening, density, spread)]
 
 
-def _spread_of_neighbors(model: RememberingRegressor, X: Any, n: int) -> Floats:
+def _spread_of_neighbors(model: TreeRegressor, X: TableLike, n: int) -> Floats:
     """Weighted standard deviation of the targets of similar training rows."""
     found = model.neighbors(X, N_NEIGHBORS)
     row, weight, target = found["row"], found["weight"], found["target"]
@@ -127,7 +127,7 @@ def _spread_of_neighbors(model: RememberingRegressor, X: Any, n: int) -> Floats:
     return np.sqrt(np.bincount(row, weight * (target - mean[row]) ** 2, n) / total)
 
 
-def similar_training_rows(model: CalibratedRegressor, X: Any, n_neighbors: int) -> list[list[dict[str, Any]]] | None:
+def similar_training_rows(model: TreeRegressor, X: TableLike, n_neighbors: int) -> list[list[dict[str, Any]]] | None:
     """The most similar training rows of each row; None for models without memory.
 
     Returns
@@ -136,31 +136,30 @@ def similar_training_rows(model: CalibratedRegressor, X: Any, n_neighbors: int) 
         Each with ``position``, ``weight`` and ``target``, and ``features`` if the model was fitted with
         ``memory="examples"``.
     """
-    if not isinstance(model, RememberingRegressor) or model.row_positions_ is None or not memories(model):
+    if model.row_positions_ is None or not model.model_.memories:
         return None
     found = model.neighbors(X, n_neighbors)
     place = {position: place for place, position in enumerate(model.row_positions_.tolist())}
     similar: list[list[dict[str, Any]]] = [[] for _ in range(len(model._encode(X)))]
     for row, position, weight, target in zip(*(found[name].tolist() for name in found.columns)):
         entry = {"position": position, "weight": weight, "target": target}
-        if model.examples_ is not None:
-            entry["features"] = _example(model, place[position])
+        if model.model_.kept.examples is not None:
+            entry["features"] = _example(model, model.model_.kept.examples, place[position])
         similar[row].append(entry)
     return similar
 
 
-def _example(model: RememberingRegressor, place: int) -> dict[str, Any]:
+def _example(model: TreeRegressor, examples: list[NDArray[Any]], place: int) -> dict[str, Any]:
     """A row of the memory as it was given."""
-    assert model.examples_ is not None
     booleans = {column.source for column in model.columns_ if column.boolean}
     row = {}
-    for name, values in zip(model.encoder_.source_names_, model.examples_):
+    for name, values in zip(model.encoder_.source_names_, examples):
         value = values[place]
         row[name] = bool(value) if name in booleans and value == value else plain_value(value)
     return row
 
 
-def row_values(X: Any, names: Sequence[str], rows: NDArray[Any] | None = None) -> list[dict[str, Any]]:
+def row_values(X: TableLike, names: Sequence[str], rows: NDArray[Any] | None = None) -> list[dict[str, Any]]:
     """Rows of a table in the user's terms.
 
     Parameters

@@ -14,14 +14,14 @@ MAX_CELLS = 4_000_000
 
 @dataclass(frozen=True)
 class Contributions:
-    """How much each player contributes to q values of n rows.
+    """How much each feature contributes to q values of n rows.
 
     Attributes
     ----------
     base : ndarray of shape (n, q)
         Average value of the background rows.
     values : ndarray of shape (n, k, q)
-        Their sum over the players and the base is the value of the row.
+        Their sum over the features and the base is the value of the row.
     errors : ndarray of shape (n, k, q)
         Standard errors, because background rows and permutations are samples.
     """
@@ -36,14 +36,14 @@ def shapley_values(
     rows: Floats,
     backgrounds: Floats,
     group: NDArray[np.int64],
-    players: Sequence[Sequence[int]],
+    features: Sequence[Sequence[int]],
     rounds: int = 1,
     seed: int = 0,
 ) -> Contributions:
     r"""Interventional Shapley values.
 
-    A player is a set of columns, e.g. the calendar parts of a date. Along a permutation of the players, a background
-    row turns into the row to explain, one player after the other; the change of the value at each step is a
+    A feature is a set of columns, e.g. the calendar parts of a date. Along a permutation of the features, a background
+    row turns into the row to explain, one feature after the other; the change of the value at each step is a
     contribution. Their sum is exact for every permutation. Each background row is used with a permutation and its
     reverse, which cancels the errors of first order in interactions.
 
@@ -57,8 +57,8 @@ def shapley_values(
     backgrounds : ndarray of shape (n_groups, b, d)
     group : ndarray of int of shape (n,)
         The background of each row.
-    players : sequence of k sequences of int
-        The columns of each player; together all columns.
+    features : sequence of k sequences of int
+        The columns of each feature; together all columns.
     rounds : int, default=1
         Pairs of permutations per background row.
     seed : int, default=0
@@ -72,20 +72,20 @@ def shapley_values(
     >>> import numpy as np
     >>> from usnrt.explain.shapley import shapley_values
     >>> product = lambda rows: (rows[:, :1] + rows[:, 1:2] * rows[:, 2:])
-    >>> row, players = np.array([[1.0, 2.0, 3.0]]), [[0], [1], [2]]
-    >>> found = shapley_values(product, row, np.zeros((1, 1, 3)), np.array([0]), players)
+    >>> row, features = np.array([[1.0, 2.0, 3.0]]), [[0], [1], [2]]
+    >>> found = shapley_values(product, row, np.zeros((1, 1, 3)), np.array([0]), features)
     >>> found.base[0], found.values[0, :, 0]
     (array([0.]), array([1., 3., 3.]))
     """
     used, group = np.unique(group, return_inverse=True)
     backgrounds = backgrounds[used]
-    k, (n_background, d) = len(players), backgrounds.shape[1:]
+    k, (n_background, d) = len(features), backgrounds.shape[1:]
     start = value_of(backgrounds.reshape(-1, d)).reshape(*backgrounds.shape[:2], -1)
     end = value_of(rows)
     step, background_row = _orders(k, n_background, rounds, seed)
-    player_of = np.empty(d, dtype=np.int64)
-    for number, columns in enumerate(players):
-        player_of[list(columns)] = number
+    feature_of = np.empty(d, dtype=np.int64)
+    for number, columns in enumerate(features):
+        feature_of[list(columns)] = number
     n_orders = len(step)
     values, errors = np.empty((2, len(rows), k, end.shape[1]))
     rows_at_once = max(MAX_CELLS // (n_orders * k * d), 1)
@@ -98,7 +98,7 @@ def shapley_values(
         for i in range(0, len(row), orders_at_once):
             some = slice(i, i + orders_at_once)
             known = start[group[row[some]], background_row[order[some]]], end[row[some]]
-            changes[some] = _changes(value_of, rows[row[some]], before[some], step[order[some]], player_of, known)
+            changes[some] = _changes(value_of, rows[row[some]], before[some], step[order[some]], feature_of, known)
         pairs = changes.reshape(len(own), n_orders // 2, 2, k, -1).mean(axis=2)
         values[own] = pairs.mean(axis=1)
         n_pairs = pairs.shape[1]
@@ -107,7 +107,7 @@ def shapley_values(
 
 
 def _orders(k: int, n_background: int, rounds: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The step at which each player changes in each order, shape (n_orders, k), and the background row of each order.
+    """The step at which each feature changes in each order, shape (n_orders, k), and the background row of each order.
 
     An order and its reverse follow each other.
     """
@@ -125,18 +125,18 @@ def _changes(
     after: Floats,
     before: Floats,
     step: NDArray[np.int64],
-    player_of: NDArray[np.int64],
+    feature_of: NDArray[np.int64],
     known: tuple[Floats, Floats],
 ) -> Floats:
-    """Change of the value by each player, from the background rows to the rows in the given orders.
+    """Change of the value by each feature, from the background rows to the rows in the given orders.
 
     Parameters
     ----------
     value_of : callable
     after, before : ndarray of shape (m, d)
     step : ndarray of int of shape (m, k)
-        The step at which each player changes.
-    player_of : ndarray of int of shape (d,)
+        The step at which each feature changes.
+    feature_of : ndarray of int of shape (d,)
     known : tuple of two ndarrays of shape (m, q)
         Values before the first and after the last step.
 
@@ -145,7 +145,7 @@ def _changes(
     ndarray of shape (m, k, q)
     """
     m, k = step.shape
-    has_changed = step[:, None, player_of] <= np.arange(k - 1)[None, :, None]
+    has_changed = step[:, None, feature_of] <= np.arange(k - 1)[None, :, None]
     mixed = np.where(has_changed, after[:, None], before[:, None]).reshape(m * (k - 1), after.shape[1])
     between = value_of(mixed).reshape(m, k - 1, -1) if k > 1 else np.empty((m, 0, known[0].shape[1]))
     path = np.concatenate([known[0][:, None], between, known[1][:, None]], axis=1)

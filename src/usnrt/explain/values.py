@@ -1,12 +1,10 @@
 """Mean and standard deviation of encoded rows, as the functions that explanations divide among the features."""
 
-from copy import copy
-
 import numpy as np
 
 from usnrt.estimators.base import DistributionalRegressor
-from usnrt.estimators.calibrated import CalibratedRegressor
-from usnrt.estimators.supported import SupportedRegressor
+from usnrt.estimators.tree_regressor import TreeRegressor
+from usnrt.model.fitted import Stage
 from usnrt.utils.types import Floats
 
 
@@ -24,29 +22,28 @@ class Moments:
     """
 
     def __init__(self, model: DistributionalRegressor) -> None:
-        self._support = model.support_ if isinstance(model, SupportedRegressor) else None
-        self._model = copy(model)
-        if isinstance(self._model, SupportedRegressor):
-            self._model.support_ = None
-        if isinstance(self._model, CalibratedRegressor):
-            self._model.familiar_ = None
+        self._model = model
 
     def __call__(self, raw: Floats) -> Floats:
         """Mean and standard deviation in units of the target, shape (n, 2)."""
-        model = self._model
-        dist = model._in_units(model._without_parts(raw))
+        if isinstance(self._model, TreeRegressor):
+            model, n_threads = self._model.model_, self._model._n_threads(len(raw))
+            dist = model.distribution(model.predict(raw, Stage.NONE, n_threads), parts=False, n_threads=n_threads)
+        else:
+            dist = self._model._predict_dist(raw, parts=False)
         return np.column_stack([dist.mean(), dist.std()])
 
     def nearest_supported(self, raw: Floats) -> Floats:
         """The rows with numbers clipped to the ranges of their regions, where models that widen evaluate networks."""
-        if self._support is None or not self._support.widens or not isinstance(self._model, SupportedRegressor):
+        if not isinstance(self._model, TreeRegressor) or not self._model.model_.support.widens:
             return raw
-        return self._support.clamp(raw, self._support.measure(raw, self._model.tree_.leaf_of(raw)))
+        model = self._model.model_
+        return model.support.clamp(raw, model.measured_support(raw))
 
 
-def players_of(model: DistributionalRegressor) -> list[list[int]]:
+def feature_groups(model: DistributionalRegressor) -> list[list[int]]:
     """The encoded columns of each column of the user's table: one, or the calendar parts of a date."""
-    players: list[list[int]] = [[] for _ in model.encoder_.source_names_]
+    groups: list[list[int]] = [[] for _ in model.encoder_.source_names_]
     for position, column in enumerate(model.encoder_.columns_):
-        players[column.source_index].append(position)
-    return players
+        groups[column.source_index].append(position)
+    return groups

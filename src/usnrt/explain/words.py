@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from usnrt.estimators.calibrated import CalibratedRegressor
+from usnrt.estimators.tree_regressor import TreeRegressor
 from usnrt.tree.rules import number_text
 from usnrt.utils.types import Floats
 
@@ -37,22 +37,19 @@ class Evidence(NamedTuple):
     spread: float
 
 
-def support_reasons(model: CalibratedRegressor, raw: Floats) -> list[list[str]] | None:
-    """Why rows do not resemble the training rows, empty for those that do; None for models without support.
+def support_reasons(model: TreeRegressor, raw: Floats) -> list[list[str]]:
+    """Why rows do not resemble the training rows, empty for those that do.
 
     Parameters
     ----------
-    model : CalibratedRegressor
+    model : TreeRegressor
     raw : ndarray of shape (n, d)
 
     Returns
     -------
-    list of list of str, or None
+    list of list of str
     """
-    support = model.support_
-    if support is None:
-        return None
-    found = support.measure(raw, model.tree_.leaf_of(raw))
+    support, found = model.model_.support, model.model_.measured_support(raw)
     low, high = support.low[found.region], support.high[found.region]
     reasons: list[list[str]] = []
     for i in range(len(raw)):
@@ -77,13 +74,13 @@ def support_reasons(model: CalibratedRegressor, raw: Floats) -> list[list[str]] 
     return reasons
 
 
-def advice(evidence: Evidence, unsupported: list[str] | None) -> list[str]:
+def advice(evidence: Evidence, unsupported: list[str]) -> list[str]:
     """What would narrow the interval of a row, in sentences.
 
     Parameters
     ----------
     evidence : Evidence
-    unsupported : list of str or None
+    unsupported : list of str
         From `support_reasons`.
 
     Returns

@@ -24,7 +24,7 @@ from usnrt.nn.packed import pack_layer
 from usnrt.nn.quantiles import LEVELS, SHARES
 from usnrt.tables.training import TrainingTable
 from usnrt.utils.blocks import run_in_blocks
-from usnrt.utils.checkpoint import NO_CHECKPOINT, Checkpoint
+from usnrt.utils.context import FitContext
 from usnrt.utils.types import Floats, Rows
 
 # Rows of a cell, cells that are searched, and similar rows that count.
@@ -368,13 +368,10 @@ class Retrieval:
 def fit_retrieval(
     table: TrainingTable,
     encoding: PiecewiseLinear | None,
-    training_rows: Rows,
-    validation_rows: Rows,
-    how: MetricTraining,
+    is_validation: NDArray[np.bool_],
+    training: MetricTraining,
     rng: np.random.Generator,
-    on_check: Callable[[int, float], None],
-    n_threads: int = 1,
-    checkpoint: Checkpoint = NO_CHECKPOINT,
+    context: FitContext,
 ) -> Retrieval:
     """Learn a metric, and build the memory of the training rows.
 
@@ -382,22 +379,19 @@ def fit_retrieval(
     ----------
     table : TrainingTable
     encoding : PiecewiseLinear or None
-    training_rows, validation_rows : ndarray of int
-    how : MetricTraining
+    is_validation : ndarray of bool of shape (n,)
+    training : MetricTraining
     rng : numpy.random.Generator
-    on_check : callable
-        Called with the number of steps done and the validation loss.
-    n_threads : int
-    checkpoint : Checkpoint, default=NO_CHECKPOINT
+    context : FitContext
 
     Returns
     -------
     Retrieval
     """
-    validation_rows = np.sort(validation_rows)[:MAX_VALIDATION]
-    # Blocks do not need more rows than a memory holds.
-    training_rows = np.sort(training_rows)
-    drawn = training_rows[: 2 * MAX_ROWS]
+    n_threads = context.n_threads
+    training_rows, validation_rows = np.flatnonzero(~is_validation), np.flatnonzero(is_validation)[:MAX_VALIDATION]
+    report = context.progress.reporter("root", table.n_rows, "memory", training.n_steps, "step")
+    drawn = training_rows[: 2 * MAX_ROWS]  # blocks do not need more rows than a memory holds
 
     def validation_loss(metric: NDArray[np.float32]) -> float:
         memory = Retrieval.of(encoding, metric, table, drawn, n_threads)
@@ -413,7 +407,7 @@ def fit_retrieval(
         DeviceTable(table.inputs[:n_used], encoding),
         lambda metric, rows: embed(metric, encoding, table.inputs, rows, n_threads),
         table.y[:n_used], table.weight[:n_used], group, drawn, validation_loss,
-        n_encoded, how, rng, on_check, checkpoint,
+        n_encoded, training, rng, lambda n_steps, loss: report(n_steps, loss, loss), context.checkpoint,
     )  # fmt: skip
     memory = Retrieval.of(encoding, metric, table, training_rows, n_threads)
     return memory.with_scale(memory.predict(table.inputs[drawn], drawn, n_threads))

@@ -121,13 +121,13 @@ def infinite_sentence(model: object, ends: Floats, coverage: float) -> str:
     ends : ndarray of shape (n, 2)
     coverage : float
     """
-    from usnrt.estimators.regions import shortage
+    from usnrt.calibration.insufficient import insufficient_calibration
 
     share = float(is_infinite(ends).mean())
     if share == 0:
         return ""
-    lack = shortage(getattr(model, "calibration_", None), coverage)
-    why = "" if lack is None else f" ({lack.where}; {lack.needed:,} are needed)"
+    insufficient = insufficient_calibration(getattr(model, "calibration_", None), coverage)
+    why = "" if insufficient is None else f" ({insufficient.where}; {insufficient.needed:,} are needed)"
     return (
         f"the {100 * coverage:g} % interval is infinite for {share_text(share)} of the rows{why}: "
         "such an interval holds every value, so its coverage carries no information"
@@ -136,10 +136,10 @@ def infinite_sentence(model: object, ends: Floats, coverage: float) -> str:
 
 def unguaranteed_sentence(model: object, coverage: float) -> str:
     """Message that intervals are not guaranteed, and how many calibration rows are needed; empty if all are."""
-    from usnrt.estimators.regions import shortage
+    from usnrt.calibration.insufficient import insufficient_calibration
 
-    lack = shortage(getattr(model, "calibration_", None), coverage)
-    return "" if lack is None else lack.unguaranteed
+    insufficient = insufficient_calibration(getattr(model, "calibration_", None), coverage)
+    return "" if insufficient is None else insufficient.unguaranteed
 
 
 def training_share(model: Any, X: TableLike, y: Floats) -> float:

@@ -31,7 +31,7 @@ def write_quantiles(outputs, first, gaps, scale_limit, stretch_limit, median, qu
 def refine_quantiles(  # type: ignore[no-untyped-def]
     leaf, mean, quantiles, mean_weights, blend, low, high, median, spread_share, log_half_width, location_share
 ):  # fmt: skip
-    """Blend the means and refine the quantile functions in place, see `usnrt.tree.refine.Refinement`."""
+    """Blend the means and refine the quantile functions in place, see `usnrt.experts.refine.Refinement`."""
     n_positions = quantiles.shape[1]
     for i in range(len(quantiles)):
         row = quantiles[i]

@@ -1,24 +1,22 @@
 """The last step of the graph: predictive distributions of single trees and ensembles, in units of the target."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from usnrt.calibration.groups import GroupCalibration, standard_normal
 from usnrt.distributions import ResidualDistribution
 from usnrt.distributions.transformed import NODE_LEVELS
-from usnrt.estimators.calibrated import standard_normal
-from usnrt.estimators.pairs import MAX_DISAGREEMENT
+from usnrt.model.ensembles import TreeEnsemble
+from usnrt.model.fitted import FittedModel
+from usnrt.model.pairs import MAX_DISAGREEMENT
 from usnrt.nn.quantiles import POSITIONS
 from usnrt.onnx._graph import Graph, Value, ints
 from usnrt.onnx._networks import HALF_WIDTH, MEAN_WEIGHTS, weighted
 from usnrt.onnx._targets import mapped_outputs
-
-if TYPE_CHECKING:
-    from usnrt.estimators.calibrated import CalibratedRegressor
-    from usnrt.estimators.ensemble import USNRTEnsemble
 
 # Quantiles of mixtures: each iteration divides the bracket into this many parts. 17^7 is 4e8.
 N_PARTS, N_ITERATIONS = 17, 7
@@ -36,14 +34,14 @@ MAX_ABS_Z = 7.07  # a tail of 1e-12; beyond, the quotient is inaccurate, and no 
 
 
 def location_scale_outputs(
-    graph: Graph, model: "CalibratedRegressor", mean: str, scale: str, leaf: str, levels: NDArray[np.float64]
+    graph: Graph, model: FittedModel, mean: str, scale: str, leaf: str, levels: NDArray[np.float64]
 ) -> list[str]:
     """Outputs of models that predict variances: residual distributions by group (or normal), shifted and scaled.
 
     Parameters
     ----------
     graph : Graph
-    model : CalibratedRegressor
+    model : FittedModel
     mean, scale, leaf : str
         Names, shape (n,); in units of the scaled target.
     levels : ndarray of shape (k,)
@@ -53,10 +51,11 @@ def location_scale_outputs(
     list of str
         Names of mean, std and quantiles, shapes (n,), (n,) and (n, k), in units of the target.
     """
-    if model.calibration_ is None:
+    calibration = _calibration(model)
+    if calibration is None:
         by_group = np.array([[0.0, 1.0, *ndtri(levels)]])
     else:
-        residuals = model.calibration_.residuals
+        residuals = calibration.residuals
         by_group = np.array([[residual.mean, residual.std, *residual.ppf(levels)] for residual in residuals])
     scaled = graph.op("Mul", _column(graph, scale), _by_group(graph, model, leaf, by_group))
     shift, std, distances = graph.ops("Split", 3, scaled, ints(1, 1, len(levels)), axis=1)
@@ -66,7 +65,7 @@ def location_scale_outputs(
 
 
 def quantile_outputs(
-    graph: Graph, model: "CalibratedRegressor", quantiles: str, leaf: str, levels: NDArray[np.float64]
+    graph: Graph, model: FittedModel, quantiles: str, leaf: str, levels: NDArray[np.float64]
 ) -> list[str]:
     """Outputs of models that predict quantile functions, calibrated by residual distributions by group.
 
@@ -82,7 +81,8 @@ def quantile_outputs(
     list of str
         As from `location_scale_outputs`.
     """
-    residuals = [standard_normal()] if model.calibration_ is None else model.calibration_.residuals
+    calibration = _calibration(model)
+    residuals = [standard_normal()] if calibration is None else calibration.residuals
     weights, squares, products = (_by_group(graph, model, leaf, table) for table in _moment_forms(residuals))
     centre = graph.op("ReduceSum", graph.op("Mul", quantiles, weights), ints(1), keepdims=1)
     # About the mean, to avoid cancellation.
@@ -93,15 +93,15 @@ def quantile_outputs(
     std, mean = graph.op("Sqrt", graph.op("Max", variance, np.float64(0))), graph.op("Squeeze", centre, ints(1))
     at_levels = _values_at(graph, model, quantiles, leaf, residuals, levels)
     outputs = _unscaled(graph, model, mean, std, at_levels)
-    if model.target_map_ is None:
+    if model.target.target_map is None:
         return outputs
     at_nodes = _values_at(graph, model, quantiles, leaf, residuals, NODE_LEVELS)
-    return mapped_outputs(graph, model.target_map_, _unscaled(graph, model, mean, std, at_nodes)[2], outputs[2])
+    return mapped_outputs(graph, model.target.target_map, _unscaled(graph, model, mean, std, at_nodes)[2], outputs[2])
 
 
 def _values_at(
     graph: Graph,
-    model: "CalibratedRegressor",
+    model: FittedModel,
     quantiles: str,
     leaf: str,
     residuals: Sequence[ResidualDistribution],
@@ -169,13 +169,13 @@ def mixture_moments(graph: Graph, means: str, variances: str) -> tuple[str, str]
     return graph.op("Squeeze", mean, ints(1)), std
 
 
-def combined_quantiles(graph: Graph, model: "USNRTEnsemble", member_quantiles: str, leaf: str) -> str:
+def combined_quantiles(graph: Graph, model: TreeEnsemble, member_quantiles: str, leaf: str) -> str:
     """Quantile functions of an ensemble whose members predict quantile functions.
 
     Parameters
     ----------
     graph : Graph
-    model : USNRTEnsemble
+    model : TreeEnsemble
     member_quantiles : str
         Name, shape (n, M, J).
     leaf : str
@@ -192,16 +192,16 @@ def combined_quantiles(graph: Graph, model: "USNRTEnsemble", member_quantiles: s
     return _shrunk(graph, quantiles, shrinkage)
 
 
-def _shrinkage(graph: Graph, model: "USNRTEnsemble", centres: str, variances: str, leaf: str) -> str:
+def _shrinkage(graph: Graph, model: TreeEnsemble, centres: str, variances: str, leaf: str) -> str:
     """Shrinkage of an ensemble's conformity scores, sqrt(κ + c s² / (M v)), see `USNRTEnsemble`; name, shape (n,)."""
-    n_members = len(model.members_)
+    n_members = len(model.members)
     mean = graph.op("ReduceMean", centres, axes=[1], keepdims=1)
     squares = graph.op("ReduceSumSquare", graph.op("Sub", centres, mean), axes=[1], keepdims=0)
     variance = graph.op("Max", graph.op("ReduceMean", variances, axes=[1], keepdims=0), np.float64(1e-30))
     disagreement = graph.op("Div", graph.op("Mul", squares, np.float64(1.0 / (n_members - 1))), variance)
     disagreement = graph.op("Min", disagreement, np.float64(MAX_DISAGREEMENT))
-    own = graph.op("Mul", disagreement, np.float64(model.own_factor_ / n_members))
-    return graph.op("Sqrt", graph.op("Add", graph.op("Gather", model.shared_, leaf, axis=0), own))
+    own = graph.op("Mul", disagreement, np.float64(model.own_factor / n_members))
+    return graph.op("Sqrt", graph.op("Add", graph.op("Gather", model.shared, leaf, axis=0), own))
 
 
 def _shrunk(graph: Graph, quantiles: str, shrinkage: str) -> str:
@@ -222,7 +222,7 @@ def _shrunk(graph: Graph, quantiles: str, shrinkage: str) -> str:
 
 
 def mixture_outputs(
-    graph: Graph, model: "CalibratedRegressor", means: str, variances: str, levels: NDArray[np.float64]
+    graph: Graph, model: FittedModel, means: str, variances: str, levels: NDArray[np.float64]
 ) -> list[str]:
     """Outputs of an equal mixture of the members' normal distributions; parameters as above."""
     mean, std = mixture_moments(graph, means, variances)
@@ -272,9 +272,9 @@ def _polynomial(graph: Graph, x: str, coefficients: tuple[float, ...]) -> str:
     return value
 
 
-def _unscaled(graph: Graph, model: "CalibratedRegressor", mean: str, std: str, quantiles: str) -> list[str]:
+def _unscaled(graph: Graph, model: FittedModel, mean: str, std: str, quantiles: str) -> list[str]:
     """Mean, std and quantiles in units of the target, from units of the scaled target."""
-    scale, shift = np.float64(model.target_std_), np.float64(model.target_mean_)
+    scale, shift = np.float64(model.target.std), np.float64(model.target.mean)
     return [
         graph.op("Add", graph.op("Mul", mean, scale), shift),
         graph.op("Mul", std, scale),
@@ -282,12 +282,19 @@ def _unscaled(graph: Graph, model: "CalibratedRegressor", mean: str, std: str, q
     ]
 
 
-def _by_group(graph: Graph, model: "CalibratedRegressor", leaf: str, table: NDArray[Any]) -> Value:
+def _by_group(graph: Graph, model: FittedModel, leaf: str, table: NDArray[Any]) -> Value:
     """The entry of each row's group in a table with one entry per group; a single entry is broadcast."""
     if len(table) == 1:
         return table
-    assert model.calibration_ is not None
-    return graph.op("Gather", table[model.calibration_.group_of_leaf], leaf, axis=0)
+    calibration = _calibration(model)
+    assert calibration is not None
+    return graph.op("Gather", table[calibration.group_of_leaf], leaf, axis=0)
+
+
+def _calibration(model: FittedModel) -> GroupCalibration | None:
+    """The calibration, which `to_onnx` has checked."""
+    assert isinstance(model.calibration, GroupCalibration | None)
+    return model.calibration
 
 
 def _column(graph: Graph, values: str) -> str:

@@ -1,4 +1,4 @@
-"""Trees whose regions combine experts: a network, the network guided by a memory, and the memory itself.
+"""Trees whose regions combine experts.
 
 Experts without weight in all regions are left out.
 """
@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from usnrt.experts.builtin import TOGETHER
+from usnrt.experts.weights import GUIDED, MEMORY, NETWORK
 from usnrt.memory.retrieval import N_GUIDES
 from usnrt.onnx._graph import Graph, ints
 from usnrt.onnx._memory import Summaries, guides, retrieve
 from usnrt.onnx._networks import MEAN_WEIGHTS, grouped_networks, refined, to_quantiles, weighted
-from usnrt.tree.experts import GUIDED, MEMORY, NETWORK
 from usnrt.tree.model import ExpertTree
 
 
@@ -42,14 +43,17 @@ def expert_functions(graph: Graph, members: Sequence[ExpertTree], inputs: str, l
 
 def _combined(graph: Graph, number: int, member: ExpertTree, inputs: str, leaf: str) -> str:
     """Weighted sum of the experts' quantile functions; name, shape (n, J)."""
-    used = [expert for expert in (NETWORK, GUIDED, MEMORY) if member.expert_weights[:, expert].any()]
+    used = np.flatnonzero(member.expert_weights.any(axis=0)).tolist()
     found = None
-    if member.memory is not None and used != [NETWORK]:
+    if member.memory is not None and set(used) & {GUIDED, MEMORY}:
         found = retrieve(graph, f"memory {number}", member.memory, inputs)
-    networks = [expert for expert in used if expert != MEMORY]
+    networks = [expert for expert in used if expert in (NETWORK, GUIDED)]
     quantiles = dict(zip(networks, _network_quantiles(graph, number, member, networks, inputs, leaf, found)))
     if found is not None:
         quantiles[MEMORY] = found.quantiles
+    for expert in used[len(networks) + (MEMORY in used) :]:
+        further = member.further[expert - len(TOGETHER)]
+        quantiles[expert] = further.to_onnx(graph, {"inputs": inputs, "leaf": leaf})
     if len(used) == 1:
         return quantiles[used[0]]
     weights = {e: graph.op("Gather", member.expert_weights[:, [e]], leaf, axis=0) for e in used}

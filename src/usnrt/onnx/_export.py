@@ -4,14 +4,17 @@ import json
 import os
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from usnrt._version import __version__
+from usnrt.calibration.groups import GroupCalibration
 from usnrt.distributions.base import check_levels
+from usnrt.model.ensembles import TreeEnsemble
+from usnrt.model.fitted import FittedModel
 from usnrt.onnx._columns import input_names, read_columns
 from usnrt.onnx._distributions import (
     combined_quantiles,
@@ -30,6 +33,7 @@ from usnrt.onnx._support import (
     measure,
     widened_quantiles,
 )
+from usnrt.tables import TableEncoder
 from usnrt.tree.model import ExpertTree, TreeModel, VarianceTree
 from usnrt.utils.atomic_write import atomic_write
 from usnrt.utils.notices import ResultWarning
@@ -37,15 +41,14 @@ from usnrt.utils.notices import ResultWarning
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-    from usnrt.estimators.calibrated import CalibratedRegressor
-    from usnrt.estimators.ensemble import USNRTEnsemble
+    from usnrt.estimators.tree_regressor import TreeRegressor
 
 # Protocol buffers are limited to 2 GiB; the rest of a graph is far below 16 MiB.
 MAX_WEIGHTS = 2**31 - 2**24
 
 
 def to_onnx(
-    model: "CalibratedRegressor",
+    model: "TreeRegressor",
     path: str | os.PathLike[str] | None = None,
     *,
     levels: Sequence[float] = (0.05, 0.5, 0.95),
@@ -86,16 +89,17 @@ def to_onnx(
     level_array = np.atleast_1d(check_levels(levels, "levels"))
     if level_array.size == 0:
         raise ValueError(f"levels must hold at least one level, got {levels!r}")
-    members = _members(model)
-    _check_size(members)
-    if model.calibration_ is not None and model.calibration_.has_familiar:
+    if not isinstance(model.model_.calibration, GroupCalibration | None):
+        raise ValueError(f"to_onnx does not know the calibration of class {type(model.model_.calibration).__name__}")
+    _check_size(model.model_.members)
+    if model.model_.calibration is not None and model.model_.calibration.has_seen:
         warnings.warn(
             "an ONNX graph does not recognise rows whose features were seen in training; it treats them as new rows, "
             "for which this model predicts wider distributions",
             ResultWarning,
             stacklevel=3,
         )
-    graph = _build(model, members, level_array)
+    graph = _build(model.encoder_, model.model_, level_array)
     opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(ML_DOMAIN, ML_OPSET)]
     proto = helper.make_model(graph.make(), opset_imports=opsets, ir_version=IR_VERSION)
     _add_metadata(proto, model, level_array)
@@ -105,66 +109,54 @@ def to_onnx(
     return proto
 
 
-def _members(model: "CalibratedRegressor") -> list[TreeModel]:
-    """The trees of an ensemble, or the single tree of a regressor."""
-    attributes = vars(model)
-    return list(attributes["members_"]) if "members_" in attributes else [attributes["model_"]]
-
-
-def _build(model: "CalibratedRegressor", members: list[TreeModel], levels: NDArray[np.float64]) -> Graph:
+def _build(encoder: TableEncoder, model: FittedModel, levels: NDArray[np.float64]) -> Graph:
     """The complete graph."""
     graph = Graph("usnrt")
-    columns = read_columns(graph, model.encoder_)
-    trees, n_categories = [member.tree for member in members], model.encoder_.n_categories_
+    columns, n_categories = read_columns(graph, encoder), encoder.n_categories_
+    trees = [member.tree for member in model.members]
     leaf = _first_member(graph, find_leaves(graph, columns, trees[:1], n_categories))
+    found, clamped = measure(graph, model.support, columns, n_categories, leaf)
     # Without widening the networks are evaluated at the rows themselves.
-    found, widening, evaluated = None, None, columns
-    if model.support_ is not None:
-        found, clamped = measure(graph, model.support_, columns, n_categories, leaf)
-        if model.support_.widens:
-            widening, evaluated = found, clamped
+    widening, evaluated = (found, clamped) if model.support.widens else (None, columns)
     leaves = find_leaves(graph, evaluated, trees, n_categories)
-    inputs = network_inputs(graph, evaluated, model.inputs_)
-    mean, std, quantiles = _distribution(graph, model, members, inputs, leaves, widening, levels)
+    inputs = network_inputs(graph, evaluated, model.inputs)
+    mean, std, quantiles = _distribution(graph, model, inputs, leaves, widening, levels)
     node = graph.op("Gather", trees[0].leaves, leaf, axis=0)
     graph.output("mean", mean, np.float64, ["n"], "mean")
     graph.output("std", std, np.float64, ["n"], "standard deviation")
     graph.output("region", node, np.int64, ["n"], "id of the region, as from apply")
     doc = f"quantiles at the levels {', '.join(f'{level:g}' for level in levels)}"
     graph.output("quantiles", quantiles, np.float64, ["n", len(levels)], doc)
-    if found is not None:
-        graph.output("supported", found.supported, np.bool_, ["n"], "whether the row resembles the training rows")
+    graph.output("supported", found.supported, np.bool_, ["n"], "whether the row resembles the training rows")
     return graph
 
 
 def _distribution(
     graph: Graph,
-    model: "CalibratedRegressor",
-    members: list[TreeModel],
+    model: FittedModel,
     inputs: str,
     leaves: str,
     found: MeasuredSupport | None,
     levels: NDArray[np.float64],
 ) -> list[str]:
     """Names of mean, std and quantiles, by the type of the predictive distribution."""
-    single = len(members) == 1
     leaf = _first_member(graph, leaves)  # of the n + m rows that the networks are evaluated at
-    experts = [member for member in members if isinstance(member, ExpertTree)]
+    experts = [member for member in model.members if isinstance(member, ExpertTree)]
     if experts:
         row_leaf = first_rows(graph, found, leaf) if found else leaf
         quantiles = expert_functions(graph, experts, inputs, leaves)
-        if single:
-            quantiles = graph.op("Squeeze", quantiles, ints(1))
+        if isinstance(model.trees, TreeEnsemble):
+            quantiles = combined_quantiles(graph, model.trees, quantiles, leaf)
         else:
-            quantiles = combined_quantiles(graph, cast("USNRTEnsemble", model), quantiles, leaf)
-        if found and model.support_:
-            quantiles = widened_quantiles(graph, model.support_, found, quantiles)
+            quantiles = graph.op("Squeeze", quantiles, ints(1))
+        if found:
+            quantiles = widened_quantiles(graph, model.support, found, quantiles)
         return quantile_outputs(graph, model, quantiles, row_leaf, levels)
-    variance_trees = [member for member in members if isinstance(member, VarianceTree)]
+    variance_trees = [member for member in model.members if isinstance(member, VarianceTree)]
     means, variance = network_moments(graph, variance_trees, inputs, leaves)
-    if single:
+    if len(variance_trees) == 1:
         mean, scale = (graph.op("Squeeze", name, ints(1)) for name in (means, graph.op("Sqrt", variance)))
-    elif model.calibration_ is None:
+    elif model.calibration is None:
         return mixture_outputs(graph, model, means, variance, levels)
     else:
         mean, scale = mixture_moments(graph, means, variance)
@@ -176,14 +168,14 @@ def _first_member(graph: Graph, leaves: str) -> str:
     return graph.op("Gather", leaves, np.int64(0), axis=1)
 
 
-def _check_size(members: list[TreeModel]) -> None:
+def _check_size(members: Sequence[TreeModel]) -> None:
     networks = [params for member in members for params in all_networks(member)]
     size = sum(np.asarray(array).nbytes for net in networks for layer in net for array in layer)
     if size > MAX_WEIGHTS:
         raise ValueError(f"an ONNX file must be smaller than 2 GB, but the networks have {size / 1e9:.1f} GB")
 
 
-def _add_metadata(proto: "ModelProto", model: "CalibratedRegressor", levels: NDArray[np.float64]) -> None:
+def _add_metadata(proto: "ModelProto", model: "TreeRegressor", levels: NDArray[np.float64]) -> None:
     """Add producer, documentation and metadata to the ONNX model."""
     from onnx import helper
 

@@ -82,7 +82,7 @@ def network_moments(graph: Graph, members: Sequence[VarianceTree], inputs: str, 
     # Leaves are numbered consecutively over all members; a query is a pair of a row and a member.
     leaf = graph.op("Reshape", graph.op("Add", leaves, first_leaf[:-1]), ints(-1))
     mean_params = [[params] for member in members for params in member.mean_params]
-    variance_params = [[params] for member in members for params in member.variance_params[0]]
+    variance_params = [[params] for member in members for params in member.variance_params]
 
     def evaluate(body: Graph, this: str, queries: str) -> str:
         rows = queries if n_members == 1 else body.op("Div", queries, np.int64(n_members))
@@ -169,7 +169,7 @@ def all_networks(member: TreeModel) -> list[Params]:
     if isinstance(member, ExpertTree):
         return list(member.params)
     assert isinstance(member, VarianceTree)
-    return [*member.mean_params, *member.variance_params[0]]
+    return [*member.mean_params, *member.variance_params]
 
 
 def to_quantiles(graph: Graph, outputs: str) -> str:
@@ -183,7 +183,7 @@ def to_quantiles(graph: Graph, outputs: str) -> str:
 
 
 def refined(graph: Graph, members: Sequence[ExpertTree], leaves: str, means: str, member_quantiles: str) -> str:
-    """Refined quantile functions, see `usnrt.tree.refine`; name, shape (n, n_members, J)."""
+    """Refined quantile functions, see `usnrt.experts.refine`; name, shape (n, n_members, J)."""
     refinements = [member.refinement for member in members]
     first_leaf = np.cumsum([0, *(member.tree.n_leaves for member in members)])[:-1]
     index = graph.op("Add", leaves, first_leaf)

@@ -1,5 +1,6 @@
 """How the classes that model files may contain are stored; those of trees are in `usnrt.tree.stored`."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from usnrt.distributions.residual_distribution import ResidualDistribution
 from usnrt.nn.stored import LAYERS, TINY, has_weights
 from usnrt.tables.csv_format import CsvFormat
 from usnrt.tables.dates import compile_format
-from usnrt.tree.stored import HISTORY, N_EXPERTS, TREES
+from usnrt.tree.stored import HISTORY, TREES
 from usnrt.utils.codec import Classes, Codec, Stored
 from usnrt.utils.schema import (
     Anything,
@@ -145,11 +146,9 @@ def _is_residual_distribution(residual: Any) -> bool:
 
 
 def _is_calibration(calibration: Any) -> bool:
-    """Whether regions are there with and without familiar rows, if any are, and each score has its weight."""
-    scores, weights = calibration.scores, calibration.weights
-    return len(calibration.group_of_leaf) % (1 + calibration.has_familiar) == 0 and (
-        weights is None or list(map(len, weights)) == list(map(len, scores))
-    )
+    """Whether regions are there with and without seen rows, if any are, and each score has its weight."""
+    lengths = [list(map(len, each)) for each in (calibration.scores, calibration.weights)]
+    return len(calibration.group_of_leaf) % (1 + calibration.has_seen) == 0 and lengths[0] == lengths[1]
 
 
 def _is_target_map(target_map: Any) -> bool:
@@ -197,24 +196,24 @@ REGIONS: Classes = {
         },
     ),
     "SeenRows": Stored(
-        "usnrt.calibration.familiar",
+        "usnrt.calibration.seen_rows",
         {
             "hashes": Array("u8", ("n_hashes",), order="strictly ascending", filled=True),
             "target": Maybe(Array("f8", ("n_hashes",))),
             "weight": Float(0.0, 1.0 - 1e-16),
         },
     ),
-    "Calibration": Stored(
-        "usnrt.calibration.calibration",
+    "GroupCalibration": Stored(
+        "usnrt.calibration.groups",
         {
             "group_of_leaf": Array("i8", (None,), low=0, below="n_groups"),
             "residuals": Many(one("ResidualDistribution"), "n_groups"),
             "scores": Many(Array("f8", (None,), order="ascending"), "n_groups", least=1),
-            "weights": Maybe(Many(Array("f8", (None,), low=TINY), "n_groups")),
-            "has_familiar": Bool(),
+            "weights": Many(Array("f8", (None,), low=TINY), "n_groups"),
+            "has_seen": Bool(),
         },
         _is_calibration,
-        {"n_leaves": lambda calibration: len(calibration.group_of_leaf) // (1 + calibration.has_familiar)},
+        {"n_leaves": lambda calibration: len(calibration.group_of_leaf) // (1 + calibration.has_seen)},
     ),
     "ResidualDistribution": Stored(
         "usnrt.distributions.residual_distribution",
@@ -251,27 +250,97 @@ REGIONS: Classes = {
 }
 
 
+# -- fitted models ------------------------------------------------------------------------------------------------
+
+
+def _is_model(model: Any) -> bool:
+    """Whether what a model keeps of its training rows fits to its regions, columns and memories."""
+    kept, shape = model.kept, (model.tree.n_leaves + 1, len(model.support.categorical))
+    return (kept.background is None or kept.background.shape[::2] == shape) and (
+        kept.examples is None
+        if kept.positions is None
+        else all(memory.row.max() < len(kept.positions) for memory in model.memories)
+    )
+
+
+_OF_TREE = {"n_columns": "n_columns", "n_inputs": "n_inputs"}
+_OF_REGIONS = {"n_leaves": "n_leaves", "n_ranges": "n_ranges"}
+
+
+def _members(name: str) -> Many:
+    return Many(one(name, **_OF_TREE), least=2, first=one(name, **_OF_REGIONS))
+
+
+MODELS: Classes = {
+    "TargetScale": Stored(
+        "usnrt.model.target",
+        {
+            "mean": Float(-LARGE, LARGE),
+            "std": Float(TINY, LARGE),
+            "target_map": Maybe(one("TargetMap")),
+            "moments": Maybe(Many(Float(), 2, tuple)),
+        },
+    ),
+    "TrainingRows": Stored(
+        "usnrt.model.fitted",
+        {
+            "background": Maybe(Array("f8", (None, None, None), special="any", filled=True)),
+            "positions": Maybe(Array("i8", ("n_rows",), low=-1)),
+            "examples": Maybe(Many(Values(size="n_rows"))),
+        },
+    ),
+    "TreeEnsemble": Stored(
+        "usnrt.model.ensembles",
+        {
+            "members": _members("ExpertTree"),
+            "shared": Array("f8", ("n_leaves",), low=0.0),
+            "own_factor": Float(0.0),
+            "epistemic_factor": Float(0.0),
+        },
+    ),
+    "PaperEnsemble": Stored("usnrt.model.ensembles", {"members": _members("VarianceTree")}),
+    "FittedModel": Stored(
+        "usnrt.model.fitted",
+        {
+            "inputs": one("NetworkInputs", **_OF_TREE),
+            "target": one("TargetScale"),
+            "trees": one("ExpertTree", "VarianceTree", "TreeEnsemble", "PaperEnsemble", **_OF_TREE, **_OF_REGIONS),
+            "support": one("Support", n_columns="n_columns", n_ranges="n_ranges"),
+            "seen": Maybe(one("SeenRows")),
+            "calibration": Maybe(one("GroupCalibration", n_leaves="n_leaves")),
+            "expert_weights": Maybe(Array("f8", ("n_leaves", None), 0.0, 1.0 + 1e-9)),
+            "kept": one("TrainingRows"),
+        },
+        _is_model,
+    ),
+}
+
+
 # -- estimators ---------------------------------------------------------------------------------------------------
 
 
-def _is_estimator(model: Any) -> bool:
+def _is_estimator(model: Any, inputs: Any) -> bool:
     """Whether network inputs are those of the columns, and parameters that predictions use are not absurd."""
     n_categories = [column.n_categories for column in model.encoder_.columns_]
-    return [len(level) for level in model.inputs_.level_] == n_categories and all(
+    return [len(level) for level in inputs.level_] == n_categories and all(
         abs(getattr(model, name, None) or 1) <= most for name, most in MOST.items()
     )
 
 
-def _has_trees(model: Any) -> bool:
-    """Whether trees split on the columns, and the rows that memories number have positions."""
-    members = model.members_ if hasattr(model, "members_") else [model.model_]
-    positions, examples = getattr(model, "row_positions_", None), getattr(model, "examples_", None)
-    memories = [member.memory for member in members if getattr(member, "memory", None) is not None]
-    return (
-        _is_estimator(model)
-        and all(_splits_on(member.tree, model.encoder_) for member in members)
-        and (examples is None if positions is None else all(memory.row.max() < len(positions) for memory in memories))
-    )
+def _has_trees(kind: str) -> Callable[[Any], bool]:
+    """Whether the trees are of a kind and split on the columns, and examples have all columns."""
+
+    def check(model: Any) -> bool:
+        fitted, encoder = model.model_, model.encoder_
+        examples = fitted.kept.examples
+        return (
+            type(fitted.trees).__name__ == kind
+            and _is_estimator(model, fitted.inputs)
+            and all(_splits_on(member.tree, encoder) for member in fitted.members)
+            and (examples is None or len(examples) == len(encoder.source_names_))
+        )
+
+    return check
 
 
 def _splits_on(tree: Any, encoder: Any) -> bool:
@@ -293,7 +362,7 @@ def _has_networks(model: Any) -> bool:
         pairs = [(model.network_, model.params_)]
     first = pairs[0][0]
     return (
-        _is_estimator(model)
+        _is_estimator(model, model.inputs_)
         and all(has_weights(network, params) for network, params in pairs)
         and (model.encoding_ is not None or first.sizes[0] == model.inputs_.n_outputs_)
         and (len(pairs) == 1 or pairs[1][0].output != "linear")  # a variance is positive
@@ -309,41 +378,21 @@ def _is_forest(forest: Any) -> bool:
     )
 
 
-_OF_TREE = {"n_columns": "n_columns", "n_inputs": "n_inputs"}
-_OF_FIRST = {"n_leaves": "n_leaves", "n_ranges": "n_ranges"}
-
 _FITTED: Schema = {
     "n_features_in_": Int(1, size="n_sources"),
     "feature_names_in_": Optional(Values("OU", "n_sources")),
     "encoder_": one("TableEncoder", n_sources="n_sources", n_columns="n_columns"),
     "target_name_": Maybe(Text()),
     "fingerprint_": Maybe(one("Fingerprint")),
-    "target_moments_": Maybe(Many(Float(), 2, tuple)),
-    "inputs_": one("NetworkInputs", n_columns="n_columns", n_inputs="n_inputs"),
-    "target_mean_": Float(-LARGE, LARGE),
-    "target_std_": Float(TINY, LARGE),
 }
-_REGIONS: Schema = {
+_TREES: Schema = {**_FITTED, "model_": one("FittedModel", n_columns="n_columns", n_leaves="n_leaves")}
+_HISTORY: Schema = {"min_samples_leaf_": Float(0.0), "history_": HISTORY}
+_BASELINE: Schema = {
     **_FITTED,
-    "support_": Maybe(one("Support", n_columns="n_columns", n_ranges="n_ranges")),
-    "calibration_": Maybe(one("Calibration", n_leaves="n_leaves")),
-    "familiar_": Maybe(one("SeenRows")),
-    "own_mean_": Bool(),
+    "inputs_": one("NetworkInputs", n_columns="n_columns", n_inputs="n_inputs"),
+    "target_scale_": one("TargetScale"),
+    "spread_": Float(TINY),
 }
-_MEMORY: Schema = {
-    "target_map_": Maybe(one("TargetMap")),
-    "expert_weights_": Maybe(Array("f8", ("n_leaves", N_EXPERTS), 0.0, 1.0 + 1e-9)),
-    "row_positions_": Maybe(Array("i8", ("n_rows",), low=-1)),
-    "examples_": Maybe(Many(Values(size="n_rows"), "n_sources")),
-    "background_": Maybe(Array("f8", ("n_ranges", None, "n_columns"), special="any", filled=True)),
-}
-_TREE: Schema = {"min_samples_leaf_": Float(0.0), "history_": HISTORY}
-_ENSEMBLE: Schema = {
-    "shared_": Array("f8", ("n_leaves",), low=0.0),
-    "own_factor_": Float(0.0),
-    "epistemic_factor_": Float(0.0),
-}
-_BASELINE: Schema = {**_FITTED, "spread_": Float(TINY)}
 _NETWORK: Schema = {
     **_BASELINE,
     "seed_": Int(),
@@ -351,10 +400,6 @@ _NETWORK: Schema = {
     "history_": ByName(ByName(one("History"))),
 }
 _TWO_NETWORKS: Schema = {**_NETWORK, "networks_": Many(one("MLP", n_inputs="n_encoded", n_outputs=1), 2, tuple)}
-
-
-def _members(name: str) -> Many:
-    return Many(one(name, **_OF_TREE), least=2, first=one(name, **_OF_FIRST))
 
 
 def _network(name: str, n_outputs: int) -> Schema:
@@ -368,37 +413,22 @@ def _forest() -> Stored:
         "search_": Optional(one("Table")),
         "forest_": one("FlatForest"),
     }
-    return Stored(
-        "usnrt.paper.baselines.forests",
-        fields,
-        lambda model: _is_estimator(model) and bool((model.forest_.feature < model.inputs_.n_outputs_).all()),
-    )
+
+    def splits_on_inputs(model: Any) -> bool:
+        return _is_estimator(model, model.inputs_) and bool((model.forest_.feature < model.inputs_.n_outputs_).all())
+
+    return Stored("usnrt.paper.baselines.forests", fields, splits_on_inputs)
 
 
 ESTIMATORS: Classes = {
-    "USNRTRegressor": Stored(
-        "usnrt.estimators.regressor",
-        {**_REGIONS, **_MEMORY, **_TREE, "model_": one("ExpertTree", **_OF_TREE, **_OF_FIRST)},
-        _has_trees,
-    ),
-    "USNRTEnsemble": Stored(
-        "usnrt.estimators.ensemble",
-        {**_REGIONS, **_MEMORY, **_ENSEMBLE, "members_": _members("ExpertTree")},
-        _has_trees,
-    ),
+    "USNRTRegressor": Stored("usnrt.estimators.regressor", {**_TREES, **_HISTORY}, _has_trees("ExpertTree")),
+    "USNRTEnsemble": Stored("usnrt.estimators.ensemble", _TREES, _has_trees("TreeEnsemble")),
     "PaperUSNRTRegressor": Stored(
         "usnrt.estimators.paper",
-        {
-            **_REGIONS,
-            **_TREE,
-            "model_": one("VarianceTree", **_OF_TREE, **_OF_FIRST),
-            "split_params_": Many(Maybe(LAYERS)),
-        },
-        _has_trees,
+        {**_TREES, **_HISTORY, "split_params_": Many(Maybe(LAYERS))},
+        _has_trees("VarianceTree"),
     ),
-    "PaperUSNRTEnsemble": Stored(
-        "usnrt.estimators.paper", {**_REGIONS, "members_": _members("VarianceTree")}, _has_trees
-    ),
+    "PaperUSNRTEnsemble": Stored("usnrt.estimators.paper", _TREES, _has_trees("PaperEnsemble")),
     "OnlineCalibrator": Stored(
         "usnrt.estimators.online",
         {
@@ -447,4 +477,4 @@ ESTIMATORS: Classes = {
     ),
 }
 
-CODEC = Codec({**TREES, **TABLES, **REGIONS, **ESTIMATORS})
+CODEC = Codec({**TREES, **TABLES, **REGIONS, **MODELS, **ESTIMATORS})

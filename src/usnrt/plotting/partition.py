@@ -13,7 +13,7 @@ from usnrt.utils.types import Floats, TableLike
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from usnrt.estimators.supported import SupportedRegressor
+    from usnrt.estimators.tree_regressor import TreeRegressor
 
 
 # Features with more distinct values are drawn without jitter.
@@ -113,7 +113,7 @@ class RootPartitionDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        estimator: "SupportedRegressor",
+        estimator: "TreeRegressor",
         X: TableLike,
         y: ArrayLike,
         other: int | str | None = None,

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from usnrt.calibration.groups import GroupCalibration
+from usnrt.calibration.insufficient import calibration_rows, insufficient_calibration
 from usnrt.distributions import Distribution, Normal
 from usnrt.estimators.base import DistributionalRegressor
-from usnrt.estimators.calibrated import CalibratedRegressor
 from usnrt.estimators.prediction_table import EncodedPredictions
-from usnrt.estimators.regions import calibration_rows, region_rows, shortage, uncertainty_ratio
+from usnrt.estimators.regions import region_rows, uncertainty_ratio
+from usnrt.estimators.tree_regressor import TreeRegressor
 from usnrt.explain.importance import importance_of_encoded
 from usnrt.explain.rows import row_values
 from usnrt.explain.words import support_reasons
@@ -128,7 +130,7 @@ class Facts:
     labels: RowLabels
     baseline_mean: float  # mean of the training target
     ratio: float  # of the residual std of the least certain region to that of the most certain one
-    lack: str  # which regions have too few calibration rows for this coverage, and how many are needed
+    insufficient: str  # which regions have too few calibration rows for this coverage, and how many are needed
     training: float  # share of training rows, 0 unless it is more than half
     n_groups: int | None = None  # None if rows do not come in groups
     region: NDArray[np.int64] | None = None  # id of each row's region
@@ -173,7 +175,9 @@ def facts_of_encoded(
     dist, bounds = predicted.distribution, predicted.bounds
     inside = (bounds[:, 0] <= y[:, None]) & (y[:, None] <= bounds[:, 1])
     infinite = is_infinite(bounds)
-    lack = shortage(getattr(model, "calibration_", None), coverage) if infinite[:, -1].any() else None
+    insufficient = None
+    if infinite[:, -1].any():
+        insufficient = insufficient_calibration(getattr(model, "calibration_", None), coverage)
     facts = Facts(
         n=len(y),
         coverage=coverage,
@@ -189,9 +193,9 @@ def facts_of_encoded(
         metrics=compare_with_baseline(model, predicted, y, coverage),
         drivers=uncertainty_drivers(model, raw, seed),
         labels=labels,
-        baseline_mean=(model.target_moments_ or (model.target_mean_,))[0],
+        baseline_mean=model.target_scale_.training_moments[0],
         ratio=uncertainty_ratio(model),
-        lack="" if lack is None else f"{lack.where}; {lack.needed:,} are needed",
+        insufficient="" if insufficient is None else f"{insufficient.where}; {insufficient.needed:,} are needed",
         training=encoded_training_share(model, raw, y),
         n_groups=None if group is None else len(np.unique(group)),
         region=predicted.region,
@@ -200,28 +204,27 @@ def facts_of_encoded(
     shown = [driver.name for driver in facts.drivers][:N_SHOWN_FEATURES]
     facts.regions = _regions(model, X, facts, inside, infinite, group, shown)
     facts.most_uncertain = _rows(X, np.argsort(-facts.std, kind="stable")[:N_UNCERTAIN], facts, shown)
-    if isinstance(model, CalibratedRegressor) and model.support_ is not None:
+    if isinstance(model, TreeRegressor):
         _add_support(model, X, raw, facts, shown)
     return facts, dist
 
 
-def _add_support(model: CalibratedRegressor, X: TableLike, raw: Floats, facts: Facts, shown: list[str]) -> None:
+def _add_support(model: TreeRegressor, X: TableLike, raw: Floats, facts: Facts, shown: list[str]) -> None:
     """Why rows do not resemble the training rows: how many for each reason, and some of the rows."""
-    assert model.support_ is not None
-    found = model.support_.measure(raw, model.tree_.leaf_of(raw))
+    found = model.model_.measured_support(raw)
     flags = {
         "a number is outside the range of its region": found.outside,
         "a category is new": found.unseen,
         "a value is missing where training had none missing": found.missing,
         "the combination is far from all training rows": found.far,
     }
-    if model.support_.subjects is not None:
+    if model.model_.support.subjects is not None:
         flags["the subject is unlike all training subjects"] = found.unlike
     facts.flags = {name: int(rows.sum()) for name, rows in flags.items()}
     # those with the widest predictions first
     lacking = np.flatnonzero(~found.supported)
     lacking = lacking[np.argsort(-facts.std[lacking], kind="stable")][:N_UNSUPPORTED]
-    reasons = support_reasons(model, raw[lacking]) or []
+    reasons = support_reasons(model, raw[lacking])
     cells = _rows(X, lacking, facts, shown)
     facts.unsupported = [[*row[:1], ("why", "; ".join(own)), *row[1:]] for row, own in zip(cells, reasons)]
 
@@ -263,7 +266,7 @@ def compare_with_baseline(
     model: DistributionalRegressor, predicted: EncodedPredictions, y: Floats, coverage: float
 ) -> dict[str, tuple[float, float]]:
     """Metrics of the model and of a constant normal distribution with the training target's mean and std."""
-    mean, std = model.target_moments_ or (model.target_mean_, model.target_std_)
+    mean, std = model.target_scale_.training_moments
     constant = Normal(np.full(len(y), mean), np.full(len(y), std))
     ours = EvaluatedRows(y, as_forecast(predicted.distribution), coverage, predicted.bounds[:, :, -1])
     baseline = defined_values(EvaluatedRows(y, as_forecast(constant), coverage))
@@ -305,7 +308,9 @@ def _regions(
                 train_rows=row["rows"],
                 train_share=row["share"],
                 residual_std=row["residual_std"],
-                calibration_rows=None if calibration is None else calibration_rows(calibration, leaf),
+                calibration_rows=calibration_rows(calibration, leaf)
+                if isinstance(calibration, GroupCalibration)
+                else None,
                 rows=len(members),
                 std=float(facts.std[members].mean()) if len(members) else np.nan,
                 error=float(np.sqrt(np.mean(error**2))) if len(members) else np.nan,

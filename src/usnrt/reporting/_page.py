@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 
 from usnrt.calibration.conformal import rows_needed
 from usnrt.estimators.base import DistributionalRegressor
-from usnrt.estimators.calibrated import CalibratedRegressor
 from usnrt.estimators.neighbors import has_examples, memory_sentence, rows_in_memory
 from usnrt.estimators.targets import read_target
+from usnrt.estimators.tree_regressor import TreeRegressor
 from usnrt.metrics.models import training_sentence
 from usnrt.reporting import _charts as charts
 from usnrt.reporting._bidi import escape, isolated
@@ -318,7 +318,7 @@ def _drift(drift: Drift, facts: Facts) -> dict[str, Any]:
 
 
 def _fitted_to(model: DistributionalRegressor) -> float | None:
-    return float(model.tree_.n_rows[0]) if isinstance(model, CalibratedRegressor) else None
+    return float(model.tree_.n_rows[0]) if isinstance(model, TreeRegressor) else None
 
 
 def _shown_note(facts: Facts) -> str:

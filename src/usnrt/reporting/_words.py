@@ -100,7 +100,7 @@ def _infinite_head(facts: Facts) -> str:
 
 def _infinite_rest(facts: Facts) -> str:
     c = facts.calibration
-    why = f"They are infinite {facts.lack}." if facts.lack else ""
+    why = f"They are infinite {facts.insufficient}." if facts.insufficient else ""
     finite = round(c.n * (1 - c.infinite))
     rest = f"The finite ones contain the target in {percent(c.finite_inside)} of {finite:,} rows."
     return _joined(

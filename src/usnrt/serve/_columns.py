@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from usnrt.serve._errors import RequestError
-from usnrt.tables.numbers import NULL_TEXTS, PLAIN, Marks, parse_number
+from usnrt.tables.numbers import NULL_TEXTS, PLAIN, NumberFormat, parse_number
 from usnrt.tables.reading import label_of
 from usnrt.utils.names import missing_names, shown_value
 
@@ -89,7 +89,7 @@ class InputColumns:
         self._has_names = hasattr(model, "feature_names_in_")
         self._marks = PLAIN
         if encoder.reading_ is not None:
-            self._marks = Marks(encoder.reading_.get("decimal", "."), encoder.reading_.get("thousands", ""))
+            self._marks = NumberFormat(encoder.reading_.get("decimal", "."), encoder.reading_.get("thousands", ""))
         self.columns = _described(encoder, *_ranges(model))
         self.names = [column.name for column in self.columns]
         self.needed = [column.name for column in self.columns if column.kind != "ignored"]

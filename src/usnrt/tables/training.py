@@ -152,3 +152,29 @@ class TrainingTable:
     def n_rows(self) -> int:
         """Number of rows."""
         return len(self.y)
+
+
+@dataclass(frozen=True)
+class TreeRows:
+    """The rows that a tree and its experts are fitted to.
+
+    Attributes
+    ----------
+    table : TrainingTable
+    numeric : ndarray of int
+        Positions of the network inputs that hold numbers.
+    n_categories : ndarray of int of shape (d,)
+        Number of categories of each column, 0 for numbers.
+    is_validation : ndarray of bool of shape (n,)
+        The validation rows of the whole tree; trees of the paper draw their own.
+    """
+
+    table: TrainingTable
+    numeric: NDArray[np.int64]
+    n_categories: NDArray[np.int64]
+    is_validation: NDArray[np.bool_]
+
+    @property
+    def tested(self) -> Rows:
+        """The validation rows; all rows if there are none."""
+        return np.flatnonzero(self.is_validation if self.is_validation.any() else np.ones_like(self.is_validation))

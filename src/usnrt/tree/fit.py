@@ -1,4 +1,4 @@
-"""Fitting a tree, given a recipe and a table."""
+"""Fitting a tree, given a recipe and rows."""
 
 import functools
 from collections.abc import Callable
@@ -8,6 +8,10 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from usnrt.experts.base import FittedExpert
+from usnrt.experts.builtin import TOGETHER
+from usnrt.experts.registry import FURTHER_EXPERTS
+from usnrt.experts.weights import NETWORK
 from usnrt.memory.retrieval import N_GUIDES, PREDICT_ROWS, Retrieval, fit_retrieval
 from usnrt.nn.device import DeviceTable, compilation_notice
 from usnrt.nn.encoding import PiecewiseLinear
@@ -16,17 +20,16 @@ from usnrt.nn.mlp import MLP, Params, hidden_sizes
 from usnrt.nn.quantile_functions import conformity_scores
 from usnrt.nn.quantiles import N_OUTPUTS, POSITIONS, quantile_function_mean
 from usnrt.nn.train import History
-from usnrt.tables.training import TrainingTable
-from usnrt.tree.experts import EXPERTS, NETWORK
-from usnrt.tree.from_scratch import FromScratch
+from usnrt.tables.training import TrainingTable, TreeRows
+from usnrt.tree.from_scratch import FromScratch, PaperNetworks
 from usnrt.tree.grow import GrownTree, grow
 from usnrt.tree.model import ExpertTree, TreeModel, VarianceTree
 from usnrt.tree.recipe import Hidden, PaperTreeRecipe, QuantileTreeRecipe
-from usnrt.tree.shared_network import SharedNetwork
+from usnrt.tree.shared_network import NetworkTraining, SharedNetwork, train_root
 from usnrt.tree.stored import CODEC
 from usnrt.tree.streamed import StreamedRows, train_root_on_store
 from usnrt.tree.structure import TreeBuilder
-from usnrt.utils.checkpoint import NO_CHECKPOINT, Checkpoint
+from usnrt.utils.context import FitContext
 from usnrt.utils.progress import Progress
 from usnrt.utils.types import Floats, Rows
 
@@ -39,22 +42,6 @@ PHASES = {"memory": 0.33, "network": 0.52, "regions": 0.15}
 
 
 @dataclass(frozen=True)
-class ColumnKinds:
-    """Kinds of the columns, for the networks and the split search.
-
-    Attributes
-    ----------
-    numeric : ndarray of int
-        Positions of the network inputs that hold numbers.
-    n_categories : ndarray of int of shape (d,)
-        Number of categories of each split feature, 0 for numbers.
-    """
-
-    numeric: NDArray[np.int64]
-    n_categories: NDArray[np.int64]
-
-
-@dataclass
 class FittedTree(Generic[ModelT]):
     """A fitted tree, and further results of the fit.
 
@@ -82,110 +69,84 @@ class FittedTree(Generic[ModelT]):
 
 
 def fit_quantile_tree(
-    recipe: QuantileTreeRecipe,
-    table: TrainingTable,
-    columns: ColumnKinds,
-    is_validation: NDArray[np.bool_],
-    seed: int,
-    n_threads: int,
-    progress: Progress,
-    checkpoint: Checkpoint = NO_CHECKPOINT,
-    streamed: StreamedRows | None = None,
+    recipe: QuantileTreeRecipe, rows: TreeRows, context: FitContext, streamed: StreamedRows | None = None
 ) -> FittedTree[ExpertTree]:
     """Learn a memory, train the network, and grow a tree by its residuals.
 
     Parameters
     ----------
     recipe : QuantileTreeRecipe
-    table : TrainingTable
-    columns : ColumnKinds
-    is_validation : ndarray of bool of shape (n,)
-        The validation rows of the whole tree.
-    seed : int
-    n_threads : int
-    progress : Progress
-    checkpoint : Checkpoint, default=NO_CHECKPOINT
+    rows : TreeRows
+    context : FitContext
     streamed : StreamedRows, optional
-        All rows, if ``table`` is a sample of them. The network is trained on all training rows; everything else, the
+        All rows, if ``rows`` are a sample of them. The network is trained on all training rows; everything else, the
         memory, the splits, their fine-tuning and the weights of the experts, uses the sample.
 
     Returns
     -------
     FittedTree
     """
-    fitted = _remembered(
-        checkpoint,
-        columns,
-        lambda within: _fit_quantile_tree(
-            recipe, table, columns, is_validation, seed, n_threads, progress, within, streamed
-        ),
-    )
-    if fitted.model.memory is not None:  # a checkpoint does not keep groups
-        fitted.model.memory = fitted.model.memory.grouped(table.group)
-    return fitted
+    fitted = _stored(rows, context, lambda within: _fit_quantile_tree(recipe, rows, within, streamed))
+    memory = fitted.model.memory
+    if memory is None:
+        return fitted
+    # a checkpoint does not keep groups
+    return replace(fitted, model=replace(fitted.model, memory=memory.grouped(rows.table.group)))
 
 
-def _remembered(
-    checkpoint: Checkpoint, columns: ColumnKinds, fit: Callable[[Checkpoint], FittedTree[ModelT]]
-) -> FittedTree[ModelT]:
-    """The fitted tree in a checkpoint; if there is none, it is fitted and stored in place of its parts."""
-    shared = {"numeric": columns.numeric}
-    saved: FittedTree[ModelT] | None = checkpoint.load("tree", CODEC, shared)
+def fit_paper_tree(recipe: PaperTreeRecipe, rows: TreeRows, context: FitContext) -> FittedTree[VarianceTree]:
+    """Grow a tree of the paper: mean and variance networks; parameters as for `fit_quantile_tree`."""
+    return _stored(rows, context, lambda within: _fit_paper_tree(recipe, rows, within))
+
+
+def _stored(rows: TreeRows, context: FitContext, fit: Callable[[FitContext], FittedTree[ModelT]]) -> FittedTree[ModelT]:
+    """The fitted tree in the checkpoint; if there is none, it is fitted and stored in place of its parts."""
+    shared = {"numeric": rows.numeric}
+    saved: FittedTree[ModelT] | None = context.checkpoint.load("tree", CODEC, shared)
     if saved is not None:
         return saved
-    within = checkpoint.within("tree")
+    within = context.within("tree")
     fitted = fit(within)
-    if checkpoint.save("tree", fitted, CODEC, shared):
-        within.clear()
+    if context.checkpoint.save("tree", fitted, CODEC, shared):
+        within.checkpoint.clear()
     return fitted
+
+
+# -- the default tree -----------------------------------------------------------------------------------------------
 
 
 def _fit_quantile_tree(
-    recipe: QuantileTreeRecipe,
-    table: TrainingTable,
-    columns: ColumnKinds,
-    is_validation: NDArray[np.bool_],
-    seed: int,
-    n_threads: int,
-    progress: Progress,
-    checkpoint: Checkpoint,
-    streamed: StreamedRows | None,
+    recipe: QuantileTreeRecipe, rows: TreeRows, context: FitContext, streamed: StreamedRows | None
 ) -> FittedTree[ExpertTree]:
-    progress.plan(PHASES)
-    announce_compilation(recipe, table, progress)
-    given = table, columns, is_validation, seed, n_threads, progress
-    root, strategy = _trained_root(recipe, *given, checkpoint, streamed)
+    context.progress.plan(PHASES)
+    announce_compilation(recipe, rows.table, context.progress)
+    root, strategy = _fit_root(recipe, rows, context, streamed)
     # A network that learnt to follow guides is a worse one without them. A store is not read again for that.
     if root.memory is not None and not root.uses_memory and streamed is None:
-        root, strategy = _trained_root(replace(recipe, memory=False), *given, checkpoint.within("alone"), streamed)
-    progress.begin("regions")
-    strategy.mean_of = functools.partial(_means, root, table)
-    grown = grow(table, columns.n_categories, recipe.split, strategy, seed, n_threads, progress, checkpoint)
-    model, rows = _with_regions(root, grown), _validating(is_validation)
-    weight = table.validation_weight[rows]
-    refined = model.refine(table.raw[rows], table.inputs[rows], table.y[rows], weight, rows)
-    scores = conformity_scores(refined, table.y[rows])
-    leaf = grown.tree.leaf_of(table.raw[rows])
-    grown.tree.set_leaf_residuals(leaf, table.y[rows] - quantile_function_mean(refined), weight)
-    return FittedTree(model.without_unused(), [node.history for node in grown.nodes], rows, scores, refined)
-
-
-def _trained_root(
-    recipe: QuantileTreeRecipe,
-    table: TrainingTable,
-    columns: ColumnKinds,
-    is_validation: NDArray[np.bool_],
-    seed: int,
-    n_threads: int,
-    progress: Progress,
-    checkpoint: Checkpoint,
-    streamed: StreamedRows | None,
-) -> tuple[ExpertTree, SharedNetwork]:
-    """Memory, if the recipe has one, and network of the root; validation rows choose the weights of the experts."""
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1, 0, 7)))
-    encoding, memory, guides = _encoded_and_guided(
-        recipe, table, columns, is_validation, rng, n_threads, progress, checkpoint.within("memory")
+        root, strategy = _fit_root(replace(recipe, memory=False), rows, context.within("alone"), streamed)
+    context.progress.begin("regions")
+    grown = grow(rows, recipe.split, strategy, context)
+    table, validation_rows = rows.table, rows.tested
+    y, weight = table.y[validation_rows], table.validation_weight[validation_rows]
+    model, refined = _with_regions(root, grown).refined(table, validation_rows)
+    leaf = model.tree.leaf_of(table.raw[validation_rows])
+    tree = model.tree.with_leaf_residuals(leaf, y - quantile_function_mean(refined), weight)
+    return FittedTree(
+        replace(model, tree=tree).without_unused(),
+        [node.history for node in grown.nodes],
+        validation_rows,
+        conformity_scores(refined, y),
+        refined,
     )
+
+
+def _fit_root(
+    recipe: QuantileTreeRecipe, rows: TreeRows, context: FitContext, streamed: StreamedRows | None
+) -> tuple[ExpertTree, SharedNetwork]:
+    """The model of the whole table as one region, and the strategy that grows its tree."""
+    table = rows.table
+    rng = np.random.default_rng(np.random.SeedSequence(context.seed, spawn_key=(1, 0, 7)))
+    encoding, memory, guides = _encoded_and_guided(recipe, rows, rng, context.within("memory"))
     n_inputs = table.inputs.shape[1] + (0 if guides is None else N_GUIDES)
     n_inputs = n_inputs if encoding is None else encoding.n_outputs
     network = _network(recipe.hidden, "hidden", table, n_inputs, N_OUTPUTS, "algebraic")
@@ -193,24 +154,19 @@ def _trained_root(
     if memory is not None:
         first = table.inputs.shape[1]
         guided = GuidedMLP(network.sizes, network.activation, network.output, first, N_GUIDES, recipe.guide_dropout)
-    on_device = DeviceTable(table.inputs, encoding, guides)
-    strategy = SharedNetwork(recipe, table, on_device, guided, is_validation, progress, checkpoint)
-    progress.begin("network")
+    job = NetworkTraining(recipe, rows, DeviceTable(table.inputs, encoding, guides), guided, context)
+    context.progress.begin("network")
     if streamed is None:
-        strategy.train_root(rng)
+        params, history = train_root(job, rng)
     else:
-        train_root_on_store(strategy, streamed, memory, encoding, seed, rng, n_threads)
+        params, history = train_root_on_store(job, streamed, memory, encoding, rng)
     if memory is not None and not recipe.in_time_order:
         # From now on the memory holds the validation rows too; they are predicted like new rows, without themselves.
-        memory = memory.with_rows(table, n_threads)
-    root, rows = _root_model(network, strategy.params, encoding, memory, table), _validating(is_validation)
-    root.refine(table.raw[rows], table.inputs[rows], table.y[rows], table.validation_weight[rows], rows)
-    return root, strategy
-
-
-def _validating(is_validation: NDArray[np.bool_]) -> Rows:
-    """The validation rows; all rows if there are none."""
-    return np.flatnonzero(is_validation if is_validation.any() else np.ones_like(is_validation))
+        memory = memory.with_rows(table, context.n_threads)
+    fitted = (kind.fit(rows, context.within(kind.name)) for kind in FURTHER_EXPERTS)
+    further = tuple(expert for expert in fitted if expert is not None)
+    root, _ = _one_region(network, params, encoding, memory, further, table).refined(table, rows.tested)
+    return root, SharedNetwork(job, params, history, functools.partial(_means, root, table))
 
 
 def announce_compilation(recipe: QuantileTreeRecipe, table: TrainingTable, progress: Progress) -> None:
@@ -223,45 +179,40 @@ def announce_compilation(recipe: QuantileTreeRecipe, table: TrainingTable, progr
 
 
 def _encoded_and_guided(
-    recipe: QuantileTreeRecipe,
-    table: TrainingTable,
-    columns: ColumnKinds,
-    is_validation: NDArray[np.bool_],
-    rng: np.random.Generator,
-    n_threads: int,
-    progress: Progress,
-    checkpoint: Checkpoint,
+    recipe: QuantileTreeRecipe, rows: TreeRows, rng: np.random.Generator, context: FitContext
 ) -> tuple[PiecewiseLinear | None, Retrieval | None, NDArray[np.float32] | None]:
     """Encoding of the network inputs with the guides, memory of the training rows, and its guides.
 
     The guides of training rows are those of a memory of the other training rows.
     """
-    training_rows, validation_rows = np.flatnonzero(~is_validation), np.flatnonzero(is_validation)
+    table, training_rows = rows.table, np.flatnonzero(~rows.is_validation)
     encoding = None
     if recipe.n_bins > 0:
-        encoding = PiecewiseLinear.fit(table.inputs[training_rows], columns.numeric, recipe.n_bins)
-    if not recipe.memory or len(training_rows) < MIN_ROWS_TO_REMEMBER or len(validation_rows) == 0:
+        encoding = PiecewiseLinear.fit(table.inputs[training_rows], rows.numeric, recipe.n_bins)
+    if not recipe.memory or len(training_rows) < MIN_ROWS_TO_REMEMBER or not rows.is_validation.any():
         return encoding, None, None
-    how = recipe.metric.within(recipe.max_epochs, len(training_rows))
-    report = progress.reporter("root", table.n_rows, "memory", how.n_steps, "step")
-    memory = fit_retrieval(
-        table, encoding, training_rows, validation_rows, how, rng,
-        lambda n_steps, loss: report(n_steps, loss, loss), n_threads, checkpoint,
-    )  # fmt: skip
-    guides = memory.guides_of(table.inputs, np.arange(table.n_rows), n_threads)
+    training = recipe.metric.within(recipe.max_epochs, len(training_rows))
+    memory = fit_retrieval(table, encoding, rows.is_validation, training, rng, context)
+    guides = memory.guides_of(table.inputs, np.arange(table.n_rows), context.n_threads)
     if encoding is not None:
         encoding = PiecewiseLinear(table.inputs.shape[1] + N_GUIDES, encoding.columns, encoding.slope, encoding.offset)
     return encoding, memory, guides
 
 
-def _root_model(
-    network: MLP, params: Params, encoding: PiecewiseLinear | None, memory: Retrieval | None, table: TrainingTable
+def _one_region(
+    network: MLP,
+    params: Params,
+    encoding: PiecewiseLinear | None,
+    memory: Retrieval | None,
+    further: tuple[FittedExpert, ...],
+    table: TrainingTable,
 ) -> ExpertTree:
     """The model of the whole table as one region."""
     builder = TreeBuilder(table.raw.shape[1], np.zeros(table.raw.shape[1], dtype=np.int64))
     builder.add_root(float(table.weight.sum()))
-    weights = np.eye(len(EXPERTS))[[NETWORK]]
-    return ExpertTree(builder.build()[0], encoding, network, [params], np.zeros(1, dtype=np.int64), memory, weights)
+    weights = np.eye(len(TOGETHER) + len(further))[[NETWORK]]
+    tree, network_of = builder.build()[0], np.zeros(1, dtype=np.int64)
+    return ExpertTree(tree, encoding, network, [params], network_of, memory, weights, further)
 
 
 def _means(root: ExpertTree, table: TrainingTable, params: Params, rows: Rows) -> Floats:
@@ -269,7 +220,7 @@ def _means(root: ExpertTree, table: TrainingTable, params: Params, rows: Rows) -
     model, means = replace(root, params=[params]), np.empty(len(rows))
     for start in range(0, len(rows), PREDICT_ROWS):
         own = rows[start : start + PREDICT_ROWS]
-        means[start : start + len(own)] = model.quantile_functions(table.raw[own], table.inputs[own], without=own)[1]
+        means[start : start + len(own)] = model.quantile_functions(table.raw[own], table.inputs[own], without=own).mean
     return means
 
 
@@ -284,59 +235,25 @@ def _with_regions(root: ExpertTree, grown: GrownTree) -> ExpertTree:
     )
 
 
-def fit_paper_tree(
-    recipe: PaperTreeRecipe,
-    table: TrainingTable,
-    columns: ColumnKinds,
-    seed: int,
-    n_threads: int,
-    progress: Progress,
-    checkpoint: Checkpoint = NO_CHECKPOINT,
-) -> FittedTree[VarianceTree]:
-    """Grow a tree of the paper: mean and variance networks; parameters as for `fit_quantile_tree`.
-
-    Returns
-    -------
-    FittedTree
-    """
-    return _remembered(
-        checkpoint, columns, lambda within: _fit_paper_tree(recipe, table, columns, seed, n_threads, progress, within)
-    )
+# -- the tree of the paper ------------------------------------------------------------------------------------------
 
 
-def _fit_paper_tree(
-    recipe: PaperTreeRecipe,
-    table: TrainingTable,
-    columns: ColumnKinds,
-    seed: int,
-    n_threads: int,
-    progress: Progress,
-    checkpoint: Checkpoint,
-) -> FittedTree[VarianceTree]:
-    n_inputs = table.inputs.shape[1]
-    split_network = _network(recipe.split_hidden, "split_hidden", table, n_inputs)
-    mean_network = _network(recipe.mean_hidden, "mean_hidden", table, n_inputs)
+def _fit_paper_tree(recipe: PaperTreeRecipe, rows: TreeRows, context: FitContext) -> FittedTree[VarianceTree]:
+    table, n_inputs = rows.table, rows.table.inputs.shape[1]
     sizes = (n_inputs, *hidden_sizes(recipe.variance_hidden, table.raw.shape[1], "variance_hidden"), 1)
-    variance_network = MLP(sizes, "tanh", "softplus")
-    strategy = FromScratch(
-        recipe,
-        table,
-        DeviceTable(table.inputs),
-        split_network,
-        mean_network,
-        variance_network,
-        progress,
-        checkpoint,
+    networks = PaperNetworks(
+        _network(recipe.split_hidden, "split_hidden", table, n_inputs),
+        _network(recipe.mean_hidden, "mean_hidden", table, n_inputs),
+        MLP(sizes, "tanh", "softplus"),
     )
-    grown = grow(table, columns.n_categories, recipe.split, strategy, seed, n_threads, progress, checkpoint)
-    leaves = grown.leaves
+    grown = grow(rows, recipe.split, FromScratch(recipe, table, networks, context), context)
     model = VarianceTree(
         grown.tree,
         None,
-        mean_network,
-        [leaf.networks["mean"] for leaf in leaves],
-        variance_network,
-        [[leaf.networks["variance"] for leaf in leaves]],
+        networks.mean,
+        [leaf.networks["mean"] for leaf in grown.leaves],
+        networks.variance,
+        [leaf.networks["variance"] for leaf in grown.leaves],
     )
     splitting = [node.networks.get("split") for node in grown.nodes]
     return FittedTree(model, [node.history for node in grown.nodes], split_params=splitting)

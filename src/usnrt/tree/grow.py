@@ -11,20 +11,19 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from usnrt.nn.mlp import Params
 from usnrt.nn.train import History
 from usnrt.tables.groups import design_effect
-from usnrt.tables.training import TrainingTable
+from usnrt.tables.training import TrainingTable, TreeRows
 from usnrt.tree.levels import MAX_CATEGORIES_FOR_SUBSETS
 from usnrt.tree.recipe import SplitRule
-from usnrt.tree.sharpen import sharpened
 from usnrt.tree.split import Members, Sample, Split, best_split
 from usnrt.tree.stored import CODEC
 from usnrt.tree.structure import Tree, TreeBuilder
-from usnrt.utils.checkpoint import NO_CHECKPOINT, Checkpoint
-from usnrt.utils.progress import Progress
+from usnrt.tree.threshold import refine_threshold
+from usnrt.utils.checkpoint import Checkpoint
+from usnrt.utils.context import FitContext
 from usnrt.utils.threads import run_in_threads
 from usnrt.utils.types import Floats, Rows
 from usnrt.utils.weights import effective_weight
@@ -141,42 +140,28 @@ class GrownTree:
         return [node for node in self.nodes if node.split is None]
 
 
-def grow(
-    table: TrainingTable,
-    n_categories: NDArray[np.int64],
-    rule: SplitRule,
-    strategy: Strategy,
-    seed: int,
-    n_threads: int,
-    progress: Progress,
-    checkpoint: Checkpoint = NO_CHECKPOINT,
-) -> GrownTree:
-    """Grow a tree and train the networks of its leaves.
+def grow(rows: TreeRows, rule: SplitRule, strategy: Strategy, context: FitContext) -> GrownTree:
+    """Grow a tree and train the networks of its leaves; finished nodes are stored in the checkpoint.
 
     Parameters
     ----------
-    table : TrainingTable
-    n_categories : ndarray of shape (d,)
-        Number of categories of each column, 0 for numbers.
+    rows : TreeRows
     rule : SplitRule
     strategy : Strategy
-    seed : int
-    n_threads : int
-    progress : Progress
-    checkpoint : Checkpoint, default=NO_CHECKPOINT
-        Where finished nodes are stored.
+    context : FitContext
 
     Returns
     -------
     GrownTree
     """
+    table, progress, checkpoint = rows.table, context.progress, context.checkpoint
     smallest = rule.smallest_region(float(table.weight.sum()))
 
     def compute(node: Node, n_rows: float) -> None:
-        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=node.path))
+        rng = np.random.default_rng(np.random.SeedSequence(context.seed, spawn_key=node.path))
         if n_rows >= 2 * smallest and (rule.max_depth is None or len(node.path) < rule.max_depth):
             strategy.compute_residuals(node, rng)
-            node.split = _significant_split(node, table, n_categories, rule, smallest, strategy, n_threads)
+            node.split = _significant_split(node, rows, rule, smallest, strategy, context.n_threads)
         if node.split is None:
             strategy.finish_leaf(node, rng)
         node.moments = None if node.residuals is None else _moments(*node.residuals, table.weight)
@@ -203,21 +188,16 @@ def grow(
         ]
 
     root = Node((), np.arange(table.n_rows))
-    nodes = {node.path: node for node in run_in_threads(process, [root], n_threads, progress, children)}
-    return _assemble(nodes, table, n_categories)
+    nodes = {node.path: node for node in run_in_threads(process, [root], context.n_threads, progress, children)}
+    return _assemble(nodes, rows)
 
 
 def _significant_split(
-    node: Node,
-    table: TrainingTable,
-    n_categories: NDArray[np.int64],
-    rule: SplitRule,
-    smallest: float,
-    strategy: Strategy,
-    n_threads: int,
+    node: Node, rows: TreeRows, rule: SplitRule, smallest: float, strategy: Strategy, n_threads: int
 ) -> Split | None:
     """The best split of the tested residuals if it is significant, with its final threshold."""
     assert node.residuals is not None
+    table, n_categories = rows.table, rows.n_categories
     tested = _sample(node.residuals, table)
     members = Members(node.rows, table.weight[node.rows])
     others: Residuals | None = None
@@ -245,7 +225,7 @@ def _significant_split(
     others = strategy.untested_residuals(node) if others is None else others
     if others is None or len(others[0]) == 0:
         return split
-    return sharpened(
+    return refine_threshold(
         split,
         table.raw,
         [tested, _sample(others, table)],
@@ -281,9 +261,10 @@ def _moments(rows: Rows, residuals: Floats, weight: Floats) -> tuple[float, floa
     return mean, float(np.sqrt(variance))
 
 
-def _assemble(nodes: dict[Path, Node], table: TrainingTable, n_categories: NDArray[np.int64]) -> GrownTree:
+def _assemble(nodes: dict[Path, Node], rows: TreeRows) -> GrownTree:
     """The tree in flat arrays, and its nodes in the same order."""
-    builder = TreeBuilder(table.raw.shape[1], n_categories)
+    table = rows.table
+    builder = TreeBuilder(table.raw.shape[1], rows.n_categories)
     handles: dict[Path, int] = {(): builder.add_root(float(table.weight.sum()))}
     for path in sorted(nodes, key=lambda path: (len(path), path)):
         node = nodes[path]
@@ -294,5 +275,5 @@ def _assemble(nodes: dict[Path, Node], table: TrainingTable, n_categories: NDArr
     tree, node_of = builder.build()
     in_order = sorted(nodes.values(), key=lambda node: node_of[handles[node.path]])
     # weights of all rows of a node, not of the tested ones
-    tree.n_rows = np.array([table.weight[node.rows].sum() for node in in_order])
-    return GrownTree(tree, in_order)
+    n_rows = np.array([table.weight[node.rows].sum() for node in in_order])
+    return GrownTree(tree.with_rows(n_rows), in_order)

@@ -3,23 +3,47 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from usnrt.experts.base import Expert, FittedExpert, Query
+from usnrt.experts.builtin import TOGETHER, GuidedExpert, MemoryExpert, NetworkExpert, RegionNetworks
+from usnrt.experts.refine import Refinement, blend_and_refine
+from usnrt.experts.weights import GUIDED, MEMORY, NETWORK, fit_weights
 from usnrt.memory.retrieval import N_GUIDES, PREDICT_ROWS, Retrieval, Retrieved
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import GroupedNetworks
 from usnrt.nn.mlp import MLP, Params
-from usnrt.nn.quantiles import POSITIONS, predicted_quantiles, quantile_function_mean
-from usnrt.tree.experts import EXPERTS, GUIDED, MEMORY, fit_weights
-from usnrt.tree.refine import Refinement, blend_and_refine
+from usnrt.nn.quantiles import POSITIONS, quantile_function_mean
+from usnrt.tables.training import TrainingTable
 from usnrt.tree.structure import Tree
 from usnrt.utils.types import Floats, Rows
 
-# Region of each row (counted from 0, left to right), means of shape (n,), quantiles of shape (n, n_positions).
-Predicted = tuple[NDArray[np.int64], Floats, Floats]
+
+class Predicted(NamedTuple):
+    """What a tree, or several together, predict for n rows, in units of the scaled target.
+
+    Attributes
+    ----------
+    leaf : ndarray of int of shape (n,)
+        Index of the region, counted from 0, left to right.
+    mean : ndarray of shape (n,)
+    quantiles : ndarray of shape (n, n_positions)
+        Quantile functions at `usnrt.nn.quantiles.POSITIONS`.
+    disagreement : ndarray of shape (n,) or None
+        Variance between members in units of that within them; None for a single tree.
+    normals : tuple of ndarray of shape (n_members, n), or None
+        Means and variances of the normal distributions that trees of the paper predict.
+    """
+
+    leaf: NDArray[np.int64]
+    mean: Floats
+    quantiles: Floats
+    disagreement: Floats | None = None
+    normals: tuple[Floats, Floats] | None = None
 
 
 @dataclass
@@ -54,35 +78,17 @@ class TreeModel(ABC):
 
         Returns
         -------
-        leaf : ndarray of int of shape (n,)
-            Counted from 0, left to right.
-        mean : ndarray of shape (n,)
-        quantiles : ndarray of shape (n, n_positions)
-            At `usnrt.nn.quantiles.POSITIONS`.
+        Predicted
         """
 
-    def _outputs(
-        self,
-        network: MLP,
-        params: Sequence[Params],
-        inputs: NDArray[np.float32],
-        leaf: NDArray[np.int64],
-        n_threads: int,
-    ) -> Floats:
-        """Outputs for each row of the network of its region."""
-        prepared = self.__dict__.setdefault("_prepared", {})  # not a field: it is not stored in files
-        networks: GroupedNetworks | None = prepared.get(id(params))
-        if networks is None or networks.params_of_group is not params:
-            networks = prepared[id(params)] = GroupedNetworks(network, params, self.encoding)
-        return networks.predict(inputs, leaf, None, n_threads)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_prepared"}
+    def with_tree(self, tree: Tree) -> Self:
+        """The same networks with other residual moments or numbers of rows in the regions."""
+        return replace(self, tree=tree)
 
 
 @dataclass
 class VarianceTree(TreeModel):
-    """A tree with a mean network and variance networks in each region, as in the paper.
+    """A tree with a mean network and a variance network in each region, as in the paper.
 
     Attributes
     ----------
@@ -91,44 +97,37 @@ class VarianceTree(TreeModel):
     mean_params : list of Params
         One per region.
     variance_network : MLP
-    variance_params : list of list of Params
-        A list of one list, with one per region.
+    variance_params : list of Params
+        One per region.
     """
 
     mean_network: MLP
     mean_params: Sequence[Params]
     variance_network: MLP
-    variance_params: Sequence[Sequence[Params]]
+    variance_params: Sequence[Params]
 
-    def moments(
-        self, raw: Floats, inputs: NDArray[np.float32], n_threads: int = 1
-    ) -> tuple[NDArray[np.int64], Floats, Floats]:
-        """Region, mean and variance of each row; parameters as for `quantile_functions`.
+    @cached_property
+    def _networks(self) -> tuple[GroupedNetworks, GroupedNetworks]:
+        """Mean and variance networks; not a field, so that they are not stored in files."""
+        mean = GroupedNetworks(self.mean_network, self.mean_params, self.encoding)
+        return mean, GroupedNetworks(self.variance_network, self.variance_params, self.encoding)
 
-        Returns
-        -------
-        leaf : ndarray of int of shape (n,)
-        mean, variance : ndarray of shape (n,)
-        """
-        leaf = self.tree.leaf_of(raw)
-        log_variance = [
-            np.log(self._outputs(self.variance_network, params, inputs, leaf, n_threads))
-            for params in self.variance_params
-        ]
-        mean = self._outputs(self.mean_network, self.mean_params, inputs, leaf, n_threads)
-        return leaf, mean, np.exp(np.mean(log_variance, axis=0))
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_networks"}
 
     def quantile_functions(
         self, raw: Floats, inputs: NDArray[np.float32], n_threads: int = 1, without: Rows | None = None
     ) -> Predicted:
         """Region, mean and quantile function of each row, that of a normal distribution."""
-        leaf, mean, variance = self.moments(raw, inputs, n_threads)
-        return leaf, mean, mean[:, None] + np.sqrt(variance)[:, None] * POSITIONS
+        leaf = self.tree.leaf_of(raw)
+        mean, variance = (networks.predict(inputs, leaf, None, n_threads) for networks in self._networks)
+        quantiles = mean[:, None] + np.sqrt(variance)[:, None] * POSITIONS
+        return Predicted(leaf, mean, quantiles, normals=(mean[None], variance[None]))
 
 
 @dataclass
 class ExpertTree(TreeModel):
-    """A tree whose regions combine three experts: a network, the same network guided by a memory, and the memory.
+    """A tree whose regions combine experts.
 
     Attributes
     ----------
@@ -140,10 +139,12 @@ class ExpertTree(TreeModel):
         The network of each region.
     memory : Retrieval or None
         None if no region uses it.
-    expert_weights : ndarray of shape (n_leaves, 3)
-        Weights of the experts in the order of `usnrt.tree.experts.EXPERTS`; each row sums to 1.
+    expert_weights : ndarray of shape (n_leaves, 3 + n_further)
+        Weights of the network, of the network guided by the memory, of the memory, and of further experts; each row
+        sums to 1.
+    further : tuple of FittedExpert
     refinement : Refinement or None
-        Set by `refine`.
+        Set by `refined`.
     """
 
     network: MLP
@@ -151,7 +152,25 @@ class ExpertTree(TreeModel):
     network_of: NDArray[np.int64]
     memory: Retrieval | None
     expert_weights: Floats
+    further: tuple[FittedExpert, ...] = ()
     refinement: Refinement | None = None
+
+    @cached_property
+    def _experts(self) -> dict[int, Expert]:
+        """The experts by their position in the weights; not a field, so that it is not stored in files."""
+        networks = RegionNetworks(self.network, self.params, self.network_of, self.encoding)
+        experts: dict[int, Expert] = {NETWORK: NetworkExpert(networks, self.memory is not None)}
+        if self.memory is not None:
+            experts |= {GUIDED: GuidedExpert(networks, self.memory), MEMORY: MemoryExpert(self.memory)}
+        return experts | dict(enumerate(self.further, len(TOGETHER)))
+
+    @property
+    def expert_names(self) -> list[str]:
+        """Names of the experts, in the order of their weights."""
+        return [kind.name for kind in (*TOGETHER, *self.further)]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_experts"}
 
     def quantile_functions(
         self, raw: Floats, inputs: NDArray[np.float32], n_threads: int = 1, without: Rows | None = None
@@ -163,21 +182,21 @@ class ExpertTree(TreeModel):
                 self.quantile_functions(raw[own], inputs[own], n_threads, None if without is None else without[own])
                 for own in blocks
             ]
-            leaf, mean, quantiles = (np.concatenate(part) for part in zip(*parts))
-            return leaf, mean, quantiles
+            leaf, mean, quantiles = (np.concatenate(part) for part in zip(*(part[:3] for part in parts)))
+            return Predicted(leaf, mean, quantiles)
         leaf = self.tree.leaf_of(raw)
-        retrieved = self._retrieved(inputs, leaf, without, n_threads)
+        query = Query(raw, inputs, leaf, without, self._retrieved(inputs, leaf, without, n_threads), n_threads)
         quantiles = np.zeros((len(leaf), len(POSITIONS)))
         for expert, weights in enumerate(self.expert_weights.T):
             if not weights.any():
                 continue
             rows = np.flatnonzero(weights[leaf] > 0)
-            own = self._expert(expert, inputs[rows], leaf[rows], retrieved and retrieved.take(rows), n_threads)
+            own = self._experts[expert].quantile_functions(query.take(rows))
             quantiles[rows] += weights[leaf[rows], None] * own
         mean = quantile_function_mean(quantiles)
         if self.refinement is not None:
             blend_and_refine(leaf, mean, quantiles, 1.0, self.refinement, n_threads)
-        return leaf, mean, quantiles
+        return Predicted(leaf, mean, quantiles)
 
     def _retrieved(
         self, inputs: NDArray[np.float32], leaf: NDArray[np.int64], without: Rows | None, n_threads: int
@@ -185,7 +204,7 @@ class ExpertTree(TreeModel):
         """What the memory predicts, in regions that use it; NaN elsewhere."""
         if self.memory is None:
             return None
-        uses_memory: NDArray[np.bool_] = np.any(self.expert_weights[:, GUIDED:] > 0, axis=1)
+        uses_memory: NDArray[np.bool_] = np.any(self.expert_weights[:, [GUIDED, MEMORY]] > 0, axis=1)
         if uses_memory.all():
             return self.memory.predict(inputs, without, n_threads)
         rows = np.flatnonzero(uses_memory[leaf])
@@ -195,65 +214,58 @@ class ExpertTree(TreeModel):
             part[rows] = values
         return retrieved
 
-    def _expert(
-        self,
-        expert: int,
-        inputs: NDArray[np.float32],
-        leaf: NDArray[np.int64],
-        retrieved: Retrieved | None,
-        n_threads: int,
-    ) -> Floats:
-        """Quantile functions of one expert."""
-        if expert == MEMORY:
-            assert retrieved is not None
-            return retrieved.quantiles
-        if self.memory is not None:
-            guides = np.zeros((len(inputs), N_GUIDES), dtype=np.float32)
-            if expert == GUIDED:
-                assert retrieved is not None
-                guides = self.memory.guides(retrieved)
-            inputs = np.concatenate([inputs, guides], axis=1)
-        outputs = self._outputs(self.network, self.params, inputs, self.network_of[leaf], n_threads)
-        return predicted_quantiles(outputs, n_threads=n_threads)
-
-    def refine(self, raw: Floats, inputs: NDArray[np.float32], y: Floats, weight: Floats, rows: Rows) -> Floats:
-        """Choose the weights of the experts and the refinement by validation rows.
+    def refined(self, table: TrainingTable, rows: Rows) -> tuple["ExpertTree", Floats]:
+        """The model with weights of the experts and a refinement that validation rows choose.
 
         Parameters
         ----------
-        raw, inputs
-            As for `quantile_functions`.
-        y, weight : ndarray of shape (n,)
-        rows : ndarray of int of shape (n,)
-            The rows of the training table that these are.
+        table : TrainingTable
+        rows : ndarray of int of shape (m,)
+            The validation rows.
 
         Returns
         -------
-        ndarray of shape (n, n_positions)
-            The refined quantile functions of these rows.
+        ExpertTree
+        ndarray of shape (m, n_positions)
+            Refined quantile functions of the validation rows.
         """
+        raw, inputs, y, weight = table.raw[rows], table.inputs[rows], table.y[rows], table.validation_weight[rows]
         leaf, n_leaves = self.tree.leaf_of(raw), self.tree.n_leaves
-        if self.memory is not None:
+        model = replace(self, refinement=None)
+        if len(self._experts) > 1:
             few = slice(PREDICT_ROWS)  # rows are in random order; weights do not need more of them
-            retrieved = self.memory.predict(inputs[few], rows[few])
-            experts = np.stack(
-                [self._expert(expert, inputs[few], leaf[few], retrieved, 1) for expert in range(len(EXPERTS))]
-            )
-            self.expert_weights = fit_weights(experts, leaf[few], y[few], weight[few], n_leaves)
-        _, mean, quantiles = self.quantile_functions(raw, inputs, without=rows)
-        self.refinement = Refinement.fit(leaf, mean, quantiles, y, weight, n_leaves)
-        return self.refinement.apply(leaf, mean, quantiles)
+            retrieved = None if self.memory is None else self.memory.predict(inputs[few], rows[few])
+            query = Query(raw[few], inputs[few], leaf[few], rows[few], retrieved)
+            model = replace(model, expert_weights=self._fitted_weights(query, y[few], weight[few]))
+        _, mean, quantiles, *_ = model.quantile_functions(raw, inputs, without=rows)
+        refinement = Refinement.fit(leaf, mean, quantiles, y, weight, n_leaves)
+        return replace(model, refinement=refinement), refinement.apply(leaf, mean, quantiles)
+
+    def _fitted_weights(self, query: Query, y: Floats, weight: Floats) -> Floats:
+        """Weights of the experts by validation rows; those that are not there have none."""
+        quantiles = np.stack([expert.quantile_functions(query) for expert in self._experts.values()])
+        largest = [expert.max_weight for expert in self._experts.values()]
+        weights = np.zeros((self.tree.n_leaves, len(self.expert_names)))
+        weights[:, list(self._experts)] = fit_weights(
+            quantiles, query.leaf, y, weight, self.tree.n_leaves, max_weights=largest
+        )
+        return weights
 
     @property
     def uses_memory(self) -> bool:
         """Whether any region gives a weight to the memory or to the network that it guides."""
-        return bool(self.expert_weights[:, GUIDED:].any())
+        return bool(self.expert_weights[:, [GUIDED, MEMORY]].any())
 
     def without_unused(self) -> "ExpertTree":
-        """The model without its memory if no region uses it; the network then has no guides."""
-        if self.memory is None or self.uses_memory:
-            return self
-        first = self.memory.n_inputs
+        """The model without experts that no region uses; without a memory the network has no guides."""
+        used = [number for number in range(len(self.further)) if self.expert_weights[:, len(TOGETHER) + number].any()]
+        columns = [NETWORK, GUIDED, MEMORY, *(len(TOGETHER) + number for number in used)]
+        further, weights = tuple(self.further[number] for number in used), self.expert_weights[:, columns]
+        model = replace(self, further=further, expert_weights=np.ascontiguousarray(weights))
+        return model if model.memory is None or model.uses_memory else model._without_memory(model.memory)
+
+    def _without_memory(self, memory: Retrieval) -> "ExpertTree":
+        first = memory.n_inputs
         guides = slice(first, first + N_GUIDES)
         encoding = self.encoding
         if encoding is not None:

@@ -18,6 +18,12 @@ MAX_LABELS = 6
 # Weights from which an expert is called the only one or the main one, and from which a third one is mentioned;
 # difference from which two weights are no longer called halves.
 ALONE, MOSTLY, MENTIONED, HALVES = 0.95, 0.65, 0.15, 0.15
+# What is said of an expert that has all weight, and most of it; others are called by their names.
+EXPERT_WORDS = {
+    "network": ("network alone", "mostly network"),
+    "guided network": ("network guided by similar rows", "mostly network guided by similar rows"),
+    "memory": ("memory of similar rows alone", "mostly memory of similar rows"),
+}
 
 
 class ColumnInfo(Protocol):
@@ -41,7 +47,12 @@ class ModelWithTree(Protocol):
 
 
 def rules_table(
-    tree: Tree, columns: Sequence[ColumnInfo], *, expert_weights: Floats | None = None, decimals: int = 3
+    tree: Tree,
+    columns: Sequence[ColumnInfo],
+    *,
+    expert_weights: Floats | None = None,
+    expert_names: Sequence[str] = (),
+    decimals: int = 3,
 ) -> Table:
     """The regions of a tree, one row per region.
 
@@ -50,8 +61,10 @@ def rules_table(
     tree : Tree
     columns : sequence of objects with name, kind, categories and has_missing, one per feature
         E.g. the ``columns_`` of a fitted model.
-    expert_weights : ndarray of shape (n_leaves, 3), optional
-        Weights of the experts in each region, in the order of `usnrt.tree.experts.EXPERTS`.
+    expert_weights : ndarray of shape (n_leaves, n_experts), optional
+        Weights of the experts in each region.
+    expert_names : sequence of str, default=()
+        Their names; those of the experts that are trained together by default.
     decimals : int, default=3
         Decimals of the thresholds.
 
@@ -94,18 +107,21 @@ def rules_table(
         )
     table = {name: [row[name] for row in rows] for name in rows[0]}
     if expert_weights is not None:
-        table |= dict(zip(("network", "guided", "memory"), expert_weights.T))
-        table["experts"] = [experts_text(weights) for weights in expert_weights]
+        names = list(expert_names) or list(EXPERT_WORDS)
+        table |= dict(zip(("guided" if name == "guided network" else name for name in names), expert_weights.T))
+        table["experts"] = [experts_text(weights, names) for weights in expert_weights]
     return Table(table)
 
 
-def experts_text(weights: ArrayLike) -> str:
+def experts_text(weights: ArrayLike, names: Sequence[str] = ()) -> str:
     """The weights of the experts of a region in words.
 
     Parameters
     ----------
-    weights : array-like of shape (3,)
-        Of the network, the network guided by the memory, and the memory; they sum to 1.
+    weights : array-like of shape (k,)
+        They sum to 1.
+    names : sequence of k str, default=()
+        Of the experts; those of the experts that are trained together by default.
 
     Returns
     -------
@@ -123,19 +139,22 @@ def experts_text(weights: ArrayLike) -> str:
     >>> experts_text([0.3, 0.2, 0.5])
     'memory, network and guided network'
     """
+    names = list(names) or list(EXPERT_WORDS)
     shares = np.asarray(weights, dtype=np.float64).round(6)  # averages of equal weights may differ in their last bits
-    first, second, third = order = np.argsort(-shares, kind="stable")
+    order = np.argsort(-shares, kind="stable")[:3]
+    first, second, third = (*order, *order[-1:], *order[-1:])[:3]
+    alone, mostly = EXPERT_WORDS.get(names[first], (f"{names[first]} alone", f"mostly {names[first]}"))
     if shares[first] >= ALONE:
-        return ("network alone", "network guided by similar rows", "memory of similar rows alone")[first]
+        return alone
     if shares[first] >= MOSTLY:
-        return ("mostly network", "mostly network guided by similar rows", "mostly memory of similar rows")[first]
-    names = [("network", "guided network", "memory")[expert] for expert in order]
-    if shares[third] >= MENTIONED:
-        return f"{names[0]}, {names[1]} and {names[2]}"
+        return mostly
+    one, other = names[first], names[second]
+    if len(order) > 2 and shares[third] >= MENTIONED:
+        return f"{one}, {other} and {names[third]}"
     if shares[first] - shares[second] < HALVES:
-        names = [name for _, name in sorted(zip(order[:2], names[:2]))]
-        return f"half {names[0]}, half {names[1]}"
-    return f"more {names[0]} than {names[1]}"
+        one, other = (names[expert] for expert in sorted((first, second)))
+        return f"half {one}, half {other}"
+    return f"more {one} than {other}"
 
 
 def region_text(tree: Tree, node: int, columns: Sequence[ColumnInfo], *, decimals: int = 3) -> str:

@@ -6,103 +6,165 @@ conformity scores are used for calibration.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from usnrt.nn.device import DeviceTable
 from usnrt.nn.mlp import MLP, Params
 from usnrt.nn.quantiles import pinball, start_at
 from usnrt.nn.train import History, Training, train
-from usnrt.tables.training import TrainingTable
+from usnrt.tables.training import TrainingTable, TreeRows
 from usnrt.tree.grow import Node, Residuals
-from usnrt.tree.recipe import QuantileTreeRecipe
-from usnrt.utils.checkpoint import NO_CHECKPOINT, Checkpoint
-from usnrt.utils.progress import Progress
+from usnrt.tree.recipe import QuantileTreeRecipe, Schedule
+from usnrt.utils.checkpoint import Checkpoint
+from usnrt.utils.context import FitContext
 from usnrt.utils.types import Floats, Rows
 
 
-@dataclass
-class SharedNetwork:
-    """A quantile network that is trained on all training rows, and fine-tuned from node to node where that helps.
-
-    Parameters
-    ----------
-    recipe : QuantileTreeRecipe
-    table : TrainingTable
-    device_table : DeviceTable
-        With the guides among the inputs, if there is a memory.
-    network : MLP
-    is_validation : ndarray of bool of shape (n,)
-        The validation rows.
-    progress : Progress
-    checkpoint : Checkpoint, default=NO_CHECKPOINT
+@dataclass(frozen=True)
+class NetworkTraining:
+    """How the quantile network is trained on some of the rows.
 
     Attributes
     ----------
+    recipe : QuantileTreeRecipe
+    rows : TreeRows
+    device_table : DeviceTable
+        With the guides among the inputs, if there is a memory.
+    network : MLP
+    context : FitContext
+    """
+
+    recipe: QuantileTreeRecipe
+    rows: TreeRows
+    device_table: DeviceTable
+    network: MLP
+    context: FitContext
+
+    @property
+    def table(self) -> TrainingTable:
+        """The rows as networks learn from them."""
+        return self.rows.table
+
+    @property
+    def root_training(self) -> Training:
+        """The training of the root, without its number of epochs."""
+        return self.recipe.root_training(float(self.table.weight[~self.rows.is_validation].sum()))
+
+    def parts(self, rows: Rows) -> tuple[Rows, Rows]:
+        """Training rows and validation rows; all rows take the place of either if it would be empty."""
+        is_validation = self.rows.is_validation[rows]
+        training, validation = rows[~is_validation], rows[is_validation]
+        return (training if len(training) else rows), (validation if len(validation) else rows)
+
+    def train(
+        self,
+        node: tuple[str, Rows, Checkpoint],
+        label: str,
+        params: Params,
+        training: Training,
+        rng: np.random.Generator,
+        keep_initial: bool = True,
+    ) -> tuple[Params, History]:
+        """Train the network from some weights.
+
+        Parameters
+        ----------
+        node : tuple
+            Name, rows and checkpoint of the node.
+        label : str
+            Name of the training.
+        params : Params
+        training : Training
+        rng : numpy.random.Generator
+        keep_initial : bool, default=True
+            See `usnrt.nn.train.train`.
+        """
+        name, rows, checkpoint = node
+        return train(
+            self.network, pinball, params, self.device_table, self.table.y, self.table.weight, *self.parts(rows),
+            training, rng, self.context.progress.reporter(name, len(rows), label, training.max_epochs),
+            keep_initial=keep_initial, checkpoint=checkpoint.within(label),
+        )  # fmt: skip
+
+
+def train_root(job: NetworkTraining, rng: np.random.Generator) -> tuple[Params, dict[str, History]]:
+    """Train the network on all training rows.
+
+    Training is repeated from its last weights as long as the validation loss decreases until the end: with little
+    noise, longer training keeps improving the fit, while with much noise it should stop early.
+
+    Parameters
+    ----------
+    job : NetworkTraining
+    rng : numpy.random.Generator
+
+    Returns
+    -------
     params : Params
-        Set by `train_root`.
+    history : dict of str to History
+    """
+    recipe, schedule, y = job.recipe, job.recipe.schedule, job.table.y
+    rows = np.arange(job.table.n_rows)
+    training_rows = job.parts(rows)[0]
+    node = "root", rows, job.context.checkpoint.within("root")
+    least = schedule.least_epochs(len(training_rows))
+    training = recipe.epochs(job.root_training, schedule.root_steps, len(training_rows), schedule.patience, least)
+    start = float(y[training_rows].mean()), float(y[training_rows].std())
+    params, best_loss, n_epochs = start_at(job.network, rng, *start), np.inf, 0
+    histories: dict[str, History] = {}
+    few_epochs = min(schedule.few_epochs, recipe.max_epochs)  # small limits ask for a short training
+    for number in range(1, schedule.max_large_rounds + 1):
+        if number > schedule.max_rounds and n_epochs >= few_epochs:
+            break
+        label = "network" if number == 1 else f"network {number}"
+        if number == 2:
+            training = _longer_training(recipe, training, len(training_rows))
+        params, history = job.train(node, label, params, training, rng, keep_initial=number > 1)
+        histories[label] = history
+        loss = min(history.valid_loss, default=np.inf)
+        is_late = history.best_epoch >= schedule.late * training.max_epochs
+        if loss > (1.0 - schedule.min_relative_gain) * best_loss or not is_late:
+            break
+        best_loss, n_epochs = loss, n_epochs + training.max_epochs
+    return params, histories
+
+
+def _longer_training(recipe: QuantileTreeRecipe, training: Training, n_rows: int) -> Training:
+    """Training of a network that has not converged: longer, and with less weight decay, since nothing overfits.
+
+    It does not stop early: starting again at the full step size, the loss increases before it decreases.
+    """
+    schedule = recipe.schedule
+    longer = recipe.epochs(training, schedule.more_steps, n_rows, min_epochs=schedule.least_epochs(n_rows))
+    return replace(longer, weight_decay=schedule.more_decay * training.weight_decay)
+
+
+class SharedNetwork:
+    """A quantile network that was trained on all training rows, and is fine-tuned from node to node where that helps.
+
+    Parameters
+    ----------
+    job : NetworkTraining
+    params : Params
+        Of the root.
     history : dict of str to History
         Of the trainings of the root.
     mean_of : callable
         ``mean_of(params, rows)`` returns the predicted means of rows of the table, by the experts with this network.
-        Set by the caller before the tree grows.
     """
 
-    recipe: QuantileTreeRecipe
-    table: TrainingTable
-    device_table: DeviceTable
-    network: MLP
-    is_validation: NDArray[np.bool_]
-    progress: Progress
-    checkpoint: Checkpoint = NO_CHECKPOINT
-    params: Params = field(init=False)
-    history: dict[str, History] = field(init=False, default_factory=dict)
-    mean_of: Callable[[Params, Rows], Floats] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._root_means = np.full(self.table.n_rows, np.nan)
-        self._training = self.recipe.root_training(float(self.table.weight[~self.is_validation].sum()))
-
-    def train_root(self, rng: np.random.Generator) -> None:
-        """Train the network on all training rows.
-
-        Training is repeated from its last weights as long as the validation loss decreases until the end: with little
-        noise, longer training keeps improving the fit, while with much noise it should stop early.
-        """
-        schedule, y = self.recipe.schedule, self.table.y
-        rows = np.arange(self.table.n_rows)
-        training_rows = self.parts(rows)[0]
-        checkpoint = self.checkpoint.within("root")
-        least = schedule.least_epochs(len(training_rows))
-        how = self.recipe.epochs(self._training, schedule.root_steps, len(training_rows), schedule.patience, least)
-        start = float(y[training_rows].mean()), float(y[training_rows].std())
-        params, best_loss, n_epochs = start_at(self.network, rng, *start), np.inf, 0
-        few_epochs = min(schedule.few_epochs, self.recipe.max_epochs)  # small limits ask for a short training
-        for number in range(1, schedule.max_large_rounds + 1):
-            if number > schedule.max_rounds and n_epochs >= few_epochs:
-                break
-            label = "network" if number == 1 else f"network {number}"
-            if number == 2:
-                how = self._unhurried(how, len(training_rows))
-            params, history = self._train("root", label, rows, params, how, number > 1, rng, checkpoint)
-            self.history[label] = history
-            loss = min(history.valid_loss, default=np.inf)
-            is_late = history.best_epoch >= schedule.late * how.max_epochs
-            if loss > (1.0 - schedule.min_relative_gain) * best_loss or not is_late:
-                break
-            best_loss, n_epochs = loss, n_epochs + how.max_epochs
-        self.params = params
-
-    def _unhurried(self, how: Training, n_rows: int) -> Training:
-        """Training of a network that has not converged: longer, and with less weight decay, since nothing overfits.
-
-        It does not stop early: starting again at the full step size, the loss increases before it decreases.
-        """
-        schedule = self.recipe.schedule
-        longer = self.recipe.epochs(how, schedule.more_steps, n_rows, min_epochs=schedule.least_epochs(n_rows))
-        return replace(longer, weight_decay=schedule.more_decay * how.weight_decay)
+    def __init__(
+        self,
+        job: NetworkTraining,
+        params: Params,
+        history: dict[str, History],
+        mean_of: Callable[[Params, Rows], Floats],
+    ) -> None:
+        self.job, self.params, self.history, self.mean_of = job, params, history, mean_of
+        self._training = job.root_training
+        self._root_means = np.full(job.table.n_rows, np.nan)
 
     def compute_residuals(self, node: Node, rng: np.random.Generator) -> None:
         """Fine-tune the network of the parent; the residuals of validation rows are tested.
@@ -114,12 +176,12 @@ class SharedNetwork:
         else:
             node.networks["network"] = self.params
             node.history |= self.history
-        rows = self.parts(node.rows)[1]
+        rows = self.job.parts(node.rows)[1]
         node.residuals = rows, self._residuals(node, rows)
 
     def untested_residuals(self, node: Node) -> Residuals:
         """Residuals of the node's training rows; empty if these are tested because the node has no validation rows."""
-        is_validation = self.is_validation[node.rows]
+        is_validation = self.job.rows.is_validation[node.rows]
         rows = node.rows[~is_validation] if is_validation.any() else node.rows[:0]
         return rows, self._residuals(node, rows)
 
@@ -129,7 +191,7 @@ class SharedNetwork:
             self.compute_residuals(node, rng)
 
     def _residuals(self, node: Node, rows: Rows) -> Floats:
-        return self.table.y[rows] - self._means(node.networks["network"], rows)
+        return self.job.table.y[rows] - self._means(node.networks["network"], rows)
 
     def _means(self, params: Params, rows: Rows) -> Floats:
         """Predicted means; those of the network of the root, which most nodes share, are computed once per row."""
@@ -146,46 +208,23 @@ class SharedNetwork:
         A short probe decides whether it is worth more steps.
         """
         assert node.parent is not None
-        schedule, params = self.recipe.schedule, node.parent.networks["network"]
+        recipe, params = self.job.recipe, node.parent.networks["network"]
+        schedule: Schedule = recipe.schedule
         node.networks["network"] = params
         if schedule.child_steps == 0:
             return
-        training, validation = self.parts(node.rows)
+        training, validation = self.job.parts(node.rows)
         rows = node.rows
         if len(training) > schedule.child_rows:
             rows = np.concatenate([training[: schedule.child_rows], validation])
         n_rows = min(len(training), schedule.child_rows)
-        how = replace(self._training, learning_rate=schedule.child_rate * self.recipe.learning_rate)
+        fine_tuning = replace(self._training, learning_rate=schedule.child_rate * recipe.learning_rate)
+        own = node.name, rows, node.checkpoint(self.job.context.checkpoint)
         for label, n_steps in (("probe", schedule.probe_steps), ("fine-tuning", schedule.child_steps)):
-            steps = self.recipe.epochs(how, n_steps, n_rows, min_epochs=1)
-            params, history = self._train(
-                node.name, label, rows, params, steps, True, rng, node.checkpoint(self.checkpoint)
-            )
+            steps = recipe.epochs(fine_tuning, n_steps, n_rows, min_epochs=1)
+            params, history = self.job.train(own, label, params, steps, rng)
             node.history[label] = history
             gain = history.initial_loss - min(history.valid_loss, default=np.inf)
             if not gain >= schedule.min_probe_gain * history.initial_loss:  # also if the training diverged
                 break
             node.networks["network"] = params
-
-    def _train(
-        self,
-        node_name: str,
-        label: str,
-        rows: Rows,
-        params: Params,
-        how: Training,
-        keep_initial: bool,
-        rng: np.random.Generator,
-        checkpoint: Checkpoint,
-    ) -> tuple[Params, History]:
-        return train(
-            self.network, pinball, params, self.device_table, self.table.y, self.table.weight, *self.parts(rows), how,
-            rng, self.progress.reporter(node_name, len(rows), label, how.max_epochs), keep_initial=keep_initial,
-            checkpoint=checkpoint.within(label),
-        )  # fmt: skip
-
-    def parts(self, rows: Rows) -> tuple[Rows, Rows]:
-        """Training rows and validation rows; all rows take the place of either if it would be empty."""
-        is_validation = self.is_validation[rows]
-        training, validation = rows[~is_validation], rows[is_validation]
-        return (training if len(training) else rows), (validation if len(validation) else rows)

@@ -4,14 +4,19 @@ from typing import Any
 
 import numpy as np
 
+from usnrt.experts.builtin import TOGETHER
+from usnrt.experts.registry import FURTHER_EXPERTS
+from usnrt.experts.weights import GUIDED, MEMORY
 from usnrt.memory.retrieval import N_GUIDES
 from usnrt.nn.quantiles import N_OUTPUTS
 from usnrt.nn.stored import LAYERS, NETWORKS, TINY, has_weights
-from usnrt.tree.experts import EXPERTS, GUIDED
 from usnrt.utils.codec import Classes, Codec, Stored
 from usnrt.utils.schema import Array, Bool, ByName, Float, Int, Many, Maybe, one
 
-N_EXPERTS = len(EXPERTS)
+FURTHER = {
+    kind.__name__: Stored(kind.__module__, kind.FIELDS, lambda expert: expert.fits_together())
+    for kind in FURTHER_EXPERTS
+}
 
 NODE_INT, NODE_FLAG = Array("i8", ("n_nodes",), low=-1), Array("b1", ("n_nodes",))
 NODE_NUMBER = Array("f8", ("n_nodes",), special="any")  # NaN where a leaf has none
@@ -68,21 +73,24 @@ def _has_experts(model: Any) -> bool:
     weights, memory = model.expert_weights, model.memory
     return bool(
         all(has_weights(model.network, params) for params in model.params)
+        and weights.shape[1] == len(TOGETHER) + len(model.further)
+        and all(expert.n_inputs == _n_inputs(model) for expert in model.further)
         and np.allclose(weights.sum(axis=1), 1.0)
-        and (memory.n_inputs == _n_inputs(model) if memory is not None else not weights[:, GUIDED:].any())
+        and (memory.n_inputs == _n_inputs(model) if memory is not None else not weights[:, [GUIDED, MEMORY]].any())
     )
 
 
 def _has_variance(model: Any) -> bool:
     return (
         all(has_weights(model.mean_network, params) for params in model.mean_params)
-        and all(has_weights(model.variance_network, params) for params in model.variance_params[0])
+        and all(has_weights(model.variance_network, params) for params in model.variance_params)
         and model.variance_network.output != "linear"
     )
 
 
 TREES: Classes = {
     **NETWORKS,
+    **FURTHER,
     "Tree": Stored(
         "usnrt.tree.structure",
         {
@@ -122,7 +130,7 @@ TREES: Classes = {
         },
     ),
     "Refinement": Stored(
-        "usnrt.tree.refine",
+        "usnrt.experts.refine",
         {
             "spread_share": SHARE,
             "log_half_width": Array("f8", ("n_leaves",), -700.0, 700.0),
@@ -155,7 +163,8 @@ TREES: Classes = {
             "params": Many(LAYERS, "n_networks"),
             "network_of": Array("i8", ("n_leaves",), low=0, below="n_networks"),
             "memory": Maybe(one("Retrieval")),
-            "expert_weights": Array("f8", ("n_leaves", N_EXPERTS), 0.0, 1.0 + 1e-9),
+            "expert_weights": Array("f8", ("n_leaves", "n_experts"), 0.0, 1.0 + 1e-9),
+            "further": Many(one(*FURTHER), kind=tuple),
             "refinement": one("Refinement", n_leaves="n_leaves"),
         },
         _has_experts,
@@ -169,7 +178,7 @@ TREES: Classes = {
             "mean_network": one("MLP", n_inputs="n_encoded", n_outputs=1),
             "mean_params": Many(LAYERS, "n_leaves"),
             "variance_network": one("MLP", n_inputs="n_encoded", n_outputs=1),
-            "variance_params": Many(Many(LAYERS, "n_leaves"), 1),
+            "variance_params": Many(LAYERS, "n_leaves"),
         },
         _has_variance,
         {

@@ -13,17 +13,19 @@ import numpy as np
 
 from usnrt.memory.retrieval import Retrieval
 from usnrt.nn.encoding import PiecewiseLinear
+from usnrt.nn.mlp import Params
 from usnrt.nn.quantiles import pinball, start_at
 from usnrt.nn.rounds import RoundPlan, Runner, ShardRows, rounds_per_pass, train_rounds
 from usnrt.nn.shard_files import ShardFile, ShardWriter
-from usnrt.nn.train import validator
+from usnrt.nn.train import History, validator
 from usnrt.tables.cluster_store import ClusterStore
 from usnrt.tables.inputs import NetworkInputs
 from usnrt.tables.roles import RowRoles
 from usnrt.tables.store import RowStore
 from usnrt.tree.cluster_shards import cluster_runner, cluster_shards
 from usnrt.tree.shard_encoding import ShardEncoding, kept_rows
-from usnrt.tree.shared_network import SharedNetwork
+from usnrt.tree.shared_network import NetworkTraining
+from usnrt.utils.context import FitContext
 from usnrt.utils.progress import Progress
 from usnrt.utils.scratch import check_space, scratch_folder
 from usnrt.utils.threads import run_in_threads
@@ -108,53 +110,54 @@ class StreamedRows:
 
 
 def train_root_on_store(
-    strategy: SharedNetwork,
+    job: NetworkTraining,
     streamed: StreamedRows,
     memory: Retrieval | None,
     encoding: PiecewiseLinear | None,
-    seed: int,
     rng: np.random.Generator,
-    n_threads: int,
-) -> None:
-    """Train the network of the root on all training rows of a store, and set it in the strategy.
+) -> tuple[Params, dict[str, History]]:
+    """Train the network of the root on all training rows of a store.
 
     Parameters
     ----------
-    strategy : SharedNetwork
+    job : NetworkTraining
         Of the sample, whose validation rows choose the weights.
     streamed : StreamedRows
     memory : Retrieval or None
         Of training rows.
     encoding : PiecewiseLinear or None
         Of the inputs with the guides.
-    seed : int
     rng : numpy.random.Generator
         Draws the initial weights.
-    n_threads : int
+
+    Returns
+    -------
+    params : Params
+    history : dict of str to History
     """
-    recipe, table, how = strategy.recipe, strategy.table, strategy.recipe.streaming
-    training, validation = strategy.parts(np.arange(table.n_rows))
+    recipe, table, context, streaming = job.recipe, job.table, job.context, job.recipe.streaming
+    training, validation = job.parts(np.arange(table.n_rows))
     mean_weight, y = float(table.weight[training].mean()), table.y[training]
-    params = start_at(strategy.network, rng, float(y.mean()), float(y.std()))
-    rows = validation[: how.validation_rows]
+    params = start_at(job.network, rng, float(y.mean()), float(y.std()))
+    rows = validation[: streaming.validation_rows]
     fine_tuning = recipe.root_training(float(table.weight[training].sum()))
-    loss_of = validator(strategy.network, pinball, strategy.device_table, table.y, table.weight, rows, fine_tuning)
-    progress = strategy.progress
+    loss_of = validator(job.network, pinball, job.device_table, table.y, table.weight, rows, fine_tuning)
     with scratch_folder(streamed.store.folder) as folder:
-        n_shards = how.n_shards(round(streamed.store.n_rows * len(training) / table.n_rows))
-        shards, runner = _shards(streamed, folder, n_shards, memory, mean_weight, n_threads, progress)
+        n_shards = streaming.n_shards(round(streamed.store.n_rows * len(training) / table.n_rows))
+        shards, runner = _shards(streamed, folder, n_shards, memory, mean_weight, context)
         n_rows = [shard.n_rows for shard in shards]
         plan = RoundPlan(
-            strategy.network, pinball, encoding, replace(fine_tuning, batch_size=how.batch_size),
-            min(how.n_passes(sum(n_rows)), recipe.max_epochs),
-            rounds_per_pass(n_rows, how.piece_rows, how.pieces_per_round), how.piece_rows, how.pieces_per_round, seed,
+            job.network, pinball, encoding, replace(fine_tuning, batch_size=streaming.batch_size),
+            min(streaming.n_passes(sum(n_rows)), recipe.max_epochs),
+            rounds_per_pass(n_rows, streaming.piece_rows, streaming.pieces_per_round), streaming.piece_rows,
+            streaming.pieces_per_round, context.seed,
         )  # fmt: skip
         n_rounds = plan.n_passes * plan.n_rounds
         label = f"network, {plan.n_passes} passes" if plan.n_passes > 1 else "network, 1 pass"
-        report = progress.reporter("root", streamed.store.n_rows, label, n_rounds, "round")
-        checkpoint = strategy.checkpoint.within("root")
-        strategy.params, history = train_rounds(plan, shards, params, loss_of, runner, report, checkpoint)
-    strategy.history["network"] = history
+        report = context.progress.reporter("root", streamed.store.n_rows, label, n_rounds, "round")
+        checkpoint = context.checkpoint.within("root")
+        params, history = train_rounds(plan, shards, params, loss_of, runner, report, checkpoint)
+    return params, {"network": history}
 
 
 def _shards(
@@ -163,15 +166,14 @@ def _shards(
     n_shards: int,
     memory: Retrieval | None,
     mean_weight: float,
-    n_threads: int,
-    progress: Progress,
+    context: FitContext,
 ) -> tuple[Sequence[ShardRows], Runner]:
     """The rows of each shard, and what trains on them: files and threads, or workers of a cluster."""
     if isinstance(streamed.store, ClusterStore):
         encoding = streamed.shard_encoding(n_shards, memory, mean_weight)
         return cluster_shards(streamed.store, encoding), cluster_runner(streamed.store)
-    files = streamed.write(folder, n_shards, memory, mean_weight, n_threads, progress)
-    return files, streamed.runner or _in_threads(n_threads, progress)
+    files = streamed.write(folder, n_shards, memory, mean_weight, context.n_threads, context.progress)
+    return files, streamed.runner or _in_threads(context.n_threads, context.progress)
 
 
 def _in_threads(n_threads: int, progress: Progress) -> Runner:

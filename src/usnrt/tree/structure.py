@@ -163,12 +163,13 @@ class Tree:
         index: NDArray[np.int64] = self.leaf_index[self.apply(X)]
         return index
 
-    def set_leaf_residuals(self, leaf: NDArray[np.int64], residuals: Floats, weight: Floats) -> None:
-        """Set the residual moments of leaves, as from `leaf_of`; leaves without residuals keep theirs.
+    def with_leaf_residuals(self, leaf: NDArray[np.int64], residuals: Floats, weight: Floats) -> "Tree":
+        """The tree with new residual moments of its leaves; leaves without residuals keep theirs.
 
         Parameters
         ----------
         leaf : ndarray of int of shape (n,)
+            From `leaf_of`.
         residuals, weight : ndarray of shape (n,)
         """
         total = np.bincount(leaf, weights=weight, minlength=self.n_leaves)
@@ -176,11 +177,12 @@ class Tree:
         total = np.where(known, total, 1.0)
         mean = np.bincount(leaf, weights=weight * residuals, minlength=self.n_leaves) / total
         squares = np.bincount(leaf, weights=weight * (residuals - mean[leaf]) ** 2, minlength=self.n_leaves)
-        nodes = np.asarray(self.leaves)[known]
-        self.residual_mean[nodes], self.residual_std[nodes] = mean[known], np.sqrt(squares / total)[known]
+        nodes, new_mean, new_std = np.asarray(self.leaves)[known], self.residual_mean.copy(), self.residual_std.copy()
+        new_mean[nodes], new_std[nodes] = mean[known], np.sqrt(squares / total)[known]
+        return self._with(residual_mean=new_mean, residual_std=new_std)
 
-    def set_residuals(self, X: ArrayLike, residuals: Floats, weight: Floats) -> None:
-        """Set the residual moments of all nodes; nodes without residuals keep theirs.
+    def with_residuals(self, X: ArrayLike, residuals: Floats, weight: Floats) -> "Tree":
+        """The tree with new residual moments of all nodes; nodes without residuals keep theirs.
 
         Parameters
         ----------
@@ -188,20 +190,33 @@ class Tree:
         residuals, weight : ndarray of shape (n,)
         """
         passed = self.decision_path(X).tocsc()
+        new_mean, new_std = self.residual_mean.copy(), self.residual_std.copy()
         for node in range(len(self.feature)):
             rows = passed.indices[passed.indptr[node] : passed.indptr[node + 1]]
             if len(rows):
                 mean = np.average(residuals[rows], weights=weight[rows])
                 square = np.average((residuals[rows] - mean) ** 2, weights=weight[rows])
-                self.residual_mean[node], self.residual_std[node] = mean, np.sqrt(square)
+                new_mean[node], new_std[node] = mean, np.sqrt(square)
+        return self._with(residual_mean=new_mean, residual_std=new_std)
 
-    def set_leaf_rows(self, n_rows: NDArray[np.float64]) -> None:
-        """Set the weighted number of rows of each leaf, shape (n_leaves,), and their sums in the other nodes."""
+    def with_residual_unit(self, unit: float) -> "Tree":
+        """The tree with residual moments multiplied by a unit."""
+        return self._with(residual_mean=self.residual_mean * unit, residual_std=self.residual_std * unit)
+
+    def with_rows(self, n_rows: NDArray[np.float64]) -> "Tree":
+        """The tree with new weighted numbers of rows of its nodes, shape (n_nodes,)."""
+        return self._with(n_rows=n_rows)
+
+    def with_leaf_rows(self, n_rows: NDArray[np.float64]) -> "Tree":
+        """The tree with new weighted numbers of rows of its leaves, shape (n_leaves,), and their sums elsewhere."""
         total = np.zeros(self.n_nodes)
         total[self.leaves] = n_rows
         for node in range(self.n_nodes - 1, 0, -1):  # children have larger numbers than their parent
             total[self.parent[node]] += total[node]
-        self.n_rows = total
+        return self.with_rows(total)
+
+    def _with(self, **arrays: NDArray[Any]) -> "Tree":
+        return Tree(**{**vars(self), **arrays})
 
     def decision_path(self, X: ArrayLike) -> "csr_matrix":
         """The nodes on the path of each row.

@@ -152,6 +152,10 @@ class Progress:
         if self.stop.is_set():
             raise FitStopped
 
+    def expect(self, n_rows: int) -> None:
+        """Set the number of rows of the table, once it is known."""
+        self.n_rows = self._work.n_rows = n_rows
+
     def plan(self, phases: Mapping[str, float]) -> None:
         """Set the phases of a fit with their typical shares of its time; the last one is that of the regions."""
         self._work.phases = dict(phases)

@@ -54,8 +54,9 @@ def test_the_model_answers_what_sklearns_forest_answers(ours, native, data):
     forest = native(n_estimators=10, max_features=model.max_features, min_samples_leaf=model.min_samples_leaf,
                     random_state=seed).fit(table.inputs, table.y, sample_weight=table.weight)  # fmt: skip
     inputs = model.inputs_.transform(model.encoder_.transform(x))
-    np.testing.assert_allclose(mean, model.target_mean_ + model.target_std_ * forest.predict(inputs), rtol=1e-9)
-    np.testing.assert_allclose(std, model.target_std_ * total_std(forest.estimators_, inputs, 1e-6), rtol=1e-9)
+    scale = model.target_scale_
+    np.testing.assert_allclose(mean, scale.mean + scale.std * forest.predict(inputs), rtol=1e-9)
+    np.testing.assert_allclose(std, scale.std * total_std(forest.estimators_, inputs, 1e-6), rtol=1e-9)
 
 
 def test_a_forest_contains_its_smaller_and_shallower_ones(data):

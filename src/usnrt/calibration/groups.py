@@ -1,0 +1,264 @@
+"""Calibration of predicted quantile functions by conformity scores, region by region.
+
+The networks predict a quantile function per row. The position of the target in it, on the scale of a standard normal,
+is the conformity score; if the networks predict a variance, that is the residual over the standard deviation. In each
+region (Mondrian category) the scores of held-out rows give two things: a smooth *residual distribution*, which
+calibrates the predictive distribution, and *order statistics*, which give intervals with guaranteed coverage
+(`usnrt.calibration.conformal`).
+
+The guarantee requires exchangeable scores. They are exactly exchangeable if the calibration rows were used for nothing
+else: with ``calibrate`` on new rows, or with ``calibration_fraction``. The validation rows of an ordinary fit were also
+used for early stopping and for choosing the splits (and variance networks are tuned on them, by halves); coverage is
+then approximate, as measured in docs/calibration.md.
+"""
+
+import functools
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usnrt.calibration.conformal import conformal_bounds
+from usnrt.distributions import Distribution, QuantileDistribution, ResidualDistribution
+from usnrt.nn.quantile_functions import group_values
+from usnrt.nn.quantiles import POSITIONS
+from usnrt.tree.structure import Tree
+from usnrt.utils.types import Floats, Rows
+from usnrt.utils.weights import evidence
+
+# The residual distribution of a region with fewer effective scores is completed by scores of the enclosing regions.
+ENOUGH_SCORES = 100
+
+
+@dataclass(frozen=True)
+class ScoredRows:
+    """Held-out rows with their conformity scores, by which a model is calibrated.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n,)
+    leaf : ndarray of int of shape (n,)
+        Region of each row, counted from 0.
+    weight : ndarray of shape (n,)
+    group : ndarray of int of shape (n,) or None
+        Group of each row, such as its subject: intervals are then those of a new one.
+    correlation : float
+        Of scores within groups; 1 assumes nothing about it.
+    inflation : float
+        Factor of the scores in residual distributions; order statistics are not changed.
+    """
+
+    scores: Floats
+    leaf: NDArray[np.int64]
+    weight: Floats
+    group: Rows | None = None
+    correlation: float = 1.0
+    inflation: float = 1.0
+
+    def counted(self, rows: Rows) -> Floats:
+        """How many independent scores each of some rows counts for."""
+        return evidence(self.weight[rows], None if self.group is None else self.group[rows], self.correlation)
+
+
+class Calibration(Protocol):
+    """What a calibrated model needs of its calibration; `GroupCalibration` is one."""
+
+    def distribution(self, quantiles: Floats, leaf: NDArray[np.int64]) -> Distribution:
+        """Predictive distributions of rows with these quantile functions and regions."""
+
+    def interval(
+        self, quantiles: Floats, leaf: NDArray[np.int64], coverage: float, n_threads: int = 1, guaranteed: bool = True
+    ) -> Floats:
+        """Intervals of a coverage, shape (n, 2); infinite where they cannot be guaranteed but have to be."""
+
+    def is_guaranteed(self, leaf: NDArray[np.int64], coverage: float) -> NDArray[np.bool_]:
+        """Whether the intervals of a coverage are guaranteed, shape (n,)."""
+
+
+@dataclass(frozen=True)
+class GroupCalibration:
+    """Residual distributions and sorted conformity scores, one of each per group of rows.
+
+    Attributes
+    ----------
+    group_of_leaf : ndarray of int of shape (n_leaves,)
+        Group of each leaf: one per leaf, or 0 for all. Of length 2 n_leaves if seen rows have groups.
+    residuals : list of ResidualDistribution
+        Of each group.
+    scores : list of ndarray
+        Sorted conformity scores of each group, for intervals with guaranteed coverage.
+    weights : list of ndarray
+        How many independent scores each one counts for (`usnrt.utils.weights.evidence`).
+    has_seen : bool
+        Whether seen rows have groups; leaf i of seen rows is then at position n_leaves + i.
+    """
+
+    group_of_leaf: NDArray[np.int64]
+    residuals: list[ResidualDistribution]
+    scores: list[Floats]
+    weights: list[Floats]
+    has_seen: bool = False
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves, not counting those of seen rows."""
+        return len(self.group_of_leaf) // (2 if self.has_seen else 1)
+
+    def with_seen(self, seen: ScoredRows, min_rows: int) -> "GroupCalibration":
+        """Add groups for seen rows, see `usnrt.calibration.seen_rows`; leaf i of them is ``n_leaves + i``.
+
+        Parameters
+        ----------
+        seen : ScoredRows
+        min_rows : int
+            In groups with fewer seen rows, these share the group of the others.
+        """
+        residuals, ordered, weights = list(self.residuals), list(self.scores), list(self.weights)
+        group_of_seen, scores, weight = self.group_of_leaf.copy(), seen.scores, seen.weight
+        for group in range(len(self.residuals)):
+            own = np.flatnonzero(self.group_of_leaf[seen.leaf] == group)
+            if len(own) < min_rows:
+                continue
+            order = own[np.argsort(scores[own], kind="stable")]
+            group_of_seen[self.group_of_leaf == group] = len(residuals)
+            residuals.append(ResidualDistribution.from_residuals(scores[own], weights=weight[own]))
+            ordered.append(scores[order])
+            weights.append(evidence(weight[order]))
+        group_of_leaf = np.concatenate([self.group_of_leaf, group_of_seen])
+        return GroupCalibration(group_of_leaf, residuals, ordered, weights, has_seen=True)
+
+    def distribution(self, quantiles: Floats, leaf: NDArray[np.int64]) -> QuantileDistribution:
+        """Predictive distributions: quantile functions calibrated by the residual distributions of their groups."""
+        return QuantileDistribution(quantiles, POSITIONS, self.group_of_leaf[leaf], self.residuals)
+
+    def interval(
+        self,
+        quantiles: Floats,
+        leaf: NDArray[np.int64],
+        coverage: float,
+        n_threads: int = 1,
+        guaranteed: bool = True,
+    ) -> Floats:
+        """Intervals with guaranteed coverage in each group.
+
+        Parameters
+        ----------
+        quantiles : ndarray of shape (n, n_positions)
+        leaf : ndarray of int of shape (n,)
+        coverage : float
+        n_threads : int, default=1
+        guaranteed : bool, default=True
+            Whether intervals of groups with too few scores are infinite; else they are those of `distribution`.
+
+        Returns
+        -------
+        ndarray of shape (n, 2)
+        """
+        bounds, group = self.bounds(coverage), self.group_of_leaf[leaf]
+        if not guaranteed:
+            levels = np.array([(1.0 - coverage) / 2.0, (1.0 + coverage) / 2.0])
+            bounds = np.array(
+                [
+                    ends if np.isfinite(ends).all() else residual.ppf(levels)
+                    for residual, ends in zip(self.residuals, bounds)
+                ]
+            )
+        finite = np.isfinite(bounds)
+        values = group_values(quantiles, POSITIONS, np.where(finite, bounds, 0.0), group, n_threads)
+        return values if finite.all() else np.where(finite[group], values, bounds[group])
+
+    def is_guaranteed(self, leaf: NDArray[np.int64], coverage: float) -> NDArray[np.bool_]:
+        """Whether the groups of rows have enough scores for finite intervals with guaranteed coverage.
+
+        Parameters
+        ----------
+        leaf : ndarray of int of shape (n,)
+        coverage : float
+
+        Returns
+        -------
+        ndarray of bool of shape (n,)
+        """
+        enough: NDArray[np.bool_] = np.isfinite(self.bounds(coverage)[self.group_of_leaf[leaf]])
+        return enough[:, 0] & enough[:, 1]
+
+    def bounds(self, coverage: float) -> Floats:
+        """Conformal bounds of each group, shape (n_groups, 2); those of the last coverage are kept."""
+        kept: tuple[float, Floats] | None = self.__dict__.get("_kept_bounds")  # not a field: not stored
+        if kept is None or kept[0] != coverage:
+            by_group = [conformal_bounds(scores, coverage, w) for scores, w in zip(self.scores, self.weights)]
+            kept = self.__dict__["_kept_bounds"] = (coverage, np.array(by_group))
+        return kept[1]
+
+
+def by_region(scored: ScoredRows, tree: Tree) -> GroupCalibration:
+    """A residual distribution and order statistics of its own for every region.
+
+    Parameters
+    ----------
+    scored : ScoredRows
+    tree : Tree
+        Defines the enclosing regions of a leaf.
+    """
+    residuals, orders, weights = [], [], []
+    for index, node in enumerate(tree.leaves):
+        own = np.flatnonzero(scored.leaf == index)
+        orders.append(own[np.argsort(scored.scores[own], kind="stable")])
+        weights.append(scored.counted(orders[-1]))
+        rows, row_weight = _with_neighbours(tree, int(node), scored)
+        inflated = scored.inflation * scored.scores[rows]
+        residuals.append(ResidualDistribution.from_residuals(inflated, weights=row_weight))
+    scores = [scored.scores[order] for order in orders]
+    return GroupCalibration(np.arange(tree.n_leaves), residuals, scores, weights)
+
+
+def by_table(scored: ScoredRows, tree: Tree) -> GroupCalibration:
+    """One residual distribution, and order statistics of all scores, for all regions."""
+    order, counts = np.argsort(scored.scores, kind="stable"), scored.counted(np.arange(len(scored.scores)))
+    residual = ResidualDistribution.from_residuals(scored.inflation * scored.scores, weights=counts)
+    group_of_leaf = np.zeros(tree.n_leaves, dtype=np.int64)
+    return GroupCalibration(group_of_leaf, [residual], [scored.scores[order]], [counts[order]])
+
+
+@functools.cache
+def standard_normal() -> ResidualDistribution:
+    """A standard normal, for quantile functions that are not calibrated."""
+    knots = np.linspace(-6.0, 6.0, 241)
+    return ResidualDistribution(knots, np.exp(-(knots**2) / 2.0), np.full(2, 2.5e-9), np.full(2, 1e-3))
+
+
+def uncalibrated(quantiles: Floats) -> QuantileDistribution:
+    """The distributions that quantile functions describe, without a calibration."""
+    return QuantileDistribution(quantiles, POSITIONS, np.zeros(len(quantiles), dtype=np.int64), [standard_normal()])
+
+
+def _with_neighbours(tree: Tree, node: int, scored: ScoredRows) -> tuple[Rows, Floats]:
+    """Rows of a leaf and how much each counts; if they are few, also those of an enclosing region, counting less."""
+    leaf = scored.leaf
+    own = leaf == tree.leaf_index[node]
+    of_own = scored.counted(np.flatnonzero(own))
+    missing = ENOUGH_SCORES - float(of_own.sum())
+    if missing <= 0:
+        return np.flatnonzero(own), of_own
+    for ancestor in tree.path(node)[-2::-1]:
+        inside = np.isin(leaf, _leaves_below(tree, ancestor))
+        others = inside & ~own
+        of_others = scored.counted(np.flatnonzero(others))
+        found = float(of_others.sum())
+        if found >= missing or ancestor == 0:
+            row_weight = np.zeros(len(leaf))
+            row_weight[own], row_weight[others] = of_own, missing / max(found, missing) * of_others
+            return np.flatnonzero(inside), row_weight[inside]
+    return np.flatnonzero(own), of_own  # the root is the only node
+
+
+def _leaves_below(tree: Tree, node: int) -> list[int]:
+    stack, leaves = [node], []
+    while stack:
+        current = stack.pop()
+        if tree.feature[current] < 0:
+            leaves.append(int(tree.leaf_index[current]))
+        else:
+            stack += [int(tree.left[current]), int(tree.right[current])]
+    return leaves

@@ -1,0 +1,88 @@
+"""What an expert must be able to do."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usnrt.memory.retrieval import Retrieved
+from usnrt.tables.training import TreeRows
+from usnrt.utils.context import FitContext
+from usnrt.utils.schema import Schema
+from usnrt.utils.types import Floats, Rows
+
+
+@dataclass(frozen=True)
+class Query:
+    """Rows that experts predict.
+
+    Attributes
+    ----------
+    raw : ndarray of shape (n, d)
+        Encoded rows.
+    inputs : ndarray of shape (n, p), float32
+        Network inputs.
+    leaf : ndarray of int of shape (n,)
+        Region of each row.
+    without : ndarray of int of shape (n,) or None
+        The rows of the training table that these are: an expert must predict them as if it had not seen them.
+    retrieved : Retrieved or None
+        What the memory predicts, if there is one.
+    n_threads : int
+    """
+
+    raw: Floats
+    inputs: NDArray[np.float32]
+    leaf: NDArray[np.int64]
+    without: Rows | None = None
+    retrieved: Retrieved | None = None
+    n_threads: int = 1
+
+    def take(self, rows: Rows) -> "Query":
+        """Some of the rows."""
+        return replace(
+            self,
+            raw=self.raw[rows],
+            inputs=self.inputs[rows],
+            leaf=self.leaf[rows],
+            without=None if self.without is None else self.without[rows],
+            retrieved=None if self.retrieved is None else self.retrieved.take(rows),
+        )
+
+
+class Expert(Protocol):
+    """Predicts a quantile function of every row, on the scale of the scaled target."""
+
+    # In tables and sentences.
+    name: ClassVar[str]
+    # The largest weight that it may have in a region.
+    max_weight: ClassVar[float]
+
+    def quantile_functions(self, query: Query) -> Floats:
+        """Quantile functions at `usnrt.nn.quantiles.POSITIONS`, shape (n, n_positions), each non-decreasing."""
+
+
+class FittedExpert(Expert, Protocol):
+    """An expert that is fitted by itself, to the training rows of a table.
+
+    One whose weight is 0 in every region is dropped: it then costs neither bytes nor time.
+    """
+
+    # What its file holds: the fields of the class and what each may be, see `usnrt.utils.schema`.
+    FIELDS: ClassVar[Schema]
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of network inputs that it takes."""
+
+    @classmethod
+    def fit(cls, rows: TreeRows, context: FitContext) -> Self | None:
+        """Fit to the training rows, never to validation rows, which choose the weights; None for too small tables."""
+
+    def fits_together(self) -> bool:
+        """Whether the fields of one that was read from a file fit together, each of which is valid by itself."""
+
+    def to_onnx(self, graph: Any, query: Mapping[str, str]) -> str:
+        """Quantile functions in an ONNX graph, from the names of its ``"inputs"`` and ``"leaf"``; name, (n, J)."""

@@ -1,0 +1,1 @@
+"""Fitted models: immutable values made of parts, fitted by functions and read by everything else."""

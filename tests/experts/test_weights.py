@@ -1,0 +1,70 @@
+"""When the memory is used at all: only if it is better beyond chance."""
+
+import numpy as np
+import pytest
+
+from usnrt.experts.refine import best_candidates
+from usnrt.experts.weights import MEMORY, NETWORK, _is_better, fit_weights
+from usnrt.nn.quantiles import POSITIONS
+
+
+def narrow(location):
+    """Quantile functions of a hundredth of the unit width at these locations."""
+    return location[:, None] + 0.01 * POSITIONS
+
+
+def weights_of(network, memory, y, weight=None):
+    experts = np.stack([narrow(network), narrow(network), narrow(memory)])
+    return fit_weights(
+        experts, np.zeros(len(y), dtype=int), y, np.ones(len(y)) if weight is None else weight, n_leaves=1
+    )[0]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_twins_are_used_though_a_few_rows_without_a_twin_have_large_errors(seed):
+    """Of 1,000 rows, 998 have a twin with the same target; the two others decide about the error of the mean."""
+    rng = np.random.default_rng(seed)
+    y = rng.normal(size=1000)
+    memory = y + np.concatenate([[4.0, -4.0], np.zeros(998)])
+    assert weights_of(y + 0.02 * rng.normal(size=1000), memory, y)[MEMORY] > 0.5
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_memory_that_is_worse_in_the_mean_is_not_used_whatever_the_ranks(seed):
+    rng = np.random.default_rng(seed)
+    y = rng.normal(size=400)
+    memory = y + np.concatenate([np.full(40, 2.0), np.zeros(360)])
+    weights = weights_of(y + 0.05 * rng.normal(size=400), memory, y)
+    assert weights[MEMORY] <= 0.3
+
+
+def test_equally_good_experts_leave_all_weight_to_the_network_in_most_tables():
+    """Errors are independent, so averages would be better; errors that are the same are no reason for a memory."""
+    used = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        y, error = rng.normal(size=300), 0.1 * rng.standard_t(2, size=300)
+        used += weights_of(y + error, y + error * rng.choice([1.0, 1.02, 0.98], size=300), y)[NETWORK] < 1.0
+    assert used <= 3
+
+
+def test_signed_ranks_count_weights_as_evidence_only_once():
+    """Without weights 60 % of the differences decide; with nearly all weight on 5 rows there is no evidence."""
+    rng = np.random.default_rng(0)
+    others = np.full(1000, 1.0)
+    losses = others - 0.5 * np.abs(rng.normal(size=1000)) * rng.choice([1.0, -0.1], size=1000, p=[0.8, 0.2])
+    losses[5] = 40.0  # makes the standard error of the mean large
+    assert _is_better(losses, others, np.ones(1000)) or losses.mean() > 0.9
+    heavy = np.where(np.arange(1000) < 5, 1e6, 1e-6)
+    losses[:5] = [0.0, 0.5, 0.2, 1.3, 0.4]
+    assert not _is_better(losses, others, heavy)
+    assert _is_better(losses[6:], others[6:], np.full(994, 7.0))
+
+
+def test_heavy_rows_of_a_region_do_not_outvote_the_prior():
+    """Two rows of weight 1,000 prefer the second candidate, the 500 rows of the other region the first."""
+    leaf = np.repeat([0, 1], [2, 500])
+    losses = np.stack([np.ones(502), np.where(leaf == 0, 0.9, 1.1)])
+    weight = np.where(leaf == 0, 1000.0, 1.0)
+    assert best_candidates(losses, leaf, weight, 2, 50.0).tolist() == [0, 0]
+    assert best_candidates(losses, leaf, np.full(502, 3.0), 2, 50.0).tolist() == [0, 0]
