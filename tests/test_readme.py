@@ -55,7 +55,7 @@ def test_extras_are_those_of_the_package():
 
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     named = set(re.findall(r"^\| `([a-z]+)` \|", README, flags=re.MULTILINE))
-    assert named == {"plot", "cli", "data", "report", "onnx", "dask", "compare"}
+    assert named == {"plot", "cli", "data", "report", "onnx", "serve", "dask", "compare"}
     assert named <= set(extras)
 
 

@@ -4,6 +4,7 @@ import asyncio
 import csv
 import io
 import json
+import re
 import shutil
 import threading
 import time
@@ -122,6 +123,38 @@ def test_bad_bodies_are_refused(client, body, expected):
 )
 def test_bad_options_are_refused(client, rows, option, message):
     assert error_of(client.post("/predict", json={"rows": rows, **option})) == (422, "invalid_option", message)
+
+
+def any_value(rng, depth=0):
+    """A value that JSON can hold, and that few programs expect."""
+    dates = ["2023-02-30", "9999-12-31T23:59:59Z", "0001-01-01"]
+    choices = [None, True, 0, -1.5, 1e308, 10**30, 10**400, "", "north", "1,5", "\ud800", "\x00", "a" * 5000, *dates]
+    kind = rng.integers(0, 10)
+    if kind < 7 or depth > 3:
+        return choices[rng.integers(len(choices))]
+    if kind < 9:
+        return [any_value(rng, depth + 1) for _ in range(rng.integers(0, 3))]
+    names = ["area", "age", "rows", "\ud800", "district"]
+    return {names[rng.integers(len(names))]: any_value(rng, depth + 1) for _ in range(rng.integers(0, 4))}
+
+
+def test_no_body_makes_the_service_fail(client, rows):
+    rng, statuses = np.random.default_rng(0), set()
+    wanted = []
+    for number in range(400):
+        body = {"rows": [dict(row) for row in rows]}
+        if number % 4 == 0:
+            body = any_value(rng)
+        elif number % 4 == 1:
+            body[["coverage", "quantiles", "above", "explain", "curve", "rows"][rng.integers(6)]] = any_value(rng)
+        else:
+            body["rows"][0][[*rows[0], "\ud800"][rng.integers(6)]] = any_value(rng)
+        wanted.append(("POST", "/predict", {"content": json.dumps(body).encode()}))
+    for start in range(0, len(wanted), 40):
+        for answer in asyncio.run(client.requests(wanted[start : start + 40])):
+            statuses.add(answer.status_code)
+            assert answer.status_code in (200, 400, 413, 422), answer.text
+    assert {200, 422} <= statuses
 
 
 def test_a_misspelt_column_gets_a_hint(client, rows):
@@ -246,9 +279,9 @@ def test_a_token_guards_all_but_page_and_health(model_file, client_of, rows):
 
 def test_pages_of_the_web_cannot_reach_a_service_on_the_loopback(model_file, client_of):
     app = create_app([model_file], hosts=["localhost", "127.0.0.1", "::1"])
-    for host in ("localhost", "localhost:8000", "127.0.0.1:80", "[::1]:8000"):
+    for host in ("localhost", "LOCALHOST:8000", "127.0.0.1:80", "[::1]:8000", "[::1]"):
         assert client_of(app, host).get("/health").status_code == 200, host
-    for host in ("example.com", "example.com:8000", "localhost.example.com"):
+    for host in ("example.com", "example.com:8000", "localhost.example.com", "localhost@example.com"):
         assert error_of(client_of(app, host).get("/health"))[:2] == (421, "wrong_host")
 
 
@@ -278,7 +311,7 @@ def test_versions_and_cards(client, model_file, model):
 
 def test_the_description_has_the_columns_of_the_model(client, rows):
     described = client.get("/openapi.json").json()
-    schema = described["components"]["schemas"]["Row of flats"]
+    schema = described["components"]["schemas"]["Row_flats"]
     assert schema["required"] == ["area", "age", "district", "garden", "sold"]
     assert schema["properties"]["district"]["x-categories"] == ["harbour", "north", "old town"]
     assert schema["properties"]["area"]["type"] == ["number", "null"]
@@ -290,6 +323,16 @@ def test_the_description_has_the_columns_of_the_model(client, rows):
     answer = client.post("/predict", json={"rows": rows, "above": 1.0, "explain": True, "curve": True}).json()
     assert set(answer) == set(stated)
     assert set(answer["predictions"][0]) == set(described["components"]["schemas"]["Prediction"]["properties"])
+
+
+def test_names_of_models_are_escaped_in_the_description(model_file, client_of, rows, tmp_path):
+    path = shutil.copy(model_file, tmp_path / "Köln {2} flats.usnrt")
+    client = client_of(create_app([path]))
+    described = client.get("/openapi.json").json()
+    predict = next(path for path in described["paths"] if path.endswith("/predict") and path != "/predict")
+    assert predict == "/models/K%C3%B6ln%20%7B2%7D%20flats/predict"
+    assert client.post(predict, json={"rows": rows}).status_code == 200
+    assert all(re.fullmatch(r"[A-Za-z0-9._-]+", name) for name in described["components"]["schemas"])
 
 
 def test_all_paths_are_described(client, app):

@@ -86,6 +86,8 @@ def test_codes_are_categories_that_are_numbers(houses):
         ("area", [1], "row 1: 'area' must be a number, got [1]"),
         ("area", float("inf"), "row 1: 'area' must be a number, got inf"),
         ("age", 10**400, "row 1: 'age' must be a number, got 1000000"),
+        ("area", True, "row 1: 'area' must be a number, got True"),
+        ("district", "\ud800", "row 1: 'district' must be text, got '\\ud800'"),
         ("garden", "maybe", "row 1: 'garden' must be true or false, got 'maybe'"),
         ("district", {"a": 1}, "row 1: 'district' must be text, got {'a': 1}"),
         ("sold", 2023, "row 1: 'sold' must be a date, got 2023"),

@@ -163,3 +163,10 @@ def test_predictions_of_the_process_are_those_of_the_model(served, model, houses
     rows = json.loads(X.to_json(orient="records", date_format="iso"))
     answer = httpx.post(f"{address}/predict", json={"rows": rows}).json()
     assert [row["mean"] for row in answer["predictions"]] == load(path).predict(X).tolist()
+
+
+def test_answers_are_sent_without_waiting_for_acknowledgements():
+    from usnrt.serve._server import listen
+
+    with listen("127.0.0.1", 0) as listening:
+        assert listening.proto == socket.IPPROTO_TCP  # by which asyncio decides to set TCP_NODELAY

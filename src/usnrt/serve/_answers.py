@@ -76,7 +76,7 @@ def _option(name: str, value: Any) -> Any:
             levels = value.split(",") if isinstance(value, str) else value
             return tuple(_finite(level) for level in levels)
         return _finite(value)
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, OverflowError, TypeError, ValueError):
         kinds = {"explain": "true or false", "curve": "true or false", "quantiles": "a list of numbers"}
         sentence = f"{name} must be {kinds.get(name, 'a number')}, got {shown_value(value)}"
         raise RequestError(422, "invalid_option", sentence) from None

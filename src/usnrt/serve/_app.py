@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from fastapi import FastAPI, Request
 from starlette.exceptions import HTTPException
@@ -236,7 +237,7 @@ class Service:
         answer = await future
         if "text/csv" in request.headers.get("accept", ""):
             return PlainTextResponse(as_csv(answer["predictions"]), media_type="text/csv")
-        return Response(json.dumps(answer, allow_nan=False, ensure_ascii=False), media_type="application/json")
+        return Response(json.dumps(answer, allow_nan=False), media_type="application/json")
 
     def _done(self, future: asyncio.Future[Any]) -> None:
         self._waiting -= 1
@@ -314,13 +315,13 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON; null is a missing value")
 
 
-async def _answer_request_error(request: Request, error: Exception) -> JSONResponse:
+async def _answer_request_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestError)
     headers = {"retry-after": "1"} if error.status == 503 else {}
-    return JSONResponse(error.body(), error.status, headers)
+    return _error_answer(error, headers)
 
 
-async def _answer_http_error(request: Request, error: Exception) -> JSONResponse:
+async def _answer_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     sentences = {
         404: "there is nothing at this path; /openapi.json lists what there is",
@@ -329,7 +330,12 @@ async def _answer_http_error(request: Request, error: Exception) -> JSONResponse
     codes = {404: "not_found", 405: "method_not_allowed"}
     sentence = sentences.get(error.status_code, str(error.detail))
     answer = RequestError(error.status_code, codes.get(error.status_code, "http_error"), sentence)
-    return JSONResponse(answer.body(), error.status_code, dict(error.headers or {}))
+    return _error_answer(answer, dict(error.headers or {}))
+
+
+def _error_answer(error: RequestError, headers: dict[str, str] | None = None) -> Response:
+    """In ASCII, since a message may quote text that UTF-8 cannot hold."""
+    return Response(json.dumps(error.body()), error.status, headers, media_type="application/json")
 
 
 class _Guard:
@@ -369,28 +375,22 @@ class _Guard:
             log.exception("error %s at %s %s", number, scope["method"], scope["path"])
             if not status:
                 sentence = f"a bug of the service; its log has the details under the number {number}"
-                answer = JSONResponse(RequestError(500, "internal", sentence).body(), 500)
+                answer = _error_answer(RequestError(500, "internal", sentence))
                 await answer(scope, receive, send_with_headers)
         finally:
             route = getattr(scope.get("route"), "path", "other")
             self._service.monitor.ended(route, status, time.perf_counter() - start)
 
-    def _refusal(self, scope: Scope) -> JSONResponse | None:
+    def _refusal(self, scope: Scope) -> Response | None:
         """The answer to a request for another host, or without the token; None if it may pass."""
         headers = dict(scope["headers"])
-        host = headers.get(b"host", b"").decode("latin-1").lower()
-        if (
-            self._hosts is not None
-            and host.rpartition(":")[0].strip("[]") not in self._hosts
-            and host not in self._hosts
-        ):
-            return JSONResponse(RequestError(421, "wrong_host", "this service has another name").body(), 421)
+        host = urlsplit("//" + headers.get(b"host", b"").decode("latin-1")).hostname
+        if self._hosts is not None and host not in self._hosts:
+            return _error_answer(RequestError(421, "wrong_host", "this service has another name"))
         token = self._service.token
         if token is None or scope["path"] in ("/", "/health"):
             return None
-        given = headers.get(b"authorization", b"")
-        if hmac.compare_digest(given, b"Bearer " + token.encode()):
+        if hmac.compare_digest(headers.get(b"authorization", b""), b"Bearer " + token.encode()):
             return None
         sentence = "the header Authorization must be 'Bearer' and the token of the service"
-        error = RequestError(401, "unauthorized", sentence)
-        return JSONResponse(error.body(), 401, {"www-authenticate": "Bearer"})
+        return _error_answer(RequestError(401, "unauthorized", sentence), {"www-authenticate": "Bearer"})

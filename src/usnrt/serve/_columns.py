@@ -145,7 +145,7 @@ class InputColumns:
             return None
         try:
             if column.kind == "text":
-                return label_of(value)
+                return _text(value)
             if column.kind == "boolean":
                 return _boolean(value)
             return _date_text(value) if column.kind == "date" else self._number(value)
@@ -154,6 +154,8 @@ class InputColumns:
             raise RequestError(422, "invalid_value", message, row=row + 1, column=column.name) from None
 
     def _number(self, value: Any) -> float:
+        if isinstance(value, bool):
+            raise TypeError
         if isinstance(value, str):
             parsed = parse_number(value, self._marks)
             value = parse_number(value) if parsed is None else parsed
@@ -250,6 +252,12 @@ def _middle(column: InputColumn) -> Any:
     return f"{round(middle):04d}-07-01" if column.kind == "date" else float(f"{middle:.4g}")
 
 
+def _text(value: Any) -> str:
+    text = label_of(value)
+    text.encode()  # a lone surrogate is no text
+    return text
+
+
 def _boolean(value: Any) -> bool:
     text = str(value).strip().lower()
     if text not in (*_TRUE, *_FALSE):
@@ -260,7 +268,7 @@ def _boolean(value: Any) -> bool:
 def _date_text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError
-    return value.strip()
+    return _text(value).strip()
 
 
 def _array(values: list[Any], column: InputColumn) -> pa.Array:

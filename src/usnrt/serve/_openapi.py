@@ -1,7 +1,9 @@
 """The OpenAPI description: one path per model, with the model's own columns."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import quote
 
 from usnrt._version import __version__
 from usnrt.serve._models import ServedModel
@@ -66,7 +68,7 @@ def openapi(models: Sequence[ServedModel], has_token: bool) -> dict[str, Any]:
     has_token : bool
         Whether requests need one.
     """
-    paths = {f"/models/{model.name}/predict": {"post": _predict(model)} for model in models}
+    paths = {f"{path_of(model)}/predict": {"post": _predict(model)} for model in models}
     paths["/predict"] = {
         "post": {**_predict(models[0]), "operationId": "predict", "summary": "Predict by the first model"}
     }
@@ -75,14 +77,14 @@ def openapi(models: Sequence[ServedModel], has_token: bool) -> dict[str, Any]:
         ("/version", "Versions"),
         ("/models", "Names of the models"),
         ("/metrics", "Figures for monitoring, as Prometheus reads them"),
-        *((f"/models/{model.name}", f"Model card of {model.name}") for model in models),
+        *((path_of(model), f"Model card of {model.name}") for model in models),
     ):
         paths[path] = {"get": {"summary": summary, "responses": {"200": {"description": summary}}}}
     paths["/reload"] = {
         "post": {"summary": "Load model files that have changed", "responses": {"200": {"description": "Done"}}}
     }
     components: dict[str, Any] = {"schemas": {"Prediction": PREDICTION, "Error": ERROR}}
-    components["schemas"] |= {f"Row of {model.name}": model.columns.schema() for model in models}
+    components["schemas"] |= {row_name(model): model.columns.schema() for model in models}
     described: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {"title": "usnrt", "version": __version__, "description": "Calibrated predictive distributions."},
@@ -95,9 +97,20 @@ def openapi(models: Sequence[ServedModel], has_token: bool) -> dict[str, Any]:
     return described
 
 
+def path_of(model: ServedModel) -> str:
+    """The path of a model, whatever its name."""
+    return f"/models/{quote(model.name, safe='')}"
+
+
+def row_name(model: ServedModel) -> str:
+    """The name of the schema of a model's rows; OpenAPI allows letters, digits, dots, hyphens and underscores."""
+    plain = re.sub(r"[^A-Za-z0-9.-]", "_", model.name)
+    return f"Row_{plain}" if plain == model.name else f"Row_{plain}_{model.card['sha256'][:8]}"
+
+
 def _predict(model: ServedModel) -> dict[str, Any]:
     """The operation that predicts rows by a model."""
-    row = {"$ref": f"#/components/schemas/Row of {model.name}".replace(" ", "%20")}
+    row = {"$ref": f"#/components/schemas/{row_name(model)}"}
     rows = {"type": "array", "items": row, "minItems": 1}
     body = {"type": "object", "properties": {"rows": rows, **OPTIONS}, "required": ["rows"]}
     answer = {
@@ -118,7 +131,7 @@ def _predict(model: ServedModel) -> dict[str, Any]:
     }
     example = {"rows": [model.columns.example()]}
     return {
-        "operationId": f"predict_{model.name}",
+        "operationId": f"predict_{row_name(model)}",
         "summary": f"Predict {model.card['target'] or 'the target'} by {model.name}",
         "description": "CSV has a header; options are then in the query string. `Accept: text/csv` gets CSV.",
         "parameters": [
