@@ -19,10 +19,13 @@ PICTURE = ROOT / "docs" / "pictures" / "layers.png"
 PURPOSE = {
     "__main__": "python -m usnrt", "cli": "commands", "comparison": "models compared", "demo": "the demo",
     "reporting": "a page for managers",
-    "onnx": "export", "persistence": "model files", "plotting": "figures", "metrics": "scores of forecasts", "decide": "decisions by forecasts",
+    "onnx": "export", "persistence": "model files", "plotting": "figures", "metrics": "scores of forecasts",
+    "decide": "decisions by forecasts",
     "explain": "why a row is uncertain",
-    "baselines": "competing models", "estimators": "ours and the paper's", "model": "fitted models", "calibration": "regions, support",
-    "distributions": "predictive distributions", "tree": "splits and growth", "experts": "what a region combines", "memory": "similar rows",
+    "baselines": "competing models", "estimators": "ours and the paper's", "model": "fitted models",
+    "calibration": "regions, support",
+    "distributions": "predictive distributions", "tree": "splits and growth", "experts": "what a region combines",
+    "memory": "similar rows",
     "nn": "networks in jax",
     "datasets": "loaders, generators", "tables": "reading and encoding", "utils": "checks, progress",
 }  # fmt: skip

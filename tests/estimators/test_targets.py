@@ -299,7 +299,7 @@ def test_invalid_maps_in_files(changes, tmp_path):
     for name, value in changes.items():
         object.__setattr__(target_map, name, value)
     save(target_map, tmp_path / "map.usnrt")
-    with pytest.raises(ModelFileError, match=r"the map of the target is invalid$|of class TargetMap is invalid$"):
+    with pytest.raises(ModelFileError, match=r"of class TargetMap do not fit together$|of class TargetMap is invalid$"):
         load(tmp_path / "map.usnrt")
 
 

@@ -233,7 +233,7 @@ def test_invalid_files_are_refused(remembering, change, tmp_path):
     model = copy(remembering[0])
     model.model_ = replace(model.model_, kept=replace(model.model_.kept, **change))
     model.save(tmp_path / "model.usnrt")
-    with pytest.raises(ModelFileError, match=r"do not fit to the table$|attribute '\w+' of class \w+ is invalid$"):
+    with pytest.raises(ModelFileError, match=r"do not fit together$|attribute '\w+' of class \w+ is invalid$"):
         load(tmp_path / "model.usnrt")
 
 
