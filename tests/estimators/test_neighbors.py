@@ -47,7 +47,7 @@ def test_positions_are_those_of_the_users_table(fitted):
     assert np.average(same, weights=table["weight"]) > 0.8
 
 
-def test_all_weights_of_a_tree_sum_to_1_and_fewer_neighbors_are_the_first_ones(fitted):
+def test_fewer_neighbors_are_the_first_of_all(fitted):
     model, X, _ = fitted
     every, first = model.neighbors(X[:3], n_neighbors=N_NEIGHBORS), model.neighbors(X[:3], n_neighbors=2)
     totals = np.bincount(every["row"], every["weight"])
@@ -90,7 +90,7 @@ def test_invalid_files_are_refused(fitted, change, tmp_path):
         load(tmp_path / "model.usnrt")
 
 
-def test_calibration_rows_and_rows_without_weight_do_not_shift_positions():
+def test_rows_left_out_do_not_shift_positions():
     X, y = make_table()
     weight = np.ones(len(y))
     weight[:50] = 0

@@ -166,7 +166,7 @@ def test_ensembles_in_time_order():
     assert abs(covered - 0.9) < 4 * np.sqrt(0.09 / 300 + 0.09 / 3000)
 
 
-def test_validation_fraction_of_members_applies_with_a_time_column():
+def test_members_with_a_time_column_use_validation_fraction():
     member = USNRTRegressor(validation_fraction=0.3)
     with pytest.raises(ValueError, match="members validate by folds"):
         USNRTEnsemble(member).fit(*table(40))
