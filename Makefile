@@ -68,7 +68,7 @@ numbers: setup  ## write the numbers of README and docs that come from the recor
 
 # Numba's kernels run a second time as Python, where coverage sees their lines, and are compiled anew by a third run.
 KERNEL_TESTS := tests/tree/test_sorting.py tests/tree/test_criteria.py tests/tree/test_split.py tests/tree/test_structure.py \
-	tests/nn tests/memory/test_search.py tests/baselines/test_forests.py tests/test_persistence_models.py \
+	tests/nn tests/memory/test_search.py tests/paper/baselines/test_forests.py tests/test_persistence_models.py \
 	-k 'sorting or criteria or split or structure or hidden0 or compiled_quantiles or 5-3 or selection or summaries or underflow \
 	or partition or number_of_threads or every_format_version'
 # there coverage itself cannot write its file

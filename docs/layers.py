@@ -20,14 +20,13 @@ PURPOSE = {
     "__main__": "python -m usnrt", "cli": "commands", "comparison": "models compared", "demo": "the demo",
     "reporting": "a page for managers",
     "onnx": "export", "persistence": "model files", "plotting": "figures", "metrics": "scores of forecasts",
-    "decide": "decisions by forecasts",
+    "decide": "decisions by forecasts", "serve": "models over HTTP",
     "explain": "why a row is uncertain",
-    "baselines": "competing models", "estimators": "ours and the paper's", "model": "fitted models",
-    "calibration": "regions, support",
-    "distributions": "predictive distributions", "tree": "splits and growth", "experts": "what a region combines",
-    "memory": "similar rows",
+    "paper": "its baselines, its data", "estimators": "ours and the paper's", "model": "fitted models",
+    "calibration": "regions, support", "distributions": "predictive distributions", "tree": "splits and growth",
+    "experts": "what a region combines", "memory": "similar rows",
     "nn": "networks in jax",
-    "datasets": "loaders, generators", "tables": "reading and encoding", "utils": "checks, progress",
+    "datasets": "generators", "tables": "reading and encoding", "utils": "checks, progress",
 }  # fmt: skip
 
 

@@ -66,6 +66,15 @@ class LinearExpert:
         error = y - x @ coefficients - intercept
         return cls(coefficients, intercept, max(float(np.sqrt(np.average(error**2, weights=weight))), 1e-9))
 
+    @property
+    def n_inputs(self) -> int:
+        """Number of network inputs that it takes."""
+        return len(self.coefficients)
+
+    def fits_together(self) -> bool:
+        """Whether the fields of an expert from a file fit together, each of which is valid by itself."""
+        return True
+
     def quantile_functions(self, query: Query) -> Floats:
         """Quantile functions at `usnrt.nn.quantiles.POSITIONS`, shape (n, n_positions), each non-decreasing.
 

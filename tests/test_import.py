@@ -11,7 +11,21 @@ import pytest
 
 import usnrt
 
-HEAVY = ("jax", "numba", "matplotlib", "pandas", "polars", "typer", "rich", "pooch", "onnx", "jinja2", "torch", "optax")
+HEAVY = (
+    "jax",
+    "numba",
+    "matplotlib",
+    "pandas",
+    "polars",
+    "typer",
+    "rich",
+    "pooch",
+    "onnx",
+    "jinja2",
+    "torch",
+    "optax",
+    "fastapi",
+)
 
 
 def loaded_after(code):

@@ -16,7 +16,8 @@ from safetensors.numpy import load as read_tensors
 from safetensors.numpy import save as write_tensors
 
 import usnrt
-from usnrt import USNRTEnsemble, USNRTRegressor, baselines
+from usnrt import USNRTEnsemble, USNRTRegressor
+from usnrt.paper import baselines
 from usnrt.persistence import ModelFileError, load
 from usnrt.persistence._classes import CODEC
 from usnrt.utils.codec import parameters_of

@@ -14,9 +14,10 @@ import pytest
 from sklearn.base import clone
 
 import usnrt
-from usnrt import USNRTEnsemble, USNRTRegressor, baselines
+from usnrt import USNRTEnsemble, USNRTRegressor
 from usnrt.estimators.base import DistributionalRegressor
 from usnrt.experts.refine import Refinement
+from usnrt.paper import baselines
 from usnrt.persistence import ModelFileError, load, read_manifest, save
 from usnrt.persistence._classes import CODEC
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import usnrt
-from usnrt.baselines._docs import SharedDocs
 from usnrt.utils.deprecation import DEPRECATIONS, numbers_of, overdue, warn_deprecated
+from usnrt.utils.shared_docs import SharedDocs
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(Path(__file__).parent / "data"))

@@ -20,7 +20,8 @@ import numpy as np
 import pandas as pd
 
 import usnrt
-from usnrt import USNRTEnsemble, USNRTRegressor, baselines
+from usnrt import USNRTEnsemble, USNRTRegressor
+from usnrt.paper import baselines
 
 QUICK: dict[str, Any] = {"random_state": 0, "n_jobs": 1}
 SMALL: dict[str, Any] = {"hidden": (32, 16), "max_epochs": 10}

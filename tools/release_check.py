@@ -29,7 +29,7 @@ RESOLUTION = {"lowest": "lowest-direct", "newest": "highest"}
 TOOLS = ("build", "twine", "uv")
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 # what must be in the sdist, since its tests or its pages need it
-NEEDED = ("LICENSE", "README.md", "CITATION.cff", "pyproject.toml", "conftest.py", "tests/data/model-v1.usnrt")
+NEEDED = ("LICENSE", "README.md", "CITATION.cff", "pyproject.toml", "conftest.py", "tests/data/model-v4.usnrt")
 
 WHERE = """
 import pathlib, sys, usnrt

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from statistics import mean, median, stdev
 
-from usnrt.datasets import SEEDS, list_datasets
+from usnrt.paper.datasets import SEEDS, list_datasets
 from usnrt_experiments import Store
 from usnrt_experiments.aggregate import Means
 from usnrt_experiments.grid import title_of
@@ -23,16 +23,14 @@ from usnrt_experiments.heterogeneity import (
     judged_sets,
     trees_of,
 )
-from usnrt_experiments.models import OURS, PEERS
+from usnrt_experiments.models import LIBRARIES, PEERS
 from usnrt_experiments.paper import paper_value
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"(<!-- numbers: ([a-z-]+) -->\n).*?(<!-- end of numbers -->)", re.DOTALL)
 LABELS = {model.default_recipe: model.label for model in PEERS}
 PRESETS = {"usnrt-fast": "fast", "usnrt": "tree", "usnrt-ensemble": "ensemble"}
-# Models of the paper; the tables here compare with other libraries.
-BASELINES = {"hnn", "deep-ensemble", "evidential"}
-LIBRARIES = [name for name, label in LABELS.items() if name not in BASELINES and label not in OURS]
+PEER_RECIPES = [model.default_recipe for model in LIBRARIES]
 
 
 @lru_cache(maxsize=1)
@@ -53,7 +51,7 @@ def datasets(recipe):
 
 def libraries(dataset):
     """Return the recipes of other libraries that were run on a data set."""
-    return [name for name in LIBRARIES if means().metric(dataset, name, "crps")]
+    return [name for name in PEER_RECIPES if means().metric(dataset, name, "crps")]
 
 
 def table(header, rows):

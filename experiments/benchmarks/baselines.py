@@ -21,7 +21,7 @@ import numpy as np
 import peer_torch
 from history import record
 from peer_torch import torch
-from usnrt.baselines import DeepEnsembleRegressor, MCDropoutRegressor
+from usnrt.paper.baselines import DeepEnsembleRegressor, MCDropoutRegressor
 
 N_ROWS, D, EPOCHS, BATCH, MEMBERS, PASSES = 10_000, 12, 20, 64, 5, 1000
 ENSEMBLE_GOAL, PASSES_GOAL = 8.0, 5.0

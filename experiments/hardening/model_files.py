@@ -36,7 +36,7 @@ SAMPLES = Path(__file__).resolve().parents[2] / "tests" / "data"
 def make_samples(folder):
     """Small models of all classes, with the rows that they are asked to predict."""
     import usnrt
-    from usnrt import baselines
+    from usnrt.paper import baselines
 
     rng = np.random.default_rng(0)
     n = 120

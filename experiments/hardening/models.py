@@ -1,7 +1,7 @@
 """Random small models of all estimators."""
 
 import usnrt
-from usnrt import baselines
+from usnrt.paper import baselines
 
 NETWORKS = ("HNNRegressor", "DeepEnsembleRegressor", "MCDropoutRegressor", "ConcreteDropoutRegressor",
             "EvidentialRegressor")  # fmt: skip

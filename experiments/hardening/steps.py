@@ -303,7 +303,7 @@ def command(arguments):
 def compare(run):
     """A comparison with a constant and a forest."""
     import usnrt
-    from usnrt.baselines import ExtraTreesVarianceRegressor
+    from usnrt.paper.baselines import ExtraTreesVarianceRegressor
 
     if len(run.y) < 40:
         return False

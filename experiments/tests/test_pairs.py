@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from usnrt.datasets import train_test_rows
+from usnrt.paper.datasets import train_test_rows
 from usnrt_experiments.jackknife import JACKKNIFED, N_BLOCKS, error_over_rows, leave_out_blocks
 from usnrt_experiments.pairs import SplitValue, paired
 from usnrt_experiments.scores import METRICS

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata, spearmanr
 
-from usnrt.datasets import get_spec, list_datasets
+from usnrt.paper.datasets import get_spec, list_datasets
 from usnrt_experiments import Cell, Record
 from usnrt_experiments.aggregate import Means
 from usnrt_experiments.heterogeneity import DEFAULT, heterogeneity_correlation, rank_correlation

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from usnrt.datasets import list_datasets
+from usnrt.paper.datasets import list_datasets
 from usnrt_experiments import Cell, Record
 from usnrt_experiments.aggregate import Means
 from usnrt_experiments.layout import BEST

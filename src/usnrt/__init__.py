@@ -66,7 +66,7 @@ def __getattr__(name: str) -> Any:
     if name in _HOME:
         module, _, other_name = _HOME[name].partition(":")
         return getattr(import_module(module), other_name or name)
-    if name in ("baselines", "datasets", "decide", "distributions", "metrics", "plotting", "reporting"):
+    if name in ("datasets", "decide", "distributions", "metrics", "paper", "plotting", "reporting"):
         return import_module(f"usnrt.{name}")
     raise AttributeError(f"module 'usnrt' has no attribute {name!r}")
 

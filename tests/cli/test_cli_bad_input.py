@@ -28,7 +28,7 @@ def write(path, text):
 CSV = "a,price\n1,2\n3,4\n"
 TARGET = "the target 'price' must"
 NO_MODEL = "is not a model file that can be loaded:"
-KINDS = "must be a .csv, .tsv or .parquet file (also with .gz, .bz2 or .zst), got the ending"
+KINDS = "must be a .csv, .tsv, .parquet, .feather, .jsonl or .xlsx file (also with .gz, .bz2 or .zst), got the ending"
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,8 @@ KINDS = "must be a .csv, .tsv or .parquet file (also with .gz, .bz2 or .zst), go
         ("empty.csv", "", [], "empty.csv is empty"),
         ("head.csv", "a,price\n", [], "head.csv has no rows"),
         ("one.csv", "a,price\n1,2\n", [], "USNRTRegressor needs at least 2 rows, got n_samples=1"),
-        ("d.xlsx", "x", [], f"d.xlsx {KINDS} '.xlsx'"),
+        ("d.doc", "x", [], f"d.doc {KINDS} '.doc'"),
+        ("d.xlsx", "x", [], "d.xlsx cannot be read: it is no workbook (File is not a zip file)"),
         ("d", "x", [], f"d {KINDS} ''"),
         ("d.csv", "a,prise\n1,2\n", [], "d.csv has no column 'price'; did you mean 'prise'?"),
         ("d.csv", "a,b\n1,2\n", [], "d.csv has no column 'price'; its columns are a, b"),
@@ -285,7 +286,7 @@ def test_a_disk_that_fills_up_leaves_the_old_file(fitted, tmp_path, usnrt):
         env={"NUMBA_CACHE_DIR": str(tmp_path / "cache")},
     )
     assert run.returncode == 1
-    assert run.stderr.splitlines()[-1] == "usnrt: file too large"
+    assert run.stderr.splitlines()[-1] == f"usnrt: file too large: {tmp_path}/out.csv"
     assert (tmp_path / "out.csv").read_text() == "old"
     assert [name for name in os.listdir(tmp_path) if "part" in name] == []
 

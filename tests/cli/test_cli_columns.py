@@ -10,7 +10,7 @@ import pytest
 from usnrt.cli._data import training_data
 from usnrt.cli._errors import UserError
 from usnrt.cli._left_out import reason_to_leave_out
-from usnrt.cli._reading_options import ReadOptions
+from usnrt.cli._tables import open_table
 from usnrt.persistence import load
 
 N = 60
@@ -56,6 +56,12 @@ def people(n=N, seed=0):
         ("code", [f"c{i // 2}" for i in ROWS], ""),
         ("id", ROWS[:10], ""),  # too few to tell
         ("id", ROWS / 7, ""),
+        ("order_no", ROWS * 7, "a different number in every row"),
+        ("invoice number", ROWS * 7, "a different number in every row"),
+        ("zip code", ROWS * 7, ""),
+        ("t", np.delete(np.arange(N + 7), [3, 5, 17, 30, 31, 40, 44]), "a different number in every row"),  # gaps
+        ("t", [*ROWS[:-1], None], "a different number in nearly every row"),
+        ("customer_id", ROWS // 2, ""),  # a customer has several rows: --group-column
     ],
 )
 def test_which_columns_are_left_out(name, values, reason):
@@ -97,11 +103,11 @@ def test_left_out_with_one_notice_and_kept_on_demand(tmp_path, inside):
 def test_a_table_of_ids_only_and_contradictions(tmp_path):
     pa_csv.write_csv(people().select(["row", "name", "price"]), tmp_path / "d.csv")
     with pytest.raises(UserError, match=r"has only columns to leave out: 'row' .*; --keep brings a column back$"):
-        training_data(tmp_path / "d.csv", "price", [], print)
+        training_data(open_table(tmp_path / "d.csv", print), "price", [], print)
     with pytest.raises(UserError, match="^--drop and --keep must name different columns, got 'row' in both$"):
-        training_data(tmp_path / "d.csv", "price", ["row"], print, ["row"])
+        training_data(open_table(tmp_path / "d.csv", print), "price", ["row"], print, ["row"])
     with pytest.raises(ValueError, match="has no column 'rows'; did you mean 'row'"):
-        training_data(tmp_path / "d.csv", "price", [], print, ["rows"])
+        training_data(open_table(tmp_path / "d.csv", print), "price", [], print, ["rows"])
 
 
 def test_types_of_columns(tmp_path, inside):
@@ -169,7 +175,7 @@ def thousand_columns():
 def test_a_thousand_columns_mixed_types_and_missing_values(tmp_path):
     columns, text = thousand_columns()
     (tmp_path / "d.csv").write_text(text)
-    data = training_data(tmp_path / "d.csv", "price", [], print, options=ReadOptions())
+    data = training_data(open_table(tmp_path / "d.csv", print), "price", [], print)
     types = data.features.schema.types
     assert types[:1000] == [pa.float64()] * 1000
     assert types[1000:] == [pa.string(), pa.float64()]

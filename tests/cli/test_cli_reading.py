@@ -12,11 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from usnrt.cli._errors import UserError
-from usnrt.cli._reading_options import ReadOptions
-from usnrt.cli._tables import Known, read_file
+from usnrt.cli._tables import in_memory, open_table
 from usnrt.persistence import load
 from usnrt.tables.csv_format import CsvFormat
+from usnrt.tables.read_options import ModelColumns, ReadOptions
 
 N = 120
 FAST = ("--preset", "fast", "--set", "max_epochs=2", "--set", "memory=False")
@@ -85,6 +84,10 @@ def write(folder, variant):
     return folder / name
 
 
+def read_file(path, notify, options=None, model=None):
+    return in_memory(open_table(path, notify, options, model))
+
+
 def assert_right(table):
     """The table holds what it was made of."""
     assert table.column_names == list(COLUMNS)
@@ -97,7 +100,7 @@ def assert_right(table):
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_format_is_found_and_said_in_one_line(tmp_path, variant):
     path, said = write(tmp_path, variant), []
-    assert_right(read_file(path, said.append).table)
+    assert_right(read_file(path, said.append))
     sentence = VARIANTS[variant][2]
     assert len(said) == (sentence != "")
     if sentence:
@@ -108,7 +111,7 @@ def test_parquet_with_dates_as_text(tmp_path):
     columns = {**COLUMNS, "verkauft": [f"{day:%d/%m/%Y}" for day in COLUMNS["verkauft"].astype(object)]}
     pq.write_table(pa.table(columns), tmp_path / "d.parquet")
     said = []
-    assert_right(read_file(tmp_path / "d.parquet", said.append).table)
+    assert_right(read_file(tmp_path / "d.parquet", said.append))
     assert len(said) == 1
 
 
@@ -116,10 +119,10 @@ def test_a_folder_of_files(tmp_path):
     for name, only in (("1.csv", slice(50)), ("2.csv", slice(50, None))):
         (tmp_path / name).write_bytes(text_of(**GERMAN, only=only).encode("latin-1"))
     said = []
-    assert_right(read_file(tmp_path, said.append).table)
+    assert_right(read_file(tmp_path, said.append))
     assert said[0].startswith(f"{tmp_path} was read with separator ';', decimal mark ',', thousands mark '.', encoding")
     (tmp_path / "2.csv").write_text("a;b\n1;2\n3\n")
-    with pytest.raises(UserError, match=r"2.csv cannot be read: line 3 has 1 value"):
+    with pytest.raises(ValueError, match=r"2.csv cannot be read: line 3 has 1 value"):
         read_file(tmp_path, said.append)
 
 
@@ -127,7 +130,7 @@ def reads(tmp_path, text, options=None, known=None, name="d.csv"):
     """A text as a table in Python, and what was said."""
     (tmp_path / name).write_text(text)
     said = []
-    return read_file(tmp_path / name, said.append, options, known).table.to_pydict(), said
+    return read_file(tmp_path / name, said.append, options, known).to_pydict(), said
 
 
 @pytest.mark.parametrize(
@@ -161,7 +164,7 @@ def test_one_column_and_ragged_lines(tmp_path):
                                                                    "(--decimal overrules this)"])  # fmt: skip
     assert reads(tmp_path, "a\n1\n2\n") == ({"a": [1, 2]}, [])
     sentence = r"line 4 has 3 values, but the first line has 2 column names \(separator ';'\)$"
-    with pytest.raises(UserError, match=sentence):
+    with pytest.raises(ValueError, match=sentence):
         reads(tmp_path, 'a;b\n"x\ny";1\n1;2;3\n')
 
 
@@ -182,25 +185,25 @@ def test_the_options_overrule_what_was_found(tmp_path):
     found, _ = reads(tmp_path, "a,b\n2015w03,7\n2015w04,8\n", ReadOptions(dates="%Yw%m"))
     assert [f"{day:%Y %m}" for day in found["a"]] == ["2015 03", "2015 04"]
     (tmp_path / "d.csv").write_bytes("a,b\nПривет,1\n".encode("cp1251"))
-    assert read_file(tmp_path / "d.csv", print, ReadOptions(encoding="cp1251")).table["a"].to_pylist() == ["Привет"]
+    assert read_file(tmp_path / "d.csv", print, ReadOptions(encoding="cp1251"))["a"].to_pylist() == ["Привет"]
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"types": {"a": "number"}}, "column 'a' must hold numbers (--types), got 'x' in row 2 of "),
-        ({"types": {"a": "date"}}, "column 'a' must hold dates of one format (--types), got '1' in "),
-        ({"types": {"z": "date"}}, "--types must name columns of "),
+        ({"types": {"a": "number"}}, "column 'a' must hold numbers (types), got 'x' in row 2 of "),
+        ({"types": {"a": "date"}}, "column 'a' must hold dates of one format (types), got '1' in "),
+        ({"types": {"z": "date"}}, "types must name columns of "),
         ({"encoding": "utf-16"}, " cannot be read"),
     ],
 )
 def test_options_that_do_not_fit_the_file(tmp_path, options, sentence):
-    with pytest.raises(UserError, match=re.escape(sentence)):
+    with pytest.raises(ValueError, match=re.escape(sentence)):
         reads(tmp_path, "a,b\n1,2\nx,3\n", ReadOptions(**options))
 
 
 def test_a_file_is_read_like_the_one_of_the_fit_where_it_is_ambiguous(tmp_path):
-    known = Known(CsvFormat(";", ",", ".", "utf-8"), {"a": "number", "b": "text"})
+    known = ModelColumns(CsvFormat(";", ",", ".", "utf-8"), {"a": "number", "b": "text"})
     assert reads(tmp_path, "a;b\n1.234;7\n", known=known)[0] == {"a": [1234], "b": ["7"]}
     assert reads(tmp_path, "a;b\n1,234;7\n", known=known)[0] == {"a": [1.234], "b": ["7"]}
     assert reads(tmp_path, "a;b\n1.2345;7\n", known=known)[0] == {"a": [1.2345], "b": ["7"]}  # cannot be thousands
@@ -408,16 +411,10 @@ def test_options_of_prediction(models, tmp_path, inside):
     assert predictions(inside, models, tmp_path / "d.csv", *told) == predictions(inside, models, "german.csv")
 
 
-def test_options_need_a_table_that_fits_in_memory(models, inside, monkeypatch):
+def test_predictions_of_a_large_file(models, inside, monkeypatch):
     from usnrt.tables import streaming
 
     monkeypatch.setattr(streaming, "BLOCK_ROWS", 50)
-    monkeypatch.setattr("usnrt.cli._large.BLOCK_BYTES", 1)
-    for command in (["predict", "german.usnrt", "german.csv"], ["fit", "german.csv", "-t", "preis", "-f", "-q"]):
-        run = inside(*command, "--decimal", ",", cwd=models)
-        assert run.stderr == (
-            "usnrt: --sep, --decimal, --thousands, --encoding, --dates and --types need a table that fits in memory\n"
-        )
-    blocks = inside("predict", "german.usnrt", "german.csv", "-o", "-", "-q", cwd=models)
+    blocks = inside("predict", "german.usnrt", "german.csv", "-o", "-", "-q", "--decimal", ",", cwd=models)
     monkeypatch.undo()
-    assert blocks.stdout == predictions(inside, models, "german.csv")  # the model knows the file's marks
+    assert blocks.stdout == predictions(inside, models, "german.csv")

@@ -9,9 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from usnrt.cli._errors import UserError
-from usnrt.cli._large import default_output, fit_large, large_source
+from usnrt.cli._tables import default_output, fit_large
 from usnrt.estimators.base import DistributionalRegressor
 from usnrt.tables import streaming
+from usnrt.tables.find_source import as_source
 
 
 @pytest.fixture
@@ -93,11 +94,11 @@ class Grouped(DistributionalRegressor):
 
 def test_large_tables_are_fitted_from_blocks(parts, small_blocks):
     model = Counted()
-    assert fit_large(model, large_source(parts / "parquet"), "price", ["id", "id"], holdout=0.0) == 300
+    assert fit_large(model, as_source(parts / "parquet"), "price", ["id", "id"], holdout=0.0) == 300
     assert model.weight_sum_ == 300
     assert model.feature_names_in_.tolist() == ["area", "district", "garden", "sold", "nothing"]
-    fit_large(Grouped(), large_source(parts / "parquet"), "price", ["id"], holdout=0.0, group_column="district")
-    source = large_source(parts / "parquet")
+    fit_large(Grouped(), as_source(parts / "parquet"), "price", ["id"], holdout=0.0, group_column="district")
+    source = as_source(parts / "parquet")
     with pytest.raises(UserError, match="^'price' is the target and cannot be --group-column$"):
         fit_large(model, source, "price", [], holdout=0.0, group_column="price")
     with pytest.raises(ValueError, match="has no column 'distrit'; did you mean 'district'"):

@@ -18,7 +18,6 @@ from typing import Any
 PATH = Path(__file__).with_name("public_api.json")
 PACKAGES = (
     "usnrt",
-    "usnrt.baselines",
     "usnrt.comparison",
     "usnrt.datasets",
     "usnrt.decide",
@@ -26,9 +25,12 @@ PACKAGES = (
     "usnrt.explain",
     "usnrt.metrics",
     "usnrt.onnx",
+    "usnrt.paper.baselines",
+    "usnrt.paper.datasets",
     "usnrt.persistence",
     "usnrt.plotting",
     "usnrt.reporting",
+    "usnrt.serve",
 )
 
 

@@ -27,8 +27,6 @@ def make(family: str, n: int = 7, seed: int = 0) -> Distribution:
         return StudentT(rng.uniform(2.5, 30.0, size=n), loc(), scale())
     if family == "normal_mixture":
         return Mixture([Normal(loc(), scale()) for _ in range(4)], weights=[1.0, 2.0, 3.0, 0.5])
-    if family == "t_mixture":
-        return Mixture([StudentT(rng.uniform(2.5, 9.0, size=n), loc(), scale()) for _ in range(3)])
     residuals = [
         ResidualDistribution.from_residuals(rng.normal(size=200)),
         ResidualDistribution.from_residuals(rng.standard_t(4, size=60)),
@@ -38,4 +36,4 @@ def make(family: str, n: int = 7, seed: int = 0) -> Distribution:
     return QuantileDistribution(knots, positions, np.arange(n) % 2, residuals)
 
 
-FAMILIES = ["normal", "student_t", "normal_mixture", "t_mixture", "quantile"]
+FAMILIES = ["normal", "student_t", "normal_mixture", "quantile"]

@@ -5,7 +5,7 @@ import pytest
 import scoringrules
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import integrate, stats
+from scipy import stats
 
 from usnrt.distributions import Mixture, Normal, StudentT
 from usnrt.distributions._roots import _middle_of_floats, solve_quantiles
@@ -43,34 +43,11 @@ def test_two_parts_of_the_variance():
 
 def test_one_member_is_that_member():
     levels = [1e-12, 0.1, 0.5, 0.999]
-    for single in (Normal(MEANS[:, 0], STDS[:, 0]), StudentT(3.0, MEANS[:, 0], STDS[:, 0])):
-        for same in (Mixture([single]), Mixture([single] * 3)):
-            np.testing.assert_allclose(same.ppf(levels), single.ppf(levels), rtol=1e-9)
-            np.testing.assert_allclose(same.logpdf(Y), single.logpdf(Y), rtol=1e-12)
-            np.testing.assert_allclose(same.crps(Y), single.crps(Y), rtol=1e-6)
-
-
-def test_crps_of_t_mixtures_with_narrow_members_inside_wide_ones():
-    members = [StudentT(2.5, [0.0], [5.0]), StudentT(4.0, [0.5], [1e-3]), StudentT(30.0, [-2.0], [0.3])]
-    dist = Mixture(members, [0.5, 0.2, 0.3])
-    # F has steps of very different widths: break the integral there
-    t = np.linspace(-26.0, 26.0, 400001)
-    total = 0.0
-    for center, low, high in ((0.5, -0.75, 60.0), (-2.0, -60.0, -0.75)):
-        x, dx = center + 1e-3 * np.sinh(t), 1e-3 * np.cosh(t) * (t[1] - t[0])
-        part = (x > low) & (x <= high) if center > 0 else (x > low) & (x <= -0.75)
-        total += ((dist.cdf(x[None, :])[0] - (x >= 1.0)) ** 2 * dx)[part].sum()
-    beyond = np.geomspace(60.0, 1e9, 20001)
-    for sign in (-1, 1):
-        miss = dist.cdf(sign * beyond[None, :])[0] - (sign > 0)
-        total += integrate.trapezoid(miss**2, beyond)
-    np.testing.assert_allclose(dist.crps(1.0)[0], total, rtol=2e-4)
-
-
-def test_equal_t_members_have_the_closed_form():
-    df = np.array([1.3, 2.0, 4.0, 50.0])
-    single = StudentT(df, 1.0, 2.0)
-    np.testing.assert_allclose(Mixture([single, single]).crps(0.2), single.crps(0.2), rtol=5e-5)
+    single = Normal(MEANS[:, 0], STDS[:, 0])
+    for same in (Mixture([single]), Mixture([single] * 3)):
+        np.testing.assert_allclose(same.ppf(levels), single.ppf(levels), rtol=1e-9)
+        np.testing.assert_allclose(same.logpdf(Y), single.logpdf(Y), rtol=1e-12)
+        np.testing.assert_allclose(same.crps(Y), single.crps(Y), rtol=1e-6)
 
 
 @settings(deadline=None, max_examples=60)
@@ -78,11 +55,9 @@ def test_equal_t_members_have_the_closed_form():
     means=st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=4),
     log_stds=st.lists(st.floats(-6, 6), min_size=4, max_size=4),
     level=st.floats(1e-12, 1 - 1e-12),
-    t=st.booleans(),
 )
-def test_quantiles_of_any_mixture(means, log_stds, level, t):
-    members = [StudentT(3.0, m, 10.0**s) if t else Normal(m, 10.0**s) for m, s in zip(means, log_stds)]
-    dist = Mixture(members)
+def test_quantiles_of_any_mixture(means, log_stds, level):
+    dist = Mixture([Normal(m, 10.0**s) for m, s in zip(means, log_stds)])
     x = dist.ppf(level)[0]
     # the cdf passes the level between the floats next to x
     unit = max(1e-10 * min(10.0**s for s in log_stds), 4 * np.spacing(abs(x)))
@@ -116,7 +91,6 @@ def test_point_masses_inside_a_mixture():
     only = Mixture([Normal([0.0], [0.0]), Normal([2.0], [0.0])])
     assert only.logpdf(1.0)[0] == -np.inf
     np.testing.assert_allclose(only.crps(1.0), [0.5])
-    np.testing.assert_allclose(Mixture([StudentT(3.0, [0.0], [0.0]), StudentT(3.0, [2.0], [0.0])]).crps(1.0), [0.5])
 
 
 def test_a_member_without_weight_does_not_count():
@@ -126,18 +100,16 @@ def test_a_member_without_weight_does_not_count():
     assert dist.logpdf(1e9)[0] < -1e17
     np.testing.assert_allclose([dist.mean()[0], dist.std()[0]], [0.0, 1.0])
     assert dist.rvs(1000, random_state=0).max() < 10
-    heavy = Mixture([StudentT(3.0, [0.0], [1.0]), StudentT(1.5, [0.0], [1.0])], [1.0, 0.0])
-    np.testing.assert_allclose(heavy.std(), [np.sqrt(3.0)])
-    np.testing.assert_allclose(heavy.aleatoric, [3.0])
+    np.testing.assert_allclose(dist.aleatoric, [1.0])
 
 
 def test_members_and_weights_are_arrays():
     dist = mixture([1.0, 1.0, 2.0, 0.0, 0.0])
     assert dist.n_members == M
-    assert [p.shape for p in dist.parameters] == [(N, M), (N, M)]
+    assert dist.means.shape == dist.stds.shape == (N, M)
     np.testing.assert_allclose(dist.weights[3], [0.25, 0.25, 0.5, 0.0, 0.0])
     np.testing.assert_array_equal(dist.components[2].mean(), MEANS[:, 2])
-    np.testing.assert_array_equal(dist[4:6].parameters[1], STDS[4:6])
+    np.testing.assert_array_equal(dist[4:6].stds, STDS[4:6])
 
 
 def test_chunks_do_not_change_the_result(monkeypatch):
@@ -153,9 +125,9 @@ def test_chunks_do_not_change_the_result(monkeypatch):
 
 def test_bad_components_and_weights():
     normal, t = Normal([0.0], 1.0), StudentT(3.0, [0.0], 1.0)
-    with pytest.raises(TypeError, match=r"components must be all Normal or all StudentT, got \['Normal', 'StudentT'\]"):
+    with pytest.raises(TypeError, match=r"components must be Normal, got \['Normal', 'StudentT'\]"):
         Mixture([normal, t])
-    with pytest.raises(TypeError, match=r"components must be all Normal or all StudentT, got \[\]"):
+    with pytest.raises(TypeError, match=r"components must be Normal, got \[\]"):
         Mixture([])
     with pytest.raises(ValueError, match=r"components must have equal numbers of rows, got \[1, 2\]"):
         Mixture([normal, Normal([0.0, 1.0], 1.0)])

@@ -50,7 +50,7 @@ def test_a_linear_quantile_function_is_a_location_and_a_scale(positions, loc, sc
         np.testing.assert_allclose(one.aleatoric, (scale[row] * residual.std) ** 2, rtol=1e-8)
         for value, score in zip(y, residual.crps(z)):
             np.testing.assert_allclose(one.crps(value), scale[row] * score, rtol=1e-8, atol=unit)
-        np.testing.assert_allclose(one.conformity_score(y[None])[0], z, rtol=1e-8, atol=1e-7)
+        np.testing.assert_allclose(one._positions(y[None])[0][0], z, rtol=1e-8, atol=1e-7)
         np.testing.assert_allclose(
             dist.rvs(3, 0)[row], loc[row] + scale[row] * residual.ppf(uniform[row]), rtol=1e-8, atol=unit
         )
@@ -79,8 +79,7 @@ def test_cdf_ppf_and_conformity_score_are_consistent(positions):
     quantiles = dist.ppf(LEVELS)
     assert (np.diff(quantiles, axis=1) > 0).all()
     np.testing.assert_allclose(dist.cdf(quantiles), np.tile(LEVELS, (6, 1)), rtol=1e-7, atol=1e-12)
-    scores = dist.conformity_score(quantiles[:, 3])
-    assert scores.shape == (6,)
+    scores = dist._positions(quantiles[:, [3]])[0][:, 0]
     np.testing.assert_allclose(scores, [RESIDUALS[g].ppf(LEVELS[3]) for g in GROUP], atol=1e-10)
 
 
@@ -170,7 +169,7 @@ def test_flat_segments_give_neither_warnings_nor_nan(steps, start, far):
     for values in (dist.mean(), dist.std(), dist.cdf(y), dist.cdf_left(y), dist.crps(y), dist.ppf(LEVELS), dist.rvs(2)):
         assert np.isfinite(values).all()
     assert not np.isnan(dist.logpdf(y)).any()
-    assert not np.isnan(dist.conformity_score(y)).any()
+    assert not np.isnan(dist._positions(y[:, None])[0]).any()
     assert (dist.cdf_left(y) <= dist.cdf(y)).all()
     assert (dist.crps(y) >= -1e-12 * np.abs(y)).all()
     assert (dist.std() >= 0).all()

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from usnrt import USNRTEnsemble, USNRTRegressor
-from usnrt.baselines import HNNRegressor
 from usnrt.estimators.fit_identity import identity_of
+from usnrt.paper.baselines import HNNRegressor
 from usnrt.tables.store import MemoryStore
 from usnrt.tables.training import DistinctRows
 from usnrt.utils import checkpoint as module

@@ -15,7 +15,7 @@ distributed = pytest.importorskip("distributed")
 from small_workers import KillOnce, SmallWorkers, set_sizes  # noqa: E402
 
 from usnrt import USNRTRegressor  # noqa: E402
-from usnrt.baselines import HNNRegressor  # noqa: E402
+from usnrt.paper.baselines import HNNRegressor  # noqa: E402
 from usnrt.tables import cluster_store, streaming  # noqa: E402
 from usnrt.tables.cluster_store import merged_surveys, survey_partition  # noqa: E402
 from usnrt.tables.dask_rows import dask_rows  # noqa: E402

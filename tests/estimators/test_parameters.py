@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from usnrt import USNRTEnsemble, USNRTRegressor, baselines
-from usnrt.baselines import forests
+from usnrt import USNRTEnsemble, USNRTRegressor
+from usnrt.paper import baselines
+from usnrt.paper.baselines import forests
 
 N_ROWS, N_PREDICTED = 600, 60
 LEVELS = (0.1, 0.5, 0.9)

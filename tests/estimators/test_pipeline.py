@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import usnrt
-from usnrt.baselines import ExtraTreesVarianceRegressor
+from usnrt.paper.baselines import ExtraTreesVarianceRegressor
 from usnrt.utils.notices import TrainingRowsWarning
 
 QUICK = {"hidden": (4,), "memory": False, "max_epochs": 3, "random_state": 0, "n_jobs": 1}

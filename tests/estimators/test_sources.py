@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import usnrt
-from usnrt.baselines import HNNRegressor
-from usnrt.cli._tables import read_file
 from usnrt.distributions import Normal
 from usnrt.estimators.base import DistributionalRegressor
 from usnrt.model.target import TargetScale
+from usnrt.paper.baselines import HNNRegressor
 from usnrt.tables import streaming
+from usnrt.tables.find_source import as_source, whole_table
 
 N = 600
 
@@ -153,7 +153,7 @@ def test_the_index_of_pandas_in_a_parquet_file_is_no_feature(table, tmp_path):
     for source in (path, ds.dataset(path)):
         model = Stored().fit(source, y="price")
         assert model.feature_names_in_.tolist() == ["area", "district", "count"]
-    assert read_file(path, print).table.column_names == table.column_names
+    assert whole_table(as_source(path)).column_names == table.column_names
 
 
 def test_models_that_need_memory_say_so(folder, small_blocks):

@@ -50,3 +50,13 @@ def ensemble():
     y = 10 * np.floor(4 * X[:, 0]) + 100 + 0.1 * rng.normal(size=900)
     member = USNRTRegressor(hidden=(16, 8), max_epochs=5, memory=False)
     return USNRTEnsemble(member, n_estimators=2, random_state=0, n_jobs=1).fit(X, y), X, y
+
+
+@pytest.fixture(scope="session")
+def paper_model():
+    """A tree of the paper, which keeps no background, and rows."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (400, 2))
+    y = X[:, 0] + np.where(X[:, 1] > 0, 1.0, 0.1) * rng.normal(size=400)
+    model = USNRTRegressor.paper(min_samples_leaf=100, max_epochs=2, random_state=0, n_jobs=1)
+    return model.fit(X, y), X

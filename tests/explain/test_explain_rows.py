@@ -188,10 +188,8 @@ def test_a_weight_is_a_repetition_in_the_background():
     np.testing.assert_array_equal(weighted, marginal_background_of(np.round(raw)[again], leaf[again], 2, numeric))
 
 
-def test_models_without_a_background_take_given_rows(make_planted):
-    X, y = make_planted(400, 3)
-    model = USNRTRegressor.paper(max_epochs=2, min_samples_leaf=150, random_state=0, n_jobs=1).fit(X, y)
-    X = X[:60]
+def test_models_of_the_paper_are_explained_by_given_rows(paper_model):
+    model, X = paper_model
     with pytest.raises(ValueError, match=r"^explain needs background rows, since this model kept none in fit; pass "):
         model.explain(X)
     row = model.explain(X[:1], background=X)[0]

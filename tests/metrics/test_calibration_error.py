@@ -41,7 +41,6 @@ FORECASTS = {
     "normal": Normal(MEAN, STD),
     "student_t": StudentT(3.0, MEAN, STD),
     "mixture": Mixture([Normal(MEAN, STD), Normal(MEAN + 1.0, 0.3 * STD), Normal(MEAN - 2, STD)]),
-    "t_mixture": Mixture([StudentT(4.0, MEAN, STD), StudentT(2.5, MEAN + 1.0, 0.3 * STD)]),
     "quantile": QuantileDistribution(
         MEAN[:, None] + STD[:, None] * [-1.0, 1.0], [-1.0, 1.0], np.zeros(N, int), [RESIDUAL]
     ),

@@ -1,4 +1,4 @@
-"""The paper's figures: variance function, root split, leaf spreads, stability."""
+"""Figures of trees: variance function, root split, picture of the tree."""
 
 from types import SimpleNamespace
 
@@ -10,7 +10,7 @@ import pytest
 
 import usnrt.plotting
 from usnrt.distributions import Normal
-from usnrt.plotting import LeafStdDisplay, RootPartitionDisplay, StabilityDisplay, VarianceFunctionDisplay
+from usnrt.plotting import RootPartitionDisplay, VarianceFunctionDisplay
 
 RNG = np.random.default_rng(0)
 N = 300
@@ -267,73 +267,11 @@ def test_a_tree_without_a_split_has_no_root_split():
         RootPartitionDisplay.from_estimator(model, X, RESIDUALS)
 
 
-def test_leaf_stds():
-    display = LeafStdDisplay.from_predictions({"power": [0.2, 0.5, 1.1], "wave": [0.7]}, label="std")
-    assert [len(p.get_offsets()) for p in display.points_] == [3, 1]
-    np.testing.assert_allclose(display.points_[0].get_offsets(), [[0, 0.2], [0, 0.5], [0, 1.1]])
-    np.testing.assert_allclose(display.heterogeneity_, [np.std(np.log([0.2, 0.5, 1.1])), 0.0])
-    assert [t.get_text() for t in display.ax_.get_xticklabels()] == ["power\n(0.70)", "wave\n(0.00)"]
-    assert display.ax_.get_ylabel() == "std"
-    many = LeafStdDisplay.from_predictions({f"d{i}": [1.0] for i in range(9)})
-    assert many.ax_.get_xticklabels()[0].get_rotation() == 35
-
-
-def test_leaf_stds_of_estimators():
-    relative = LeafStdDisplay.from_estimators({"a": fitted(), "b": fitted()})
-    np.testing.assert_allclose(relative.points_[1].get_offsets()[:, 1], [0.5, 1.25, 2.0])
-    assert relative.ax_.get_ylabel() == "residual std of the region / of all rows"
-    sizes = relative.points_[0].get_sizes()
-    assert sizes[0] > sizes[1] == sizes[2]
-    plain = LeafStdDisplay.from_estimators({"a": fitted()}, relative=False)
-    np.testing.assert_allclose(plain.points_[0].get_offsets()[:, 1], [1.0, 2.5, 4.0])
-
-
-def test_bad_leaf_stds():
-    with pytest.raises(ValueError, match="stds must name at least one data set, got none"):
-        LeafStdDisplay.from_predictions({})
-    with pytest.raises(ValueError, match=r"stds must be positive, at least one per data set, got \[0.\] for a"):
-        LeafStdDisplay.from_predictions({"a": [0.0]})
-
-
-def test_stability_lines_and_scales():
-    sweep = {"power": [3.0, 2.0, 1.8, 1.9], "beijing": np.array([[4.0, 5.0], [3.0, 3.2], [3.0, 3.1], [3.0, 2.0]])}
-    display = StabilityDisplay.from_predictions([1, 2, 4, 8], sweep, parameter="leaves", metric="ECE")
-    np.testing.assert_array_equal(display.lines_[0].get_xdata(), [1, 2, 4, 8])
-    np.testing.assert_allclose(display.lines_[1].get_ydata(), [4.5, 3.1, 3.05, 2.5])
-    assert len(display.ax_.collections) == 1  # the band of the repeated one
-    assert display.ax_.get_xscale() == "log"
-    assert [t.get_text() for t in display.ax_.get_xticklabels()] == ["1", "2", "4", "8"]
-    assert (display.ax_.get_xlabel(), display.ax_.get_ylabel()) == ("leaves", "ECE")
-    assert [t.get_text() for t in display.ax_.get_legend().get_texts()] == ["power", "beijing"]
-
-
-def test_stability_of_names_and_of_close_numbers():
-    named = StabilityDisplay.from_predictions(["S1", "S2"], {"a": [1.0, 2.0]})
-    assert [t.get_text() for t in named.ax_.get_xticklabels()] == ["S1", "S2"]
-    assert named.ax_.get_legend() is None
-    assert StabilityDisplay.from_predictions([1, 2, 3], {"a": [1.0, 2.0, 3.0]}).ax_.get_xscale() == "linear"
-
-
-def test_seventeen_data_sets_can_be_told_apart():
-    display = StabilityDisplay.from_predictions([1, 2], {f"d{i}": [1.0, i] for i in range(17)})
-    looks = {(line.get_color(), line.get_linestyle(), line.get_marker()) for line in display.lines_}
-    assert len(looks) == 17
-
-
-def test_bad_stability():
-    with pytest.raises(ValueError, match="results must name at least one data set, got none"):
-        StabilityDisplay.from_predictions([1], {})
-    with pytest.raises(ValueError, match=r"results must have one entry per value \(2\), got \(3,\) for a"):
-        StabilityDisplay.from_predictions([1, 2], {"a": [1, 2, 3]})
-
-
 def test_given_axes_are_used_and_no_figure_is_made():
-    _, axes = plt.subplots(2, 2)
+    _, axes = plt.subplots(2)
     displays = [
-        LeafStdDisplay.from_predictions({"a": [1.0]}, ax=axes[0, 0]),
-        StabilityDisplay.from_predictions([1, 2], {"a": [1, 2]}, ax=axes[0, 1]),
-        VarianceFunctionDisplay.from_predictions([1.0, 2.0], [1.0, 1.0], ax=axes[1, 0]),
-        RootPartitionDisplay.from_predictions(X[:, 0], X[:, 1], RESIDUALS, 0.4, ax=axes[1, 1]),
+        VarianceFunctionDisplay.from_predictions([1.0, 2.0], [1.0, 1.0], ax=axes[0]),
+        RootPartitionDisplay.from_predictions(X[:, 0], X[:, 1], RESIDUALS, 0.4, ax=axes[1]),
     ]
     assert [display.ax_ for display in displays] == list(axes.ravel())
     assert len(plt.get_fignums()) == 1
@@ -342,12 +280,10 @@ def test_given_axes_are_used_and_no_figure_is_made():
 def test_names_load_when_asked_for():
     assert set(usnrt.plotting.__all__) == {
         "IntervalDisplay",
-        "LeafStdDisplay",
         "PITDisplay",
         "ReliabilityDisplay",
         "RootPartitionDisplay",
         "SharpnessCalibrationDisplay",
-        "StabilityDisplay",
         "VarianceFunctionDisplay",
         "plot_tree",
     }
@@ -362,4 +298,4 @@ def test_without_matplotlib_one_clear_sentence(monkeypatch):
 
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"plots need matplotlib: pip install 'usnrt\[plot\]'"):
-        LeafStdDisplay.from_predictions({"a": [1.0]})
+        VarianceFunctionDisplay.from_predictions([1.0, 2.0], [1.0, 1.0])

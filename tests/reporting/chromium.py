@@ -39,12 +39,12 @@ def start():
 
 
 def show(browser, page, width=1100, height=900, scheme="light", fragment=""):
-    """Open a page afresh on a screen of this width."""
+    """Open a page, a path or an address, afresh on a screen of this width."""
     media = {"features": [{"name": "prefers-color-scheme", "value": scheme}], "media": ""}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
     metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     browser.get("about:blank")
     browser.get_log("browser"), browser.get_log("performance")
-    browser.get(f"file://{page}{fragment}")
+    browser.get(f"{page if str(page).startswith('http') else f'file://{page}'}{fragment}")
     return browser

@@ -23,7 +23,7 @@ def houses():
 @pytest.fixture(scope="session")
 def model():
     """A fitted tree of five regions."""
-    return load(SAMPLES / "model-v1.usnrt")
+    return load(SAMPLES / "model-v4.usnrt")
 
 
 @pytest.fixture(scope="session")

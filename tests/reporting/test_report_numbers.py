@@ -115,7 +115,7 @@ def test_all_rows_can_be_downloaded(model, houses, tmp_path):
     address = re.search(r'href="data:text/csv;base64,([^"]*)" download="[^"]+\.csv"', text)[1]
     rows = list(csv.DictReader(io.StringIO(base64.b64decode(address).decode())))
     assert len(rows) == 100
-    assert list(rows[0]) == ["row", "price", "mean", "std", "lower", "upper", "region"]
+    assert list(rows[0]) == ["row", "price", "mean", "std", "lower", "upper", "region", "supported"]
     mean, std = model.predict(X, return_std=True)
     np.testing.assert_allclose([float(row["mean"]) for row in rows], mean, rtol=1e-6)
     np.testing.assert_allclose([float(row["std"]) for row in rows], std, rtol=1e-6)

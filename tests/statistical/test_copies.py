@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from usnrt import USNRTEnsemble, USNRTRegressor
-from usnrt.baselines import HNNRegressor
 from usnrt.datasets import make_heteroscedastic
+from usnrt.paper.baselines import HNNRegressor
 
 N, N_NEW = 600, 2000
 # Large enough to memorise 480 rows, if nothing stops it.

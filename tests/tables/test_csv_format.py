@@ -1,10 +1,10 @@
-"""Encoding and separator of a file, marks of numbers, and lines that do not fit."""
+"""Encoding and separator of a file, format of numbers, and lines that do not fit."""
 
 import numpy as np
 import pytest
 
 from usnrt.tables.csv_format import ONE_COLUMN, declared_delimiter, find_delimiter, find_encoding, ragged_line
-from usnrt.tables.numbers import Marks, parse_number, parse_numbers
+from usnrt.tables.numbers import NumberFormat, parse_number, parse_numbers
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_ragged_lines_are_counted_as_an_editor_counts_them():
 
 
 @pytest.mark.parametrize(
-    ("text", "marks", "value"),
+    ("text", "format", "value"),
     [
         ("1.234.567,5", (",", "."), 1234567.5),
         ("-1,5e3", (",", ""), -1500.0),
@@ -90,10 +90,10 @@ def test_ragged_lines_are_counted_as_an_editor_counts_them():
         ("", (".", ""), None),
     ],
 )
-def test_numbers(text, marks, value):
-    assert parse_number(text, Marks(*marks)) == value
+def test_numbers(text, format, value):
+    assert parse_number(text, NumberFormat(*format)) == value
 
 
 def test_columns_of_numbers():
-    np.testing.assert_array_equal(parse_numbers(["1,5", None, "NA"], Marks(",")), [1.5, np.nan, np.nan])
-    assert parse_numbers(["1,5", "x"], Marks(",")) is None
+    np.testing.assert_array_equal(parse_numbers(["1,5", None, "NA"], NumberFormat(",")), [1.5, np.nan, np.nan])
+    assert parse_numbers(["1,5", "x"], NumberFormat(",")) is None

@@ -5,8 +5,8 @@ import pytest
 
 import usnrt
 from usnrt import USNRTRegressor
-from usnrt.baselines import RandomForestVarianceRegressor
 from usnrt.metrics.models import training_share
+from usnrt.paper.baselines import RandomForestVarianceRegressor
 from usnrt.tables.fingerprint import SKETCH_SIZE, fingerprint
 from usnrt.utils.notices import TrainingRowsWarning
 

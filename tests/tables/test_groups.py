@@ -6,7 +6,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 from usnrt import USNRTEnsemble, USNRTRegressor, compare
-from usnrt.baselines import HNNRegressor
+from usnrt.paper.baselines import HNNRegressor
 from usnrt.tables.group_labels import read_labels
 from usnrt.tables.groups import (
     design_effect,

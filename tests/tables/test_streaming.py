@@ -356,14 +356,14 @@ def test_paths_that_stand_for_no_table(tmp_path):
         as_source(str(tmp_path / "a.parquet"))
     with pytest.raises(FileNotFoundError, match=r"notes has no \.parquet, \.csv or \.tsv file$"):
         as_source(tmp_path / "notes")
-    with pytest.raises(ValueError, match=r"a\.md must be a \.csv, \.tsv or \.parquet file .*, got the ending '\.md'$"):
+    with pytest.raises(ValueError, match=r"a\.md must be a \.csv, .* file .*, got the ending '\.md'$"):
         as_source(tmp_path / "notes" / "a.md")
     pq.write_table(houses(5), tmp_path / "year=2024" / "a.parquet")
     with pytest.raises(ValueError, match=r"is partitioned \(year=2024\); give pyarrow\.dataset\.dataset"):
         as_source(tmp_path)
     (tmp_path / "year=2024").rename(tmp_path / "2024")
     (tmp_path / "b.csv").write_text("a\n1\n")
-    with pytest.raises(ValueError, match=r"must stand for Parquet files or for CSV files, got both$"):
+    with pytest.raises(ValueError, match=r"must stand for files of one format, got csv and parquet$"):
         as_source(tmp_path)
 
 

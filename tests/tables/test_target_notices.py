@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from usnrt.baselines import ExtraTreesVarianceRegressor
+from usnrt.paper.baselines import ExtraTreesVarianceRegressor
 from usnrt.tables.target_notices import _determined, _total, _two_values
 from usnrt.utils.notices import SuspiciousTargetWarning
 

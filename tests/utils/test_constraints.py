@@ -7,8 +7,9 @@ import re
 import numpy as np
 import pytest
 
-from usnrt import USNRTEnsemble, USNRTRegressor, baselines
+from usnrt import USNRTEnsemble, USNRTRegressor
 from usnrt.estimators.paper import PaperUSNRTEnsemble, PaperUSNRTRegressor
+from usnrt.paper import baselines
 from usnrt.utils import constraints
 
 ESTIMATORS = [

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from usnrt.datasets import SEEDS, list_datasets
+from usnrt.paper.datasets import SEEDS, list_datasets
 from usnrt_experiments.aggregate import Means
 from usnrt_experiments.comparisons import COMPARISONS, Comparison
 from usnrt_experiments.heterogeneity import heterogeneity_claim, trees_of
@@ -45,10 +45,6 @@ DEEPEST = 4
 
 def claims(means: Means) -> list[Claim]:
     """Every claim of the paper's experiments that its tables do not state by themselves, judged by the records.
-
-    Parameters
-    ----------
-    means : Means
 
     Returns
     -------

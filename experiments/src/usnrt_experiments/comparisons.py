@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from usnrt.datasets import list_datasets
+from usnrt.paper.datasets import list_datasets
 from usnrt_experiments.aggregate import Mean, Means
 from usnrt_experiments.grid import title_of
 from usnrt_experiments.layout import BEST, TIED, Entry, Layout, marks, number, words
@@ -87,10 +87,6 @@ class Comparison:
         dataset, source : str
         among : sequence of str, default=None
             Labels of the models to compare; by default all of the table.
-
-        Returns
-        -------
-        dict
         """
         labels = [model.label for model in self.models]
         compared = labels if among is None else among

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.datasets import SEEDS, get_spec, list_datasets
+from usnrt.paper.datasets import SEEDS, get_spec, list_datasets
 from usnrt_experiments.aggregate import Means
 from usnrt_experiments.coverage.picture import draw_coverage
 from usnrt_experiments.coverage.table import CoverageStudy
+from usnrt_experiments.drawing import draw_region_stds, draw_stability
 from usnrt_experiments.grid import Cell
 from usnrt_experiments.rank_figure import draw_ranks
 from usnrt_experiments.recipes import ALPHAS, LEAVES, STABILITY, STRUCTURES
@@ -70,8 +71,6 @@ STUDIES: tuple[tuple[str, Sequence[str | float], list[str]], ...] = (
 
 
 def _stability(store: Store) -> "Figure | None":
-    from usnrt.plotting import StabilityDisplay
-
     means = Means(store.records())
     names = [name for name in list_datasets() if any(means.metric(name, recipe, "ece") for recipe in STABILITY)]
     if not names:
@@ -82,12 +81,9 @@ def _stability(store: Store) -> "Figure | None":
             found = {name: [means.metric(name, recipe, metric) for recipe in recipes] for name in names}
             lines = {get_spec(n).title: [mean.value if mean else np.nan for mean in found[n]] for n in names}
             label = metric if metric == "sharpness" else metric.upper()
-            drawn = StabilityDisplay(values, lines, parameter=parameter, metric=label).plot(ax)
+            drawn = draw_stability(ax, values, lines, parameter, label)
             ax.set_ylim(bottom=0)
-            if ax.get_legend():
-                ax.get_legend().remove()
-    handles = [drawn.lines_[names.index(name)] for name in names]
-    figure.legend(handles=handles, loc="outside lower center", ncols=min(6, len(names)), frameon=False)
+    figure.legend(handles=drawn, loc="outside lower center", ncols=min(6, len(names)), frameon=False)
     return figure
 
 
@@ -148,8 +144,6 @@ def _leave_out_extremes(set_limits: Callable[[float, float], object], values: ND
 
 
 def _leaf_std(store: Store) -> "Figure | None":
-    from usnrt.plotting import LeafStdDisplay
-
     stds: dict[str, list[float]] = {}
     rows: dict[str, list[float]] = {}
     for name in list_datasets():
@@ -162,11 +156,12 @@ def _leaf_std(store: Store) -> "Figure | None":
     if not stds:
         return None
     figure = _figure(max(5.0, 0.8 * len(stds) + 1.5), 4.2)
-    shown = LeafStdDisplay(stds, rows).plot(figure.subplots())
+    ax = figure.subplots()
+    draw_region_stds(ax, stds, rows)
     # The measure is of logarithms, and data sets differ by a factor of a thousand.
-    shown.ax_.set_yscale("log")
+    ax.set_yscale("log")
     everything = [value for values in stds.values() for value in values]
-    shown.ax_.set_ylim(min(everything) / 1.5, max(everything) * 1.5)
+    ax.set_ylim(min(everything) / 1.5, max(everything) * 1.5)
     return figure
 
 

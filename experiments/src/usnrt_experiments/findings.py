@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
-from usnrt.datasets import get_spec, list_datasets
+from usnrt.paper.datasets import get_spec, list_datasets
 from usnrt_experiments.aggregate import Means
 from usnrt_experiments.comparisons import COMPARISONS, Comparison
 from usnrt_experiments.heterogeneity import heterogeneity_finding
@@ -14,16 +14,7 @@ CLAIMS = ("ece", "tce", "sharpness", "rmse", "nll", "evidential_rmse", "evidenti
 
 
 def findings(means: Means) -> list[str]:
-    """One Markdown paragraph per claim of the paper for which there are enough records.
-
-    Parameters
-    ----------
-    means : Means
-
-    Returns
-    -------
-    list of str
-    """
+    """One Markdown paragraph per claim of the paper for which there are enough records."""
     paragraphs = [_best_model(COMPARISONS[name], means) for name in CLAIMS]
     paragraphs.append(heterogeneity_finding(means))
     return [paragraph for paragraph in paragraphs if paragraph]

@@ -1,29 +1,15 @@
 """The default recipes against their goals and against other libraries, computed from the records."""
 
-from usnrt.datasets import get_spec, list_datasets
+from usnrt.paper.datasets import get_spec, list_datasets
 from usnrt_experiments.aggregate import Means
 from usnrt_experiments.comparisons import COMPARISONS, Comparison
 from usnrt_experiments.layout import BEST, Entry, Layout, number, words
-from usnrt_experiments.models import OURS
-from usnrt_experiments.verdicts import of_sets
+from usnrt_experiments.models import LIBRARIES, OURS
+from usnrt_experiments.verdicts import counted, of_sets
 
 # Close to what sampling noise alone gives on a few thousand test rows.
 MAX_ECE, MAX_TCE = 1.0, 1.5
-# The peers, whatever their settings, that the default recipes are to beat.
-PEERS = (
-    "CatBoost",
-    "NGBoost",
-    "LightGBM quantiles",
-    "Quantile forest",
-    "Quantile extra-trees",
-    "CatBoost MultiQuantile",
-    "CatBoost, tuned",
-    "LightGBM quantiles, tuned",
-    "XGBoost quantiles",
-    "crepes on LightGBM",
-    "RealMLP",
-    "TabM",
-)
+PEERS = tuple(model.label for model in LIBRARIES)
 
 
 def paper_best(metric: str, dataset: str) -> float:
@@ -41,16 +27,7 @@ def paper_best(metric: str, dataset: str) -> float:
 
 
 def goals_table(means: Means) -> Layout:
-    """The default tree and ensemble against their goals; values that reach their goal are bold.
-
-    Parameters
-    ----------
-    means : Means
-
-    Returns
-    -------
-    Layout
-    """
+    """The default tree and ensemble against their goals; values that reach their goal are bold."""
     header = ["Dataset", "Tree ECE", "Tree TCE", "Ensemble ECE", "Ensemble TCE"]
     header += ["Ensemble RMSE", "paper's best RMSE", "Ensemble NLL", "paper's best NLL"]
     rows = []
@@ -71,14 +48,6 @@ def peers_table(means: Means) -> Layout:
     """The fast preset, the tree and the ensemble against the best peer on the same splits.
 
     Bold values are lower than those of every peer by more than the error.
-
-    Parameters
-    ----------
-    means : Means
-
-    Returns
-    -------
-    Layout
     """
     header, rows = ["Dataset", "Peers run"], []
     for metric in ("CRPS", "NLL", "RMSE"):
@@ -140,16 +109,7 @@ def _against(means: Means, dataset: str, recipe: str, metric: str, goal: float) 
 
 
 def default_findings(means: Means) -> list[str]:
-    """Markdown paragraphs: comparison with peers, and the effect of the tree.
-
-    Parameters
-    ----------
-    means : Means
-
-    Returns
-    -------
-    list of str
-    """
+    """Markdown paragraphs: comparison with peers, and the effect of the tree."""
     paragraphs = [*_against_peers(means), *_tree_effect(means)]
     return [paragraph for paragraph in paragraphs if paragraph]
 
@@ -219,4 +179,4 @@ def _compared(table: Comparison, means: Means, ours: str, other: str) -> str:
         for verdict, said in words_of.items()
         if titles[verdict]
     ]
-    return f"{', '.join(parts)} of {n_sets} data set{'' if n_sets == 1 else 's'}."
+    return f"{', '.join(parts)} of {counted(n_sets)}."

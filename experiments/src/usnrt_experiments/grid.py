@@ -9,15 +9,8 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.datasets import (
-    Spec,
-    available_datasets,
-    fetch,
-    get_spec,
-    make_heteroscedastic,
-    seeds_for,
-    train_test_rows,
-)
+from usnrt.datasets import make_heteroscedastic
+from usnrt.paper.datasets import Spec, available_datasets, fetch, get_spec, seeds_for, train_test_rows
 from usnrt_experiments.recipes import ABLATION, COMPARED, COVERAGE, SMALL_COMPARED, STABILITY, get_recipe
 from usnrt_experiments.small import PREFIX, SmallTable, available_small, small_table
 
@@ -80,7 +73,7 @@ def make_grid(datasets: Iterable[str], recipes: Iterable[str], seeds: Sequence[i
     Parameters
     ----------
     datasets : iterable of str
-        Names of :func:`usnrt.datasets.fetch`, ``"generated-KIND-ROWS"``, or ``"small-NAME"`` (module `small`).
+        Names of :func:`usnrt.paper.datasets.fetch`, ``"generated-KIND-ROWS"``, or ``"small-NAME"`` (module `small`).
     recipes : iterable of str
         Names accepted by :func:`get_recipe`.
     seeds : sequence of int, default=None
@@ -208,17 +201,7 @@ def load_table(dataset: str) -> tuple[Any, NDArray[np.float64]]:
 
 
 def load_split(dataset: str, seed: int) -> TrainTestSplit:
-    """The data of one cell.
-
-    Parameters
-    ----------
-    dataset : str
-    seed : int
-
-    Returns
-    -------
-    TrainTestSplit
-    """
+    """The data of one cell."""
     X, y = load_table(dataset)
     train, test = train_test_rows(len(y), seed)
     mean, std = float(y[train].mean()), float(y[train].std())

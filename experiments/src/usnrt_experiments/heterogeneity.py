@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.datasets import SEEDS, get_spec, list_datasets
+from usnrt.paper.datasets import SEEDS, get_spec, list_datasets
 from usnrt_experiments.aggregate import Means
 from usnrt_experiments.comparisons import COMPARISONS
 from usnrt_experiments.layout import Entry, Layout, number, words

@@ -68,10 +68,6 @@ class CostModel:
     def estimate(self, cell: Cell) -> Estimate | None:
         """The cost of a cell; None without any record.
 
-        Parameters
-        ----------
-        cell : Cell
-
         Returns
         -------
         Estimate or None
@@ -96,16 +92,7 @@ def _common_start(first: str, second: str) -> int:
 
 
 def left_lines(store: Store) -> list[str]:
-    """One line per preset that the store has records of: cells that are left, and processor hours; then their basis.
-
-    Parameters
-    ----------
-    store : Store
-
-    Returns
-    -------
-    list of str
-    """
+    """One line per preset that the store has records of: cells that are left, and processor hours; then their basis."""
     records = list(store.records())
     started = {record.cell for record in records}
     costs = CostModel(records)

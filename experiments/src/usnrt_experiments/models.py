@@ -39,13 +39,8 @@ LAMBDAS = (
     Model(f"{_LAMBDA}0.05", "evidential-paper-lambda0.05", ""),
     _model("USNRT Ensemble", "usnrt-ensemble"),
 )
-PEERS = (
-    Model("USNRT fast", "", "usnrt-fast"),
-    Model("USNRT", "", "usnrt"),
-    Model("USNRT Ensemble", "", "usnrt-ensemble"),
-    Model("HNN", "", "hnn"),
-    Model("Deep Ensemble", "", "deep-ensemble"),
-    Model("Evidential", "", "evidential"),
+# Other libraries, whatever their settings, that the default recipes are to beat.
+LIBRARIES = (
     Model("CatBoost", "", "catboost"),
     Model("NGBoost", "", "ngboost"),
     Model("LightGBM quantiles", "", "lightgbm-quantile"),
@@ -58,6 +53,15 @@ PEERS = (
     Model("crepes on LightGBM", "", "crepes-lightgbm"),
     Model("RealMLP", "", "realmlp"),
     Model("TabM", "", "tabm"),
+)
+PEERS = (
+    Model("USNRT fast", "", "usnrt-fast"),
+    Model("USNRT", "", "usnrt"),
+    Model("USNRT Ensemble", "", "usnrt-ensemble"),
+    Model("HNN", "", "hnn"),
+    Model("Deep Ensemble", "", "deep-ensemble"),
+    Model("Evidential", "", "evidential"),
+    *LIBRARIES,
 )
 PARTS = (
     Model("Default", "", "usnrt"),

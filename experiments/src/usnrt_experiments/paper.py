@@ -4,7 +4,7 @@ import json
 from functools import lru_cache
 from importlib.resources import files
 
-from usnrt.datasets import get_spec
+from usnrt.paper.datasets import get_spec
 
 PAPER_SPEARMAN = 0.44  # between the two columns of its heterogeneity table
 
@@ -25,7 +25,7 @@ def paper_value(table: str, dataset: str, column: str) -> float | None:
         ``"ece"``, ``"tce"``, ``"sharpness"``, ``"rmse"``, ``"nll"``, ``"evidential_rmse"``, ``"evidential_nll"``,
         ``"heterogeneity"`` or ``"datasets"``.
     dataset : str
-        A name of :func:`usnrt.datasets.fetch`.
+        A name of :func:`usnrt.paper.datasets.fetch`.
     column : str
         Header of the column in the paper.
 

@@ -10,13 +10,13 @@ _OURS = {
     "usnrt-ensemble": ("usnrt:USNRTEnsemble", "usnrt:PaperUSNRTEnsemble"),
 }
 _BASELINES = {
-    "hnn": "usnrt.baselines:HNNRegressor",
-    "deep-ensemble": "usnrt.baselines:DeepEnsembleRegressor",
-    "evidential": "usnrt.baselines:EvidentialRegressor",
-    "random-forest": "usnrt.baselines:RandomForestVarianceRegressor",
-    "extra-trees": "usnrt.baselines:ExtraTreesVarianceRegressor",
-    "mc-dropout": "usnrt.baselines:MCDropoutRegressor",
-    "concrete-dropout": "usnrt.baselines:ConcreteDropoutRegressor",
+    "hnn": "usnrt.paper.baselines:HNNRegressor",
+    "deep-ensemble": "usnrt.paper.baselines:DeepEnsembleRegressor",
+    "evidential": "usnrt.paper.baselines:EvidentialRegressor",
+    "random-forest": "usnrt.paper.baselines:RandomForestVarianceRegressor",
+    "extra-trees": "usnrt.paper.baselines:ExtraTreesVarianceRegressor",
+    "mc-dropout": "usnrt.paper.baselines:MCDropoutRegressor",
+    "concrete-dropout": "usnrt.paper.baselines:ConcreteDropoutRegressor",
 }
 _PEERS = {
     "catboost": "usnrt.comparison.peers:CatBoostRegressor",

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from usnrt.datasets import get_spec
+from usnrt.paper.datasets import get_spec
 from usnrt_experiments.aggregate import Means
 from usnrt_experiments.comparisons import COMPARISONS, Comparison
 from usnrt_experiments.layout import Entry, Layout, number, words
@@ -16,10 +16,6 @@ METRIC_NAMES = {"sharpness": "Sharpness"}
 
 def reproduction_table(means: Means) -> Layout:
     """Differences of our values with the paper's recipes from the paper's: median, median size, and the largest.
-
-    Parameters
-    ----------
-    means : Means
 
     Returns
     -------

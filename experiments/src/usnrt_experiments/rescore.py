@@ -21,14 +21,6 @@ def rescore(store: Store) -> Rescored:
 
     Records without per-row predictions, as in a clone of the results, keep their metrics.
 
-    Parameters
-    ----------
-    store : Store
-
-    Returns
-    -------
-    Rescored
-
     Examples
     --------
     >>> import tempfile
@@ -57,12 +49,7 @@ def rescore(store: Store) -> Rescored:
 
 
 def add_blocks(store: Store) -> int:
-    """Add what errors over test rows need to records that lack it and have stored predictions; how many were changed.
-
-    Parameters
-    ----------
-    store : Store
-    """
+    """Add what errors over test rows need to records that lack it and have predictions; how many were changed."""
     changed = 0
     for record in store.records():
         if record.status == "done" and "leave_out_blocks" not in record.meta:

@@ -77,10 +77,6 @@ def run_grid(
     reporter : Reporter, default=None
         Shows progress; None for no output.
 
-    Returns
-    -------
-    Summary
-
     Examples
     --------
     >>> import tempfile

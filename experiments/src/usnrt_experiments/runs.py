@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from usnrt.datasets import SEEDS, get_spec, list_datasets, seeds_for
+from usnrt.paper.datasets import SEEDS, get_spec, list_datasets, seeds_for
 from usnrt_experiments.aggregate import Means
 from usnrt_experiments.grid import ONE_SEED, n_rows_of
 from usnrt_experiments.layout import Layout, number, words

@@ -1,51 +1,61 @@
 """Metrics of stored per-row predictions, so that a new metric needs no refit; all times 100, as in the paper."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.metrics.calibration import ece_from_pit, tce_from_pit
+from usnrt import metrics
+from usnrt.metrics.forecast import Forecast, tail_levels
+from usnrt.utils.types import Floats
 
 Rows = Mapping[str, NDArray[Any]]
 
 LOG_DENSITY_FLOOR = float(np.log(1e-16))
 
 
-def ece(rows: Rows) -> float:
-    """Expected calibration error, see `usnrt.metrics.ece`."""
-    return 100 * ece_from_pit(rows["pit"])
+class StoredForecast(Forecast):
+    """The predictions of a cell, as its per-row arrays; what is not stored raises a KeyError."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+
+    def _floats(self, name: str) -> Floats:
+        return self.rows[name].astype(np.float64)
+
+    def mean(self) -> Floats:
+        return self._floats("mean")
+
+    def std(self) -> Floats:
+        return self._floats("std")
+
+    def logpdf(self, y: Floats) -> Floats:
+        return self._floats("logpdf")
+
+    def crps(self, y: Floats) -> Floats:
+        return self._floats("crps")
+
+    # y is below a quantile where the predicted probability of a value up to y is below its level
+
+    def count_levels_below(self, y: Floats, levels: Floats) -> NDArray[np.intp]:
+        return np.searchsorted(levels, self.rows["pit"], side="right")
+
+    def inside(self, y: Floats, coverages: Floats) -> NDArray[np.bool_]:
+        (low, high), pit = tail_levels(coverages), self.rows["pit"][:, None]
+        return np.asarray((low < pit) & (pit < high))
 
 
-def tce(rows: Rows) -> float:
-    """Tail-interval calibration error, see `usnrt.metrics.tce`."""
-    return 100 * tce_from_pit(rows["pit"])
-
-
-def sharpness(rows: Rows) -> float:
-    """Mean predicted standard deviation."""
-    return float(100 * np.mean(rows["std"], dtype=float))
-
-
-def rmse(rows: Rows) -> float:
-    """Root mean squared error of the mean."""
-    return float(100 * np.sqrt(np.mean((rows["y"].astype(float) - rows["mean"].astype(float)) ** 2)))
-
-
-def nll(rows: Rows) -> float:
-    """Mean negative log-likelihood; infinite if one row has a density of 0."""
-    return float(-100 * np.mean(rows["logpdf"], dtype=float))
+def library_metric(name: str, rows: Rows) -> float:
+    """A metric of `usnrt.metrics.METRICS`."""
+    y = rows["y"].astype(np.float64) if "y" in rows else np.empty(0)
+    return 100 * metrics.METRICS[name].value(metrics.EvaluatedRows(y, StoredForecast(rows)))
 
 
 def nll_floored(rows: Rows) -> float:
-    """`nll` with densities of the scaled target floored at 1e-16, as in the code of the paper's ensembles."""
+    """NLL with densities of the scaled target floored at 1e-16, as in the code of the paper's ensembles."""
     return float(-100 * np.mean(np.maximum(rows["logpdf"], LOG_DENSITY_FLOOR), dtype=float))
-
-
-def crps(rows: Rows) -> float:
-    """Mean continuous ranked probability score."""
-    return float(100 * np.mean(rows["crps"], dtype=float))
 
 
 def inside90(rows: Rows) -> NDArray[np.bool_]:
@@ -71,13 +81,9 @@ def worst_leaf_gap(rows: Rows) -> float:
 
 
 METRICS: dict[str, Callable[[Rows], float]] = {
-    "ece": ece,
-    "tce": tce,
-    "sharpness": sharpness,
-    "rmse": rmse,
-    "nll": nll,
+    **{name: partial(library_metric, name) for name in ("ece", "tce", "sharpness", "rmse", "nll")},
     "nll_floored": nll_floored,
-    "crps": crps,
+    "crps": partial(library_metric, "crps"),
     "coverage90": coverage90,
     "worst_leaf_gap": worst_leaf_gap,
 }
@@ -95,8 +101,8 @@ def score(rows: Rows) -> dict[str, float]:
     Examples
     --------
     >>> import numpy as np
-    >>> from usnrt_experiments.scores import rmse
-    >>> rmse({"y": np.array([1.0, 2.0]), "mean": np.array([1.5, 2.5])})
+    >>> from usnrt_experiments.scores import METRICS
+    >>> METRICS["rmse"]({"y": np.array([1.0, 2.0]), "mean": np.array([1.5, 2.5])})
     50.0
     """
     return {name: metric(rows) for name, metric in METRICS.items()}

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.datasets import available_datasets, fetch, get_spec, make_heteroscedastic
+from usnrt.datasets import make_heteroscedastic
+from usnrt.paper.datasets import available_datasets, fetch, get_spec
 
 PREFIX = "small-"
 SEED = 0  # of subsamples and generators

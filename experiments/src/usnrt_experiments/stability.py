@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from usnrt.datasets import list_datasets
+from usnrt.paper.datasets import list_datasets
 from usnrt_experiments.aggregate import Means
 from usnrt_experiments.recipes import ALPHAS, LEAVES, STRUCTURES
 from usnrt_experiments.verdicts import (

@@ -15,14 +15,6 @@ from usnrt_experiments.store import Store
 def status_text(store: Store) -> str:
     """Finished seeds of every recipe (rows) and data set (columns), then failed, damaged and running cells, then
     what is left of the presets in processor hours.
-
-    Parameters
-    ----------
-    store : Store
-
-    Returns
-    -------
-    str
     """
     seen = cells_of(store)
     states = {cell: store.status(cell) for cell in seen}
@@ -59,14 +51,6 @@ def outdated(store: Store) -> list[Cell]:
     """Done cells whose recipe has different settings now.
 
     A parameter that is newer than a record is no difference if it has its default, which changes nothing.
-
-    Parameters
-    ----------
-    store : Store
-
-    Returns
-    -------
-    list of Cell
     """
     old = []
     for record in store.records():

@@ -32,7 +32,6 @@ from usnrt_experiments.cells import Arrays
 from usnrt_experiments.grid import Cell
 
 FORMAT = 1
-DEFAULT_STORE = Path("results")
 # Predictions are hundreds of megabytes; a repository keeps facts and metrics only.
 _GITIGNORE = "*.npz\n*.claim\n*.part\nstore.lock\n"
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from usnrt.datasets import get_spec, list_datasets
+from usnrt.paper.datasets import get_spec, list_datasets
 from usnrt_experiments.aggregate import Means
 from usnrt_experiments.claims import claims_table
 from usnrt_experiments.comparisons import COMPARISONS

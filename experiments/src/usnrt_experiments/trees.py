@@ -19,11 +19,6 @@ def describe_tree(
 ) -> tuple[dict[str, Any] | None, dict[str, NDArray[Any]]]:
     """Size and heterogeneity of a fitted tree, its predicted noise along one feature, and the split of its root.
 
-    Parameters
-    ----------
-    model : regressor
-    split : TrainTestSplit
-
     Returns
     -------
     facts : dict, or None for a model without ``tree_``

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from usnrt.datasets import get_spec
+from usnrt.paper.datasets import get_spec
 
 CONFIRMED, IN_PART, NOT_CONFIRMED, UNKNOWN = "confirmed", "confirmed in part", "not confirmed", "cannot be judged"
 

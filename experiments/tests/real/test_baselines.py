@@ -8,8 +8,9 @@ over the splits counts. NLL bounds are wide: now and then a network of the paper
 import numpy as np
 import pytest
 
-from usnrt import baselines, metrics
-from usnrt.datasets import SEEDS, fetch, train_test_rows
+from usnrt import metrics
+from usnrt.paper import baselines
+from usnrt.paper.datasets import SEEDS, fetch, train_test_rows
 from usnrt.utils.result_table import Table
 from usnrt_experiments.paper import paper_value
 

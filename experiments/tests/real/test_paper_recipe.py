@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from usnrt import USNRTRegressor, metrics
-from usnrt.datasets import SEEDS, fetch, train_test_rows
+from usnrt.paper.datasets import SEEDS, fetch, train_test_rows
 from usnrt.utils.result_table import Table
 from usnrt_experiments.paper import paper_value
 

@@ -12,6 +12,7 @@ from usnrt.cli._fit import fit
 from usnrt.cli._inspect import export, info
 from usnrt.cli._predict import evaluate, predict
 from usnrt.cli._report import report
+from usnrt.cli._serve import serve
 
 HELP = "Tabular regression with calibrated predictive distributions."
 
@@ -51,5 +52,5 @@ def demo(
     run(output)
 
 
-for command in (fit, predict, evaluate, compare, calibrate, explain, report, export, info, demo):
+for command in (fit, predict, evaluate, compare, calibrate, explain, report, export, serve, info, demo):
     app.command()(command)

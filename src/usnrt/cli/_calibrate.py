@@ -9,8 +9,9 @@ from usnrt.cli._errors import UserError
 from usnrt.cli._fit import save_model
 from usnrt.cli._options import Data, Force, GroupColumn, Json, Model, Quiet, Target
 from usnrt.cli._output import check_writable, notice, print_json, say, silent, warnings_as_notices
-from usnrt.cli._reading_options import ReadOptions, reads_tables
+from usnrt.cli._reading_options import reads_tables
 from usnrt.cli._streams import check_one_input, messages_to_stderr
+from usnrt.tables.read_options import ReadOptions
 
 
 @reads_tables

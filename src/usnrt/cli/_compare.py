@@ -20,8 +20,10 @@ from usnrt.cli._options import (
     check_coverage,
 )
 from usnrt.cli._output import check_writable, notice, print_json, print_table, say, silent, warnings_as_notices
-from usnrt.cli._reading_options import ReadOptions, reads_tables
+from usnrt.cli._reading_options import reads_tables
 from usnrt.cli._streams import messages_to_stderr, output_file, shown
+from usnrt.tables.read_options import ReadOptions
+from usnrt.utils.types import TableLike
 
 STOPPED = 130
 
@@ -57,6 +59,7 @@ def compare(
 ) -> None:
     """Compare our models with others on a table: accuracy, coverage, time, and who is ahead by how much."""
     from usnrt.cli._data import training_data
+    from usnrt.cli._tables import open_table
 
     check_coverage(coverage)
     if not 0 < test_size < 1:
@@ -72,8 +75,9 @@ def compare(
     declared = [*categorical, *([time_column] if time_column else [])]
     # A time column that is dropped still orders the rows.
     kept = [name for name in drop if name != time_column]
-    found = training_data(data, target, kept, notify, keep or [], reading, declared, group_column)
-    categorical += found.file.typed.categories
+    source = open_table(data, notify, reading)
+    found = training_data(source, target, kept, notify, keep or [], reading, declared, group_column)
+    categorical += found.reading.categories
     X, time = _without_time(found.features, time_column, drop)
 
     from usnrt.comparison import compare as run
@@ -101,7 +105,7 @@ def compare(
         raise typer.Exit(STOPPED)
 
 
-def _without_time(X: Any, time_column: str | None, drop: list[str]) -> tuple[Any, Any]:
+def _without_time(X: TableLike, time_column: str | None, drop: list[str]) -> tuple[Any, Any]:
     """Features and times; the time column is a feature unless it is dropped."""
     from usnrt.comparison.splits import read_time
 

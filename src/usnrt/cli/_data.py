@@ -12,12 +12,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from usnrt.cli._errors import UserError
-from usnrt.cli._left_out import reason_to_leave_out
-from usnrt.cli._reading_options import ReadOptions
+from usnrt.cli._left_out import question_about, reason_to_leave_out
 from usnrt.cli._streams import is_standard, read_standard_input, shown
-from usnrt.cli._tables import FileTable, Known, read_file
-from usnrt.tables.csv_format import CsvFormat
-from usnrt.utils.names import missing_names, need_column, shown_value
+from usnrt.cli._tables import in_memory, open_table
+from usnrt.tables.read_options import ModelColumns, ReadOptions
+from usnrt.tables.sources import TableSource
+from usnrt.tables.typed_table import Reading
+from usnrt.utils.names import need_column, shown_value
 
 if TYPE_CHECKING:
     from usnrt.estimators.base import DistributionalRegressor
@@ -31,8 +32,8 @@ class TrainingData:
     ----------
     features : pyarrow.Table
     target : ndarray of float64 of shape (n,)
-    file : FileTable
-        The table as it was read.
+    reading : Reading
+        How the file was read.
     left_out : dict of str to str
         Columns that look like identifiers or free text, with the reason.
     groups : ndarray of int of shape (n,), optional
@@ -41,19 +42,13 @@ class TrainingData:
 
     features: pa.Table
     target: NDArray[np.float64]
-    file: FileTable
+    reading: Reading
     left_out: dict[str, str]
     groups: NDArray[np.intp] | None = None
 
     def take(self, rows: NDArray[np.intp]) -> tuple[pa.Table, NDArray[np.float64], NDArray[np.intp] | None]:
         """Features, target and groups of some rows."""
         return self.features.take(rows), self.target[rows], None if self.groups is None else self.groups[rows]
-
-    def remember(self, model: "DistributionalRegressor") -> None:
-        """Store with a fitted model how its file was read, so that other files are read alike."""
-        model.encoder_.reading_ = self.file.reading()
-        formats = {**model.encoder_.date_formats_, **self.file.date_formats()}
-        model.encoder_.date_formats_ = {n: f for n, f in formats.items() if n in self.features.column_names}
 
 
 def load_model(path: Path, name: str = "") -> "DistributionalRegressor":
@@ -83,7 +78,7 @@ def model_file(path: Path) -> Iterator[Path]:
 
 
 def training_data(
-    path: Path,
+    source: TableSource,
     target: str,
     drop: Sequence[str],
     notice: Callable[[str], None],
@@ -96,7 +91,8 @@ def training_data(
 
     Parameters
     ----------
-    path : Path
+    source : TableSource
+        As from `open_table`.
     target : str
     drop : sequence of str
         Columns to leave out.
@@ -109,10 +105,9 @@ def training_data(
     group_column : str, optional
         The column whose values say which rows belong together; it is no feature.
     """
-    file = read_file(path, notice, options)
-    table = file.table
+    table, path = in_memory(source), Path(source.name)
     for name in (target, *drop, *keep, *([] if group_column is None else [group_column])):
-        need_column(table.column_names, name, shown(path))
+        need_column(table.column_names, name, source.name)
     if target in drop:
         raise UserError(f"{target!r} is the target and cannot be left out")
     if contradictory := set(drop) & set(keep):
@@ -133,7 +128,10 @@ def training_data(
     if left_out:
         notice(f"left out: {_listed(left_out)}; --keep brings a column back")
         features = features.drop_columns(list(left_out))
-    return TrainingData(_as_categories(features, keep), y, file, left_out, groups)
+    for name in features.column_names:
+        if name not in named and (question := question_about(name, features[name])):
+            notice(question)
+    return TrainingData(_as_categories(features, keep), y, source.reading or Reading(), left_out, groups)
 
 
 def groups_of(table: pa.Table, name: str, path: Path) -> NDArray[np.intp]:
@@ -164,14 +162,6 @@ def _as_categories(features: pa.Table, keep: Sequence[str]) -> pa.Table:
     return features
 
 
-def known_of(model: "DistributionalRegressor") -> Known:
-    """What a model knows of its tables."""
-    encoder = model.encoder_
-    reading = encoder.reading_
-    types = {name: kind for name, kind in zip(encoder.source_names_, encoder.source_types_) if kind != "empty"}
-    return Known(None if reading is None else CsvFormat(**reading), types)
-
-
 def table_and_features(
     model: "DistributionalRegressor",
     path: Path,
@@ -179,8 +169,10 @@ def table_and_features(
     options: ReadOptions | None = None,
 ) -> tuple[pa.Table, pa.Table]:
     """Read a table: all of its columns, and the model's features in their order."""
-    table = read_file(path, notice, options, known_of(model)).table
-    return table, features_of(model, table, path)
+    from usnrt.estimators.prediction_blocks import features_of
+
+    table = in_memory(open_table(path, notice, options, ModelColumns.of(model.encoder_)))
+    return table, features_of(model, table, shown(path))
 
 
 def features_and_target(
@@ -203,6 +195,8 @@ def features_target_and_groups(
     options: ReadOptions | None = None,
 ) -> tuple[pa.Table, NDArray[np.float64], NDArray[np.intp] | None]:
     """Features and target like `features_and_target`, and the group of each row if a column of groups is named."""
+    from usnrt.estimators.prediction_blocks import features_of
+
     name = target or model.target_name_
     if not name:
         raise UserError("the model file does not contain the name of the target; give it with --target")
@@ -211,26 +205,7 @@ def features_target_and_groups(
         need_column(table.column_names, needed, shown(path))
     table, y = with_target(table, name, path, notice)
     groups = None if group_column is None else groups_of(table, group_column, path)
-    return features_of(model, table, path), y, groups
-
-
-def features_of(model: "DistributionalRegressor", table: pa.Table, path: Path) -> pa.Table:
-    """The model's features in their order; other columns of the table are ignored."""
-    names = [str(name) for name in getattr(model, "feature_names_in_", ())]
-    if not names:
-        if table.num_columns != model.n_features_in_:
-            raise UserError(
-                f"{shown(path)} must have {model.n_features_in_} columns, because the model was fitted without names, "
-                f"got {table.num_columns}"
-            )
-        return table.rename_columns([f"x{j}" for j in range(table.num_columns)])
-    absent = [name for name in names if name not in table.column_names]
-    if absent:
-        others = [name for name in table.column_names if name not in names]
-        raise UserError(
-            f"{shown(path)} must have the columns that the model was fitted on, but {missing_names(absent, others)}"
-        )
-    return table.select(names)
+    return features_of(model, table, shown(path)), y, groups
 
 
 def with_target(

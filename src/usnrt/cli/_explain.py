@@ -8,8 +8,9 @@ import typer
 from usnrt.cli._errors import UserError
 from usnrt.cli._options import Coverage, Json, Model, Quiet, check_coverage
 from usnrt.cli._output import notice, print_json, print_table, region_table, say, silent
-from usnrt.cli._reading_options import ReadOptions, reads_tables
+from usnrt.cli._reading_options import reads_tables
 from usnrt.cli._streams import check_one_input, shown
+from usnrt.tables.read_options import ReadOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -25,8 +25,9 @@ from usnrt.cli._output import (
     silent,
     warnings_as_notices,
 )
-from usnrt.cli._reading_options import ReadOptions, check_unused, reads_tables
+from usnrt.cli._reading_options import reads_tables
 from usnrt.cli._streams import is_standard, messages_to_stderr, output_file
+from usnrt.tables.read_options import ReadOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -103,7 +104,8 @@ def fit(
 ) -> None:
     """Fit a model to a table and write it to a file."""
     from usnrt.cli._data import training_data
-    from usnrt.cli._large import default_output, fit_large, large_source
+    from usnrt.cli._tables import default_output, fit_large, open_table
+    from usnrt.tables.find_source import fits_memory
 
     output = output or default_output(data)
     check_writable(output, force, data)
@@ -114,28 +116,28 @@ def fit(
     if group_column is not None and (paper or time_column is not None):
         raise UserError(f"--group-column does not apply to {'--paper' if paper else '--time-column'}")
     notify = silent if quiet else notice
-    source = large_source(data)
+    source = open_table(data, notify, reading)
     categorical, held_out, left_out = categorical or [], np.zeros(0, dtype=np.intp), {}
-    if source is not None:
-        check_unused(reading)
-    else:
-        found = training_data(data, target, drop or [], notify, keep or [], reading, categorical, group_column)
-        categorical, left_out = [*categorical, *found.file.typed.categories], found.left_out
+    is_small = fits_memory(source)
+    if is_small:
+        found = training_data(source, target, drop or [], notify, keep or [], reading, categorical, group_column)
+        left_out = found.left_out
         time = time_of(found.features, time_column, data)
         fitted_rows, held_out = split_rows(len(found.target), holdout, seed, time, found.groups)
+    categorical = [*categorical, *(source.reading.categories if source.reading else ())]
 
     # The libraries for training take seconds to import: not before the table is known to be valid.
     from usnrt.cli._predict import evaluation
 
     model = make_model(preset, paper, members, settings, categorical, seed, verbose=0 if quiet else 1)
     with warnings_as_notices(notify), hint_on_interrupt(checkpoint):
-        if source is None:
+        if is_small:
             X, y, groups = found.take(fitted_rows)
             model.fit(X, y, groups=groups, checkpoint=checkpoint)
-            found.remember(model)
+            found.reading.remember(model.encoder_)
             n_rows = len(fitted_rows)
         else:
-            n_rows = fit_large(model, source, target, drop or [], holdout, checkpoint, reading, group_column)
+            n_rows = fit_large(model, source, target, drop or [], holdout, checkpoint, group_column)
     model.set_params(verbose=0)  # the verbosity of this run is not part of the model
     model.target_name_ = target
     save_model(model, output)

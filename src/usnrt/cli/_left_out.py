@@ -10,9 +10,16 @@ MIN_DISTINCT = 0.95  # share of distinct values of an identifier
 MIN_DISTINCT_TEXT = 0.5  # and of free text,
 MIN_WORDS = 4.0  # which has this many words on average
 YEARS = (1500, 2200)
-# "id", "customer_id", "orderId", "ID2"; "uuid", "key"; the index that pandas writes
-_NAMES = re.compile(r"(?:.*[\W_])?(?:id|ids|uuid|guid|key|index|idx|rowid|row|nr)\d*|unnamed: 0|", re.IGNORECASE)
-_CAMEL = re.compile(r".*[a-z](?:Id|ID)")
+MIN_DENSE = 50  # different integers of which it is no chance that they are all within
+DENSE = 2.0  # ... a range of this many times their number: they number rows
+# "id", "customer_id", "orderId", "ID2"; "uuid", "key"; "order_no"; the index that pandas writes
+_NAMES = re.compile(
+    r"(?:.*[\W_])?(?:id|ids|uuid|guid|key|index|idx|rowid|row|nr)\d*"
+    r"|(?:order|invoice|customer|client|patient|article|item|product|serial|ticket|case|record|account)[\W_]?"
+    r"(?:no|num|number|code)\.?|unnamed: 0|",
+    re.IGNORECASE,
+)
+_CAMEL = re.compile(r".*[a-z](?:Id|ID|No|Nr)")
 
 
 def reason_to_leave_out(name: str, column: pa.ChunkedArray) -> str:
@@ -59,11 +66,32 @@ def _reason_of_integers(name: str, present: pa.ChunkedArray, n_rows: int) -> str
     if n_distinct < MIN_DISTINCT * len(present):
         return ""
     ends = pc.min_max(present).as_py()
-    in_sequence = n_distinct == n_rows == ends["max"] - ends["min"] + 1
+    span = ends["max"] - ends["min"] + 1
+    in_sequence = n_distinct == len(present) and (
+        span == n_distinct or (n_distinct >= MIN_DENSE and span <= DENSE * n_distinct)
+    )
     is_year = YEARS[0] <= ends["min"] and ends["max"] <= YEARS[1]
     if _is_id_name(name) or (in_sequence and not is_year):
         return "a different number in every row" if n_distinct == n_rows else "a different number in nearly every row"
     return ""
+
+
+def question_about(name: str, column: pa.ChunkedArray) -> str:
+    """What to ask about a column that is kept: numbers of subjects with several rows each; "" for others.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from usnrt.cli._left_out import question_about
+    >>> question_about("patient_id", pa.chunked_array([[1, 1, 2, 2] * 10]))
+    "are 'patient_id' subjects with several rows each? --group-column patient_id keeps theirs together"
+    """
+    if not _is_id_name(name) or not (pa.types.is_integer(column.type) or pa.types.is_string(column.type)):
+        return ""
+    present = column.drop_null()
+    if len(present) < MIN_ROWS or pc.count_distinct(present).as_py() < 2:
+        return ""
+    return f"are {name!r} subjects with several rows each? --group-column {name} keeps theirs together"
 
 
 def _is_id_name(name: str) -> bool:

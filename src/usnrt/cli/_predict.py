@@ -1,5 +1,6 @@
 """``usnrt predict`` and ``usnrt evaluate``: a model file applied to a table."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,8 +11,9 @@ from numpy.typing import NDArray
 from usnrt.cli._errors import UserError
 from usnrt.cli._options import Coverage, Data, Force, Json, Model, Quiet, Target, check_coverage
 from usnrt.cli._output import check_writable, notice, print_json, print_metrics, silent, warnings_as_notices
-from usnrt.cli._reading_options import ReadOptions, check_unused, reads_tables
-from usnrt.cli._streams import check_one_input, is_standard, shown
+from usnrt.cli._reading_options import reads_tables
+from usnrt.cli._streams import check_one_input, is_standard
+from usnrt.tables.read_options import ReadOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,12 +43,11 @@ def predict(
     supported: whether the row resembles training rows. guaranteed: whether there are enough calibration rows to
     guarantee the coverage of the interval; if not, it is that of the predicted distribution.
     """
-    import pyarrow as pa
-
-    from usnrt.cli._data import load_model, table_and_features
-    from usnrt.cli._large import large_source, predict_large
-    from usnrt.cli._tables import write_file
+    from usnrt.cli._data import load_model
+    from usnrt.cli._tables import open_table, predict_blocks, table_writer
     from usnrt.tables.files import format_of
+    from usnrt.tables.find_source import fits_memory
+    from usnrt.tables.read_options import ModelColumns
 
     check_coverage(coverage)
     check_one_input(model, data)
@@ -55,32 +56,28 @@ def predict(
         check_writable(output, force, model, data)
     notify = silent if quiet else notice
     fitted = load_model(model)
-    if large_source(data) is not None:
-        check_unused(reading)
-        if as_json:
-            raise UserError("--json applies to tables that fit in memory; --output writes the predictions to a file")
-        with warnings_as_notices(notify):
-            to = None if is_standard(output) else output
-            predict_large(fitted, data, to, coverage, keep or [], notify, reading)
-        return
-    table, X = table_and_features(fitted, data, notify, reading)
-    absent = [name for name in keep or [] if name not in table.column_names]
-    if absent:
-        raise UserError(f"{shown(data)} has no column {absent[0]!r} to keep")
-    with warnings_as_notices(notify):
-        predicted = fitted.predict_table(X, coverage)
-    if "supported" in predicted.column_names:
-        lacking = predicted["supported"].to_pylist().count(False)
-        if lacking:
-            notify(f"{lacking:,} of {predicted.num_rows:,} rows do not resemble the training rows (column supported)")
-    columns = {name: table[name] for name in keep or []} | {n: predicted[n] for n in predicted.column_names}
-    result = pa.table(list(columns.values()), names=list(columns))
+    source = open_table(data, notify, reading, ModelColumns.of(fitted.encoder_))
+    if as_json and not fits_memory(source):
+        raise UserError("--json applies to tables that fit in memory; --output writes the predictions to a file")
+    n_rows = n_unsupported = 0
+    rows: list[dict[str, Any]] = []
+    with warnings_as_notices(notify), nullcontext(None) if as_json else table_writer(output) as write:
+        for table in predict_blocks(fitted, source, coverage, keep or []):
+            n_rows += table.num_rows
+            if "supported" in table.column_names:
+                n_unsupported += table["supported"].to_pylist().count(False)
+            if write is None:
+                rows += table.to_pylist()
+            else:
+                write(table)
+        if n_rows == 0:
+            raise UserError(f"{source.name} has no rows")
+    if n_unsupported:
+        notify(f"{n_unsupported:,} of {n_rows:,} rows do not resemble the training rows (column supported)")
     if as_json:
-        print_json(result.to_pylist())
-    else:
-        write_file(result, output or Path("-"))
-    if output is not None and not is_standard(output) and not as_json:
-        notify(f"wrote {output}, {result.num_rows:,} rows")
+        print_json(rows)
+    elif output is not None and not is_standard(output):
+        notify(f"wrote {output}, {n_rows:,} rows")
 
 
 @reads_tables

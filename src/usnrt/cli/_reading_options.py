@@ -1,18 +1,15 @@
 """The options that tell how a file is to be read; all commands that read tables have them."""
 
-import codecs
 import functools
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from usnrt.cli._errors import UserError
-from usnrt.tables.dates import ORDERS, compile_format
+from usnrt.tables.read_options import ReadOptions
 
-TYPES = ("number", "text", "date", "category")
 _NAMED_SEPARATORS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " ", "pipe": "|"}
 
 Sep = Annotated[str | None, typer.Option("--sep", help="Separator of a CSV file's columns, such as ';' or tab.")]
@@ -29,35 +26,11 @@ Types = Annotated[
     list[str] | None,
     typer.Option("--types", help="Type of a column as name=number|text|date|category; may be repeated."),
 ]
-
-
-@dataclass(frozen=True)
-class ReadOptions:
-    """What the user has said about a file; None and empty where it is to be found out.
-
-    Attributes
-    ----------
-    sep, decimal, thousands, encoding : str or None
-    dates : str
-        Order or format of dates; "" if it is to be found out.
-    types : mapping of str to {"number", "text", "date", "category"}
-        By column.
-    """
-
-    sep: str | None = None
-    decimal: str | None = None
-    thousands: str | None = None
-    encoding: str | None = None
-    dates: str = ""
-    types: Mapping[str, str] = field(default_factory=dict)
-
-
-def check_unused(options: ReadOptions) -> None:
-    """Refuse options for a table that is read block by block, whose types Arrow decides."""
-    if options != ReadOptions():
-        raise UserError(
-            "--sep, --decimal, --thousands, --encoding, --dates and --types need a table that fits in memory"
-        )
+Na = Annotated[
+    list[str] | None, typer.Option("--na", help="A text that means a missing value, such as -999; may be repeated.")
+]
+Skip = Annotated[int | None, typer.Option("--skip", help="Lines of a CSV file before the names of the columns.", min=0)]
+Comment = Annotated[str | None, typer.Option("--comment", help="What lines of a CSV file begin with that are no rows.")]
 
 
 def reads_tables(command: Callable[..., None]) -> Callable[..., None]:
@@ -88,36 +61,15 @@ def _read_options(
     encoding: Encoding = None,
     dates: Dates = None,
     types: Types = None,
+    na: Na = None,
+    skip: Skip = None,
+    comment: Comment = None,
 ) -> ReadOptions:
-    """Check the options."""
-    dates = dates or ""
-    sep = _NAMED_SEPARATORS.get(sep or "", sep)
-    if sep is not None and len(sep) != 1:
-        raise UserError(f"--sep must be one character, got {sep!r}")
-    if decimal not in (None, ".", ","):
-        raise UserError(f"--decimal must be . or , got {decimal!r}")
+    """The options as they are meant."""
     thousands = {"none": "", "space": " "}.get(thousands or "", thousands)
-    if thousands not in (None, "", ",", ".", " ", "'", "_"):
-        raise UserError(f"--thousands must be one of , . ' _ space and none, got {thousands!r}")
-    if thousands and thousands == decimal:
-        raise UserError(f"--decimal and --thousands must differ, got {decimal!r} for both")
-    if encoding is not None:
-        try:
-            codecs.lookup(encoding)
-        except LookupError:
-            raise UserError(f"--encoding must be one that Python knows, got {encoding!r}") from None
-    if "%" in dates:
-        try:
-            compile_format(dates)
-        except ValueError as error:
-            raise UserError(f"--dates: {error}") from None
-    elif dates and dates not in ORDERS:
-        raise UserError(f"--dates must be dmy, mdy, ymd or a format such as %d.%m.%Y, got {dates!r}")
-    return ReadOptions(sep, decimal, thousands, encoding, dates, dict(map(_column_type, types or [])))
-
-
-def _column_type(text: str) -> tuple[str, str]:
-    name, equals, kind = text.rpartition("=")
-    if not equals or kind not in TYPES:
-        raise UserError(f"--types must be name=type with a type of {', '.join(TYPES)}, got {text!r}")
-    return name, kind
+    sep = _NAMED_SEPARATORS.get(sep or "", sep)
+    kinds = {name: kind for name, _, kind in (text.rpartition("=") for text in types or [])}
+    try:
+        return ReadOptions(sep, decimal, thousands, encoding, dates or "", kinds, tuple(na or ()), skip, comment or "")
+    except ValueError as error:
+        raise UserError(f"--{error}") from None

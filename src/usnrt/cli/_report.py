@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from usnrt.cli._errors import UserError
 from usnrt.cli._options import Coverage, Data, Force, GroupColumn, Model, Quiet, Target, check_coverage
 from usnrt.cli._output import check_writable, notice, say, silent, warnings_as_notices
-from usnrt.cli._reading_options import ReadOptions, reads_tables
+from usnrt.cli._reading_options import reads_tables
 from usnrt.cli._streams import check_one_input, is_standard, messages_to_stderr, output_file, shown
+from usnrt.tables.read_options import ReadOptions
+from usnrt.utils.types import TableLike
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,7 +75,7 @@ def report(
         say(f"wrote {output}")
 
 
-def _write_report(model: Any, X: Any, y: Any, output: Path, **options: Any) -> None:
+def _write_report(model: Any, X: TableLike, y: Any, output: Path, **options: Any) -> None:
     """Write the page to a file or to standard output."""
     from usnrt.reporting import write_report
 
@@ -114,7 +116,8 @@ def evaluated_rows(
     """The rows with a target: all columns, the features, the target, and their numbers in the file, from 1."""
     import pyarrow as pa
 
-    from usnrt.cli._data import features_of, table_and_features, with_target
+    from usnrt.cli._data import table_and_features, with_target
+    from usnrt.estimators.prediction_blocks import features_of
     from usnrt.utils.names import need_column
 
     name = target or model.target_name_
@@ -126,4 +129,4 @@ def evaluated_rows(
     numbered = table.append_column(number, pa.array(np.arange(1, table.num_rows + 1)))
     numbered, y = with_target(numbered, name, path, notify)
     table = numbered.drop_columns([number])
-    return table, features_of(model, table, path), y, numbered[number].to_numpy()
+    return table, features_of(model, table, shown(path)), y, numbered[number].to_numpy()

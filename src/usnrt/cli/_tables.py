@@ -1,165 +1,212 @@
-"""Tables in files: CSV, TSV and Parquet, compressed or not, read and written by pyarrow."""
+"""Tables of the commands: files, folders, patterns and standard input, in memory or block by block."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+import glob
+import io
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from usnrt.cli._columns import TypedColumns, describe, typed_columns
-from usnrt.cli._csv import check_unique, delimiter_name, read_texts
 from usnrt.cli._errors import UserError
-from usnrt.cli._large import is_many, read_many
-from usnrt.cli._reading_options import ReadOptions
-from usnrt.cli._streams import Source, is_standard, output_file, source_of
-from usnrt.tables.csv_format import CsvFormat
-from usnrt.tables.files import format_of
-from usnrt.tables.sources import without_index
+from usnrt.cli._streams import is_standard, read_standard_input
+from usnrt.tables.files import Input, format_of
+from usnrt.tables.find_source import as_source, file_source, fits_memory, whole_table
+from usnrt.tables.read_options import ModelColumns, ReadOptions
+from usnrt.tables.sources import SelectedColumns, TableSource
+from usnrt.utils.atomic_write import atomic_write
+from usnrt.utils.json_values import json_value
+from usnrt.utils.names import need_column
+
+if TYPE_CHECKING:
+    from usnrt.estimators.base import DistributionalRegressor
+    from usnrt.estimators.calibrated import CalibratedRegressor
 
 
-@dataclass(frozen=True)
-class Known:
-    """What a model knows of its tables: how its file was read, and the types of its columns.
-
-    Attributes
-    ----------
-    format : CsvFormat or None
-    types : mapping of str to str
-        "number", "text" or "date" by column.
-    """
-
-    format: CsvFormat | None = None
-    types: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class FileTable:
-    """A table, and how its file was read.
-
-    Attributes
-    ----------
-    table : pyarrow.Table
-    format : CsvFormat
-        The default for files that are not CSV.
-    typed : TypedColumns
-    """
-
-    table: pa.Table
-    format: CsvFormat
-    typed: TypedColumns
-
-    def reading(self) -> dict[str, Any]:
-        """The format as the model stores it."""
-        return dict(vars(self.format))
-
-    def date_formats(self) -> dict[str, str]:
-        """Formats of the dates that are not ISO 8601, which needs none."""
-        return {n: d.format for n, d in self.typed.dates.items() if not d.format.startswith("%Y-%m-%d")}
-
-
-def read_file(
+def open_table(
     path: Path,
-    notice: Callable[[str], None],
+    notify: Callable[[str], None],
     options: ReadOptions | None = None,
-    known: Known | None = None,
-) -> FileTable:
-    """Read a table.
+    model: ModelColumns | None = None,
+) -> TableSource:
+    """The table of a path, or of standard input.
 
     Parameters
     ----------
     path : Path
         ``-`` is standard input.
-    notice : callable
+    notify : callable
         Called with a message about anything that was guessed.
     options : ReadOptions, optional
-    known : Known, optional
+    model : ModelColumns, optional
         Of the model that the table is for.
-
-    Returns
-    -------
-    FileTable
     """
-    options, known = options or ReadOptions(), known or Known()
-    if is_many(path):
-        table, format, source = read_many(path, options)
-        return _typed(table, format, source, notice, options, known)
-    source = source_of(path)
-    table, format = _texts(source, options, known.format, known.types)
-    if table.num_rows == 0:
-        raise UserError(f"{source.name} has no rows")
-    check_unique(table.column_names, source.name)
-    return _typed(table, format, source, notice, options, known)
+    if is_standard(path):
+        data = read_standard_input()
+        return file_source([Input.standard(data)], "standard input", options, model, notify)
+    source = as_source(path, options, model, notify)
+    assert source is not None
+    return source
 
 
-def _texts(
-    source: Source, options: ReadOptions, like: CsvFormat | None, expected: Mapping[str, str]
-) -> tuple[pa.Table, CsvFormat]:
-    """`read_texts`, or a table with typed columns of a Parquet file; errors in one sentence."""
-    try:
-        if source.kind == "parquet":
-            return _read_parquet(source), CsvFormat()
-        return read_texts(source, options, like, expected)
-    except pa.ArrowException as error:
-        raise UserError(f"{source.name} cannot be read: {' '.join(str(error).split())[:300]}") from None
-    except EOFError:
-        raise UserError(f"{source.name} cannot be read: the file is truncated") from None
+def in_memory(source: TableSource) -> pa.Table:
+    """All rows of a table, for commands that need them at once."""
+    if not fits_memory(source):
+        raise UserError(f"{source.name} has too many rows for this command; give it some of the files")
+    return whole_table(source)
 
 
-def _typed(
-    table: pa.Table,
-    format: CsvFormat,
-    source: Source,
-    notice: Callable[[str], None],
-    options: ReadOptions,
-    known: Known,
-) -> FileTable:
-    """Convert text columns, and say how."""
-    is_csv = source.kind != "parquet"
-    typed = typed_columns(table, options, source.name, is_csv, format.delimiter, known.format, known.types)
-    if typed.marks:
-        used = list(typed.marks.values())
-        decimal = "," if any(marks.decimal == "," for marks in used) else "."
-        thousands = next((marks.thousands for marks in used if marks.thousands), "")
-        format = replace(format, decimal=decimal, thousands=thousands)
-    else:
-        format = replace(format, decimal=options.decimal or ".", thousands=options.thousands or "")
-    sentence = describe(format, typed, source.kind if is_csv else "csv", options, delimiter_name)
-    if sentence:
-        notice(f"{source.name} was read with {sentence}")
-    for name in typed.too_large:
-        notice(f"{name!r} holds integers of more than 64 bits and was read as text (--types {name}=number overrules)")
-    return FileTable(pa.table(list(typed.columns.values()), names=list(typed.columns)), format, typed)
+def default_output(path: Path) -> Path:
+    """The model file of a table, named after it.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from usnrt.cli._tables import default_output
+    >>> default_output(Path("data/houses.csv.gz")), default_output(Path("sales/*.parquet"))
+    (PosixPath('data/houses.usnrt'), PosixPath('sales.usnrt'))
+    """
+    if is_standard(path):
+        raise UserError("the model of standard input needs a file to write: --output")
+    if glob.has_magic(str(path)) and not path.exists():
+        plain = [part for part in path.parent.parts if not glob.has_magic(part) and part not in ("/", "..")]
+        return Path(f"{plain[-1] if plain else 'model'}.usnrt")
+    return path.with_name(f"{path.name.split('.')[0]}.usnrt")
 
 
-def _read_parquet(source: Source) -> pa.Table:
+def fit_large(
+    model: "CalibratedRegressor",
+    source: TableSource,
+    target: str,
+    drop: Sequence[str],
+    holdout: float,
+    checkpoint: Path | None = None,
+    group_column: str | None = None,
+) -> int:
+    """Fit a model to a table larger than memory; returns the number of rows."""
+    if holdout:
+        raise UserError("--holdout applies to tables that fit in memory; evaluate the model on a file of its own")
+    names = next(table.column_names for table, _ in source.raw.pieces(1))
+    for name in (target, *drop, *([] if group_column is None else [group_column])):
+        need_column(names, name, source.name)
+    if target in drop:
+        raise UserError(f"{target!r} is the target and cannot be left out")
+    if target == group_column:
+        raise UserError(f"{target!r} is the target and cannot be --group-column")
+    rows = SelectedColumns(source, tuple(name for name in dict.fromkeys(drop) if name != group_column))
+    model.fit(rows, target, groups=group_column, checkpoint=checkpoint)
+    return rows.n_rows_read
+
+
+def predict_blocks(
+    model: "DistributionalRegressor", source: TableSource, coverage: float, keep: Sequence[str]
+) -> Iterator[pa.Table]:
+    """The predictions of a table, block by block, after the columns to keep."""
+    from usnrt.estimators.prediction_blocks import predict_source
+
+    for block, predicted in predict_source(model, source, coverage):
+        for name in keep:
+            if name not in block.table.column_names:
+                raise UserError(f"{block.place} has no column {name!r} to keep")
+        columns = {name: block.table[name] for name in keep}
+        columns |= {name: predicted[name] for name in predicted.column_names}
+        yield pa.table(list(columns.values()), names=list(columns))
+
+
+class _KeptOpen(io.RawIOBase):
+    """A file that stays open when the stream that compresses into it is closed."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def writable(self) -> bool:
+        """Always."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Write to the file."""
+        return self._file.write(data)
+
+
+@contextmanager
+def table_writer(path: Path | None) -> Iterator[Callable[[pa.Table], None]]:
+    """A function that appends tables to a file, which appears when it is complete; CSV to the terminal without one."""
+    is_terminal = path is None or is_standard(path)
+    kind, compression = ("csv", None) if path is None or is_terminal else format_of(path)
+    with ExitStack() as stack:
+        stream: Any = sys.stdout.buffer if path is None or is_terminal else stack.enter_context(atomic_write(path))
+        if compression is not None:
+            stream = stack.enter_context(pa.CompressedOutputStream(pa.PythonFile(_KeptOpen(stream)), compression))
+        writers: list[Any] = []
+
+        def write(table: pa.Table) -> None:
+            if not writers:
+                writers.append(stack.enter_context(_WRITERS[kind](stream, table.schema)))
+            writers[0].write_table(table.cast(writers[0].schema) if hasattr(writers[0], "schema") else table)
+
+        yield write
+
+
+def _parquet_writer(stream: Any, schema: pa.Schema) -> Any:
     import pyarrow.parquet as pq
 
-    if source.compression is None and source.data is None:
-        return without_index(pq.read_table(source.path))
-    with source.open() as stream:
-        return without_index(pq.read_table(pa.BufferReader(stream.read())))
+    return pq.ParquetWriter(stream, schema)
 
 
-def write_file(table: pa.Table, path: Path) -> None:
-    """Write a table atomically, in the format of the file name; CSV to standard output (-)."""
-    kind, compression = ("csv", None) if is_standard(path) else format_of(path)
-    with output_file(path) as file:
-        if compression is None:
-            write_stream(table, file, kind)
-        else:
-            buffer = pa.BufferOutputStream()
-            with pa.CompressedOutputStream(buffer, compression) as stream:
-                write_stream(table, stream, kind)
-            file.write(buffer.getvalue())
+class _JsonLinesWriter:
+    """Writes an object per line."""
+
+    def __init__(self, stream: Any, schema: pa.Schema) -> None:
+        self._stream = stream
+
+    def write_table(self, table: pa.Table) -> None:
+        """Append rows."""
+        lines = [json.dumps(json_value(row), ensure_ascii=False, default=str) + "\n" for row in table.to_pylist()]
+        self._stream.write("".join(lines).encode())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
 
 
-def write_stream(table: pa.Table, stream: BinaryIO | pa.NativeFile, kind: str) -> None:
-    """Write a table to an open file."""
-    if kind == "parquet":
-        import pyarrow.parquet as pq
+class _WorkbookWriter:
+    """Writes the only sheet of a workbook."""
 
-        pq.write_table(table, stream)
-    else:
-        pa_csv.write_csv(table, stream, pa_csv.WriteOptions(delimiter="\t" if kind == "tsv" else ","))
+    def __init__(self, stream: Any, schema: pa.Schema) -> None:
+        try:
+            from openpyxl import Workbook
+        except ImportError:
+            raise UserError("workbooks are written by openpyxl; install usnrt[excel], or write CSV") from None
+        self._stream, self._book = stream, Workbook(write_only=True)
+        self._sheet = self._book.create_sheet()
+        self._sheet.append(schema.names)
+
+    def write_table(self, table: pa.Table) -> None:
+        """Append rows."""
+        for row in zip(*(column.to_pylist() for column in table.itercolumns())):
+            self._sheet.append(row)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if error[0] is None:
+            buffer = io.BytesIO()  # zip files need a stream that can seek
+            self._book.save(buffer)
+            self._stream.write(buffer.getvalue())
+
+
+_WRITERS: dict[str, Callable[[Any, pa.Schema], Any]] = {
+    "csv": pa_csv.CSVWriter,
+    "tsv": lambda stream, schema: pa_csv.CSVWriter(stream, schema, write_options=pa_csv.WriteOptions(delimiter="\t")),
+    "parquet": _parquet_writer,
+    "feather": pa.ipc.new_file,
+    "jsonl": _JsonLinesWriter,
+    "xlsx": _WorkbookWriter,
+}

@@ -130,10 +130,10 @@ class Comparison:
             (over the folds, corrected for their shared training rows; NaN for one split); ``tie``, whether the
             difference is inside its 95 % confidence interval around 0.
         """
-        found = self._differences(metric, to)
-        columns: dict[str, list[Any]] = {"model": [name for name, _ in found]}
+        pairs = self._differences(metric, to)
+        columns: dict[str, list[Any]] = {"model": [name for name, _ in pairs]}
         for field in ("value", "std_error", "std_error_rows", "std_error_folds", "tie"):
-            columns["difference" if field == "value" else field] = [getattr(d, field) for _, d in found]
+            columns["difference" if field == "value" else field] = [getattr(d, field) for _, d in pairs]
         return Table(columns)
 
     def _differences(self, metric: str, to: str | None) -> list[tuple[str, Difference]]:

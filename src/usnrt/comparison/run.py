@@ -181,11 +181,11 @@ def _evaluated(
 
 def _row_metrics(y: Floats, forecasts: Forecasts, coverage: float) -> RowMetrics:
     rows = EvaluatedRows(y, as_forecast(forecasts.distribution), coverage, forecasts.interval, forecasts.point)
-    found = {metric.name: metric.per_row(rows) for metric in shown_metrics() if metric.per_row is not None}
-    for name, values in (("CRPS", found["crps"]), ("point forecasts", forecasts.point)):
+    metrics = {metric.name: metric.per_row(rows) for metric in shown_metrics() if metric.per_row is not None}
+    for name, values in (("CRPS", metrics["crps"]), ("point forecasts", forecasts.point)):
         if len(values) != len(y) or not np.isfinite(values).all():
             raise ValueError(f"the {name} must be one finite number per row, got NaN or infinity")
-    return found
+    return metrics
 
 
 def _sentence(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Mixtures of normal or of Student-t distributions: the predictive distribution of an ensemble."""
+"""Mixtures of normal distributions: the predictive distribution of an ensemble."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,28 +9,26 @@ from numpy.typing import ArrayLike, NDArray
 from usnrt.distributions._roots import solve_quantiles
 from usnrt.distributions.base import Distribution, row_chunks
 from usnrt.distributions.normal import Normal, expected_distance
-from usnrt.distributions.parametric import ParametricDistribution
-from usnrt.distributions.student_t import StudentT
 from usnrt.utils.types import Floats
 
 
 class Mixture(Distribution):
-    """A mixture of ``m`` members per row, all normal or all Student-t.
+    """A mixture of ``m`` normal distributions per row.
 
     Its variance has two components: ``aleatoric``, the mean of the members' variances, and ``epistemic``, the
     variance of the members' means; they sum to ``var()``.
 
     Parameters
     ----------
-    components : sequence of m distributions, all Normal or all StudentT, each of n rows
+    components : sequence of m Normal, each of n rows
     weights : array-like of shape (m,) or (n, m), or None
         Non-negative weights, normalised to sum to 1; None for equal weights.
 
     Attributes
     ----------
     weights : ndarray of shape (n, m)
-    parameters : tuple of ndarray of shape (n, m)
-        The members' parameters, in the order of their constructor.
+    means, stds : ndarray of shape (n, m)
+        Those of the members.
 
     Examples
     --------
@@ -44,31 +42,27 @@ class Mixture(Distribution):
     array([0.7344])
     """
 
-    def __init__(self, components: Sequence[Normal] | Sequence[StudentT], weights: ArrayLike | None = None) -> None:
-        members: list[ParametricDistribution] = list(components)
-        families = {type(member) for member in members}
-        if len(families) != 1 or not families <= {Normal, StudentT}:
-            names = sorted(family.__name__ for family in families)
-            raise TypeError(f"components must be all Normal or all StudentT, got {names}")
-        lengths = sorted({len(member) for member in members})
+    def __init__(self, components: Sequence[Normal], weights: ArrayLike | None = None) -> None:
+        kinds = sorted({type(member).__name__ for member in components})
+        if kinds != ["Normal"]:
+            raise TypeError(f"components must be Normal, got {kinds}")
+        lengths = sorted({len(member) for member in components})
         if len(lengths) > 1:
             raise ValueError(f"components must have equal numbers of rows, got {lengths}")
-        self.family: type[ParametricDistribution] = families.pop()
-        columns = zip(*(member.parameters for member in members))
-        self.parameters: tuple[Floats, ...] = tuple(np.stack(column, axis=1) for column in columns)
-        self.weights = _check_weights(weights, lengths[0], len(members))
+        self.means = np.stack([member.mean() for member in components], axis=1)
+        self.stds = np.stack([member.std() for member in components], axis=1)
+        self.weights = _check_weights(weights, *self.means.shape)
 
-    @classmethod
-    def _of(cls, family: type[ParametricDistribution], parameters: tuple[Floats, ...], weights: Floats) -> "Mixture":
-        """A mixture from validated parameters and weights."""
-        mixture = cls.__new__(cls)
-        mixture.family, mixture.parameters, mixture.weights = family, parameters, weights
+    def _changed(self, means: Floats, stds: Floats, weights: Floats) -> "Mixture":
+        """A mixture of validated parameters and weights."""
+        mixture = Mixture.__new__(Mixture)
+        mixture.means, mixture.stds, mixture.weights = means, stds, weights
         return mixture
 
     @property
-    def components(self) -> list[ParametricDistribution]:
+    def components(self) -> list[Normal]:
         """The members, each a distribution of n rows."""
-        return [self.family(*(p[:, j] for p in self.parameters)) for j in range(self.n_members)]
+        return [Normal(*member) for member in zip(self.means.T, self.stds.T)]
 
     @property
     def n_members(self) -> int:
@@ -80,17 +74,16 @@ class Mixture(Distribution):
 
     def mean(self) -> Floats:
         """Mean of each row, shape ``(n,)``."""
-        return self._weighted_mean(self._member_moments()[0])
+        return self._weighted_mean(self.means)
 
     def std(self) -> Floats:
         """Standard deviation of each row, shape ``(n,)``."""
         # Scaled first, so that squares neither underflow nor overflow.
-        means, stds = self._member_moments()
-        distance = np.abs(means - self.mean()[:, None])
-        unit = np.maximum(stds, distance).max(axis=1)
+        distance = np.abs(self.means - self.mean()[:, None])
+        unit = np.maximum(self.stds, distance).max(axis=1)
         safe = np.where((unit > 0) & np.isfinite(unit), unit, 1.0)[:, None]
         with np.errstate(over="ignore", under="ignore"):
-            squares = (stds / safe) ** 2 + (distance / safe) ** 2
+            squares = (self.stds / safe) ** 2 + (distance / safe) ** 2
         variance = self._weighted_mean(np.where(self.weights > 0, squares, 0.0))
         return safe[:, 0] * np.sqrt(variance)
 
@@ -100,7 +93,7 @@ class Mixture(Distribution):
         if self._aleatoric is not None:
             return self._aleatoric
         with np.errstate(over="ignore", under="ignore"):
-            squares = self._member_moments()[1] ** 2
+            squares = self.stds**2
         return self._weighted_mean(np.where(self.weights > 0, squares, 0.0))
 
     @property
@@ -109,40 +102,36 @@ class Mixture(Distribution):
         if self._epistemic is not None:
             return self._epistemic
         with np.errstate(over="ignore", under="ignore"):
-            squares = (self._member_moments()[0] - self.mean()[:, None]) ** 2
+            squares = (self.means - self.mean()[:, None]) ** 2
         return self._weighted_mean(squares)
 
     def _weighted_mean(self, values: Floats) -> Floats:
         mean: Floats = np.einsum("nm,nm->n", self.weights, values)
         return mean
 
-    def _member_moments(self) -> tuple[Floats, Floats]:
-        flat = self.family(*(p.ravel() for p in self.parameters))
-        return flat.mean().reshape(self.weights.shape), flat.std().reshape(self.weights.shape)
-
     def _average(self, formula: Callable[..., Floats], y: Floats) -> Floats:
         """Weighted mean over the members of a formula at ``y`` (n, k), in chunks of rows."""
         result = np.empty(y.shape)
         for rows in row_chunks(len(self), self.n_members * y.shape[1]):
-            values = formula(y[rows, :, None], *(p[rows, None, :] for p in self.parameters))
+            values = formula(y[rows, :, None], self.means[rows, None, :], self.stds[rows, None, :])
             result[rows] = np.einsum("nkm,nm->nk", values, self.weights[rows])
         return result
 
     def _cdf(self, y: Floats) -> Floats:
-        return np.minimum(self._average(self.family.formula_cdf, y), 1.0)
+        return np.minimum(self._average(Normal.formula_cdf, y), 1.0)
 
     def _sf(self, y: Floats) -> Floats:
-        return np.minimum(self._average(self.family.formula_sf, y), 1.0)
+        return np.minimum(self._average(Normal.formula_sf, y), 1.0)
 
     def _cdf_left(self, y: Floats) -> Floats:
-        return np.minimum(self._average(self.family.formula_cdf_left, y), 1.0)
+        return np.minimum(self._average(Normal.formula_cdf_left, y), 1.0)
 
     def _logpdf(self, y: Floats) -> Floats:
         result = np.empty(y.shape)
         with np.errstate(divide="ignore"):
             log_weights = np.log(self.weights)
         for rows in row_chunks(len(self), self.n_members * y.shape[1]):
-            logs = self.family.formula_logpdf(y[rows, :, None], *(p[rows, None, :] for p in self.parameters))
+            logs = Normal.formula_logpdf(y[rows, :, None], self.means[rows, None, :], self.stds[rows, None, :])
             result[rows] = _log_mean_exp(logs, log_weights[rows, None, :])
         return result
 
@@ -156,8 +145,8 @@ class Mixture(Distribution):
         return quantiles
 
     def _ppf_of_rows(self, rows: slice, q: Floats) -> Floats:
-        parameters = tuple(p[rows, None, :] for p in self.parameters)
-        at_members = self.family.formula_ppf(q[:, None], *parameters)  # (rows, k, m)
+        parameters = self.means[rows, None, :], self.stds[rows, None, :]
+        at_members = Normal.formula_ppf(q[:, None], *parameters)  # (rows, k, m)
         shape = at_members.shape[:2]
         flat = tuple(
             np.broadcast_to(p, at_members.shape).reshape(-1, self.n_members)
@@ -165,60 +154,33 @@ class Mixture(Distribution):
         )
 
         def cdf_and_pdf(problems: NDArray[np.intp], x: Floats) -> tuple[Floats, Floats]:
-            *chosen, weights = (p[problems] for p in flat)
-            cdf, pdf = self.family.formula_cdf_and_pdf(x[:, None], *chosen)
+            means, stds, weights = (p[problems] for p in flat)
+            cdf, pdf = Normal.formula_cdf_and_pdf(x[:, None], means, stds)
             with np.errstate(invalid="ignore"):  # weight 0 times an infinite density; the root finder then bisects
                 return np.einsum("pm,pm->p", weights, cdf), np.einsum("pm,pm->p", weights, pdf)
 
         start = np.einsum("nkm,nm->nk", at_members, self.weights[rows])
-        found = solve_quantiles(
+        quantiles = solve_quantiles(
             cdf_and_pdf,
             np.broadcast_to(q, shape).ravel(),
             at_members.min(axis=2).ravel(),
             at_members.max(axis=2).ravel(),
             start.ravel(),
         )
-        return found.reshape(shape)
+        return quantiles.reshape(shape)
 
     def _crps(self, y: Floats) -> Floats:
-        distance = self._average(self.family.formula_distance, y[:, None])[:, 0]
-        spread = self._normal_spread() if self.family is Normal else self._t_spread()
-        return np.maximum(distance - spread, 0.0)
+        distance = self._average(Normal.formula_distance, y[:, None])[:, 0]
+        return np.maximum(distance - self._spread(), 0.0)
 
-    def _normal_spread(self) -> Floats:
+    def _spread(self) -> Floats:
         """E|Y - Y'| / 2 of two draws: a difference of two normals is normal (Grimit et al. 2006)."""
-        means, stds = self.parameters
         spread = np.zeros(len(self))
         for i in range(self.n_members):
             for j in range(i + 1):
                 both = self.weights[:, i] * self.weights[:, j] * (0.5 if i == j else 1.0)
-                std = np.hypot(stds[:, i], stds[:, j])
-                spread += both * expected_distance(means[:, i] - means[:, j], std)
-        return spread
-
-    def _t_spread(self) -> Floats:
-        """E|Y - Y'| / 2 of two draws: in closed form for two draws of one member, else by quadrature.
-
-        E|Y_i - Y_j| is the mean over Y_i of E|Y_j - y|, which has a closed form. Averaging over the narrower of the two
-        keeps the integrand smooth at the scale of the nodes. The relative error is typically 1e-6, at most 7e-5 (df
-        near 1).
-        """
-        nodes, steps = _double_exponential_nodes()
-        zero, one = np.zeros(()), np.ones(())
-        own = self.family.formula_spread(*self.parameters)
-        spread: Floats = np.einsum("nm,nm->n", self.weights**2, own)
-        for rows in row_chunks(len(self), self.n_members * nodes.size):
-            members = [tuple(p[rows, k, None] for p in self.parameters) for k in range(self.n_members)]
-            with np.errstate(under="ignore"):
-                mass = [steps * np.exp(self.family.formula_logpdf(nodes, df, zero, one)) for df, _, _ in members]
-            for i, first in enumerate(members):
-                for j, second in enumerate(members[:i]):
-                    swap = first[2] > second[2]
-                    _, loc, scale = (np.where(swap, b, a) for a, b in zip(first, second))
-                    wide = tuple(np.where(swap, a, b) for a, b in zip(first, second))
-                    distance = self.family.formula_distance(loc + scale * nodes, *wide)
-                    mean = np.einsum("pk,pk->p", np.where(swap, mass[j], mass[i]), distance)
-                    spread[rows] += self.weights[rows, i] * self.weights[rows, j] * mean
+                std = np.hypot(self.stds[:, i], self.stds[:, j])
+                spread += both * expected_distance(self.means[:, i] - self.means[:, j], std)
         return spread
 
     def _draw(self, size: int, rng: np.random.Generator) -> Floats:
@@ -226,16 +188,14 @@ class Mixture(Distribution):
         uniform = rng.random((len(self), size))
         last = self.n_members - 1 - np.argmax(self.weights[:, ::-1] > 0, axis=1)
         member = np.minimum((uniform[:, :, None] >= edges).sum(axis=2), last[:, None])
-        chosen = [np.take_along_axis(p, member, axis=1).ravel() for p in self.parameters]
-        return self.family(*chosen)._draw(1, rng).reshape(len(self), size)
+        chosen = [np.take_along_axis(p, member, axis=1).ravel() for p in (self.means, self.stds)]
+        return Normal(*chosen)._draw(1, rng).reshape(len(self), size)
 
     def _take(self, index: Any) -> "Mixture":
-        return Mixture._of(self.family, tuple(p[index] for p in self.parameters), self.weights[index])
+        return self._changed(self.means[index], self.stds[index], self.weights[index])
 
     def _scaled(self, shift: Floats, factor: Floats) -> "Mixture":
-        *others, loc, scale = self.parameters
-        changed = (*others, factor[:, None] * loc + shift[:, None], factor[:, None] * scale)
-        return Mixture._of(self.family, changed, self.weights)
+        return self._changed(factor[:, None] * self.means + shift[:, None], factor[:, None] * self.stds, self.weights)
 
 
 def _check_weights(weights: ArrayLike | None, n: int, m: int) -> Floats:
@@ -261,11 +221,3 @@ def _log_mean_exp(logs: Floats, log_weights: Floats) -> Floats:
     with np.errstate(divide="ignore", under="ignore", over="ignore"):
         log_sum: Floats = np.log(np.exp(terms - pivot).sum(axis=-1)) + pivot[..., 0]
     return log_sum
-
-
-def _double_exponential_nodes() -> tuple[Floats, Floats]:
-    """Nodes ``sinh(pi/2 sinh(t))`` and their derivatives times the step, for power-law tails of any index."""
-    step, limit = 0.15, 5.0
-    t = np.arange(-limit, limit + step / 2, step)
-    inner = 0.5 * np.pi * np.sinh(t)
-    return np.sinh(inner), step * np.cosh(inner) * 0.5 * np.pi * np.cosh(t)

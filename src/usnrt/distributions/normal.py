@@ -74,9 +74,9 @@ class Normal(ParametricDistribution):
     def formula_cdf_and_pdf(cls, y: Floats, *parameters: Floats) -> tuple[Floats, Floats]:
         """P(Y <= y) and the density from one division; the bottleneck of quantiles of mixtures."""
         mean, std = parameters
-        if (std == 0).any():
-            return super().formula_cdf_and_pdf(y, *parameters)
         with np.errstate(over="ignore", under="ignore"):
+            if (std == 0).any():
+                return cls.formula_cdf(y, mean, std), np.exp(cls.formula_logpdf(y, mean, std))
             z = (y - mean) / std
             return ndtr(z), np.exp(-0.5 * z * z) / (std * SQRT_2PI)
 

@@ -13,7 +13,7 @@ from usnrt.utils.types import Floats
 class ParametricDistribution(Distribution):
     """A distribution with a tuple of parameters of shape ``(n,)`` and formulas that broadcast over arrays.
 
-    The formulas (``formula_*``) are static, so that a mixture can call them with parameters of shape ``(n, m)``.
+    The formulas (``formula_*``) are static, so that a `Mixture` can call them with parameters of shape ``(n, m)``.
     The last parameter is the scale, which may be 0 (a point mass at the location, the parameter before it).
     """
 
@@ -55,12 +55,6 @@ class ParametricDistribution(Distribution):
         with np.errstate(over="ignore", invalid="ignore"):
             mirrored = cls.formula_cdf(loc - y, *others, zero, scale)
         return np.where((scale == 0) & (y == loc), 0.0, mirrored)
-
-    @classmethod
-    def formula_cdf_and_pdf(cls, y: Floats, *parameters: Floats) -> tuple[Floats, Floats]:
-        """P(Y <= y) and the density, both needed for root finding."""
-        with np.errstate(over="ignore", under="ignore"):
-            return cls.formula_cdf(y, *parameters), np.exp(cls.formula_logpdf(y, *parameters))
 
     @classmethod
     def formula_cdf_left(cls, y: Floats, *parameters: Floats) -> Floats:

@@ -96,19 +96,6 @@ class QuantileDistribution(Distribution):
         """Aleatoric variance: all of the variance unless set by `with_parts`."""
         return self.var() if self._aleatoric is None else self._aleatoric
 
-    def conformity_score(self, y: ArrayLike) -> Floats:
-        """Position of ``y`` in the quantile function, ``T^-1(y - loc)``.
-
-        Parameters
-        ----------
-        y : float or array-like of shape (n,) or (n, k)
-
-        Returns
-        -------
-        ndarray of shape (n,) or (n, k)
-        """
-        return self._on_rows(lambda rows: self._positions(rows)[0], y)
-
     def _positions(self, y: Floats, side: str = "right") -> tuple[Floats, Floats]:
         return position_of(self.knots, self.positions, y - self.loc[:, None], side)
 
@@ -238,16 +225,16 @@ class QuantileDistribution(Distribution):
     def _moments_up_to(self, value: float, side: Literal["left", "right"], before: Floats) -> Floats:
         """Moments of E about its mean in each segment below a value of the target, shape (n, J - 1, 3)."""
         n, n_segments = len(self), self.positions.size - 1
-        whole: Floats = np.diff(before, axis=2).swapaxes(1, 2)[self.group]
+        totals: Floats = np.diff(before, axis=2).swapaxes(1, 2)[self.group]
         if np.isinf(value):
-            return whole if value > 0 else np.zeros_like(whole)
+            return totals if value > 0 else np.zeros_like(totals)
         z = np.clip(self._positions(np.full((n, 1), value), side)[0][:, 0], -1e8, 1e8)
         segment = np.searchsorted(self.positions[1:-1], z, side=side)
         below = np.empty((n, 3))
         for residual, rows in self._grouped.groups():
             below[rows] = residual.moments_below(z[rows]).T
         complete = np.arange(n_segments) < segment[:, None]
-        parts = np.where(complete[:, :, None], whole, 0.0)
+        parts = np.where(complete[:, :, None], totals, 0.0)
         parts[np.arange(n), segment] = below - before[self.group, :, segment]  # the part of the value's own segment
         return parts
 

@@ -119,10 +119,10 @@ class ResidualDistribution:
     def _make_squares(self) -> None:
         """Integrals of F^2 below each knot and of (1 - F)^2 above each knot, for the CRPS."""
         cells = np.arange(self.knots.size - 1)
-        whole = np.ones(cells.size)
+        ones = np.ones(cells.size)
         ends = self.tail_mass**2 * self._tail_scale / (2.0 - self.tail_index)
-        up = self._cell_square(cells, whole, self._cdf[:-1], 1.0)
-        down = self._cell_square(cells, whole, self._survival[:-1], -1.0)
+        up = self._cell_square(cells, ones, self._cdf[:-1], 1.0)
+        down = self._cell_square(cells, ones, self._survival[:-1], -1.0)
         self._left_square = ends[0] + np.concatenate([[0.0], np.cumsum(up)])
         self._right_square = ends[1] + np.concatenate([np.cumsum(down[::-1])[::-1], [0.0]])
 

@@ -99,7 +99,7 @@ def _kernel_corrected_t(
     values: Floats, mass: Floats, n: float, cover: Floats
 ) -> tuple[Floats, Floats, Floats, float, float]:
     """Knots, density at the knots, tail masses, degrees of freedom and scale of the fitted Student-t."""
-    points, share, own = _group(values, mass)
+    points, share, residual_mass = _group(values, mass)
     df, loc, scale = _fit_t(points, share)
     student = StudentT(df, loc, scale)
     u = _to_normal(points, df, loc, scale)
@@ -107,7 +107,7 @@ def _kernel_corrected_t(
     for low, high in ((0.25, 0.75), (0.05, 0.95)):
         spread = max(spread, (_quantile(u, share, high) - _quantile(u, share, low)) / (ndtri(high) - ndtri(low)))
     silverman = 0.9 * max(min(spread, 1.0), 0.05) * n**-0.2
-    width, kernel_share = _choose_bandwidth(u, share, own, silverman)
+    width, kernel_share = _choose_bandwidth(u, share, residual_mass, silverman)
 
     ends = _to_normal(cover, df, loc, scale) if cover.size else np.zeros(1)
     reach = max(REACH, abs(center) + 1.0, np.abs(u[[0, -1]]).max() + 0.5, np.abs(ends).max() + 0.5)
@@ -163,7 +163,7 @@ def _to_normal(x: Floats, df: float, loc: float, scale: float) -> Floats:
     return normal
 
 
-def _choose_bandwidth(u: Floats, share: Floats, own: Floats, silverman: float) -> tuple[Floats, float]:
+def _choose_bandwidth(u: Floats, share: Floats, residual_mass: Floats, silverman: float) -> tuple[Floats, float]:
     """Bandwidth of each point and share of the kernel density, by leave-one-out likelihood."""
     pilot = np.log(_kernel(u, u, share, np.full(u.shape, silverman)))
     local = np.exp(-0.5 * (pilot - (share * pilot).sum())).clip(0.05, 3.0)
@@ -173,7 +173,9 @@ def _choose_bandwidth(u: Floats, share: Floats, own: Floats, silverman: float) -
     best = (-np.inf, local, 0.0)
     for factor in BANDWIDTHS:
         width = np.minimum(factor * silverman * local, widest)
-        others = np.maximum(_kernel(u, u, share, width) - own / (width * SQRT_2PI), 0.0) / (1.0 - own)
+        others = np.maximum(_kernel(u, u, share, width) - residual_mass / (width * SQRT_2PI), 0.0) / (
+            1.0 - residual_mass
+        )
         mixture = KERNEL_SHARES[:, None] * others + (1.0 - KERNEL_SHARES[:, None]) * normal
         likelihood = (share * np.log(mixture)).sum(axis=1)
         k = int(np.argmax(likelihood))

@@ -125,9 +125,9 @@ class TransformedDistribution(Distribution):
         """Epistemic variance: the same share of the variance as in the base, unless set by `with_parts`."""
         return self._part(self._epistemic, self.base.epistemic)
 
-    def _part(self, own: Floats | None, of_base: Floats | None) -> Floats | None:
-        if own is not None or of_base is None:
-            return own
+    def _part(self, given: Floats | None, of_base: Floats | None) -> Floats | None:
+        if given is not None or of_base is None:
+            return given
         return self.var() * (of_base / np.maximum(self.base.var(), np.finfo(float).tiny))
 
     @property

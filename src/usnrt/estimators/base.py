@@ -32,7 +32,7 @@ from usnrt.utils.constraints import Constraint, check_parameters
 from usnrt.utils.progress import Progress
 from usnrt.utils.result_table import Table
 from usnrt.utils.scratch import scratch_folder
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, TableLike
 
 
 class DistributionalRegressor(RegressorMixin, BaseEstimator):
@@ -61,7 +61,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
 
     def fit(
         self,
-        X: Any,
+        X: TableLike,
         y: ArrayLike | str,
         sample_weight: ArrayLike | str | None = None,
         *,
@@ -165,7 +165,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         return folder.resume(identity_of(self, store, self.encoder_.n_categories_))
 
     def _read_rows(
-        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: Any = None
+        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: Any = None
     ) -> DistinctRows:
         """Encode a table, and merge its equal rows."""
         read = read_training_rows(self, X, y, sample_weight, groups)
@@ -178,7 +178,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         self.inputs_, self.target_scale_ = scaled.inputs, scaled.target
         return scaled.table
 
-    def _fit_table(self, X: Any, y: Any, sample_weight: Any, groups: Any, folder: Folder | None) -> None:
+    def _fit_table(self, X: TableLike, y: Any, sample_weight: Any, groups: Any, folder: Folder | None) -> None:
         """Fit to a table in memory."""
         rows = self._read_rows(X, y, sample_weight, groups)
         self._fit_rows(rows, NO_CHECKPOINT if folder is None else self._resumed(folder, MemoryStore(rows)))
@@ -196,6 +196,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
                 read_table(self, stored.example, reset=True)
                 self.encoder_, self.fingerprint_ = stored.encoder, stored.store.fingerprint
                 self._fit_store(stored.store, self._resumed(folder, stored.store))
+        rows.remember(self.encoder_)
         self.target_name_ = rows.target if isinstance(rows.target, str) else None
 
     def _fit_dask(self, rows: DaskRows, scratch: str | os.PathLike[str] | None, folder: Folder | None) -> None:
@@ -230,10 +231,10 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         dist = self._predict_dist(raw)
         return EncodedPredictions(dist, dist.interval(coverages), None, None)
 
-    def _encode(self, X: Any) -> NDArray[np.float64]:
+    def _encode(self, X: TableLike) -> NDArray[np.float64]:
         return encode_rows(self, X)
 
-    def predict_dist(self, X: Any) -> Distribution:
+    def predict_dist(self, X: TableLike) -> Distribution:
         """Predictive distributions, one per row.
 
         Parameters
@@ -248,12 +249,12 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         return self._predict_dist(self._encode(X))
 
     @overload
-    def predict(self, X: Any, return_std: Literal[False] = False) -> Floats: ...
+    def predict(self, X: TableLike, return_std: Literal[False] = False) -> Floats: ...
 
     @overload
-    def predict(self, X: Any, return_std: Literal[True]) -> tuple[Floats, Floats]: ...
+    def predict(self, X: TableLike, return_std: Literal[True]) -> tuple[Floats, Floats]: ...
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+    def predict(self, X: TableLike, return_std: bool = False) -> Any:
         """Predicted mean and optionally standard deviation.
 
         Parameters
@@ -273,7 +274,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         dist = self._predict_dist(self._encode(X), parts=False)
         return (dist.mean(), dist.std()) if return_std else dist.mean()
 
-    def predict_interval(self, X: Any, coverage: float | Sequence[float] = 0.9) -> NDArray[np.float64]:
+    def predict_interval(self, X: TableLike, coverage: float | Sequence[float] = 0.9) -> NDArray[np.float64]:
         """Central prediction intervals with a nominal coverage.
 
         Parameters
@@ -289,7 +290,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         """
         return self._predict_dist(self._encode(X), parts=False).interval(coverage)
 
-    def predict_quantiles(self, X: Any, levels: Sequence[float]) -> NDArray[np.float64]:
+    def predict_quantiles(self, X: TableLike, levels: Sequence[float]) -> NDArray[np.float64]:
         """Quantiles; they never cross.
 
         Parameters
@@ -305,7 +306,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         dist = self._predict_dist(self._encode(X), parts=False)
         return dist.ppf(np.atleast_1d(np.asarray(levels, dtype=np.float64)))
 
-    def predict_variance(self, X: Any) -> Table:
+    def predict_variance(self, X: TableLike) -> Table:
         """Variance and its parts.
 
         Parameters
@@ -326,7 +327,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         }
         return Table({**parts, "total": dist.var()})
 
-    def predict_table(self, X: Any, coverage: float = 0.9) -> Any:
+    def predict_table(self, X: TableLike, coverage: float = 0.9) -> Any:
         """Mean, standard deviation, interval, region and support as a table of the library that X came from.
 
         Parameters
@@ -353,7 +354,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
             return prediction_table(self, X, coverage)
         return joined_predictions([part for _, part in predict_source(self, source, coverage)], source)
 
-    def predict_blocks(self, X: Any, coverage: float = 0.9) -> Iterator[Any]:
+    def predict_blocks(self, X: TableLike, coverage: float = 0.9) -> Iterator[Any]:
         """``predict_table`` for a table larger than memory, block by block.
 
         Parameters

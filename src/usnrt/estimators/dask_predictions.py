@@ -6,12 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.estimators.prediction_table import check_coverage, prediction_columns, prediction_table
+from usnrt.utils.types import TableLike
 
 if TYPE_CHECKING:
     from usnrt.estimators.base import DistributionalRegressor
 
 
-def predict_dask_table(model: "DistributionalRegressor", X: Any, coverage: float = 0.9) -> Any:
+def predict_dask_table(model: "DistributionalRegressor", X: TableLike, coverage: float = 0.9) -> Any:
     """`usnrt.estimators.prediction_table.prediction_table` of each partition.
 
     Parameters
@@ -42,7 +43,7 @@ def predict_dask_table(model: "DistributionalRegressor", X: Any, coverage: float
     return dd.from_delayed(parts, meta=meta, verify_meta=False)
 
 
-def predict_dask(model: "DistributionalRegressor", X: Any, return_std: bool = False) -> Any:
+def predict_dask(model: "DistributionalRegressor", X: TableLike, return_std: bool = False) -> Any:
     """Predicted means, and optionally standard deviations: Series for a DataFrame, Arrays for an Array.
 
     Parameters

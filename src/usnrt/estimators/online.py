@@ -13,7 +13,7 @@ from usnrt.estimators.tree_regressor import TreeRegressor
 from usnrt.nn.quantile_functions import value_at
 from usnrt.nn.quantiles import POSITIONS
 from usnrt.utils.checks import check_number
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, TableLike
 
 # How far a bound moves for a surplus of misses, on the scale of conformity scores: in proportion to a small surplus, by
 # its cube beyond TABLE_LIMIT or REGION_LIMIT misses. Chosen on simulated scores (docs/calibration.md).
@@ -97,7 +97,7 @@ class OnlineCalibrator:
         self.region_surplus_ = np.zeros((model.n_leaves_, 2))
         self.n_rows_, self.n_covered_ = 0, 0
 
-    def update(self, X: Any, y: ArrayLike) -> Self:
+    def update(self, X: TableLike, y: ArrayLike) -> Self:
         """Learn from observed targets, row by row in the order given.
 
         Parameters
@@ -113,7 +113,7 @@ class OnlineCalibrator:
         self._run(X, read_target(np.atleast_1d(y)))
         return self
 
-    def predict_interval(self, X: Any) -> Floats:
+    def predict_interval(self, X: TableLike) -> Floats:
         """Intervals of the nominal coverage, with all that was observed so far.
 
         Parameters
@@ -129,7 +129,7 @@ class OnlineCalibrator:
         moved = static + np.array([-1.0, 1.0]) * self._offsets()[leaf]
         return self._in_units(quantiles, moved)
 
-    def predict_then_update(self, X: Any, y: ArrayLike) -> Floats:
+    def predict_then_update(self, X: TableLike, y: ArrayLike) -> Floats:
         """Intervals of rows in the order given, each predicted with the targets of the rows before it.
 
         The same as `predict_interval` and `update` for one row after the other; the networks run once.
@@ -156,7 +156,7 @@ class OnlineCalibrator:
 
         save(self, path)
 
-    def _run(self, X: Any, target: Floats) -> Floats:
+    def _run(self, X: TableLike, target: Floats) -> Floats:
         check_target(target, self.model._parameter("target_bounds"))
         leaf, quantiles, static = self._predicted(X)
         if len(leaf) != len(target):
@@ -177,7 +177,7 @@ class OnlineCalibrator:
             self.n_covered_ += int(not missed.any())
         return ends
 
-    def _predicted(self, X: Any) -> tuple[NDArray[np.int64], Floats, Floats]:
+    def _predicted(self, X: TableLike) -> tuple[NDArray[np.int64], Floats, Floats]:
         """Region, quantile functions and static bounds of rows, the bounds as positions, shape (n, 2)."""
         model = self.model.model_
         predicted = model.predict(self.model._encode(X))

@@ -34,7 +34,7 @@ from usnrt.utils.constraints import (
     Verbosity,
     Whole,
 )
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, TableLike
 
 
 class PaperUSNRTRegressor(TreeRegressor):
@@ -237,7 +237,7 @@ class PaperUSNRTRegressor(TreeRegressor):
 
     # -- predictions -------------------------------------------------------------------------------------------
 
-    def split_residuals(self, X: Any, y: ArrayLike, node: int = 0) -> Floats:
+    def split_residuals(self, X: TableLike, y: ArrayLike, node: int = 0) -> Floats:
         """Residuals of the splitting network of a node; for the node's training rows, the residuals that were tested.
 
         Parameters

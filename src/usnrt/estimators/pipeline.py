@@ -8,6 +8,7 @@ from sklearn.utils.metaestimators import available_if
 
 from usnrt.estimators.prediction_table import like_frame
 from usnrt.utils.result_table import Table
+from usnrt.utils.types import TableLike
 
 MethodT = TypeVar("MethodT", bound=Callable[..., Any])
 
@@ -61,7 +62,7 @@ def _if_last_has(name: str) -> Callable[[MethodT], MethodT]:
 def _delegated(name: str, summary: str) -> Any:
     """A method that transforms X by all steps but the last, and calls the method of the last step."""
 
-    def method(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
+    def method(self: Any, X: TableLike, *args: Any, **kwargs: Any) -> Any:
         return getattr(self.steps[-1][1], name)(self._transformed(X), *args, **kwargs)
 
     method.__name__ = method.__qualname__ = name
@@ -85,7 +86,7 @@ class DistributionalPipeline(Pipeline):  # scikit-learn is untyped
     True
     """
 
-    def _transformed(self, X: Any) -> Any:
+    def _transformed(self, X: TableLike) -> Any:
         return self[:-1].transform(X) if len(self.steps) > 1 else X
 
     predict_dist = _delegated("predict_dist", "Predictive distributions")
@@ -97,7 +98,7 @@ class DistributionalPipeline(Pipeline):  # scikit-learn is untyped
     explain = _delegated("explain", "Explanations")
 
     @_if_last_has("predict_table")
-    def predict_table(self, X: Any, coverage: float = 0.9) -> Any:
+    def predict_table(self, X: TableLike, coverage: float = 0.9) -> Any:
         """Mean, standard deviation, interval, region and support as a table of the library that X came from."""
         predicted = self.steps[-1][1].predict_table(self._transformed(X), coverage)
         if isinstance(predicted, Table):  # the transformers returned arrays
@@ -105,7 +106,7 @@ class DistributionalPipeline(Pipeline):  # scikit-learn is untyped
         return predicted
 
     @_if_last_has("calibrate")
-    def calibrate(self, X: Any, y: Any, *args: Any, **kwargs: Any) -> "DistributionalPipeline":
+    def calibrate(self, X: TableLike, y: Any, *args: Any, **kwargs: Any) -> "DistributionalPipeline":
         """Calibrate the last step on new rows; arguments as there."""
         self.steps[-1][1].calibrate(self._transformed(X), y, *args, **kwargs)
         return self

@@ -1,25 +1,26 @@
 """Predictions for tables outside memory, block by block."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from usnrt.estimators.prediction_table import check_coverage, prediction_table
 from usnrt.tables.find_source import as_source
+from usnrt.tables.read_options import ModelColumns
 from usnrt.tables.sources import Block, TableSource
 from usnrt.tables.streaming import pass_rows
+from usnrt.utils.names import missing_names
 from usnrt.utils.result_table import Table
+from usnrt.utils.types import TableLike
 
 if TYPE_CHECKING:
     from usnrt.estimators.base import DistributionalRegressor
 
 
-def source_for(model: "DistributionalRegressor", X: Any) -> TableSource | None:
-    """The source that X is or names, with the text columns of a model as text; None for a table in memory."""
-    encoder = model.encoder_
-    text = [name for name, kind in zip(encoder.source_names_, encoder.source_types_) if kind == "text"]
-    return as_source(X, text)
+def source_for(model: "DistributionalRegressor", X: TableLike) -> TableSource | None:
+    """The source that X is or names, read like the table of the fit; None for a table in memory."""
+    return as_source(X, model=ModelColumns.of(model.encoder_))
 
 
 def predict_source(
@@ -45,27 +46,49 @@ def predict_source(
     """
     check_coverage(coverage)
     for block in source.blocks(pass_rows(source.n_columns)):
-        yield block, prediction_table(model, features_of(model, block), coverage)
+        predicted = prediction_table(model, features_of(model, block.table, block.place), coverage)
+        yield block, _without_support(predicted, source.bad_rows, block)
 
 
-def features_of(model: "DistributionalRegressor", block: Block) -> Any:
-    """The model's features in their order; other columns are left out."""
+def _without_support(predicted: Any, bad_rows: Set[int], block: Block) -> Any:
+    """Predictions in which rows with unreadable cells are not supported."""
+    bad = [row in bad_rows for row in range(block.start, block.start + block.n_rows)] if bad_rows else []
+    if not any(bad) or "supported" not in predicted.column_names:
+        return predicted
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    supported = pc.and_not(predicted["supported"], pa.array(bad))
+    return predicted.set_column(predicted.column_names.index("supported"), "supported", supported)
+
+
+def features_of(model: "DistributionalRegressor", table: Any, place: str) -> Any:
+    """The model's features in their order; other columns are left out.
+
+    Parameters
+    ----------
+    model : DistributionalRegressor
+    table : pyarrow.Table or ndarray
+    place : str
+        Where it is from, in messages.
+    """
     names = [str(name) for name in getattr(model, "feature_names_in_", ())]
-    if isinstance(block.table, np.ndarray):
-        return block.table
+    if isinstance(table, np.ndarray):
+        return table
     if not names:
-        if block.table.num_columns != model.n_features_in_:
+        if table.num_columns != model.n_features_in_:
             raise ValueError(
-                f"{block.place} must have {model.n_features_in_} columns, because the model was fitted without names, "
-                f"got {block.table.num_columns}"
+                f"{place} must have {model.n_features_in_} columns, because the model was fitted without names, "
+                f"got {table.num_columns}"
             )
-        return block.table.rename_columns([f"x{j}" for j in range(block.table.num_columns)])
-    absent = [name for name in names if name not in block.table.column_names]
+        return table.rename_columns([f"x{j}" for j in range(table.num_columns)])
+    absent = [name for name in names if name not in table.column_names]
     if absent:
+        others = [name for name in table.column_names if name not in names]
         raise ValueError(
-            f"{block.place} must have the columns that the model was fitted on, but {absent[0]!r} is missing"
+            f"{place} must have the columns that the model was fitted on, but {missing_names(absent, others)}"
         )
-    return block.table.select(names)
+    return table.select(names)
 
 
 def joined_predictions(parts: list[Any], source: TableSource) -> Any:

@@ -12,7 +12,7 @@ from usnrt.calibration.insufficient import insufficient_calibration
 from usnrt.distributions import Distribution
 from usnrt.utils.notices import UnguaranteedIntervalWarning
 from usnrt.utils.result_table import Table
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, TableLike
 
 if TYPE_CHECKING:
     from usnrt.estimators.base import DistributionalRegressor
@@ -43,7 +43,7 @@ class EncodedPredictions:
     guaranteed: NDArray[np.bool_] | None = None
 
 
-def prediction_table(model: "DistributionalRegressor", X: Any, coverage: float = 0.9) -> Any:
+def prediction_table(model: "DistributionalRegressor", X: TableLike, coverage: float = 0.9) -> Any:
     """Mean, standard deviation, interval, region and support of every row.
 
     Parameters
@@ -90,7 +90,7 @@ def prediction_table(model: "DistributionalRegressor", X: Any, coverage: float =
     return like_frame(prediction_columns(predicted), X)
 
 
-def like_frame(columns: dict[str, NDArray[Any]], X: Any) -> Any:
+def like_frame(columns: dict[str, NDArray[Any]], X: TableLike) -> Any:
     """Columns as a frame of the library that X came from, with its index, or as a `Table` if X is no frame.
 
     Examples

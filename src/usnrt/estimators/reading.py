@@ -20,7 +20,7 @@ from usnrt.tables.target_notices import warn_of_target
 from usnrt.tables.time import read_time, time_position
 from usnrt.tables.training import DistinctRows, distinct_rows
 from usnrt.utils.arrays import plain_array
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, TableLike
 from usnrt.utils.weights import check_total_weight
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class ReadRows:
 
 def read_training_rows(
     model: "DistributionalRegressor",
-    X: Any,
+    X: TableLike,
     y: ArrayLike,
     sample_weight: ArrayLike | None = None,
     groups: Any = None,
@@ -116,7 +116,7 @@ def _read_time(encoder: TableEncoder, features: FeatureTable, position: int) -> 
     return time
 
 
-def encode_rows(model: "DistributionalRegressor", X: Any) -> NDArray[np.float64]:
+def encode_rows(model: "DistributionalRegressor", X: TableLike) -> NDArray[np.float64]:
     """Encoded rows of a table in memory, for a prediction by a fitted model."""
     if not hasattr(model, "encoder_"):
         check_is_fitted(model)

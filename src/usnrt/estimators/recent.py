@@ -8,13 +8,13 @@ import numpy as np
 
 from usnrt.tables import read_table
 from usnrt.tables.time import read_time, time_position
-from usnrt.utils.types import Floats, Rows
+from usnrt.utils.types import Floats, Rows, TableLike
 
 if TYPE_CHECKING:
     from usnrt.estimators.base import DistributionalRegressor
 
 
-def recent_rows(model: "DistributionalRegressor", X: Any, n_rows: int, window: Any) -> Rows:
+def recent_rows(model: "DistributionalRegressor", X: TableLike, n_rows: int, window: Any) -> Rows:
     """Positions of the rows in a window that ends with the latest row.
 
     Parameters
@@ -47,7 +47,7 @@ def recent_rows(model: "DistributionalRegressor", X: Any, n_rows: int, window: A
     return np.sort(order[max(0, n_rows - int(window)) :])
 
 
-def _time(model: "DistributionalRegressor", X: Any) -> tuple[Floats | None, bool]:
+def _time(model: "DistributionalRegressor", X: TableLike) -> tuple[Floats | None, bool]:
     """Time of each row if the model has a time column, and whether it is a date."""
     column = model._parameter("time_column")
     if column is None:

@@ -48,7 +48,7 @@ from usnrt.utils.notices import (
 )
 from usnrt.utils.progress import Progress
 from usnrt.utils.result_table import Table
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, TableLike
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -92,7 +92,7 @@ class TreeRegressor(DistributionalRegressor):
     def _fit_rows(self, rows: DistinctRows, checkpoint: Checkpoint) -> None:
         self._keep(fit_model(self._model_recipe(), rows, self.encoder_, self._context(checkpoint)))
 
-    def _fit_table(self, X: Any, y: Any, sample_weight: Any, groups: Any, folder: Folder | None) -> None:
+    def _fit_table(self, X: TableLike, y: Any, sample_weight: Any, groups: Any, folder: Folder | None) -> None:
         super()._fit_table(X, y, sample_weight, groups, folder)
         if self._parameter("memory") == "examples" and self.model_.kept.positions is not None:
             given = as_table(groups_and_table(X, groups)[0])
@@ -171,7 +171,7 @@ class TreeRegressor(DistributionalRegressor):
         """Number of regions."""
         return self.tree_.n_leaves
 
-    def apply(self, X: Any) -> NDArray[np.int64]:
+    def apply(self, X: TableLike) -> NDArray[np.int64]:
         """The id of the region that each row falls in.
 
         The same id is in `rules`, `predict_table`, `export_text`, plots, reports and ONNX graphs. It is the number of
@@ -188,7 +188,7 @@ class TreeRegressor(DistributionalRegressor):
         raw = self._encode(X)  # before `tree_`: it raises if the model is not fitted
         return self.tree_.apply(raw)
 
-    def decision_path(self, X: Any) -> Any:
+    def decision_path(self, X: TableLike) -> Any:
         """The nodes of the tree that each row passes, its region included.
 
         Parameters
@@ -247,7 +247,9 @@ class TreeRegressor(DistributionalRegressor):
             np.stack(is_guaranteed, axis=1),
         )
 
-    def predict_interval(self, X: Any, coverage: float | Sequence[float] = 0.9, guaranteed: bool = False) -> Floats:
+    def predict_interval(
+        self, X: TableLike, coverage: float | Sequence[float] = 0.9, guaranteed: bool = False
+    ) -> Floats:
         """Central prediction intervals with a nominal coverage.
 
         Calibrated models use order statistics of the conformity scores in the row's region (see
@@ -294,7 +296,7 @@ class TreeRegressor(DistributionalRegressor):
         elif insufficient is not None:
             warnings.warn(insufficient.unguaranteed, UnguaranteedIntervalWarning, stacklevel=3)
 
-    def predict_support(self, X: Any) -> Table:
+    def predict_support(self, X: TableLike) -> Table:
         """Whether rows resemble the training rows, and how much their distributions are widened otherwise.
 
         Parameters
@@ -338,7 +340,7 @@ class TreeRegressor(DistributionalRegressor):
         )
 
     def calibrate(
-        self, X: Any, y: ArrayLike, by: str = "region", window: Any = None, groups: ArrayLike | str | None = None
+        self, X: TableLike, y: ArrayLike, by: str = "region", window: Any = None, groups: ArrayLike | str | None = None
     ) -> Self:
         """Calibrate on new rows: replaces the residual distributions, and nothing else.
 
@@ -391,7 +393,7 @@ class TreeRegressor(DistributionalRegressor):
     # -- regions, similar rows, explanations and export -------------------------------------------------------------
 
     @available_if(_may_remember)  # type: ignore[untyped-decorator]
-    def neighbors(self, X: Any, n_neighbors: int = 5) -> Table:
+    def neighbors(self, X: TableLike, n_neighbors: int = 5) -> Table:
         """The training rows that are most similar to each row, with their targets.
 
         The memory predicts the weighted distribution of these targets. How much it counts depends on the region: see
@@ -463,12 +465,12 @@ class TreeRegressor(DistributionalRegressor):
 
     def explain(
         self,
-        X: Any,
+        X: TableLike,
         *,
         coverage: float = 0.9,
         baseline: str = "region",
         n_neighbors: int = 5,
-        background: Any = None,
+        background: TableLike = None,
         rounds: int = 1,
         random_state: int = 0,
     ) -> "Explanation":

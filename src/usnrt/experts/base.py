@@ -73,9 +73,16 @@ class FittedExpert(Expert, Protocol):
     # What its file holds: the fields of the class and what each may be, see `usnrt.utils.schema`.
     FIELDS: ClassVar[Schema]
 
+    @property
+    def n_inputs(self) -> int:
+        """Number of network inputs that it takes."""
+
     @classmethod
     def fit(cls, rows: TreeRows, context: FitContext) -> Self | None:
         """Fit to the training rows, never to validation rows, which choose the weights; None for too small tables."""
+
+    def fits_together(self) -> bool:
+        """Whether the fields of one that was read from a file fit together, each of which is valid by itself."""
 
     def to_onnx(self, graph: Any, query: Mapping[str, str]) -> str:
         """Quantile functions in an ONNX graph, from the names of its ``"inputs"`` and ``"leaf"``; name, (n, J)."""

@@ -13,14 +13,19 @@ from usnrt.explain.values import Moments, feature_groups
 from usnrt.model.background import N_BACKGROUND
 from usnrt.utils.checks import check_whole
 from usnrt.utils.result_table import Table
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, TableLike
 
 # Predictions that the contributions of all rows may take, and the smallest number of rows and of background rows.
 MAX_PREDICTIONS, MIN_ROWS, MIN_BACKGROUND = 1_000_000, 20, 4
 
 
 def uncertainty_importance(
-    model: DistributionalRegressor, X: Any, y: ArrayLike | None = None, *, n_rows: int = 200, random_state: int = 0
+    model: DistributionalRegressor,
+    X: TableLike,
+    y: ArrayLike | None = None,
+    *,
+    n_rows: int = 200,
+    random_state: int = 0,
 ) -> Table:
     """How much each column contributes to the predicted mean and standard deviation, on average over rows.
 

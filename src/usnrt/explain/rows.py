@@ -16,17 +16,17 @@ from usnrt.memory.retrieval import N_NEIGHBORS
 from usnrt.model.background import background_of
 from usnrt.tree.rules import region_text
 from usnrt.utils.checks import check_choice, check_number, check_whole
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, TableLike
 
 
 def explain_rows(
     model: TreeRegressor,
-    X: Any,
+    X: TableLike,
     coverage: float = 0.9,
     baseline: str = "region",
     *,
     n_neighbors: int = 5,
-    background: Any = None,
+    background: TableLike = None,
     rounds: int = 1,
     seed: int = 0,
 ) -> Explanation:
@@ -86,7 +86,7 @@ def explain_rows(
     return Explanation(rows, model.target_name_)
 
 
-def _backgrounds(model: TreeRegressor, background: Any) -> Floats:
+def _backgrounds(model: TreeRegressor, background: TableLike) -> Floats:
     """Background rows per region and of the whole table, shape (n_leaves + 1, b, d)."""
     if background is not None:
         raw = model._encode(background)
@@ -100,7 +100,7 @@ def _backgrounds(model: TreeRegressor, background: Any) -> Floats:
     return kept
 
 
-def measured(model: TreeRegressor, X: Any, raw: Floats) -> list[Evidence]:
+def measured(model: TreeRegressor, X: TableLike, raw: Floats) -> list[Evidence]:
     """What is known about the reasons for the uncertainty of each row."""
     n = len(raw)
     dist = model._predict_dist(raw)
@@ -118,7 +118,7 @@ def measured(model: TreeRegressor, X: Any, raw: Floats) -> list[Evidence]:
     return [Evidence(*map(float, values)) for values in zip(epistemic, widening, density, spread)]
 
 
-def _spread_of_neighbors(model: TreeRegressor, X: Any, n: int) -> Floats:
+def _spread_of_neighbors(model: TreeRegressor, X: TableLike, n: int) -> Floats:
     """Weighted standard deviation of the targets of similar training rows."""
     found = model.neighbors(X, N_NEIGHBORS)
     row, weight, target = found["row"], found["weight"], found["target"]
@@ -127,7 +127,7 @@ def _spread_of_neighbors(model: TreeRegressor, X: Any, n: int) -> Floats:
     return np.sqrt(np.bincount(row, weight * (target - mean[row]) ** 2, n) / total)
 
 
-def similar_training_rows(model: TreeRegressor, X: Any, n_neighbors: int) -> list[list[dict[str, Any]]] | None:
+def similar_training_rows(model: TreeRegressor, X: TableLike, n_neighbors: int) -> list[list[dict[str, Any]]] | None:
     """The most similar training rows of each row; None for models without memory.
 
     Returns
@@ -159,7 +159,7 @@ def _example(model: TreeRegressor, examples: list[NDArray[Any]], place: int) -> 
     return row
 
 
-def row_values(X: Any, names: Sequence[str], rows: NDArray[Any] | None = None) -> list[dict[str, Any]]:
+def row_values(X: TableLike, names: Sequence[str], rows: NDArray[Any] | None = None) -> list[dict[str, Any]]:
     """Rows of a table in the user's terms.
 
     Parameters

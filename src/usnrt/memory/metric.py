@@ -121,32 +121,55 @@ def learn_metric(
     """
     with Resumable(checkpoint, "training", rng) as entry:
         if entry.result is None:
-            entry.finish(_learn(table, embed, y, weight, group, rows, validation_loss, n_encoded, how, entry, on_check))
+            steps = _Steps(table, embed, y, weight, group, rows, how)
+            entry.finish(_learn(steps, validation_loss, n_encoded, entry, on_check))
         metric: NDArray[np.float32] = entry.result
     return metric
 
 
+class _Steps:
+    """The steps of a training: its program with all arguments that do not change; parameters as for `learn_metric`."""
+
+    def __init__(
+        self,
+        table: DeviceTable,
+        embed: Callable[[NDArray[np.float32], Rows], NDArray[np.float32]],
+        y: Floats,
+        weight: Floats,
+        group: Rows | None,
+        rows: Rows,
+        how: MetricTraining,
+    ) -> None:
+        self.how, self._embed, self._rows = how, embed, rows
+        own = np.arange(table.n_rows) if group is None else group
+        of_rows = table.column(y), table.column(np.log(weight)), table.rows(own)
+        self._columns = table.inputs, table.encoding, *of_rows
+        self._thresholds = _thresholds(y[rows], how.n_thresholds)
+
+    def run(self, state: Any, done: int, n_now: int, seed: np.uint32, rng: np.random.Generator) -> Any:
+        """The state after the next steps, on blocks of rows that are similar by the current metric."""
+        import jax
+
+        how = self.how
+        embedded = self._embed(np.asarray(state[0]), self._rows)
+        blocks = _draw_blocks(embedded, self._rows, how.block_size, how.refresh * how.n_blocks, rng)
+        return _program(how.dropout > 0)(
+            state, *self._columns, jax.device_put(blocks.reshape(how.refresh, how.n_blocks, -1)), *self._thresholds,
+            np.float32(how.learning_rate), np.float32(how.dropout), done, n_now, how.n_steps, seed,
+        )  # fmt: skip
+
+
 def _learn(
-    table: DeviceTable,
-    embed: Callable[[NDArray[np.float32], Rows], NDArray[np.float32]],
-    y: Floats,
-    weight: Floats,
-    group: Rows | None,
-    rows: Rows,
+    steps: _Steps,
     validation_loss: Callable[[NDArray[np.float32]], float],
     n_encoded: int,
-    how: MetricTraining,
     entry: Resumable,
     on_check: Callable[[int, float], None],
 ) -> NDArray[np.float32]:
-    """The training itself, from its beginning or from the state of the entry; parameters as for `learn_metric`."""
+    """The training itself, from its beginning or from the state of the entry."""
     import jax
 
-    rng = entry.rng
-    thresholds, gaps = _thresholds(y[rows], how.n_thresholds)
-    program = _program(how.dropout > 0)
-    target, log_weight = table.column(y), table.column(np.log(weight))
-    own = table.rows(np.arange(table.n_rows) if group is None else group)
+    rng, how = entry.rng, steps.how
     best: NDArray[np.float32]
     if entry.state is None:
         best = (rng.standard_normal((n_encoded, how.n_dims)) / np.sqrt(how.n_dims)).astype(np.float32)
@@ -161,13 +184,7 @@ def _learn(
             kept = dict(zip(_KEPT, (best, best_loss, n_worse, seed, done)))
             entry.keep({"state": jax.tree.leaves(state), **kept})
         n_now = min(how.refresh, how.n_steps - done)
-        embedded = embed(np.asarray(state[0]), rows)
-        blocks = _draw_blocks(embedded, rows, how.block_size, how.refresh * how.n_blocks, rng)
-        state = program(
-            state, table.inputs, table.encoding, target, log_weight, own,
-            jax.device_put(blocks.reshape(how.refresh, how.n_blocks, -1)), thresholds, gaps,
-            np.float32(how.learning_rate), np.float32(how.dropout), done, n_now, how.n_steps, seed,
-        )  # fmt: skip
+        state = steps.run(state, done, n_now, seed, rng)
         if (done + n_now) % how.check and done + n_now < how.n_steps:
             continue
         metric = np.asarray(state[0])

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from usnrt.distributions.base import as_generator, check_levels
-from usnrt.metrics.forecast import Forecast, Given, as_forecast, check_truth, tail_levels
+from usnrt.metrics.forecast import Forecast, Given, as_forecast, check_truth
 from usnrt.metrics.registry import (
     AnyForecast,
     EvaluatedRows,
@@ -73,19 +73,6 @@ def ece(
     """
     levels, observed = reliability(y_true, forecast, at=at, **given)
     return float(mean_gap(observed, levels))
-
-
-def ece_from_pit(pit: ArrayLike) -> float:
-    """`ece` of a continuous distribution, from PIT values :math:`F_i(y_i)` of shape (n,).
-
-    Examples
-    --------
-    >>> from usnrt.metrics.calibration import ece_from_pit
-    >>> round(ece_from_pit([0.1587, 0.6915, 0.8413, 0.9987]), 4)
-    0.1833
-    """
-    counts = np.searchsorted(ECE_LEVELS, np.asarray(pit), side="right")
-    return float(mean_gap(share_below(counts, ECE_LEVELS.size), ECE_LEVELS))
 
 
 def mean_gap(observed: Floats, nominal: ArrayLike) -> Floats:
@@ -155,20 +142,6 @@ def tce(
     0.15
     """
     return _tce(evaluated_rows(y_true, forecast, **given), coverages)(None)
-
-
-def tce_from_pit(pit: ArrayLike) -> float:
-    """`tce` of a continuous distribution, from PIT values :math:`F_i(y_i)` of shape (n,).
-
-    Examples
-    --------
-    >>> from usnrt.metrics.calibration import tce_from_pit
-    >>> round(tce_from_pit([0.1587, 0.6915, 0.8413, 0.9987]), 4)
-    0.15
-    """
-    column = np.asarray(pit)[:, None]
-    low, high = tail_levels(np.array(TCE_COVERAGES))
-    return float(mean_gap(((column > low) & (column < high)).mean(axis=0), TCE_COVERAGES))
 
 
 def sharpness(forecast: AnyForecast = None, **given: Unpack[Given]) -> float:

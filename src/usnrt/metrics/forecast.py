@@ -176,15 +176,15 @@ class QuantileForecast(Forecast):
 
     def cdf(self, y: Floats) -> tuple[Floats, Floats]:
         """Interpolated; outside the quantiles the midpoint between the outer level and 0 or 1."""
-        known = self.levels
+        levels = self.levels
         count = (self.values <= y[:, None]).sum(axis=1)
-        left = np.clip(count - 1, 0, max(known.size - 2, 0))
-        right = np.minimum(left + 1, known.size - 1)
+        left = np.clip(count - 1, 0, max(levels.size - 2, 0))
+        right = np.minimum(left + 1, levels.size - 1)
         rows = np.arange(len(self))
         start, width = self.values[rows, left], self.values[rows, right] - self.values[rows, left]
         share = np.clip((y - start) / np.where(width > 0, width, 1.0), 0.0, 1.0)
-        inside = known[left] + share * (known[right] - known[left])
-        cdf = np.where(count == 0, known[0] / 2, np.where(y > self.values[:, -1], (1 + known[-1]) / 2, inside))
+        inside = levels[left] + share * (levels[right] - levels[left])
+        cdf = np.where(count == 0, levels[0] / 2, np.where(y > self.values[:, -1], (1 + levels[-1]) / 2, inside))
         return cdf, cdf
 
     def crps(self, y: Floats) -> Floats:

@@ -141,63 +141,52 @@ def train(
     """
     with Resumable(checkpoint, "training", rng, CODEC) as entry:
         if entry.result is None:
-            parts = train_rows, valid_rows if len(valid_rows) else train_rows
-            trained = _train(
-                network, loss, params, table, target, weight, *parts, how, entry, on_epoch, penalty, keep_initial
-            )
-            entry.finish(trained)
+            epochs = _Epochs(network, loss, penalty, how, table, target, weight, train_rows, valid_rows)
+            entry.finish(_train_epochs(epochs, params, entry, on_epoch, keep_initial))
         result: tuple[Params, History] = entry.result
     return result
 
 
-def _train(
-    network: Any,
-    loss: Any,
-    params: Params,
-    table: DeviceTable,
-    target: NDArray[np.floating],
-    weight: NDArray[np.floating] | None,
-    train_rows: NDArray[np.intp],
-    valid_rows: NDArray[np.intp],
-    how: Training,
-    entry: Resumable,
-    on_epoch: Callable[[int, float, float], None] | None,
-    penalty: Any,
-    keep_initial: bool,
-) -> tuple[Params, History]:
-    """The training itself, from its beginning or from the state of the entry; parameters as for `train`."""
-    import jax
+class _Epochs:
+    """The epochs of a training: its program with all arguments that do not change; parameters as for `train`."""
 
-    rng = entry.rng
-    with _PROGRAM_LOCK:
-        program = _program(network, loss, penalty, how.batch_size, how.schedule, how.average > 0, table.n_inputs)
-    target_on_device = table.column(target)
-    weight_on_device = table.column(np.ones(table.n_rows) if weight is None else weight / weight[train_rows].mean())
-    valid = table.rows(valid_rows)
-    n_steps = -(-len(train_rows) // how.batch_size)
-    n_checks = n_steps if how.validations is None else min(how.validations, n_steps)
-    state = start_state(params)
-    if entry.state is None:
-        key, first, history = int(rng.integers(2**31)), -1 if keep_initial else 0, History()
-        best, best_loss = params, np.inf
-    else:
-        state = with_leaves(state, entry.state["state"])
-        best, best_loss = entry.state["best"], entry.state["best_loss"]
-        key, first, history = entry.state["key"], entry.state["epoch"], entry.state["history"]
-    for epoch in range(first, how.max_epochs):
-        if history.valid_loss and _should_stop(history, how):
-            break
+    def __init__(
+        self,
+        network: Any,
+        loss: Any,
+        penalty: Any,
+        how: Training,
+        table: DeviceTable,
+        target: NDArray[np.floating],
+        weight: NDArray[np.floating] | None,
+        train_rows: NDArray[np.intp],
+        valid_rows: NDArray[np.intp],
+    ) -> None:
+        with _PROGRAM_LOCK:
+            self._program = _program(
+                network, loss, penalty, how.batch_size, how.schedule, how.average > 0, table.n_inputs
+            )
+        valid_rows = valid_rows if len(valid_rows) else train_rows
+        scaled = np.ones(table.n_rows) if weight is None else weight / weight[train_rows].mean()
+        self._columns = table.inputs, table.encoding, table.column(target), table.column(scaled)
+        self._valid = table.rows(valid_rows), len(valid_rows)
+        self.how, self._table, self._train_rows = how, table, train_rows
+
+    def run(self, state: Any, epoch: int, key: int, rng: np.random.Generator) -> tuple[Any, ...]:
+        """New state, weights of the best validation, training loss, validation loss, and that of these weights.
+
+        Epoch -1 has no steps: it validates the initial weights.
+        """
+        how, n_rows = self.how, len(self._train_rows)
         is_start = epoch < 0
-        state, candidate, *losses = program(
+        n_steps = -(-n_rows // how.batch_size)
+        n_checks = n_steps if how.validations is None else min(how.validations, n_steps)
+        state, candidate, *losses = self._program(
             state,
-            table.inputs,
-            table.encoding,
-            target_on_device,
-            weight_on_device,
-            valid if is_start else table.rows(rng.permutation(train_rows)),
-            len(train_rows),
-            valid,
-            len(valid_rows),
+            *self._columns,
+            self._valid[0] if is_start else self._table.rows(rng.permutation(self._train_rows)),
+            n_rows,
+            *self._valid,
             0 if is_start else n_steps,
             1 if is_start else n_checks,
             max(epoch, 0),
@@ -208,11 +197,35 @@ def _train(
             key,
         )
         # Waits for the device, so that Ctrl-C takes effect between epochs.
-        train_loss, valid_loss, candidate_loss = map(float, losses)
+        return state, candidate, *map(float, losses)
+
+
+def _train_epochs(
+    epochs: _Epochs,
+    params: Params,
+    entry: Resumable,
+    on_epoch: Callable[[int, float, float], None] | None,
+    keep_initial: bool,
+) -> tuple[Params, History]:
+    """The training itself, from its beginning or from the state of the entry."""
+    import jax
+
+    rng, state = entry.rng, start_state(params)
+    if entry.state is None:
+        key, first, history = int(rng.integers(2**31)), -1 if keep_initial else 0, History()
+        best, best_loss = params, np.inf
+    else:
+        state = with_leaves(state, entry.state["state"])
+        best, best_loss = entry.state["best"], entry.state["best_loss"]
+        key, first, history = entry.state["key"], entry.state["epoch"], entry.state["history"]
+    for epoch in range(first, epochs.how.max_epochs):
+        if history.valid_loss and _should_stop(history, epochs.how):
+            break
+        state, candidate, train_loss, valid_loss, candidate_loss = epochs.run(state, epoch, key, rng)
         if not (np.isfinite(train_loss) and np.isfinite(valid_loss)):
             history.diverged = True
             break
-        if is_start:
+        if epoch < 0:
             best_loss = history.initial_loss = valid_loss
             continue
         history.train_loss.append(train_loss)
@@ -220,14 +233,8 @@ def _train(
         if candidate_loss < best_loss:
             best, best_loss, history.best_epoch = candidate, candidate_loss, epoch
         if entry.is_active:
-            kept = {
-                "state": jax.tree.leaves(state),
-                "best": best,
-                "best_loss": best_loss,
-                "key": key,
-                "epoch": epoch + 1,
-            }
-            entry.keep({**kept, "history": deepcopy(history)})
+            kept = {"state": jax.tree.leaves(state), "best": best, "best_loss": best_loss, "key": key}
+            entry.keep({**kept, "epoch": epoch + 1, "history": deepcopy(history)})
         if on_epoch is not None:
             on_epoch(epoch, train_loss, valid_loss)
     return to_numpy(best), history
@@ -272,22 +279,22 @@ def start_state(params: Params) -> Any:
     import jax
 
     params = jax.device_put(params)
-    return params, _optimiser().init(params), params
+    return params, _adamw(0.0, 0.0).init(params), params
 
 
-@functools.cache
-def _optimiser() -> Any:
+def _adamw(rate: Any, weight_decay: Any) -> Any:
+    """AdamW, whose step size and decay may be arguments of a compiled program."""
     import optax
 
-    return optax.scale_by_adam()
+    decayed = optax.scale_by_adam(), optax.add_decayed_weights(weight_decay)
+    return optax.chain(*decayed, optax.scale_by_learning_rate(rate))
 
 
 def adam_update(network: Any, loss: Any, penalty: Any, averaged: bool) -> Callable[..., Any]:
     """A function of state and batch that takes one step of Adam; it returns the new state and the loss of the batch."""
     import jax
     import jax.numpy as jnp
-
-    optimiser = _optimiser()
+    import optax
 
     def batch_loss(params: Any, x: Any, target: Any, weight: Any, key: Any, n_rows: Any) -> Any:
         values = loss(network(params, x, key), target) * weight
@@ -300,10 +307,11 @@ def adam_update(network: Any, loss: Any, penalty: Any, averaged: bool) -> Callab
     ) -> Any:  # fmt: skip
         params, optimiser_state, mean_params = state
         value, gradient = jax.value_and_grad(batch_loss)(params, x, target, share, key, n_rows)
-        updates, optimiser_state = optimiser.update(gradient, optimiser_state)
-        params = jax.tree.map(lambda p, u: p - rate * (u + weight_decay * p), params, updates)
+        updates, optimiser_state = _adamw(rate, weight_decay).update(gradient, optimiser_state, params)
+        params = optax.apply_updates(params, updates)
         if averaged:
-            # Early in training the decay is smaller, so that the initial weights are forgotten faster.
+            # Early in training the decay is smaller, so that the initial weights are forgotten faster. Not
+            # `optax.incremental_update`: it subtracts the share from 1 a second time, which moves bits.
             keep = jnp.minimum(average, (1.0 + n_done) / (10.0 + n_done))
             mean_params = jax.tree.map(lambda m, p: keep * m + (1.0 - keep) * p, mean_params, params)
         return params, optimiser_state, mean_params, value
@@ -336,6 +344,7 @@ def _program(
             counts = position < n_rows
             share = weight[chosen] * counts / jnp.sum(counts)
             done = (epoch * n_steps + i) / (max_epochs * n_steps)
+            # By hand: schedules of optax need the number of steps at compile time, here it differs between nodes.
             rate = learning_rate * (0.5 * (1.0 + jnp.cos(jnp.pi * done)) if schedule == "cosine" else 1.0)
             key = jax.random.fold_in(jax.random.key(seed), epoch * n_steps + i)
             params, optimiser_state, mean_params, value = update(

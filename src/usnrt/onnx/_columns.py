@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from usnrt.onnx._graph import ML_DOMAIN, Graph, ints
 from usnrt.tables import Column, TableEncoder, read_table
+from usnrt.utils.types import TableLike
 
 if TYPE_CHECKING:
     from usnrt.estimators.tree_regressor import TreeRegressor
@@ -75,7 +76,7 @@ def missing_text(encoder: TableEncoder, index: int) -> str:
     return text
 
 
-def feeds(model: "TreeRegressor", X: Any) -> dict[str, NDArray[Any]]:
+def feeds(model: "TreeRegressor", X: TableLike) -> dict[str, NDArray[Any]]:
     """Convert a table to the inputs of the graph of `to_onnx`, for onnxruntime's ``session.run(None, feeds)``.
 
     Parameters

@@ -419,7 +419,7 @@ def _forest() -> Stored:
     def splits_on_inputs(model: Any) -> bool:
         return _is_estimator(model, model.inputs_) and bool((model.forest_.feature < model.inputs_.n_outputs_).all())
 
-    return Stored("usnrt.baselines.forests", fields, splits_on_inputs)
+    return Stored("usnrt.paper.baselines.forests", fields, splits_on_inputs)
 
 
 ESTIMATORS: Classes = {
@@ -445,25 +445,27 @@ ESTIMATORS: Classes = {
         },
         lambda online: online.n_covered_ <= online.n_rows_,
     ),
-    "HNNRegressor": Stored("usnrt.baselines.hnn", {**_TWO_NETWORKS, "params_": Many(LAYERS, 2, tuple)}, _has_networks),
+    "HNNRegressor": Stored(
+        "usnrt.paper.baselines.hnn", {**_TWO_NETWORKS, "params_": Many(LAYERS, 2, tuple)}, _has_networks
+    ),
     "DeepEnsembleRegressor": Stored(
-        "usnrt.baselines.ensemble",
+        "usnrt.paper.baselines.ensemble",
         {**_TWO_NETWORKS, "params_": Many(Many(LAYERS, 2, tuple), least=1)},
         _has_networks,
     ),
     "MCDropoutRegressor": Stored(
-        "usnrt.baselines.mc_dropout", {**_network("DropoutMLP", 1), "noise_": Float(0.0)}, _has_networks
+        "usnrt.paper.baselines.mc_dropout", {**_network("DropoutMLP", 1), "noise_": Float(0.0)}, _has_networks
     ),
     "ConcreteDropoutRegressor": Stored(
-        "usnrt.baselines.concrete_dropout",
+        "usnrt.paper.baselines.concrete_dropout",
         {**_network("ConcreteDropoutMLP", 2), "rates_": Array("f8", (None,), 0.0, 1.0)},
         _has_networks,
     ),
-    "EvidentialRegressor": Stored("usnrt.baselines.evidential", _network("MLP", 4), _has_networks),
+    "EvidentialRegressor": Stored("usnrt.paper.baselines.evidential", _network("MLP", 4), _has_networks),
     "RandomForestVarianceRegressor": _forest(),
     "ExtraTreesVarianceRegressor": _forest(),
     "FlatForest": Stored(
-        "usnrt.baselines._trees",
+        "usnrt.utils.flat_forest",
         {
             "root": Array("i8", (None,), low=0, below="n_nodes", filled=True),
             "feature": Array("i4", ("n_nodes",)),

@@ -5,36 +5,30 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from usnrt.plotting.intervals import IntervalDisplay
-    from usnrt.plotting.leaves import LeafStdDisplay
     from usnrt.plotting.partition import RootPartitionDisplay
     from usnrt.plotting.pit import PITDisplay
     from usnrt.plotting.reliability import ReliabilityDisplay
     from usnrt.plotting.sharpness import SharpnessCalibrationDisplay
-    from usnrt.plotting.stability import StabilityDisplay
     from usnrt.plotting.tree import plot_tree
     from usnrt.plotting.variance import VarianceFunctionDisplay
 
 # public name -> its module
 _HOME = {
     "IntervalDisplay": "intervals",
-    "LeafStdDisplay": "leaves",
     "PITDisplay": "pit",
     "ReliabilityDisplay": "reliability",
     "RootPartitionDisplay": "partition",
     "SharpnessCalibrationDisplay": "sharpness",
-    "StabilityDisplay": "stability",
     "VarianceFunctionDisplay": "variance",
     "plot_tree": "tree",
 }
 
 __all__ = [
     "IntervalDisplay",
-    "LeafStdDisplay",
     "PITDisplay",
     "ReliabilityDisplay",
     "RootPartitionDisplay",
     "SharpnessCalibrationDisplay",
-    "StabilityDisplay",
     "VarianceFunctionDisplay",
     "plot_tree",
 ]

@@ -234,7 +234,7 @@ def _category_positions(
     order = np.concatenate([np.flatnonzero(goes_left[:n]), np.flatnonzero(~goes_left[:n])])
     position = np.empty(n)
     position[order] = np.arange(n)
-    known = np.isfinite(codes) & (codes >= 0) & (codes < n)
-    index = np.where(known, codes, 0).astype(int)
-    x = np.where(known, position[index], np.nan)
+    is_level = np.isfinite(codes) & (codes >= 0) & (codes < n)
+    index = np.where(is_level, codes, 0).astype(int)
+    x = np.where(is_level, position[index], np.nan)
     return x, goes_left[index], float(goes_left[:n].sum()) - 0.5, [categories[k] for k in order]

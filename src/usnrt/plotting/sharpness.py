@@ -90,17 +90,19 @@ class SharpnessCalibrationDisplay(Display):
             evaluate(dist, None, y_true, bootstrap=bootstrap, random_state=random_state) for dist in forecasts.values()
         ]
         columns = ["value", "lower", "upper"] if bootstrap else ["value"]
-        found = {
+        columns_of = {
             metric: np.array([[t[c][list(t["metric"]).index(metric)] for c in columns] for t in tables]).T
             for metric in ("sharpness", "ece")
         }
         errors = {}
         if bootstrap:
-            for metric, (value, lower, upper) in found.items():
+            for metric, (value, lower, upper) in columns_of.items():
                 errors[f"{metric}_error"] = np.maximum(np.array([value - lower, upper - value]), 0.0)
         target = name_of(y_true, "target") if target_name is None else target_name
         rows = len(np.asarray(y_true))
-        made = cls(list(forecasts), found["sharpness"][0], found["ece"][0], rows, target_name=target, **errors)
+        made = cls(
+            list(forecasts), columns_of["sharpness"][0], columns_of["ece"][0], rows, target_name=target, **errors
+        )
         return made.plot(ax)
 
     @classmethod

@@ -171,12 +171,12 @@ def _leaf_colours(tree: Tree, ax: "Axes") -> tuple[list[Colour], "Colorbar | Non
 
     colour_map = colormaps[_COLOUR_MAP]
     stds = tree.residual_std
-    known = stds[(tree.feature < 0) & np.isfinite(stds) & (stds > 0)]
-    if len(known) == 0 or known.min() == known.max():
+    positive = stds[(tree.feature < 0) & np.isfinite(stds) & (stds > 0)]
+    if len(positive) == 0 or positive.min() == positive.max():
         return ["0.9"] * tree.n_nodes, None
-    norm = LogNorm(known.min(), known.max(), clip=True)
+    norm = LogNorm(positive.min(), positive.max(), clip=True)
     bar = ax.figure.colorbar(ScalarMappable(norm, colour_map), ax=ax, fraction=0.03, pad=0.02, aspect=30)
-    ticks = np.geomspace(known.min(), known.max(), 3)
+    ticks = np.geomspace(positive.min(), positive.max(), 3)
     bar.set_ticks(ticks.tolist(), labels=[f"{tick:.3g}" for tick in ticks])
     bar.ax.minorticks_off()
     # a std of 0 gets the colour of the smallest, an unknown one is white

@@ -8,6 +8,7 @@ import numpy as np
 from usnrt.calibration.landmarks import evenly
 from usnrt.distributions import Distribution
 from usnrt.estimators.base import DistributionalRegressor
+from usnrt.metrics.forecast import pinball_rows
 from usnrt.reporting._numbers import number, plus_minus
 from usnrt.tables.groups import design_effect, draw_groups
 from usnrt.utils.boosting import MAX_CATEGORIES, without_empty_columns
@@ -69,20 +70,20 @@ def compare_with_booster(
     rows = evenly(len(y), MAX_ROWS)
     if raw.shape[1] > MAX_COLUMNS or np.isnan(raw).all() or len(rows) < (MIN_ROWS if train is None else 2):
         return None
-    ours = pinball(dist.ppf(LEVELS)[rows], y[rows])
+    ours = _loss(dist.ppf(LEVELS)[rows], y[rows])
     features, truth, own_group = _features(model, raw[rows]), y[rows], None if group is None else group[rows]
     if train is not None:
-        known = model._encode(train[0])
-        own = evenly(len(known), MAX_ROWS)
-        theirs = pinball(_boosted(model, _features(model, known[own]), train[1][own], features), truth)
-        trained_on = len(own)
+        encoded = model._encode(train[0])
+        sample = evenly(len(encoded), MAX_ROWS)
+        theirs = _loss(_boosted(model, _features(model, encoded[sample]), train[1][sample], features), truth)
+        trained_on = len(sample)
     else:
         is_drawn = draw_groups(own_group, len(rows) // 2, len(rows), np.random.default_rng(0))
         halves = np.flatnonzero(~is_drawn), np.flatnonzero(is_drawn)
         theirs, trained_on = np.empty(len(rows)), len(halves[0])
-        for own, other in (halves, halves[::-1]):
-            predicted = _boosted(model, features[own], truth[own], features[other])
-            theirs[other] = pinball(predicted, truth[other])
+        for half, other in (halves, halves[::-1]):
+            predicted = _boosted(model, features[half], truth[half], features[other])
+            theirs[other] = _loss(predicted, truth[other])
     difference = ours - theirs
     evidence = len(rows) / (1.0 if own_group is None else design_effect(difference, own_group))
     return BoosterFacts(
@@ -91,11 +92,9 @@ def compare_with_booster(
     )  # fmt: skip
 
 
-def pinball(quantiles: Floats, y: Floats) -> Floats:
+def _loss(quantiles: Floats, y: Floats) -> Floats:
     """Mean pinball loss of each row over its quantiles at LEVELS."""
-    distance = y[:, None] - quantiles
-    loss: Floats = np.maximum(LEVELS * distance, (LEVELS - 1.0) * distance).mean(axis=1)
-    return loss
+    return np.asarray(pinball_rows(y, quantiles, LEVELS).mean(axis=1))
 
 
 def _features(model: DistributionalRegressor, raw: Floats) -> Floats:
@@ -108,13 +107,13 @@ def _boosted(model: DistributionalRegressor, X: Floats, y: Floats, new: Floats) 
     """Sorted quantiles of new rows, shape (n, 5)."""
     from sklearn.ensemble import HistGradientBoostingRegressor
 
-    known = without_empty_columns(X)
+    columns = without_empty_columns(X)
     categorical = [0 < column.n_categories <= MAX_CATEGORIES for column in model.columns_]
     predicted = [
         HistGradientBoostingRegressor(
             loss="quantile", quantile=level, max_iter=60, learning_rate=0.15, max_leaf_nodes=15, early_stopping=False,
             categorical_features=np.array(categorical), random_state=0,
-        ).fit(known, y).predict(new)
+        ).fit(columns, y).predict(new)
         for level in LEVELS.tolist()
     ]  # fmt: skip
     return np.sort(np.stack(predicted, axis=1), axis=1)

@@ -86,8 +86,8 @@ def time_order(time: Any) -> tuple[NDArray[np.intp], NDArray[Any]]:
             raise ValueError(f"time must hold dates or numbers, got {str(values[0])!r} ({error})") from None
     if values.dtype.kind not in "Miuf":
         raise ValueError(f"time must hold dates or numbers, got {values.dtype}")
-    known = np.flatnonzero(~(np.isnat(values) if values.dtype.kind == "M" else np.isnan(values.astype(float))))
-    order = known[np.argsort(values[known], kind="stable")]
+    present = np.flatnonzero(~(np.isnat(values) if values.dtype.kind == "M" else np.isnan(values.astype(float))))
+    order = present[np.argsort(values[present], kind="stable")]
     return order, values[order]
 
 
@@ -165,7 +165,7 @@ def drift_sentence(drift: Drift, coverage: float) -> str:
     """What changes with time beyond sampling error, corrected for the number of windows."""
     windows = drift.windows
     z = float(ndtri(1 - 0.025 / len(windows)))
-    found = []
+    sentences = []
     off = [
         w
         for w in windows
@@ -173,14 +173,14 @@ def drift_sentence(drift: Drift, coverage: float) -> str:
     ]
     if off:
         worst = max(off, key=lambda w: abs(w.coverage - coverage))
-        found.append(
+        sentences.append(
             f"The coverage leaves {percent(coverage)} by more than sampling error in {len(off)} of {len(windows)} "
             f"windows, most from {worst.label}: {percent(worst.coverage)}."
         )
     names = {"RMSE": ("rmse", drift.rmse_p), "mean error": ("bias", drift.bias_p)}
-    found += [_change(windows, name, value) for name, (value, p) in names.items() if p <= SIGNIFICANT]
-    if found:
-        return " ".join(found)
+    sentences += [_change(windows, name, value) for name, (value, p) in names.items() if p <= SIGNIFICANT]
+    if sentences:
+        return " ".join(sentences)
     widest = max(w.high - w.low for w in windows) / 2
     return (
         f"No drift beyond sampling error: coverage, RMSE and mean error of the {len(windows)} windows are consistent "

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.tables.dates import DateFormatError, find_format, order_of, parse_dates
-from usnrt.tables.numbers import NULL_TEXTS, PLAIN, Marks, parse_numbers
+from usnrt.tables.numbers import NULL_TEXTS, PLAIN, NumberFormat, parse_numbers
 from usnrt.tables.reading import FeatureColumn, label_of
 from usnrt.utils.names import shown_value
 from usnrt.utils.notices import AmbiguousDateWarning, IgnoredColumnWarning, users_level
@@ -146,7 +146,9 @@ def _no_date(column: FeatureColumn, format: str) -> str:
 
 
 def _as_numbers(column: FeatureColumn, file_marks: Mapping[str, str]) -> NDArray[np.float64] | None:
-    numbers = parse_numbers(column.values, Marks(file_marks.get("decimal", "."), file_marks.get("thousands", "")))
+    numbers = parse_numbers(
+        column.values, NumberFormat(file_marks.get("decimal", "."), file_marks.get("thousands", ""))
+    )
     return parse_numbers(column.values, PLAIN) if numbers is None else numbers
 
 

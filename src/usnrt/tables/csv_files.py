@@ -1,14 +1,27 @@
-"""Tables in CSV files, read block by block; the type of a column is the narrowest that all of its values have."""
+"""Tables in CSV files, read block by block, with all columns as text; `usnrt.tables.typed_table` types them."""
 
-import codecs
-from collections.abc import Collection, Iterator, Mapping
-from pathlib import Path
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from usnrt.tables.csv_format import CsvFormat, declared_delimiter, find_delimiter, find_encoding
-from usnrt.tables.files import TableFiles, check_file, format_of
+from usnrt.tables.csv_format import (
+    ONE_COLUMN,
+    CsvFormat,
+    Preamble,
+    decoded_start,
+    find_delimiter,
+    find_encoding,
+    find_preamble,
+    ragged_line,
+    what_it_is,
+)
+from usnrt.tables.files import Input
 from usnrt.tables.numbers import NULL_TEXTS
-from usnrt.tables.sources import check_columns, unreadable
+from usnrt.tables.read_options import ModelColumns, ReadOptions
+from usnrt.tables.sources import check_columns
+from usnrt.tables.text_files import TextFiles
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,158 +30,138 @@ SAMPLE = 1 << 18
 READ_BYTES = 1 << 23
 
 
-class CsvFiles(TableFiles):
-    """CSV files.
-
-    Types are decided by all rows of all files, in a pass of its own before the first block.
+class CsvFiles(TextFiles):
+    """CSV files, each with the encoding and the separator that it has or that the options name.
 
     Parameters
     ----------
-    files : list of Path
+    files : list of Input
     name : str
-    text_columns : collection of str
-        Columns that stay text even if all of it looks like numbers.
-    types : mapping of str to pyarrow.DataType, optional
-        Types of columns if they are known: no pass is needed, and other columns are text.
-    delimiter, encoding : str, optional
-        Of all files; each file's own by default.
+    options : ReadOptions
+    model : ModelColumns
+        Of the model that the files are for.
     """
 
     def __init__(
-        self,
-        files: list[Path],
-        name: str,
-        text_columns: Collection[str] = (),
-        types: "Mapping[str, pa.DataType] | None" = None,
-        delimiter: str | None = None,
-        encoding: str | None = None,
+        self, files: list[Input], name: str, options: ReadOptions | None = None, model: ModelColumns | None = None
     ) -> None:
         super().__init__(files, name)
-        self.text_columns = text_columns
-        self.types = types
-        self._delimiter, self._encoding = delimiter, encoding
-        self._formats: dict[Path, tuple[CsvFormat, int]] = {}
-
-    def tables(self, file: Path, block_rows: int) -> "Iterator[pa.Table]":
-        """The rows of one file, typed."""
-        if self.types is None:
-            self.types = self._common_types()
-        for table in self._texts(file):
-            yield _typed(table, self.types, file)
-
-    def _common_types(self) -> "dict[str, pa.DataType]":
-        """The narrowest type of each column that all files allow."""
-        import pyarrow as pa
-
-        candidates: dict[str, list[pa.DataType]] = {}
-        for file in self.files:
-            check_file(file)
-            try:
-                for table in self._texts(file):
-                    expected = list(candidates) or table.column_names
-                    check_columns(table.column_names, expected, str(file), str(self.files[0]))
-                    for name in expected:
-                        left = candidates.setdefault(name, [] if name in self.text_columns else column_types())
-                        candidates[name] = [kind for kind in left if _has_type(table[name], kind)]
-            except (pa.ArrowException, OSError, EOFError) as error:
-                raise unreadable(str(file), error) from None
-        return {name: kinds[0] if kinds else pa.string() for name, kinds in candidates.items()}
+        self._options, self._model = options or ReadOptions(), model or ModelColumns()
+        self._formats: dict[Input, tuple[CsvFormat, Preamble]] = {}
 
     @property
     def format(self) -> CsvFormat:
-        """Separator and encoding of the first file."""
+        """Separator and encoding of the first file, with plain numbers."""
         return self._format_of(self.files[0])[0]
 
-    def _format_of(self, file: Path) -> tuple[CsvFormat, int]:
-        """Format of a file, and how many lines come before its header."""
-        if file not in self._formats:
-            try:
-                encoding = self._encoding or find_encoding(_bytes(file))
-            except ValueError as error:  # binary
-                raise unreadable(str(file), error) from None
-            sample = _first_lines(file, encoding)
-            declared = declared_delimiter(sample.split("\n", 1)[0])
-            if declared:
-                sample = sample.partition("\n")[2]
-            preferred = "\t" if format_of(file)[0] == "tsv" else ","
-            delimiter = self._delimiter or declared or find_delimiter(sample, preferred=preferred)
-            self._formats[file] = CsvFormat(delimiter=delimiter, encoding=encoding), 1 if declared else 0
-        return self._formats[file]
+    @property
+    def n_titles(self) -> int:
+        """Lines before the names of the columns of the first file, without one that declares the separator."""
+        preamble = self._format_of(self.files[0])[1]
+        return preamble.n_lines - bool(preamble.delimiter)
 
-    def _texts(self, file: Path) -> "Iterator[pa.Table]":
-        """All columns as text. Arrow would guess types from the first block and fail where a later one differs."""
+    def tables(self, file: Input, block_rows: int) -> "Iterator[pa.Table]":
+        """The rows of one file. Arrow would guess types from the first block and fail where a later one differs."""
         import pyarrow as pa
         import pyarrow.csv as pa_csv
 
-        _, compression = format_of(file)
-        format, skipped = self._format_of(file)
-        read = pa_csv.ReadOptions(encoding=format.encoding, block_size=READ_BYTES, skip_rows=skipped)
+        format, preamble = self._format_of(file)
+        comment = preamble.comment
+        read = pa_csv.ReadOptions(encoding=format.encoding, block_size=READ_BYTES, skip_rows=preamble.n_lines)
         parse = pa_csv.ParseOptions(delimiter=format.delimiter, newlines_in_values=True)
-        with pa.input_stream(str(file), compression=compression) as stream:
+        if comment:
+            parse.invalid_row_handler = lambda row: "skip" if row.text.startswith(comment) else "error"
+        with file.open() as stream:
             names = pa_csv.open_csv(stream, read, parse).schema.names
         check_columns(names, names, str(file), str(file))
         texts = {name: pa.string() for name in names}
-        convert = pa_csv.ConvertOptions(column_types=texts, strings_can_be_null=True, null_values=list(NULL_TEXTS))
-        with pa.input_stream(str(file), compression=compression) as stream:
+        convert = pa_csv.ConvertOptions(
+            column_types=texts, strings_can_be_null=True, null_values=[*NULL_TEXTS, *self._options.na]
+        )
+        with file.open() as stream:
             reader = pa_csv.open_csv(stream, read, parse, convert)
             yield reader.schema.empty_table()
             for batch in reader:
                 yield pa.Table.from_batches([batch])
 
+    def _format_of(self, file: Input) -> tuple[CsvFormat, Preamble]:
+        """Format of a file, and what comes before the names of its columns."""
+        if file not in self._formats:
+            file.check()
+            with file.open() as stream:
+                data = stream.read(SAMPLE)
+            if found := what_it_is(data):
+                raise ValueError(f"{file} is no CSV file: it is {found}")
+            encoding = self._options.encoding or self._encoding_of(file)
+            sample = decoded_start(data, encoding, is_whole=len(data) < SAMPLE)
+            preamble = self._preamble_of(sample)
+            lines = sample.split("\n")[preamble.n_lines :]
+            sample = "\n".join(line for line in lines if not (preamble.comment and line.startswith(preamble.comment)))
+            if not sample.strip() and len(data) < SAMPLE:
+                raise ValueError(f"{file} is empty")
+            prior = self._model.format
+            usual = prior.delimiter if prior and prior.delimiter != ONE_COLUMN else "\t" if file.kind == "tsv" else ","
+            delimiter = self._options.sep or preamble.delimiter or find_delimiter(sample, self._model.types, usual)
+            self._formats[file] = CsvFormat(delimiter=delimiter, encoding=encoding), preamble
+        return self._formats[file]
 
-def column_types() -> "list[pa.DataType]":
-    """The types that text may have, the narrowest first; the first one is that of columns without values."""
-    import pyarrow as pa
+    def _preamble_of(self, sample: str) -> Preamble:
+        """What comes before the names of the columns, as the user says or else as it seems."""
+        skip, comment = self._options.skip, self._options.comment
+        found = find_preamble(sample) if skip is None else Preamble(skip)
+        if not comment:
+            return found
+        n_lines = found.n_lines
+        for line in sample.split("\n")[n_lines:]:
+            if not line.startswith(comment):
+                break
+            n_lines += 1
+        return replace(found, n_lines=n_lines, comment=comment)
 
-    return [pa.null(), pa.int64(), pa.float64(), pa.bool_(), pa.timestamp("us"), pa.timestamp("us", tz="UTC")]
-
-
-def _has_type(column: "pa.ChunkedArray", kind: "pa.DataType") -> bool:
-    import pyarrow as pa
-
-    if kind == pa.null():
-        return bool(column.null_count == len(column))
-    try:
-        _trimmed(column).cast(kind)
-    except pa.ArrowInvalid:
-        return False
-    return True
-
-
-def _trimmed(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
-    import pyarrow.compute as pc
-
-    return pc.utf8_trim_whitespace(column)
-
-
-def _typed(table: "pa.Table", types: "Mapping[str, pa.DataType]", file: Path) -> "pa.Table":
-    import pyarrow as pa
-
-    columns = []
-    for name, column in zip(table.column_names, table.itercolumns()):
-        kind = types.get(name, pa.string())
+    def _encoding_of(self, file: Input) -> str:
         try:
-            if kind == pa.null():
-                columns.append(pa.chunked_array([pa.nulls(len(column))]))
-            else:
-                columns.append(column if kind == pa.string() else _trimmed(column).cast(kind))
-        except pa.ArrowInvalid as error:
-            raise ValueError(f"column {name!r} of {file} must hold {kind}: {error}") from None
-    return pa.table(columns, names=table.column_names)
+            encoding = find_encoding(file.blocks())
+        except ValueError as error:  # binary
+            raise ValueError(f"{file} cannot be read: {error}") from None
+        prior, single_byte = self._model.format, ("latin-1", "cp1252")
+        if prior and encoding in single_byte and prior.encoding not in ("utf-8", *single_byte):
+            try:  # another encoding that the user has named in fit
+                for block in file.blocks():
+                    block.decode(prior.encoding)
+                return prior.encoding
+            except (UnicodeDecodeError, LookupError):
+                pass
+        return encoding
+
+    def error(self, file: Input, error: Exception) -> Exception:
+        """What to raise instead of an error of Arrow or the system; a line with too many or too few values is named."""
+        if isinstance(error, UnicodeError):
+            encoding = self._options.encoding or "text"
+            return ValueError(f"{file} cannot be read as {encoding}; encoding names another one")
+        sentence = self._ragged(file) if re.search(r"Expected \d+ columns", str(error)) else ""
+        return ValueError(f"{file} cannot be read: {sentence}") if sentence else super().error(file, error)
+
+    def _ragged(self, file: Input) -> str:
+        """The first line that has too few or too many values, in words."""
+        format, preamble = self._format_of(file)
+        n_skipped, comment = preamble.n_lines, preamble.comment
+        with file.open() as stream:
+            text = io.TextIOWrapper(stream, encoding=format.encoding, errors="replace", newline="")
+            for _ in range(n_skipped):
+                text.readline()
+            lines = ("\n" if comment and line.startswith(comment) else line for line in text)
+            found = ragged_line(lines, format.delimiter)
+        if found is None:
+            return ""
+        line, n_values, n_names = found
+        values = "1 value" if n_values == 1 else f"{n_values} values"
+        names = "1 column name" if n_names == 1 else f"{n_names} column names"
+        return (
+            f"line {line + n_skipped} has {values}, but the first line has {names} "
+            f"(separator {delimiter_name(format.delimiter)})"
+        )
 
 
-def _bytes(file: Path) -> Iterator[bytes]:
-    """The content of a file, uncompressed."""
-    import pyarrow as pa
-
-    with pa.input_stream(str(file), compression=format_of(file)[1]) as stream:
-        while block := stream.read(READ_BYTES):
-            yield block
-
-
-def _first_lines(file: Path, encoding: str) -> str:
-    data = next(_bytes(file), b"")[:SAMPLE]
-    is_whole = len(data) < SAMPLE
-    text = codecs.getincrementaldecoder(encoding)(errors="replace").decode(data, final=is_whole).lstrip("\ufeff")
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return text if is_whole or "\n" not in text else text[: text.rindex("\n") + 1]
+def delimiter_name(delimiter: str) -> str:
+    """A separator in messages."""
+    return {"\t": "tab", ONE_COLUMN: "none"}.get(delimiter, repr(delimiter))

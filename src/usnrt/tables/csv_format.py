@@ -16,6 +16,17 @@ _BOMS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
+_OTHER_KINDS = {
+    b"PK\x03\x04": "an Excel workbook or another zip file; if it is a workbook, name it .xlsx",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook (.xls); save it as .xlsx or as CSV",
+    b"PAR1": "a Parquet file; name it .parquet",
+    b"ARROW1": "a Feather file; name it .feather",
+    b"%PDF": "a PDF",
+    b"\x1f\x8b": "compressed by gzip; the name of the file must end in .gz",
+    b"BZh": "compressed by bzip2; the name of the file must end in .bz2",
+    b"\x28\xb5\x2f\xfd": "compressed by Zstandard; the name of the file must end in .zst",
+}
+MAX_TITLES = 10
 _NO_CP1252 = b"\x81\x8d\x8f\x90\x9d"
 
 
@@ -162,6 +173,100 @@ def read_rows(sample: str, delimiter: str) -> list[list[str]]:
     except csv.Error:  # a field that is too long, or a NUL
         pass
     return rows
+
+
+@dataclass(frozen=True)
+class Preamble:
+    """What comes before the names of the columns.
+
+    Attributes
+    ----------
+    n_lines : int
+        Lines before the names: titles, comments, and that of `declared_delimiter`.
+    comment : str
+        What comments begin with, here and between the rows; "" if there are none.
+    delimiter : str
+        The separator that is declared; "" if none is.
+    """
+
+    n_lines: int = 0
+    comment: str = ""
+    delimiter: str = ""
+
+
+def find_preamble(sample: str) -> Preamble:
+    """What comes before the names of the columns, where it is clear.
+
+    Comments are lines that begin with ``#``, unless the last of them has the names. A title is a line of one field in a
+    table of several columns, one of which holds numbers, if all names follow it and are text.
+
+    Parameters
+    ----------
+    sample : str
+        The first lines.
+
+    Examples
+    --------
+    >>> from usnrt.tables.csv_format import find_preamble
+    >>> find_preamble("# by a program\\na,b\\n1,2\\n")
+    Preamble(n_lines=1, comment='#', delimiter='')
+    >>> find_preamble("Sales of 2024\\n\\nshop,sales\\nA,2\\nB,5\\n").n_lines
+    2
+    """
+    lines = sample.splitlines()
+    declared = declared_delimiter(lines[0]) if lines else ""
+    start = 1 if declared else 0
+    first = next((i for i, line in enumerate(lines[start:], start) if not line.startswith("#")), len(lines))
+    comment = "#" if first > start else ""
+    if comment and first < len(lines):
+        rest = "\n".join(lines[first : first + MAX_LINES])
+        names, row = (read_rows(text, find_delimiter(rest))[:1] for text in (lines[first - 1], rest))
+        is_header = names and row and len(names[0]) == len(row[0]) > 1
+        first, comment = (first - 1, "") if is_header else (first, comment)
+    return Preamble(first + _n_titles([line for line in lines[first:] if not (comment and line.startswith(comment))]),
+                    comment, declared)  # fmt: skip
+
+
+def _n_titles(lines: list[str]) -> int:
+    """Lines before the names of the columns, empty ones included; 0 if it is not clear."""
+    for n_titles in range(min(MAX_TITLES, len(lines) - 2)):
+        body = "\n".join(lines[n_titles : n_titles + MAX_LINES])
+        delimiter = find_delimiter(body)
+        if delimiter == ONE_COLUMN or not lines[n_titles].strip():
+            continue
+        names, *rows = read_rows(body, delimiter)
+        is_title = len(names) > 1 and names[0].strip() and not any(name.strip() for name in names[1:])
+        if is_title or not rows or sum(len(row) == len(names) for row in rows) < 0.9 * len(rows):
+            continue
+        if n_titles == 0:
+            return 0
+        numbers = [
+            sum(bool(_NUMBER.fullmatch(cell.strip())) and cell != "" for cell in column) for column in zip(*rows)
+        ]
+        is_header = all(name.strip() and not _NUMBER.fullmatch(name.strip()) for name in names)
+        titles = [row for line in lines[:n_titles] for row in read_rows(line, delimiter)]
+        are_titles = all(not any(field.strip() for field in row[1:]) for row in titles)
+        return n_titles if is_header and are_titles and max(numbers) >= 0.5 * len(rows) else 0
+    return 0
+
+
+def what_it_is(start: bytes) -> str:
+    """What a file is that is no CSV file, in words, from its first bytes; "" if it may be one.
+
+    Examples
+    --------
+    >>> from usnrt.tables.csv_format import what_it_is
+    >>> what_it_is(b" <!DOCTYPE html>"), what_it_is(b"a,b")
+    ('an HTML page; was a login needed to download it?', '')
+    """
+    for magic, words in _OTHER_KINDS.items():
+        if start.startswith(magic):
+            return words
+    text = start.removeprefix(codecs.BOM_UTF8).lstrip()[:200].lower()
+    if text.startswith((b"<!doctype", b"<html", b"<head", b"<body", b"<table", b"<?xml", b"<meta", b"<script")):
+        return "an HTML page; was a login needed to download it?" if b"<?xml" not in text else "an XML document"
+    is_json = re.match(rb'(?:\[\s*)?\{\s*"[^"]*"\s*:', text)
+    return "JSON; save it as one object per line, .jsonl" if is_json else ""
 
 
 def declared_delimiter(line: str) -> str:

@@ -11,11 +11,12 @@ import numpy as np
 from usnrt.tables.sources import TableSource, check_columns, unreadable
 from usnrt.tables.streaming import TrainingBlock, TrainingSource
 from usnrt.utils.names import check_different, need_column
+from usnrt.utils.types import TableLike
 
 Partition = tuple[Any, Any, Any, Any]  # features, target, weights or None, groups or None
 
 
-def is_dask(X: Any) -> bool:
+def is_dask(X: TableLike) -> bool:
     """Whether X is a Dask DataFrame, Series or Array; never imports Dask.
 
     Examples
@@ -47,7 +48,7 @@ class PartitionKind:
     target: str | None
     word: str
 
-    def source(self, number: int, X: Any, y: Any, weight: Any, groups: Any) -> TrainingSource:
+    def source(self, number: int, X: TableLike, y: Any, weight: Any, groups: Any) -> TrainingSource:
         """The rows of a partition in memory.
 
         Parameters
@@ -147,7 +148,7 @@ class DaskRows(TrainingSource):
             yield from self.kind.source(number, *dask_compute(*partition)).blocks(block_rows)
 
 
-def dask_rows(X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> DaskRows:
+def dask_rows(X: TableLike, y: Any, sample_weight: Any = None, groups: Any = None) -> DaskRows:
     """A Dask collection with its target, weights and groups, which have the same partitions.
 
     Parameters
@@ -175,7 +176,7 @@ def dask_rows(X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> 
     return _frame_rows(X, given) if hasattr(X, "columns") else _array_rows(X, given)
 
 
-def _frame_rows(X: Any, given: dict[str, Any]) -> DaskRows:
+def _frame_rows(X: TableLike, given: dict[str, Any]) -> DaskRows:
     from dask.delayed import delayed
 
     named = {argument: name for argument, name in given.items() if isinstance(name, str)}
@@ -198,7 +199,7 @@ def _frame_rows(X: Any, given: dict[str, Any]) -> DaskRows:
     return _rows_of(source, target, kind, own, given, parts_of)
 
 
-def _array_rows(X: Any, given: dict[str, Any]) -> DaskRows:
+def _array_rows(X: TableLike, given: dict[str, Any]) -> DaskRows:
     X = X.rechunk({1: -1})
     parts = _delayed(X)
 
@@ -240,7 +241,7 @@ def _column(frame: Any, name: Any) -> Any:
     return frame[name]
 
 
-def _like_rows(name: str, values: Any, X: Any) -> Any:
+def _like_rows(name: str, values: Any, X: TableLike) -> Any:
     """An Array in the blocks of X, if both have known sizes."""
     if not is_dask(values) or hasattr(values, "divisions"):
         return values

@@ -19,6 +19,7 @@ from usnrt.utils.names import shown_value
 
 ORDERS = ("dmy", "mdy", "ymd")
 YEARS = range(1600, 2400)  # of dates that are recognised without being told
+MAX_LENGTH = 60  # of a date
 MIN_COMPACT = 5  # distinct texts such as 20141013, which might be numbers, that must all be dates
 
 _MONTH_NAMES = """
@@ -47,12 +48,19 @@ _NUMERIC = [
     *(f"%m{s}%d{s}%Y" for s in _SEPARATORS),
 ]
 _SHORT_YEARS = [f"%{a}{s}%{b}{s}%y" for s in _SEPARATORS[:3] for a, b in ("dm", "md")]
+_SHORT_YEARS_FIRST = [f"%y{s}%m{s}%d" for s in _SEPARATORS[:3]]  # only if the order is said to be so
 _WITHOUT_DAY = ["%Y-%m", "%m/%Y", "%Y/%m"]
+# ISO weeks begin on Mondays, %V, perhaps with the number of the day, %u; quarters of a year are %q.
+_WEEKS = ["%Y-W%V", "%YW%V", "%Y W%V", "%Y-W%V-%u", "%YW%V%u", "W%V %Y", "W%V/%Y"]
+_QUARTERS = [*(f"%Y{s}Q%q" for s in ("", "-", " ", "/")), *(f"Q%q{s}%Y" for s in (" ", "-", "/", ""))]
 _NAMED = [
     *(f"%d{s}%b{s}%{y}" for y in "Yy" for s in (*_SEPARATORS, "")),
     "%d. %b %Y",
     *(f"%b{s}%Y" for s in (*_SEPARATORS[:2], " ", ". ")),
     *("%b %d, %Y", "%b %d %Y", "%b-%d-%Y", "%Y-%b-%d", "%Y %b %d", "%Y %b"),
+    "%b-%y",  # as spreadsheets show months
+    *_WEEKS,
+    *_QUARTERS,
 ]
 _PREFIXES = ("", "%a, ", "%a ")
 
@@ -73,6 +81,9 @@ _PATTERNS = {
     "m": r"(?P<m>\d{1,2})",
     "d": r"(?P<d>\d{1,2})",
     "b": rf"(?P<b>{_LETTERS})\.?",
+    "V": r"(?P<V>\d{1,2})",
+    "u": r"(?P<u>[1-7])",
+    "q": r"(?P<q>[1-4])",
     "H": r"(?P<H>\d{1,2})",
     "I": r"(?P<H>\d{1,2})",
     "M": r"(?P<M>\d{2})",
@@ -142,18 +153,69 @@ def find_format(texts: Iterable[str | None], order: str = "") -> DateFormat | No
     >>> find_format(["2015-12-31", "unknown"]) is None
     True
     """
-    present = _distinct(texts)
-    if not present:
-        return None
-    if "%" in order:
-        return DateFormat(order) if _fits(present, order, any_year=True) else None
-    first = max(present, key=lambda text: (len(text), text))  # one with a time, whatever the order of rows
-    if not any(character.isdigit() for character in first) or len(first) > 60:
-        return None
-    found = [format for format in _candidates(first, order) if _fits(present, format)]
-    if not found:
-        return None
-    return _resolved(found, present, order)
+    survey = DateSurvey(order)
+    survey.add(_distinct(texts))
+    return survey.format()
+
+
+class DateSurvey:
+    """Finds the one format in which all texts are dates, from blocks of them; see `find_format`.
+
+    Parameters
+    ----------
+    order : {"", "dmy", "mdy", "ymd"} or str
+        Order of day, month and year where it is ambiguous, or a format that contains ``%``.
+    declared : bool, default=False
+        Whether the texts are known to be dates, so that eight digits are one, of any year.
+
+    Examples
+    --------
+    >>> from usnrt.tables.dates import DateSurvey
+    >>> survey = DateSurvey()
+    >>> survey.add(["01/02/2016"])
+    >>> survey.add(["31/12/2016"])
+    >>> survey.format()
+    DateFormat(format='%d/%m/%Y', ambiguous=False)
+    """
+
+    def __init__(self, order: str = "", declared: bool = False) -> None:
+        self._order, self._declared = order, declared
+        self._formats: list[str] | None = None
+        self._given = [order] if "%" in order else ["%Y%m%d"] if declared else []
+        self._days: dict[str, set[int]] = {}
+        self._compact: set[str] = set()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether some text is no date, whatever follows."""
+        return self._formats is not None and not self._formats and not self._given
+
+    def add(self, texts: Sequence[str]) -> None:
+        """Learn from distinct texts."""
+        if not texts or self.is_over:
+            return
+        self._given = [format for format in self._given if _fits(texts, format, range(1, 10_000))]
+        if self._formats is None:
+            first = max(texts, key=lambda text: (len(text), text))  # one with a time, whatever the order of rows
+            has_digit = any(character.isdigit() for character in first)
+            self._formats = _candidates(first) if has_digit and len(first) <= MAX_LENGTH else []
+        if len(self._compact) < MIN_COMPACT and "%Y%m%d" in self._formats:
+            self._compact.update(texts[:MIN_COMPACT])
+        self._formats = [format for format in self._formats if _fits(texts, format, YEARS, self._days)]
+
+    def format(self, order: str = "") -> DateFormat | None:
+        """The format; ``order`` decides where the texts and what was given leave it open."""
+        if self._given and "%" in self._order:
+            return DateFormat(self._order)
+        found = list(self._formats or ())
+        if len(self._compact) < MIN_COMPACT and "%Y%m%d" in found:
+            found = [format for format in found if not format.startswith("%Y%m%d")]
+        order = order if "%" in self._order else self._order or order
+        short = _SHORT_YEARS if order == "ymd" else _SHORT_YEARS_FIRST
+        found = [format for format in found if not format.startswith(tuple(short))]
+        if not found:
+            return DateFormat(self._given[0]) if self._given else None
+        return _resolved(found, self._days, order)
 
 
 def parse_dates(texts: Sequence[str | None] | NDArray[Any], format: str) -> NDArray[np.datetime64]:
@@ -207,7 +269,7 @@ def order_of(format: str) -> str:
     return letters if letters in ORDERS else ""
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def compile_format(format: str) -> Callable[[str], datetime.datetime | None]:
     """A function that reads one text; it returns None for a text that is no date of the format."""
     match = re.compile(_expression(format)).fullmatch
@@ -248,7 +310,7 @@ def _translated(format: str) -> str:
         if letter not in _PATTERNS:
             raise ValueError(f"a date format has directives such as %d, %m, %b, %Y, %H, got {piece!r} in {format!r}")
         neighbours = [*pieces[index + 1 : index + 2], *pieces[max(index - 1, 0) : index]]
-        is_compact = any(neighbour[0] == "%" and neighbour[1:] not in "bB" for neighbour in neighbours)
+        is_compact = letter == "V" or any(n[0] == "%" and n[1:] not in "bB" for n in neighbours)
         result += _PATTERNS[letter].replace(r"\d{1,2})", r"\d{2})") if is_compact else _PATTERNS[letter]
     return result
 
@@ -257,15 +319,19 @@ def _date_of(parts: dict[str, str | None]) -> datetime.datetime | None:
     """The date of the parts of a match; None if there is no such day or time."""
     year = int(parts.get("Y") or 0) or _full_year(int(parts.get("y") or 0))
     name, hour, fraction = parts.get("b"), int(parts.get("H") or 0), parts.get("f") or ""
-    month = MONTHS.get(name.lower(), 0) if name else int(parts.get("m") or 1)
+    month = MONTHS.get(name.lower(), 0) if name else int(parts.get("m") or 3 * int(parts.get("q") or 1) - 2)
     half = (parts.get("p") or "").lower()
     if half:
         hour = -1 if not 1 <= hour <= 12 else hour % 12 + (12 if half == "p" else 0)
+    day = int(parts.get("d") or 1)
     try:
+        if parts.get("V"):
+            monday = datetime.date.fromisocalendar(year, int(parts["V"] or 0), int(parts.get("u") or 1))
+            year, month, day = monday.year, monday.month, monday.day
         return datetime.datetime(
             year,
             month,
-            int(parts.get("d") or 1),
+            day,
             hour,
             int(parts.get("M") or 0),
             int(parts.get("S") or 0),
@@ -283,39 +349,43 @@ def _distinct(texts: Iterable[str | None]) -> list[str]:
     return [text for text in dict.fromkeys(texts) if text is not None]
 
 
-def _candidates(text: str, order: str) -> list[str]:
-    """Formats that match one text, without those that another order excludes."""
+def _candidates(text: str) -> list[str]:
+    """Formats that match one text; if it has no time, also those with the times that others may have."""
     text = text.strip()
     formats = []
     for time, pattern in _TIMES.items():
         found = pattern.fullmatch(text)
-        if found and time.startswith("%"):
-            formats.append(time)
-        elif found:
-            formats += [date + time for date in _date_formats(found["date"], order)]
-    return [format for format in formats if compile_format(format)(text) is not None]
+        if found:
+            formats += [time] if time.startswith("%") else [date + time for date in _date_formats(found["date"])]
+    formats = [format for format in formats if compile_format(format)(text) is not None]
+    times = [time for time in _TIMES if time and not time.startswith("%")]
+    return formats + [f"{date}{time}" for time in times for date in formats if "%H" not in date and "%I" not in date]
 
 
-def _date_formats(date: str, order: str) -> list[str]:
+def _date_formats(date: str) -> list[str]:
     """Formats of dates without time that a text might have, by the characters in it."""
     if any(character.isalpha() for character in date):
         return [prefix + format for prefix in _PREFIXES for format in (*_NAMED, *(_NUMERIC if prefix else ()))]
     if date.isdigit():
         return ["%Y%m%d"] if len(date) == 8 else []
-    short = [f"%y{s}%m{s}%d" for s in _SEPARATORS[:3]] if order == "ymd" else _SHORT_YEARS
-    return [*_NUMERIC, *short, *_WITHOUT_DAY]
+    return [*_NUMERIC, *_SHORT_YEARS, *_SHORT_YEARS_FIRST, *_WITHOUT_DAY]
 
 
-def _fits(texts: list[str], format: str, any_year: bool = False) -> bool:
-    """Whether all texts are dates of a format, of years that are likely."""
+def _fits(texts: Iterable[str], format: str, years: range, days: dict[str, set[int]] | None = None) -> bool:
+    """Whether all texts are dates of a format, of years that are likely; notes the days of the month."""
     read = compile_format(format)
-    if format == "%Y%m%d" and not any_year and len(texts) < MIN_COMPACT:
-        return False
-    likely = range(1, 10_000) if any_year else YEARS
-    return all((date := read(text)) is not None and date.year in likely for text in texts)
+    found = set()
+    for text in texts:
+        date = read(text)
+        if date is None or date.year not in years:
+            return False
+        found.add(date.day)
+    if days is not None:
+        days.setdefault(format, set()).update(found)
+    return True
 
 
-def _resolved(found: list[str], texts: list[str], order: str) -> DateFormat | None:
+def _resolved(found: list[str], days: dict[str, set[int]], order: str) -> DateFormat | None:
     """One of the formats that match all texts."""
     by_order = {order_of(format): format for format in reversed(found)}
     if order in by_order:
@@ -324,8 +394,8 @@ def _resolved(found: list[str], texts: list[str], order: str) -> DateFormat | No
         return DateFormat(found[0])
     if "%y" in found[0]:  # 10.11.12 may be anything
         return None
-    days = {key: {compile_format(by_order[key])(text).day for text in texts} for key in ("dmy", "mdy")}  # type: ignore[union-attr]
-    firsts = [key for key, other in (("dmy", "mdy"), ("mdy", "dmy")) if days[key] == {1} and len(days[other]) > 1]
+    of = {key: days[by_order[key]] for key in ("dmy", "mdy")}
+    firsts = [key for key, other in (("dmy", "mdy"), ("mdy", "dmy")) if of[key] == {1} and len(of[other]) > 1]
     if firsts:
         return DateFormat(by_order[firsts[0]])
     month_first = "/" in by_order["mdy"]

@@ -11,6 +11,7 @@ from usnrt.tables.columns import Column
 from usnrt.tables.conversion import converted, understood
 from usnrt.tables.reading import FeatureColumn, as_table
 from usnrt.tables.time import read_time, recurring_parts
+from usnrt.utils.types import TableLike
 
 CALENDAR_PARTS = ("year", "month", "day", "weekday", "hour", "minute")
 
@@ -62,7 +63,7 @@ class TableEncoder:
     date_formats_: Mapping[str, str] = {}
     reading_: Mapping[str, Any] | None = None
 
-    def fit(self, X: Any, categorical_features: Any = None, time_position: int | None = None) -> "TableEncoder":
+    def fit(self, X: TableLike, categorical_features: Any = None, time_position: int | None = None) -> "TableEncoder":
         """Learn columns, categories and calendar parts.
 
         Parameters
@@ -112,7 +113,7 @@ class TableEncoder:
         self.n_categories_ = np.array([column.n_categories for column in columns], dtype=np.int64)
         return self
 
-    def transform(self, X: Any) -> NDArray[np.float64]:
+    def transform(self, X: TableLike) -> NDArray[np.float64]:
         """Encode a table with the columns seen in fit.
 
         Parameters
@@ -208,7 +209,9 @@ def _describe(column: FeatureColumn, name: str, index: int, named: bool) -> list
         missing = bool(np.isnat(column.values).any())
         parts = {part: calendar_part(column.values, part) for part in CALENDAR_PARTS}
         varying = [part for part, values in parts.items() if np.unique(values[~np.isnan(values)]).size > 1]
-        return [replace(base, name=f"{name} ({part})", part=part, has_missing=missing) for part in varying or ["year"]]
+        return [
+            replace(base, name=f"{name} ({part})", part=part, has_missing=missing) for part in useful_parts(varying)
+        ]
     if column.type == "text":
         seen = {value for value in column.values if value is not None}
         order = natural_order(seen) if column.labels is None else [x for x in column.labels if x in seen]
@@ -220,6 +223,18 @@ def _describe(column: FeatureColumn, name: str, index: int, named: bool) -> list
         labels = tuple(number_label(code, column.boolean) for code in codes)
         return [replace(base, kind="categorical", categories=labels, codes=tuple(codes.tolist()), has_missing=missing)]
     return [replace(base, has_missing=missing)]
+
+
+def useful_parts(varying: list[str]) -> list[str]:
+    """The calendar parts to encode; the weekday of dates that are all on one day of the month, as months are, is none.
+
+    Examples
+    --------
+    >>> from usnrt.tables.encoder import useful_parts
+    >>> useful_parts(["year", "month", "weekday"]), useful_parts(["day", "weekday"]), useful_parts([])
+    (['year', 'month'], ['day', 'weekday'], ['year'])
+    """
+    return [part for part in varying if part != "weekday" or "day" in varying] or ["year"]
 
 
 def _of_time(described: list[Column], column: FeatureColumn, name: str) -> list[Column]:

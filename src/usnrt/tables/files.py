@@ -4,6 +4,7 @@ import glob
 import os
 from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,76 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 COMPRESSION = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
-FORMATS = {".csv": "csv", ".tsv": "tsv", ".txt": "csv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet"}
+_MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
+FORMATS = {
+    **{".csv": "csv", ".txt": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet"},
+    **{".feather": "feather", ".arrow": "feather", ".jsonl": "jsonl", ".ndjson": "jsonl", ".xlsx": "xlsx"},
+}
+
+
+@dataclass(frozen=True)
+class Input:
+    """A file, or all bytes of standard input, which can be read more than once.
+
+    Attributes
+    ----------
+    path : Path
+        ``-`` for standard input.
+    kind : {"csv", "tsv", "parquet", "feather", "jsonl", "xlsx"}
+    compression : str or None
+    data : bytes or None
+        Of standard input.
+    """
+
+    path: Path
+    kind: str
+    compression: str | None = None
+    data: bytes | None = None
+
+    @classmethod
+    def of(cls, path: Path) -> "Input":
+        """A file, whose name tells its format."""
+        return cls(path, *format_of(path))
+
+    @classmethod
+    def standard(cls, data: bytes) -> "Input":
+        """Standard input, whose first bytes tell its format."""
+        compression = next((name for magic, name in _MAGIC.items() if data.startswith(magic)), None)
+        source = cls(Path("-"), "csv", compression, data)
+        try:
+            start = next(source.blocks(), b"")
+        except OSError as error:
+            raise unreadable(str(source), error) from None
+        return replace(source, kind="parquet") if start.startswith(b"PAR1") else source
+
+    def __str__(self) -> str:
+        return str(self.path) if self.data is None else "standard input"
+
+    def open(self) -> "pa.NativeFile":
+        """The uncompressed content."""
+        import pyarrow as pa
+
+        if self.data is None:
+            return pa.input_stream(str(self.path), compression=self.compression)
+        buffer = pa.BufferReader(self.data)
+        return pa.CompressedInputStream(buffer, self.compression) if self.compression else buffer
+
+    def blocks(self) -> Iterator[bytes]:
+        """The uncompressed content, block by block."""
+        with self.open() as stream:
+            while block := stream.read(1 << 20):
+                yield block
+
+    def check(self) -> None:
+        """Raise an error unless the file is there, can be opened and holds something."""
+        if self.data is None:
+            if self.path.is_dir():
+                raise ValueError(f"{self} is a folder, not a file")
+            if not self.path.exists():
+                raise FileNotFoundError(f"{self} does not exist")
+            self.path.open("rb").close()  # raises PermissionError
+        if not (self.path.stat().st_size if self.data is None else self.data):
+            raise ValueError(f"{self} is empty")
 
 
 class TableFiles(TableSource):
@@ -22,23 +92,22 @@ class TableFiles(TableSource):
 
     Parameters
     ----------
-    files : list of Path
+    files : list of Input
     name : str
         The path as it was given.
     """
 
-    def __init__(self, files: list[Path], name: str) -> None:
+    def __init__(self, files: list[Input], name: str) -> None:
         self.files = files
         self.name = name
 
-    @property
-    def n_bytes(self) -> int:
-        """Size of the files."""
-        return sum(file.stat().st_size for file in self.files)
-
     @abstractmethod
-    def tables(self, file: Path, block_rows: int) -> "Iterator[pa.Table]":
+    def tables(self, file: Input, block_rows: int) -> "Iterator[pa.Table]":
         """The rows of one file; the first table has its columns even if there are no rows."""
+
+    def error(self, file: Input, error: Exception) -> Exception:
+        """What to raise instead of an error of Arrow or the system."""
+        return error if isinstance(error, PermissionError) else unreadable(str(file), error)
 
     def pieces(self, block_rows: int) -> Iterator[tuple[Any, str]]:
         """The rows of all files, with the columns in the order of the first file."""
@@ -46,14 +115,14 @@ class TableFiles(TableSource):
 
         names: list[str] = []
         for file in self.files:
-            check_file(file)
+            file.check()
             try:
                 for table in self.tables(file, block_rows):
                     names = names or table.column_names
                     check_columns(table.column_names, names, str(file), str(self.files[0]))
                     yield table.select(names), str(file)
-            except (pa.ArrowException, OSError, EOFError) as error:
-                raise unreadable(str(file), error) from None
+            except (pa.ArrowException, OSError, EOFError, UnicodeError) as error:
+                raise self.error(file, error) from None
 
 
 class ParquetFiles(TableFiles):
@@ -65,15 +134,15 @@ class ParquetFiles(TableFiles):
 
         n_rows = 0
         for file in self.files:
-            check_file(file)
+            file.check()
             try:
                 with _open_parquet(file) as parquet:
                     n_rows += parquet.metadata.num_rows
             except (pa.ArrowException, OSError, EOFError) as error:
-                raise unreadable(str(file), error) from None
+                raise self.error(file, error) from None
         return n_rows
 
-    def tables(self, file: Path, block_rows: int) -> "Iterator[pa.Table]":
+    def tables(self, file: Input, block_rows: int) -> "Iterator[pa.Table]":
         """The rows of one file; row groups are decoded one at a time."""
         import pyarrow as pa
 
@@ -83,26 +152,31 @@ class ParquetFiles(TableFiles):
                 yield without_index(pa.Table.from_batches([batch]))
 
 
-def _open_parquet(file: Path) -> "pq.ParquetFile":
+class FeatherFiles(TableFiles):
+    """Feather files, which are files of Arrow's record batches."""
+
+    def tables(self, file: Input, block_rows: int) -> "Iterator[pa.Table]":
+        """The rows of one file, by its batches."""
+        import pyarrow as pa
+
+        with file.open() as stream:
+            # it is read from its end
+            whole = stream if file.compression is None else pa.BufferReader(stream.read())
+            reader = pa.ipc.open_file(whole)
+            yield without_index(reader.schema.empty_table())
+            for number in range(reader.num_record_batches):
+                yield without_index(pa.Table.from_batches([reader.get_batch(number)]))
+
+
+def _open_parquet(file: Input) -> "pq.ParquetFile":
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    _, compression = format_of(file)
-    if compression is None:
-        return pq.ParquetFile(str(file))
+    if file.compression is None and file.data is None:
+        return pq.ParquetFile(str(file.path))
     # Parquet is read from its end, so a file that is compressed as a whole must be in memory.
-    with pa.input_stream(str(file), compression=compression) as stream:
+    with file.open() as stream:
         return pq.ParquetFile(pa.BufferReader(stream.read()))
-
-
-def check_file(file: Path) -> None:
-    """Raise a ValueError unless a file is there and holds something."""
-    if file.is_dir():
-        raise ValueError(f"{file} is a folder, not a file")
-    if not file.exists():
-        raise FileNotFoundError(f"{file} does not exist")
-    if file.stat().st_size == 0:
-        raise ValueError(f"{file} is empty")
 
 
 def files_of(path: str | os.PathLike[str]) -> list[Path]:
@@ -152,9 +226,11 @@ def format_of(file: Path) -> tuple[str, str | None]:
     compression = COMPRESSION.get(suffixes[-1]) if suffixes else None
     if compression:
         suffixes.pop()
+    if suffixes and suffixes[-1] in (".xls", ".ods"):
+        raise ValueError(f"{file} is a workbook that cannot be read; save it as .xlsx or as CSV")
     if not suffixes or suffixes[-1] not in FORMATS:
         raise ValueError(
-            f"{file} must be a .csv, .tsv or .parquet file (also with .gz, .bz2 or .zst), "
+            f"{file} must be a .csv, .tsv, .parquet, .feather, .jsonl or .xlsx file (also with .gz, .bz2 or .zst), "
             f"got the ending {file.suffix!r}"
         )
     return FORMATS[suffixes[-1]], compression

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,21 +10,29 @@ import numpy as np
 
 from usnrt.tables import streaming
 from usnrt.tables.csv_files import CsvFiles
-from usnrt.tables.files import ParquetFiles, TableFiles, files_of, format_of
+from usnrt.tables.files import FeatherFiles, Input, ParquetFiles, TableFiles, files_of
 from usnrt.tables.group_labels import GroupLabels, joined_labels
+from usnrt.tables.read_options import ModelColumns, ReadOptions
 from usnrt.tables.reading import read_column
-from usnrt.tables.sources import ArraySource, BatchSource, Block, DatasetSource, TableSource
+from usnrt.tables.sources import ArraySource, BatchSource, Block, DatasetSource, SelectedColumns, TableSource
 from usnrt.tables.streaming import TrainingBlock, TrainingSource, column_names, pass_rows
 from usnrt.tables.survey import TableSurvey
+from usnrt.tables.text_files import JsonLines, Workbooks
+from usnrt.tables.typed_table import TypedTable
 from usnrt.utils.arrays import plain_array
 from usnrt.utils.names import check_different, need_column
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, TableLike
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def as_source(X: Any, text_columns: Collection[str] = ()) -> TableSource | None:
+def as_source(
+    X: TableLike,
+    options: ReadOptions | None = None,
+    model: ModelColumns | None = None,
+    notify: Callable[[str], None] | None = None,
+) -> TableSource | None:
     """The source that X is or names; None for a table in memory.
 
     Parameters
@@ -32,8 +40,8 @@ def as_source(X: Any, text_columns: Collection[str] = ()) -> TableSource | None:
     X : any
         A path (a file, a folder or a pattern), a `pyarrow.dataset.Dataset`, an iterator of record batches, tables or
         data frames, a numpy memory map too large to be read as a whole, or a `TableSource`.
-    text_columns : collection of str
-        Columns of CSV files that are text even if all of it looks like numbers.
+    options, model, notify
+        How files are read, see `usnrt.tables.typed_table.TypedTable`.
 
     Examples
     --------
@@ -49,7 +57,9 @@ def as_source(X: Any, text_columns: Collection[str] = ()) -> TableSource | None:
     if isinstance(X, TableSource):
         return X
     if isinstance(X, str | os.PathLike):
-        return _file_source(os.fspath(X), text_columns)
+        _need_pyarrow()
+        path = os.fspath(X)
+        return file_source([Input.of(file) for file in files_of(path)], path, options, model, notify)
     if isinstance(X, np.memmap):
         # results of arithmetic with maps are instances too, but have no file
         large = X.ndim == 2 and not rows_fit_memory(len(X), X.shape[1])
@@ -63,13 +73,28 @@ def as_source(X: Any, text_columns: Collection[str] = ()) -> TableSource | None:
     return None
 
 
-def _file_source(path: str, text_columns: Collection[str]) -> TableFiles:
-    _need_pyarrow()
-    files = files_of(path)
-    kinds = {format_of(file)[0] == "parquet" for file in files}
+def file_source(
+    files: list[Input],
+    name: str,
+    options: ReadOptions | None = None,
+    model: ModelColumns | None = None,
+    notify: Callable[[str], None] | None = None,
+) -> TypedTable:
+    """The table in files of one format; ``name`` is for messages."""
+    kinds = {"csv" if file.kind == "tsv" else file.kind for file in files}
     if len(kinds) > 1:
-        raise ValueError(f"{path} must stand for Parquet files or for CSV files, got both")
-    return ParquetFiles(files, path) if kinds == {True} else CsvFiles(files, path, text_columns)
+        raise ValueError(f"{name} must stand for files of one format, got {' and '.join(sorted(kinds))}")
+    kind = kinds.pop()
+    source = CsvFiles(files, name, options, model) if kind == "csv" else _READERS[kind](files, name)
+    return TypedTable(source, options, model, notify)
+
+
+_READERS: dict[str, Callable[[list[Input], str], TableFiles]] = {
+    "parquet": ParquetFiles,
+    "feather": FeatherFiles,
+    "jsonl": JsonLines,
+    "xlsx": Workbooks,
+}
 
 
 def _need_pyarrow() -> None:
@@ -97,7 +122,7 @@ def training_source(source: TableSource, y: Any, sample_weight: Any = None, grou
         if labels is not None and labels.shape != (n_rows,):
             raise ValueError(f"groups must have one label per row, shape ({n_rows},), got shape {labels.shape}")
         return TrainingSource(source, arrays[0], arrays[1], labels)
-    names = next((column_names(table) for table, _ in source.pieces(1)), None)
+    names = next((column_names(table) for table, _ in source.raw.pieces(1)), None)
     if names is None:
         raise ValueError(f"{source.name} has no rows")
     given = {"y": y, "sample_weight": sample_weight, "groups": groups}
@@ -109,6 +134,10 @@ def training_source(source: TableSource, y: Any, sample_weight: Any = None, grou
     check_different(given)
     if not set(names) - set(given.values()):
         raise ValueError(f"{source.name} must have columns besides the target, got none")
+    if not isinstance(
+        source, TypedTable | SelectedColumns
+    ):  # a target or weights that are text: numbers, in the format that all of them have
+        source = TypedTable(source, numbers=[name for name in (y, sample_weight) if name is not None])
     return TrainingSource(source, y, sample_weight, groups)
 
 
@@ -126,7 +155,8 @@ def fits_memory(source: TableSource) -> bool:
     n_columns, known = source.n_columns, source.known_rows()
     if known is not None:
         return rows_fit_memory(known, n_columns)
-    return all(rows_fit_memory(block.start + block.n_rows, n_columns) for block in source.blocks(pass_rows(n_columns)))
+    blocks = source.raw.blocks(pass_rows(n_columns))
+    return all(rows_fit_memory(block.start + block.n_rows, n_columns) for block in blocks)
 
 
 def whole_table(source: TableSource) -> "pa.Table":
@@ -141,7 +171,7 @@ def whole_table(source: TableSource) -> "pa.Table":
 class WholeTable:
     """A source that was read into memory: features, targets, weights and groups."""
 
-    X: Any
+    X: TableLike
     target: Floats
     weight: Floats | None
     groups: GroupLabels | None
@@ -153,7 +183,8 @@ def read_whole(rows: TrainingSource) -> WholeTable | None:
     What is too many is `usnrt.tables.streaming.BLOCK_ROWS` and `BLOCK_BYTES`.
     """
     n_columns, known = rows.source.n_columns, rows.source.known_rows()
-    if known is not None and not rows_fit_memory(known, n_columns):
+    # types are found by reading all rows, which are counted before
+    if (known is not None or rows.source.raw is not rows.source) and not fits_memory(rows.source):
         return None
     blocks, n_rows = [], 0
     for block in rows.blocks(pass_rows(n_columns)):

@@ -15,7 +15,7 @@ from usnrt.tables.group_labels import GroupLabels, LabelSurvey, codes_of, read_l
 from usnrt.tables.rows import row_hashes
 from usnrt.utils.names import need_column
 from usnrt.utils.notices import GroupedRowsWarning, users_level
-from usnrt.utils.types import Floats, Rows
+from usnrt.utils.types import Floats, Rows, TableLike
 
 # With fewer different feature rows nearly every new row has the features of a training row, and a fifth of them would
 # be too few to validate by: rows are then drawn one by one.
@@ -52,7 +52,7 @@ def read_groups(groups: Any, n_rows: int) -> Rows:
     return labels.codes
 
 
-def groups_and_table(X: Any, groups: Any) -> tuple[Any, Any]:
+def groups_and_table(X: TableLike, groups: Any) -> tuple[Any, Any]:
     """The table without the column that ``groups`` names, and the groups; both unchanged if they are an array.
 
     Examples

@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 
 from usnrt.utils.notices import RoundedIntegersWarning, users_level
+from usnrt.utils.types import TableLike
 
 LARGEST_EXACT = 2**53
 
 
-def warn_of_large_integers(X: Any, frame: Any = None) -> None:
+def warn_of_large_integers(X: TableLike, frame: Any = None) -> None:
     """Warn of the first column of integers beyond 2**53 that a float64 rounds.
 
     Parameters

@@ -13,47 +13,64 @@ NULL_TEXTS = (
     "", "NA", "N/A", "n/a", "NaN", "nan", "NAN", "-nan", "-NaN", "null", "NULL", "Null", "<NA>", "#N/A", "#NA",
     "#N/A N/A", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN", "?",
 )  # fmt: skip
+# What people write where a number or a date is missing, in small letters: text among numbers, a category among texts.
+MISSING_WORDS = (
+    *(text.lower() for text in NULL_TEXTS if text),
+    "na", "n.a.", "n. a.", "none", "nil", "unknown", "not known", "missing", "not available", "not applicable", "tbd",
+    "tba", "-", "--", "---", "–", "—", ".", "..", "...", "??", "???", "*", "x.x", "k.a.", "k. a.", "keine angabe",
+    "unbekannt", "inconnu", "desconocido", "sconosciuto", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!",
+    "#wert!", "#bezug!", "#zahl!", "#nv",
+)  # fmt: skip
 SPACES = "\u00a0\u202f\u2009"  # that separate digits, besides the plain space
 
 
-class Marks(NamedTuple):
+_CURRENCY = r"US\$|[$€£¥₹₽₩₺]|(?i:USD|EUR|GBP|CHF|JPY|CAD|AUD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|INR|CNY|BRL|kr|zł)"
+# A number with a currency before or after it or a percent sign, perhaps negative in parentheses; also of RE2.
+WITH_UNIT = (
+    rf"^(?P<open>\(?)(?P<sign>[+-]?) ?(?P<prefix>{_CURRENCY})? ?(?P<inner>[+-]?)"
+    rf"(?P<number>[\d.,](?:[\d., '_]*[\d.,])?) ?(?P<suffix>{_CURRENCY}|%)?(?P<close>\)?)$"
+)
+DURATION = r"^(?:(?P<hours>\d{1,4}):)?(?P<minutes>\d{1,3}):(?P<seconds>[0-5]\d(?:\.\d{1,6})?)$"
+
+
+class NumberFormat(NamedTuple):
     """The decimal mark and the thousands mark of numbers; "" for no thousands mark."""
 
     decimal: str = "."
     thousands: str = ""
 
 
-PLAIN = Marks()
+PLAIN = NumberFormat()
 # The simplest first.
-ALL_MARKS = (
+NUMBER_FORMATS = (
     PLAIN,
-    Marks(",", ""),
-    Marks(".", ","),
-    Marks(",", "."),
-    Marks(".", " "),
-    Marks(",", " "),
-    Marks(".", "'"),
-    Marks(",", "'"),
-    Marks(".", "_"),
+    NumberFormat(",", ""),
+    NumberFormat(".", ","),
+    NumberFormat(",", "."),
+    NumberFormat(".", " "),
+    NumberFormat(",", " "),
+    NumberFormat(".", "'"),
+    NumberFormat(",", "'"),
+    NumberFormat(".", "_"),
 )
 
 
-def number_pattern(marks: Marks) -> str:
+def number_pattern(format: NumberFormat) -> str:
     """Regular expression, also of RE2, of the numbers that have at least one of these marks, or none.
 
     Examples
     --------
     >>> import re
-    >>> from usnrt.tables.numbers import Marks, number_pattern
-    >>> pattern = number_pattern(Marks(",", "."))
+    >>> from usnrt.tables.numbers import NumberFormat, number_pattern
+    >>> pattern = number_pattern(NumberFormat(",", "."))
     >>> [bool(re.search(pattern, text)) for text in ("1.234,5", "12.34,5", "0,5", "0.123", "-7")]
     [True, False, True, False, True]
     """
     digits = r"\d+"
-    if marks.thousands:
-        digits = rf"(?:[1-9]\d{{0,2}}(?:{re.escape(marks.thousands)}\d{{3}})+|\d+)"
-    decimal = re.escape(marks.decimal)
-    return rf"^[+-]?(?:{digits}(?:{decimal}\d*)?|{decimal}\d+)(?:[eE][+-]?\d+)?$"
+    if format.thousands:
+        digits = rf"(?:[1-9]\d{{0,2}}(?:{re.escape(format.thousands)}\d{{3}})+|\d+)"
+    decimal = re.escape(format.decimal)
+    return rf"^[+-]?(?:(?:{digits}(?:{decimal}\d*)?|{decimal}\d+)(?:[eE][+-]?\d+)?|(?i:inf|infinity|nan))$"
 
 
 def grouped_pattern(mark: str) -> str:
@@ -61,63 +78,60 @@ def grouped_pattern(mark: str) -> str:
     return rf"^[+-]?(?:[1-9]\d{{0,2}}{re.escape(mark)}\d{{3}}|\d+)$"
 
 
-def possible_marks(present: Iterable[str], allowed: Sequence[Marks] = ALL_MARKS) -> list[Marks]:
-    """Marks of numbers in which exactly these characters occur.
+def possible_formats(present: Iterable[str], allowed: Sequence[NumberFormat] = NUMBER_FORMATS) -> list[NumberFormat]:
+    """Formats of numbers in which exactly these characters occur.
 
     Parameters
     ----------
     present : iterable of str
         Those of ``. , ' _`` and space that occur.
-    allowed : sequence of Marks
+    allowed : sequence of NumberFormat
 
     Examples
     --------
-    >>> from usnrt.tables.numbers import possible_marks
-    >>> possible_marks([","])
-    [Marks(decimal=',', thousands=''), Marks(decimal='.', thousands=',')]
-    >>> possible_marks([",", "."])
-    [Marks(decimal='.', thousands=','), Marks(decimal=',', thousands='.')]
+    >>> from usnrt.tables.numbers import possible_formats
+    >>> possible_formats([","])
+    [NumberFormat(decimal=',', thousands=''), NumberFormat(decimal='.', thousands=',')]
+    >>> possible_formats([",", "."])
+    [NumberFormat(decimal='.', thousands=','), NumberFormat(decimal=',', thousands='.')]
     """
     found = set(present)
-    required = [({m.thousands} - {""}, {m.decimal, m.thousands}) for m in allowed]
-    return [
-        marks
-        for marks, (least, most) in zip(allowed, required)
-        if least <= found <= most and (found or marks.thousands == "")
-    ]
+    return [format for format in allowed if {format.thousands} - {""} <= found <= set(format)]
 
 
 @lru_cache(maxsize=32)
-def _matcher(marks: Marks) -> re.Pattern[str]:
-    return re.compile(number_pattern(marks))
+def _matcher(format: NumberFormat) -> re.Pattern[str]:
+    return re.compile(number_pattern(format))
 
 
-def parse_number(text: str, marks: Marks = PLAIN) -> float | None:
+def parse_number(text: str, format: NumberFormat = PLAIN) -> float | None:
     """A number from text; None if it is not one.
 
     Examples
     --------
-    >>> from usnrt.tables.numbers import Marks, parse_number
-    >>> parse_number(" 1.234,5", Marks(",", ".")), parse_number("large")
+    >>> from usnrt.tables.numbers import NumberFormat, parse_number
+    >>> parse_number(" 1.234,5", NumberFormat(",", ".")), parse_number("large")
     (1234.5, None)
     """
     text = text.strip()
     for space in SPACES:
         text = text.replace(space, " ")
-    if _matcher(marks).match(text):
-        if marks.thousands:
-            text = text.replace(marks.thousands, "")
-        return float(text.replace(marks.decimal, "."))
-    return float(text) if text.lower().lstrip("+-") in ("inf", "infinity", "nan") else None
+    if _matcher(format).match(text):
+        if format.thousands:
+            text = text.replace(format.thousands, "")
+        return float(text.replace(format.decimal, "."))
+    return None
 
 
-def parse_numbers(texts: Sequence[str | None] | NDArray[Any], marks: Marks = PLAIN) -> NDArray[np.float64] | None:
+def parse_numbers(
+    texts: Sequence[str | None] | NDArray[Any], format: NumberFormat = PLAIN
+) -> NDArray[np.float64] | None:
     """Numbers from text, NaN for None and for texts that mean a missing value; None if one of them is no number.
 
     Parameters
     ----------
     texts : sequence of n str or None
-    marks : Marks
+    format : NumberFormat
 
     Returns
     -------
@@ -125,15 +139,15 @@ def parse_numbers(texts: Sequence[str | None] | NDArray[Any], marks: Marks = PLA
 
     Examples
     --------
-    >>> from usnrt.tables.numbers import Marks, parse_numbers
-    >>> parse_numbers(["1,5", None, "?", "7"], Marks(",", "."))
+    >>> from usnrt.tables.numbers import NumberFormat, parse_numbers
+    >>> parse_numbers(["1,5", None, "?", "7"], NumberFormat(",", "."))
     array([1.5, nan, nan, 7. ])
     """
     known: dict[str | None, float] = {None: np.nan}
     for text in texts:
         if text in known or text is None:
             continue
-        number = np.nan if text in NULL_TEXTS else parse_number(text, marks)
+        number = np.nan if text in NULL_TEXTS else parse_number(text, format)
         if number is None:
             return None
         known[text] = number

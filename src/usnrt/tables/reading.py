@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_array, validate_data
 from usnrt.tables.large_integers import warn_of_large_integers
 from usnrt.utils.arrays import plain_array
 from usnrt.utils.names import missing_names, shown_value
+from usnrt.utils.types import TableLike
 
 ColumnType = Literal["number", "text", "date", "empty"]
 _MISSING_TYPES = {"NoneType", "NAType", "NaTType"}
@@ -61,7 +62,7 @@ class FeatureTable:
         return _number_column(values.astype(np.float64), boolean=values.dtype == bool)
 
 
-def read_table(estimator: Any, X: Any, *, reset: bool) -> FeatureTable:
+def read_table(estimator: Any, X: TableLike, *, reset: bool) -> FeatureTable:
     """Read and validate X with the checks and messages of scikit-learn.
 
     Parameters
@@ -122,7 +123,7 @@ def _refuse_surrogates(table: FeatureTable) -> None:
             raise ValueError(f"{sentence}, got a lone surrogate in {shown_value(bad)}") from None
 
 
-def _check_names(estimator: Any, X: Any, frame: nw.DataFrame[Any]) -> None:
+def _check_names(estimator: Any, X: TableLike, frame: nw.DataFrame[Any]) -> None:
     """The checks of scikit-learn, whose message begins with the columns that are missing."""
     try:
         validate_data(estimator, X, reset=False, skip_check_array=True)
@@ -146,7 +147,7 @@ def _has_fitted_width(estimator: Any, table: FeatureTable) -> bool:
     return not hasattr(estimator, "feature_names_in_") and getattr(estimator, "n_features_in_", -1) == table.n_columns
 
 
-def as_table(X: Any) -> FeatureTable:
+def as_table(X: TableLike) -> FeatureTable:
     """Read and validate X without comparing it with the features of an estimator."""
     if isinstance(X, FeatureTable):
         return X
@@ -155,7 +156,7 @@ def as_table(X: Any) -> FeatureTable:
     return _read_array(X, None)[0] if frame is None else _read_frame(frame, None)
 
 
-def read_column(X: Any, name: str) -> FeatureColumn:
+def read_column(X: TableLike, name: str) -> FeatureColumn:
     """One column of a data frame.
 
     Examples
@@ -168,7 +169,7 @@ def read_column(X: Any, name: str) -> FeatureColumn:
     return _from_series(nw.from_native(X, eager_only=True)[name], name)
 
 
-def _as_frame(X: Any) -> Any:
+def _as_frame(X: TableLike) -> Any:
     """X as a narwhals frame, or None if it is not a data frame."""
     if isinstance(X, np.ndarray | list):
         return None
@@ -186,7 +187,7 @@ def _as_frame(X: Any) -> Any:
 # ---------------------------------------------------------------------------------------------- numpy arrays
 
 
-def _read_array(X: Any, estimator: Any) -> tuple[FeatureTable, NDArray[Any]]:
+def _read_array(X: TableLike, estimator: Any) -> tuple[FeatureTable, NDArray[Any]]:
     array = X
     # check_array does not support dates, and would return an array of numbers as it is
     if not (type(X) is np.ndarray and X.dtype.kind in "Mbiuf" and X.ndim == 2 and X.size):

@@ -1,7 +1,7 @@
 """Tables outside memory as sequences of blocks: pyarrow datasets, memory maps and iterators of record batches.
 
-`usnrt.tables.files` and `usnrt.tables.csv_files` have those in files, and `usnrt.tables.find_source` finds the right
-one. A block is a pyarrow Table (or rows of a
+`usnrt.tables.files` and `usnrt.tables.csv_files` have those in files, `usnrt.tables.typed_table` types their columns,
+and `usnrt.tables.find_source` finds the right one. A block is a pyarrow Table (or rows of a
 memory map) of a bounded number of rows. All sources can be read several times; an iterator cannot, so its blocks are
 written to the scratch folder as they are read.
 """
@@ -9,7 +9,7 @@ written to the scratch folder as they are read.
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,8 @@ import numpy as np
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from usnrt.tables.typed_table import Reading
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,8 @@ class TableSource(ABC):
 
     #: in messages
     name: str = "the table"
+    #: numbers, from 0, of rows with cells that are no values of a model's columns
+    bad_rows: Set[int] = frozenset()
 
     @abstractmethod
     def pieces(self, block_rows: int) -> Iterator[tuple[Any, str]]:
@@ -71,16 +75,34 @@ class TableSource(ABC):
         """Number of rows, if it is known without reading them."""
         return None
 
+    @property
+    def raw(self) -> "TableSource":
+        """The source without types that would have to be found first."""
+        return self
+
+    @property
+    def reading(self) -> "Reading | None":
+        """How the files of the table are read; None for other sources."""
+        return None
+
+    def spool(self, folder: Path) -> None:  # noqa: B027 (most sources have nothing to write)
+        """Write what can be read once only to a folder, from now on."""
+
     def blocks(self, block_rows: int) -> Iterator[Block]:
         """The rows in blocks of at most ``block_rows``; can be called again."""
-        start, place, row = 0, "", 0
-        for table, where in self.pieces(block_rows):
-            if where != place:
-                place, row = where, 0
-            for first in range(0, table.shape[0], block_rows):
-                part = table[first : first + block_rows]
-                yield Block(part, place, row + 1, start)
-                row, start = row + part.shape[0], start + part.shape[0]
+        return blocks_of(self.pieces(block_rows), block_rows)
+
+
+def blocks_of(pieces: Iterable[tuple[Any, str]], block_rows: int) -> Iterator[Block]:
+    """The rows of tables, each with its place, in blocks of at most ``block_rows``."""
+    start, place, row = 0, "", 0
+    for table, where in pieces:
+        if where != place:
+            place, row = where, 0
+        for first in range(0, table.shape[0], block_rows):
+            part = table[first : first + block_rows]
+            yield Block(part, place, row + 1, start)
+            row, start = row + part.shape[0], start + part.shape[0]
 
 
 class ArraySource(TableSource):
@@ -217,9 +239,18 @@ class SelectedColumns(TableSource):
         self.name = source.name
         self.n_rows_read = 0
 
+    @property
+    def reading(self) -> "Reading | None":
+        """How the files of the table are read."""
+        return self._source.reading
+
     def known_rows(self) -> int | None:
         """Number of rows, if it is known without reading them."""
         return self._source.known_rows()
+
+    def spool(self, folder: Path) -> None:
+        """Write what can be read once only to a folder."""
+        self._source.spool(folder)
 
     def pieces(self, block_rows: int) -> Iterator[tuple[Any, str]]:
         """Tables without the columns."""

@@ -12,7 +12,7 @@ from usnrt.tables.disk_store import DiskStore, StoreWriter
 from usnrt.tables.encoder import TableEncoder, encode_column
 from usnrt.tables.group_labels import GroupLabels, LabelSurvey, read_labels
 from usnrt.tables.reading import FeatureColumn
-from usnrt.tables.sources import BatchSource, Block, TableSource
+from usnrt.tables.sources import Block, TableSource
 from usnrt.tables.store import BUCKET_ROWS
 from usnrt.tables.survey import TableSurvey
 from usnrt.tables.weight_sum import WeightSum
@@ -70,6 +70,11 @@ class TrainingSource:
                 raise ValueError(f"weights must be at least 0, got {weight[row]:g} in {block.row_name(row)}")
             check_total_weight(weight, "weights")
             yield TrainingBlock(self._features(block), target, weight, self._labels(block))
+
+    def remember(self, encoder: TableEncoder) -> None:
+        """Store with the encoder of a fitted model how its files were read."""
+        if self.source.reading is not None:
+            self.source.reading.remember(encoder)
 
     def _features(self, block: Block) -> Block:
         names = [name for name in (self.target, self.weight, self.group) if isinstance(name, str)]
@@ -221,8 +226,7 @@ def build_store(
     -------
     StoredTable
     """
-    if isinstance(rows.source, BatchSource):
-        rows.source.spool(folder)
+    rows.source.spool(folder)
     survey = _survey(rows, categorical_features, block_rows)
     encoder = survey.table.encoder()
     n_passes = block_rows or pass_rows(len(encoder.columns_))

@@ -23,6 +23,7 @@ from usnrt.tables.encoder import (
     natural_order,
     number_label,
     refuse_dates,
+    useful_parts,
 )
 from usnrt.tables.reading import FeatureColumn, as_table, read_column
 from usnrt.tables.sources import Block
@@ -248,7 +249,7 @@ class _ColumnSurvey:
         if self.final_type == "empty":
             return [base]
         if self.final_type == "date":
-            parts = [part for part, (low, high) in self._ranges.items() if low < high] or ["year"]
+            parts = useful_parts([part for part, (low, high) in self._ranges.items() if low < high])
             return [replace(base, name=f"{self.name} ({part})", part=part) for part in parts]
         if self.final_type == "text":
             kept, rest = most_frequent(self._counts, MAX_CATEGORIES)

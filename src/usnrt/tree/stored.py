@@ -13,7 +13,10 @@ from usnrt.nn.stored import LAYERS, NETWORKS, TINY, has_weights
 from usnrt.utils.codec import Classes, Codec, Stored
 from usnrt.utils.schema import Array, Bool, ByName, Float, Int, Many, Maybe, one
 
-FURTHER = {kind.__name__: Stored(kind.__module__, kind.FIELDS) for kind in FURTHER_EXPERTS}
+FURTHER = {
+    kind.__name__: Stored(kind.__module__, kind.FIELDS, lambda expert: expert.fits_together())
+    for kind in FURTHER_EXPERTS
+}
 
 NODE_INT, NODE_FLAG = Array("i8", ("n_nodes",), low=-1), Array("b1", ("n_nodes",))
 NODE_NUMBER = Array("f8", ("n_nodes",), special="any")  # NaN where a leaf has none
@@ -71,6 +74,7 @@ def _has_experts(model: Any) -> bool:
     return bool(
         all(has_weights(model.network, params) for params in model.params)
         and weights.shape[1] == len(TOGETHER) + len(model.further)
+        and all(expert.n_inputs == _n_inputs(model) for expert in model.further)
         and np.allclose(weights.sum(axis=1), 1.0)
         and (memory.n_inputs == _n_inputs(model) if memory is not None else not weights[:, [GUIDED, MEMORY]].any())
     )

@@ -98,7 +98,7 @@ def check_applies(model: Any, name: str, **modes: Any) -> None:
 
     Examples
     --------
-    >>> from usnrt.baselines import HNNRegressor
+    >>> from usnrt.paper.baselines import HNNRegressor
     >>> from usnrt.utils.checks import check_applies
     >>> check_applies(HNNRegressor(n_bins=4), "n_bins", encoding="piecewise")
     >>> check_applies(HNNRegressor(n_bins=4, encoding=None), "n_bins", encoding="piecewise")

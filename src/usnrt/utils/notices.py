@@ -28,6 +28,10 @@ class AmbiguousDateWarning(ResultWarning):
     """Dates written as text could have day and month the other way round."""
 
 
+class UnreadCellsWarning(ResultWarning):
+    """Cells of a file are no values of their columns, and are missing values."""
+
+
 class IgnoredColumnWarning(ResultWarning):
     """A column cannot help to predict new rows and is ignored."""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from usnrt.datasets import list_datasets
+from usnrt.paper.datasets import list_datasets
 from usnrt_experiments.coverage.cell import OURS
 from usnrt_experiments.grid import title_of
 from usnrt_experiments.layout import BEST, Layout, number, words

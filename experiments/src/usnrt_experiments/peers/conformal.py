@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from sklearn.model_selection import KFold
 from sklearn.utils import check_random_state
 
-from usnrt.baselines._docs import EVERY_MODEL, SharedDocs
 from usnrt.comparison.peers.base import LEVELS, TINY
 from usnrt.comparison.quantiles import InterpolatedQuantiles, separated
 from usnrt.distributions import Distribution, Normal
@@ -18,6 +17,7 @@ from usnrt.estimators.base import DistributionalRegressor
 from usnrt.tables.rows import draw_validation
 from usnrt.tables.training import DistinctRows, TrainingTable
 from usnrt.utils.checks import check_number, check_running, check_whole
+from usnrt.utils.shared_docs import EVERY_MODEL, SharedDocs
 
 # So that the outer levels, 1 and 99 %, are between calibration rows.
 MIN_ROWS_PER_BIN = 100

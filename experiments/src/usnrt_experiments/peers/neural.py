@@ -17,7 +17,6 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from usnrt.baselines._docs import EVERY_MODEL, SharedDocs
 from usnrt.comparison.peers.base import LEVELS, TINY, import_optional
 from usnrt.comparison.quantiles import InterpolatedQuantiles, check_levels, separated
 from usnrt.distributions import Distribution, Normal
@@ -25,6 +24,7 @@ from usnrt.estimators.base import DistributionalRegressor
 from usnrt.tables.rows import draw_validation
 from usnrt.tables.training import DistinctRows
 from usnrt.utils.checks import check_number, check_running, check_whole
+from usnrt.utils.shared_docs import EVERY_MODEL, SharedDocs
 from usnrt_experiments.peers.conformal import repeated
 
 

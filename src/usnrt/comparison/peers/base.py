@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from usnrt.baselines._docs import EVERY_MODEL, SharedDocs
 from usnrt.distributions import Distribution, Normal
 from usnrt.estimators.base import DistributionalRegressor
 from usnrt.tables.rows import draw_validation
 from usnrt.tables.training import DistinctRows, TrainingTable
 from usnrt.utils.checks import check_number, check_running, check_whole
+from usnrt.utils.shared_docs import EVERY_MODEL, SharedDocs
 
 # In units of the scaled target: minimum distance of quantiles and minimum standard deviation.
 TINY = 1e-6

@@ -11,12 +11,12 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeRegressor
 
-from usnrt.baselines._trees import FlatForest
 from usnrt.comparison.peers.base import LEVELS, TINY, BoostingPeer, import_optional
 from usnrt.comparison.quantiles import InterpolatedQuantiles, check_levels, separated
 from usnrt.distributions import Distribution, Normal
 from usnrt.tables.training import TrainingTable
 from usnrt.utils.checks import check_whole
+from usnrt.utils.flat_forest import FlatForest
 
 # 13 levels instead of 21, to save time.
 FEW_LEVELS = (0.01, 0.05, *(i / 10 for i in range(1, 10)), 0.95, 0.99)

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.utils import check_random_state
 
-from usnrt.baselines._docs import EVERY_MODEL, SharedDocs
 from usnrt.comparison.peers.base import TINY
 from usnrt.comparison.quantiles import InterpolatedQuantiles, check_levels, conformal_quantile, separated
 from usnrt.distributions import Distribution, Normal
@@ -18,6 +17,7 @@ from usnrt.tables.rows import draw_validation
 from usnrt.tables.training import DistinctRows
 from usnrt.utils.boosting import MAX_CATEGORIES, boosting_threads, without_empty_columns
 from usnrt.utils.checks import check_number, check_running, check_whole
+from usnrt.utils.shared_docs import EVERY_MODEL, SharedDocs
 from usnrt.utils.types import Floats
 
 

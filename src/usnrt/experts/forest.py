@@ -1,0 +1,155 @@
+"""The forest expert: extremely randomised trees grown to single rows, whose leaves are a sample of the target."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usnrt.experts.base import Query
+from usnrt.nn.quantiles import LEVELS
+from usnrt.tables.training import TreeRows
+from usnrt.utils.blocks import run_in_blocks
+from usnrt.utils.context import FitContext
+from usnrt.utils.schema import Array, Int, Schema
+from usnrt.utils.types import Floats
+
+MIN_ROWS, MAX_ROWS = 100, 200_000
+# Trees of the forest, fewer of large tables: a file holds at most MAX_NODES nodes of 14 bytes each, 56 MB.
+N_TREES, MIN_TREES, MAX_NODES = 64, 16, 4_000_000
+
+
+@dataclass(frozen=True)
+class ForestExpert:
+    """Trees in flat arrays, each depth first: the left child of a node is the next one.
+
+    Attributes
+    ----------
+    root : ndarray of int32 of shape (n_trees,)
+    feature : ndarray of int16 of shape (n_nodes,)
+        Network input of the split; -1 at leaves.
+    right : ndarray of int32 of shape (n_nodes,)
+        Right child; -1 at leaves.
+    value : ndarray of float32 of shape (n_nodes,)
+        Threshold: smaller and equal inputs go left. At leaves the mean target of their rows.
+    n_inputs : int
+    """
+
+    root: NDArray[np.int32]
+    feature: NDArray[np.int16]
+    right: NDArray[np.int32]
+    value: NDArray[np.float32]
+    n_inputs: int
+
+    name: ClassVar[str] = "forest"
+    # Its widths are far too narrow alone: all trees may end in the same row.
+    max_weight: ClassVar[float] = 0.9
+    FIELDS: ClassVar[Schema] = {
+        "root": Array("i4", ("n_trees",), low=0, below="n_nodes", filled=True),
+        "feature": Array("i2", ("n_nodes",), low=-1, below="n_inputs"),
+        "right": Array("i4", ("n_nodes",), low=-1, below="n_nodes"),
+        "value": Array("f4", ("n_nodes",)),
+        "n_inputs": Int(1, 2**15 - 1, size="n_inputs"),
+    }
+
+    @classmethod
+    def fit(cls, rows: TreeRows, context: FitContext) -> "ForestExpert | None":
+        """Grow the trees on the training rows."""
+        from sklearn.ensemble import ExtraTreesRegressor
+
+        training = np.flatnonzero(~rows.is_validation)[:MAX_ROWS]
+        table = rows.table
+        if len(training) < MIN_ROWS or not 0 < table.inputs.shape[1] < 2**15:
+            return None
+        n_trees = int(np.clip(MAX_NODES // (2 * len(training)), MIN_TREES, N_TREES))
+        forest = ExtraTreesRegressor(
+            n_trees, max_features=1.0 if table.inputs.shape[1] <= 10 else 0.5, random_state=_seed(context.seed),
+            n_jobs=context.n_threads,
+        )  # fmt: skip
+        forest.fit(table.inputs[training], table.y[training], sample_weight=table.weight[training])
+        parts = [tree.tree_ for tree in forest.estimators_]
+        root = np.concatenate([[0], np.cumsum([part.node_count for part in parts])[:-1]]).astype(np.int32)
+        is_leaf = [part.children_left < 0 for part in parts]
+        return cls(
+            root,
+            np.concatenate([np.where(leaf, -1, part.feature) for part, leaf in zip(parts, is_leaf)]).astype(np.int16),
+            np.concatenate(
+                [np.where(leaf, -1, part.children_right + first) for part, leaf, first in zip(parts, is_leaf, root)]
+            ).astype(np.int32),
+            np.concatenate(
+                [
+                    np.where(leaf, part.value[:, 0, 0], _rounded_down(part.threshold))
+                    for part, leaf in zip(parts, is_leaf)
+                ]
+            ).astype(np.float32),
+            table.inputs.shape[1],
+        )
+
+    def fits_together(self) -> bool:
+        """Whether children follow their parents within the tree, so that no row goes round in a circle."""
+        nodes, inner = np.arange(len(self.feature)), self.feature >= 0
+        tree = np.searchsorted(self.root, nodes, side="right") - 1
+        end = np.append(self.root[1:], len(nodes))[tree]
+        return bool(
+            self.root[0] == 0
+            and (self.root[1:] > self.root[:-1]).all()
+            and ((self.right > nodes + 1) & (self.right < end))[inner].all()
+        )
+
+    def leaf_values(self, inputs: NDArray[np.float32], n_threads: int = 1) -> NDArray[np.float32]:
+        """Sorted targets of the leaves that each row reaches, shape (n, n_trees)."""
+        from usnrt.experts._forest_kernel import sorted_leaves
+
+        values = np.empty((len(inputs), len(self.root)), dtype=np.float32)
+
+        def write(start: int, stop: int) -> None:
+            sorted_leaves(self.root, self.feature, self.right, self.value, inputs[start:stop], values[start:stop])
+
+        run_in_blocks(write, len(inputs), n_threads)
+        return values
+
+    def quantile_functions(self, query: Query) -> Floats:
+        """See `usnrt.experts.base.Expert`."""
+        values = self.leaf_values(np.ascontiguousarray(query.inputs), query.n_threads)
+        low, share = self._places()
+        return (1.0 - share) * values[:, low] + share * values[:, np.minimum(low + 1, values.shape[1] - 1)]
+
+    def _places(self) -> tuple[NDArray[np.int64], Floats]:
+        """Between which of the sorted values each quantile is, and how far."""
+        n = len(self.root)
+        place = np.clip(LEVELS * n - 0.5, 0.0, n - 1.0)
+        low = np.floor(place).astype(np.int64)
+        return low, place - low
+
+    def to_onnx(self, graph: Any, query: Mapping[str, str]) -> str:
+        """See `usnrt.experts.base.FittedExpert`."""
+        n_trees, nodes = len(self.root), np.arange(len(self.feature))
+        tree = np.searchsorted(self.root, nodes, side="right") - 1
+        leaf = np.flatnonzero(self.feature < 0)
+        left = np.where(self.feature < 0, 0, nodes + 1 - self.root[tree])
+        right = np.where(self.feature < 0, 0, self.right - self.root[tree])
+        values = graph.op(
+            "TreeEnsembleRegressor", query["inputs"], domain="ai.onnx.ml", n_targets=n_trees,
+            nodes_treeids=tree, nodes_nodeids=nodes - self.root[tree],
+            nodes_featureids=np.maximum(self.feature, 0), nodes_values=self.value,
+            nodes_modes=["LEAF" if feature < 0 else "BRANCH_LEQ" for feature in self.feature.tolist()],
+            nodes_truenodeids=left, nodes_falsenodeids=right,
+            target_treeids=tree[leaf], target_nodeids=(nodes - self.root[tree])[leaf], target_ids=tree[leaf],
+            target_weights=self.value[leaf],
+        )  # fmt: skip
+        ordered, _ = graph.ops("TopK", 2, values, np.array([n_trees]), axis=1, largest=0)
+        low, share = self._places()
+        ends = (graph.op("Gather", ordered, place, axis=1) for place in (low, np.minimum(low + 1, n_trees - 1)))
+        first, second = (graph.cast(end, np.float64) for end in ends)
+        return str(graph.op("Add", graph.op("Mul", first, 1.0 - share), graph.op("Mul", second, share)))
+
+
+def _seed(seed: Any) -> int:
+    return int(np.random.SeedSequence(seed, spawn_key=(2, 0, 7)).generate_state(1)[0])
+
+
+def _rounded_down(threshold: Floats) -> NDArray[np.float32]:
+    """The largest float32 up to each threshold: float32 inputs are on the same side of both."""
+    rounded = threshold.astype(np.float32)
+    return np.where(rounded > threshold, np.nextafter(rounded, np.float32(-np.inf)), rounded)

@@ -1,0 +1,1 @@
+"""The paper: the models that it compares with (`baselines`) and the loaders of its data (`datasets`)."""

@@ -1,0 +1,136 @@
+"""HNN: a mean network and a variance network, trained alternately (Skafte et al. 2019; the USNRT paper's HNN)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usnrt.distributions import Normal
+from usnrt.nn.alternate import MeanAndVariance, train_alternately
+from usnrt.nn.losses import variance_nll
+from usnrt.nn.mlp import MLP, Params
+from usnrt.nn.train import train
+from usnrt.paper.baselines._shared import NETWORK_CONSTRAINTS, NetworkRegressor, TrainingJob
+from usnrt.paper.baselines._spread import MIN_ROWS_TO_CALIBRATE
+from usnrt.tables.rows import draw_validation
+from usnrt.tables.training import TrainingTable
+from usnrt.tree.recipe import VARIANCE_STOP_MARGIN
+from usnrt.utils.constraints import Constraint, Flag, Whole
+from usnrt.utils.types import Rows
+
+# Lower bound on the variances that become weights, as a share of their median: noise-free rows must not dominate.
+MIN_RELATIVE_VARIANCE = 1e-4
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class HNNRegressor(NetworkRegressor):
+    r"""Heteroscedastic neural network: one network for the mean and one for the variance.
+
+    .. math:: y \mid x \sim N(f(x), \sigma^2(x))
+
+    The mean network is trained by least squares, the variance network on its residuals by likelihood; then each once
+    more with the other fixed. The variance is that of the noise only: there is no estimate of epistemic uncertainty.
+    With ``calibrate`` the variance network is also fine-tuned on validation rows, because residuals of training rows
+    are too small.
+
+    Parameters
+    ----------
+    hidden : sequence of int or str, default=(128, 64)
+        Hidden layers of the mean network (ReLU) and of the variance network (Tanh, then Softplus); ``"8d"`` is eight
+        times the number of features. The paper uses ("8d", "4d").
+    n_alternations : int, default=2
+        Number of trainings of each network.
+    reinitialize : bool, default=False
+        Whether every training starts from new weights and draws its validation rows anew, as in the code of the USNRT
+        paper; otherwise trainings are warm-started. ``calibrate`` needs rows that no network was trained on, so it must
+        be False then.
+    {shared}
+
+    Attributes
+    ----------
+    params_ : tuple of two Params
+        Weights of the mean network and of the variance network.
+    spread_ : float
+        Calibration factor on standard deviations.
+    history_ : dict of str to dict of str to History
+        Losses of each training.
+
+    References
+    ----------
+    N. Skafte, M. Jørgensen, S. Hauberg (2019): Reliable training and estimation of variance networks.
+
+    Examples
+    --------
+    >>> from usnrt.paper.baselines import HNNRegressor
+    >>> from usnrt.datasets import make_heteroscedastic
+    >>> data = make_heteroscedastic("jump", n_samples=500, random_state=0)
+    >>> model = HNNRegressor(max_epochs=20, random_state=0).fit(data.data, data.target)
+    >>> model.predict_interval(data.data[:3], coverage=0.9).shape
+    (3, 2)
+    """
+
+    n_alternations: int = 2
+    reinitialize: bool = False
+
+    _PAPER: ClassVar[dict[str, Any]] = {"hidden": ("8d", "4d"), "n_alternations": 2, "reinitialize": True}
+    _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {
+        **NETWORK_CONSTRAINTS,
+        "n_alternations": Whole(1),
+        "reinitialize": Flag(),
+    }
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.reinitialize and self.calibrate:
+            raise ValueError("calibrate must be False if reinitialize is True, got True")
+
+    def _set_networks(self, table: TrainingTable) -> None:
+        sizes = self._sizes(table, n_outputs=1)
+        self.networks_ = (MLP(sizes, "relu", "linear"), MLP(sizes, "tanh", "softplus"))
+
+    def _train(self, job: TrainingJob) -> tuple[Params, Params]:
+        all_rows = np.arange(job.table.n_rows)
+
+        def draw_parts() -> tuple[Rows, Rows]:
+            if self.reinitialize:
+                return draw_validation(all_rows, self.validation_fraction, job.rng)
+            return job.train_rows, job.valid_rows
+
+        how, min_relative_variance = (job.how, job.how), MIN_RELATIVE_VARIANCE
+        if self.reinitialize:  # as in the code of the paper's authors
+            how, min_relative_variance = (job.how, replace(job.how, stop_margin=VARIANCE_STOP_MARGIN)), 0.0
+        pair = train_alternately(
+            self.networks_, job.inputs, job.table.inputs, job.table.y, job.table.weight, draw_parts,
+            how, job.rng, reinitialize=self.reinitialize, min_relative_variance=min_relative_variance,
+            n_alternations=self.n_alternations, encoding=self.encoding_,
+            on_epoch=lambda name, *state: job.report(name)(*state),
+        )  # fmt: skip
+        job.history |= pair.history
+        return pair.mean, self._fine_tuned(pair, job) if self.calibrate else pair.variance
+
+    def _fine_tuned(self, pair: MeanAndVariance, job: TrainingJob) -> Params:
+        """Fine-tune the variance network on residuals of validation rows, which the mean network has not memorised.
+
+        Half of these rows train, the others validate; the initial weights are kept unless the loss improves.
+        """
+        table, rows = job.table, job.rng.permutation(job.valid_rows)
+        if len(rows) < MIN_ROWS_TO_CALIBRATE:
+            return pair.variance
+        squared_residual = np.zeros(table.n_rows)
+        squared_residual[rows] = (table.y[rows] - self._outputs(self.networks_[0], pair.mean, table.inputs[rows])) ** 2
+        how = replace(job.how, learning_rate=job.how.learning_rate / 3.0)
+        name, half = "variance fine-tuning", len(rows) // 2
+        params, job.history[name] = train(
+            self.networks_[1], variance_nll, pair.variance, job.inputs, squared_residual, table.weight,
+            np.sort(rows[half:]), np.sort(rows[:half]), how, job.rng, job.report(name), keep_initial=True,
+        )  # fmt: skip
+        return params
+
+    def _distribution_of_inputs(self, inputs: NDArray[np.float32]) -> Normal:
+        return self._normal(self.params_, inputs)
+
+    def _normal(self, params: tuple[Params, Params], inputs: NDArray[np.float32]) -> Normal:
+        mean, variance = (self._outputs(network, each, inputs) for network, each in zip(self.networks_, params))
+        return Normal(mean, np.sqrt(variance)).with_parts(variance, None)

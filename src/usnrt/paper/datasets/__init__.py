@@ -1,0 +1,16 @@
+"""The paper's 17 data sets from UCI, and its splits."""
+
+from usnrt.paper.datasets.loaders import available_datasets, fetch, list_datasets
+from usnrt.paper.datasets.specs import Spec, get_spec
+from usnrt.paper.datasets.splits import SEEDS, seeds_for, train_test_rows
+
+__all__ = [
+    "SEEDS",
+    "Spec",
+    "available_datasets",
+    "fetch",
+    "get_spec",
+    "list_datasets",
+    "seeds_for",
+    "train_test_rows",
+]

@@ -1,0 +1,403 @@
+"""A table outside memory whose columns of text have the types that all of their values allow."""
+
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from usnrt.tables import streaming
+from usnrt.tables.csv_files import CsvFiles, delimiter_name
+from usnrt.tables.csv_format import ONE_COLUMN, CsvFormat
+from usnrt.tables.dates import DateSurvey, order_of
+from usnrt.tables.numbers import PLAIN, parse_number
+from usnrt.tables.read_options import ModelColumns, ReadOptions
+from usnrt.tables.sources import TableSource, blocks_of
+from usnrt.tables.text_files import TextFiles
+from usnrt.utils.names import shown_value
+from usnrt.utils.notices import AmbiguousDateWarning, UnreadCellsWarning, users_level
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from usnrt.tables.dates import DateFormat
+    from usnrt.tables.encoder import TableEncoder
+    from usnrt.tables.numbers import NumberFormat
+    from usnrt.tables.text_survey import ColumnType, TextSurvey
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a table was read.
+
+    Attributes
+    ----------
+    format : CsvFormat
+        The default for files that are not CSV.
+    types : mapping of str to ColumnType
+        Of the columns that were text.
+    categories : tuple of str
+        Columns of numbers that the user declared categories.
+    n_rows : int or None
+        If all rows were read.
+    """
+
+    format: CsvFormat = field(default_factory=CsvFormat)
+    types: "Mapping[str, ColumnType]" = field(default_factory=dict)
+    categories: tuple[str, ...] = ()
+    n_rows: int | None = None
+
+    def remember(self, encoder: "TableEncoder") -> None:
+        """Store with the encoder of a fitted model how its file was read, so that other files are read alike."""
+        dates = {name: type.date.format for name, type in self.types.items() if type.date is not None}
+        # ISO 8601 needs no format
+        dates = {n: f for n, f in dates.items() if n in encoder.source_names_ and not f.startswith("%Y-%m-%d")}
+        encoder.reading_ = dict(vars(self.format))
+        encoder.date_formats_ = {**encoder.date_formats_, **dates}
+
+
+class TypedTable(TableSource):
+    """Another source with typed columns, decided by all rows in a pass of its own.
+
+    The text of CSV files may be numbers, dates and truth values; that of other sources is dates, and numbers where the
+    options say so.
+
+    Parameters
+    ----------
+    source : TableSource
+    options : ReadOptions
+    model : ModelColumns
+        Of the model that the table is for: its text stays text, and its encoder reads its dates.
+    notify : callable, optional
+        Called with a sentence about anything that was guessed. By default, dates that are a guess are a warning.
+    numbers : collection of str, optional
+        The only columns to type, which may be numbers: those of the target and of weights.
+    """
+
+    def __init__(
+        self,
+        source: TableSource,
+        options: ReadOptions | None = None,
+        model: ModelColumns | None = None,
+        notify: Callable[[str], None] | None = None,
+        numbers: Collection[str] | None = None,
+    ) -> None:
+        self.source, self.name = source, source.name
+        self._options, self._model = options or ReadOptions(), model or ModelColumns()
+        self._notify, self._numbers = notify, numbers
+        self._is_text = isinstance(source, TextFiles)
+        self._texts: list[tuple[pa.Table, str]] = []
+        self.bad_rows: set[int] = set()
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return self.source.n_columns
+
+    def known_rows(self) -> int | None:
+        """Number of rows, if it is known; files of text are read for it, as they are for the types."""
+        return self._reading.n_rows if self._is_text else self.source.known_rows()
+
+    def spool(self, folder: "Path") -> None:
+        """Write what can be read once only to a folder."""
+        self.source.spool(folder)
+
+    @property
+    def raw(self) -> TableSource:
+        """The source without types."""
+        return self.source
+
+    @property
+    def reading(self) -> Reading | None:
+        """How the table is read; None if it is not in files."""
+        return self._reading if self._numbers is None else None
+
+    @cached_property
+    def _reading(self) -> Reading:
+        surveys, n_rows = self._surveys()
+        format = self.source.format if isinstance(self.source, CsvFiles) else CsvFormat()
+        types = self._types_of(surveys, format.delimiter)
+        format = self._with_marks(format, types)
+        self._tell(format, types, surveys)
+        self._read_bad_cells(surveys, types)
+        return Reading(format, types, tuple(self._categories), n_rows)
+
+    def pieces(self, block_rows: int) -> Iterator[tuple[Any, str]]:
+        """The tables of the source with typed columns."""
+        from usnrt.tables.text_survey import typed
+
+        types = {name: type for name, type in self._reading.types.items() if type.kind != "text"}
+        for table, place in self._raw_pieces(block_rows):
+            for name, type in types.items():
+                column = self._text_of(table, name)
+                if column is not None:
+                    table = table.set_column(table.column_names.index(name), name, typed(column, type))
+            yield table, place
+
+    def _raw_pieces(self, block_rows: int) -> "Iterator[tuple[pa.Table, str]]":
+        return iter(self._texts) if self._texts else self.source.pieces(block_rows)
+
+    def _surveys(self) -> "tuple[dict[str, TextSurvey], int | None]":
+        """What the columns of text hold, and the number of rows; the text of a small CSV table is kept."""
+        surveys: dict[str, TextSurvey] = {}
+        texts, n_rows, n_bytes = [], 0, 0
+        for number, (table, place) in enumerate(self.source.pieces(streaming.pass_rows(1))):
+            if number == 0:
+                surveys = self._new_surveys(table)
+            for name, survey in surveys.items():
+                column = self._text_of(table, name)
+                if column is not None:
+                    survey.add(column)
+            n_rows, n_bytes = n_rows + table.num_rows, n_bytes + table.nbytes
+            if not self._is_text and all(survey.is_over for survey in surveys.values()):
+                return surveys, None
+            if self._is_text and n_bytes <= streaming.BLOCK_BYTES and n_rows <= streaming.BLOCK_ROWS:
+                texts.append((table, place))
+            else:
+                texts = []
+        self._texts = texts
+        return surveys, n_rows
+
+    def _text_of(self, table: "pa.Table", name: str) -> "pa.ChunkedArray | None":
+        """A column as text; None if it is not, as it may be in other files, and was not declared so."""
+        import pyarrow as pa
+
+        column = table[name]
+        if pa.types.is_string(column.type):
+            return column
+        is_text = pa.types.is_large_string(column.type) or self._options.types.get(name) in ("text", "date")
+        return column.cast(pa.string()) if is_text else None
+
+    def _new_surveys(self, table: "pa.Table") -> "dict[str, TextSurvey]":
+        import pyarrow as pa
+
+        from usnrt.tables.text_survey import TextSurvey
+
+        declared = self._options.types
+        for name in declared:
+            if name not in table.column_names:
+                raise ValueError(f"types must name columns of {self.name}, but {name!r} is not one")
+        self._categories = [n for n, kind in declared.items() if kind == "category" and _is_number(table[n].type)]
+        surveys = {}
+        for name in table.column_names if self._numbers is None else self._numbers:
+            type, kind = table[name].type, declared.get(name, self._model.types.get(name, ""))
+            is_text = pa.types.is_string(type) or pa.types.is_large_string(type)
+            if not is_text and not (pa.types.is_integer(type) and declared.get(name) in ("text", "date")):
+                if declared.get(name) == "number" and not _is_number(type):
+                    raise ValueError(f"column {name!r} must hold numbers (types), got {type} in {self.name}")
+                continue
+            is_number = kind in ("number", "category") or (not kind and (self._is_text or self._numbers is not None))
+            is_date = declared.get(name) == "date" or (kind == "date" and bool(self._options.dates)) or not kind
+            surveys[name] = TextSurvey(
+                self._options.number_formats if is_number else (),
+                DateSurvey(self._options.dates, declared.get(name) == "date")
+                if is_date and self._numbers is None
+                else None,
+            )
+        return surveys
+
+    def _types_of(self, surveys: "Mapping[str, TextSurvey]", delimiter: str) -> "dict[str, ColumnType]":
+        from usnrt.tables.text_survey import ColumnType, choose_dates, choose_formats
+
+        declared, types = self._options.types, {}
+        others = {n: s for n, s in surveys.items() if s.n_values and not s.is_integer}
+        formats = choose_formats(others, delimiter, self._options.thousands, self._model.format)
+        formats = {n: f for n, f in formats.items() if not self._is_too_large(n, surveys[n])}
+        has_comma = any(format.decimal == "," for format in formats.values())
+        dates = choose_dates({n: s for n, s in surveys.items() if n not in formats}, has_comma)
+        for name, survey in surveys.items():
+            kind = declared.get(name, "")
+            found = self._type_of(survey, formats.get(name), dates.get(name))
+            if found.kind in ("text", "boolean") and kind in ("number", "date"):
+                self._refuse(name, kind)
+            if kind == "category" and found.kind in ("integer", "number"):
+                self._categories.append(name)
+            elif kind in ("text", "category") and found.kind == "text":
+                found = ColumnType("category")
+            types[name] = found
+        return types
+
+    @staticmethod
+    def _type_of(survey: "TextSurvey", number: "NumberFormat | None", date: "DateFormat | None") -> "ColumnType":
+        from usnrt.tables.text_survey import ColumnType
+
+        has_odd = survey.n_odd > 0
+        if survey.n_values == 0:
+            return ColumnType("empty")
+        if date is not None:
+            return ColumnType("date", date=date, has_odd=has_odd)
+        if survey.n_values == survey.n_odd or survey.is_mostly_odd:
+            return ColumnType("text")
+        if survey.is_integer:
+            return ColumnType("integer", has_odd=has_odd)
+        if number is not None:
+            unit = max(survey.units, default="")
+            return ColumnType("number", number, has_odd=has_odd, unit=unit)
+        if survey.is_duration:
+            return ColumnType("duration", has_odd=has_odd)
+        return ColumnType("boolean" if survey.is_boolean else "text")
+
+    def _is_too_large(self, name: str, survey: "TextSurvey") -> bool:
+        kind = self._options.types.get(name, self._model.types.get(name))
+        return survey.is_large and not survey.is_integer and kind != "number"
+
+    def _refuse(self, name: str, kind: str) -> None:
+        """Raise an error with the first value that is not of the declared type."""
+        formats = self._options.number_formats
+        for block in blocks_of(self._raw_pieces(streaming.pass_rows(1)), streaming.pass_rows(1)):
+            column = self._text_of(block.table, name)
+            for row, value in enumerate([] if column is None else column.to_pylist()):
+                if value is None:
+                    continue
+                if kind == "date":
+                    raise ValueError(
+                        f"column {name!r} must hold dates of one format (types), "
+                        f"got {shown_value(value)} in {block.row_name(row)}"
+                    )
+                if all(parse_number(value, format) is None for format in formats):
+                    raise ValueError(
+                        f"column {name!r} must hold numbers (types), got {shown_value(value)} in {block.row_name(row)}"
+                    )
+        raise ValueError(f"column {name!r} must hold numbers (types), but they have different marks in {self.name}")
+
+    def _with_marks(self, format: CsvFormat, types: "Mapping[str, ColumnType]") -> CsvFormat:
+        """The format with the marks of the numbers that were found, or else named."""
+        used = [type.number for type in types.values() if type.number != PLAIN]
+        if not used:
+            return replace(format, decimal=self._options.decimal or ".", thousands=self._options.thousands or "")
+        decimal = "," if any(number.decimal == "," for number in used) else "."
+        return replace(
+            format, decimal=decimal, thousands=next((number.thousands for number in used if number.thousands), "")
+        )
+
+    def _read_bad_cells(self, surveys: "Mapping[str, TextSurvey]", types: "dict[str, ColumnType]") -> None:
+        """Let cells of a model's numbers that are none be missing; their rows are `bad_rows`."""
+        from usnrt.tables.text_survey import likeliest_format, typed
+
+        columns = [n for n in surveys if self._model.types.get(n) == "number" and n not in self._options.types]
+        columns = [n for n in columns if types[n].kind == "text" or types[n].has_odd]
+        bad: list[tuple[str, str]] = []
+        block_rows = streaming.pass_rows(1)
+        for name in columns:
+            if types[name].kind == "text":
+                texts = (self._text_of(table, name) for table, _ in self._raw_pieces(block_rows))
+                format = likeliest_format(texts, self._options.number_formats, self._model.format)
+                if format is None:
+                    continue
+                types[name] = replace(types[name], kind="number", number=format, is_lenient=True)
+            for block in blocks_of(self._raw_pieces(block_rows), block_rows):
+                column = self._text_of(block.table, name)
+                if column is None:
+                    continue
+                missing = np.asarray(typed(column, types[name]).is_null()) & np.asarray(column.is_valid())
+                for row in np.flatnonzero(missing).tolist():
+                    bad.append((block.row_name(row), f"{shown_value(column[row].as_py())} in {name!r}"))
+                    self.bad_rows.add(block.start + row)
+        if bad:
+            where, what = bad[0]
+            cells = "this cell is a missing value, and its row has" if len(bad) == 1 else (
+                f"{len(bad):,} such cells are missing values, and their rows have"
+            )  # fmt: skip
+            self._warn(f"{where} has {what}, which is no number: {cells} no support", UnreadCellsWarning)
+
+    def _warn(self, sentence: str, category: type[Warning]) -> None:
+        """Say something that matters, as a notice or as a warning."""
+        if self._notify is not None:
+            self._notify(sentence)
+        else:
+            warnings.warn(sentence, category, stacklevel=users_level())
+
+    def _tell(self, format: CsvFormat, types: "Mapping[str, ColumnType]", surveys: "Mapping[str, TextSurvey]") -> None:
+        """State what was guessed."""
+        odd = {n: s.odd for n, s in surveys.items() if types[n].has_odd and self._model.types.get(n) != "number"}
+        if odd:
+            cells = [f"{', '.join(map(repr, sorted(texts)[:5]))} in {name!r}" for name, texts in odd.items()]
+            self._warn(
+                f"{_listed(cells)} of {self.name} are missing values (--types {next(iter(odd))}=text keeps them)",
+                UnreadCellsWarning,
+            )
+        if self._notify is None:
+            for name, type in types.items():
+                if type.date is not None and type.date.ambiguous:
+                    self._warn(
+                        f"column {name!r} of {self.name} holds dates that could have day and month the other way "
+                        f"round, read as {type.date.format}",
+                        AmbiguousDateWarning,
+                    )
+            return
+        files = self.source.files if isinstance(self.source, TextFiles) else []
+        plain = "\t" if files and files[0].kind == "tsv" else ","
+        n_skipped = self.source.n_titles if isinstance(self.source, CsvFiles) else 0
+        sentence = describe(format, types, self._options, plain, n_skipped)
+        if sentence:
+            self._notify(f"{self.name} was read {sentence}")
+        for name, survey in surveys.items():
+            if types[name].kind == "text" and survey.is_large:
+                self._notify(
+                    f"{name!r} holds integers of more than 64 bits and was read as text "
+                    f"(--types {name}=number overrules)"
+                )
+
+
+def describe(
+    format: CsvFormat, types: "Mapping[str, ColumnType]", options: ReadOptions, plain: str = ",", n_skipped: int = 0
+) -> str:
+    """What is not the plain default and was not said by the user; "" if nothing."""
+    parts: dict[str, str] = {}
+    if format.delimiter not in (plain, ONE_COLUMN) and options.sep is None:
+        parts["--sep"] = f"separator {delimiter_name(format.delimiter)}"
+    if format.decimal != "." and options.decimal is None:
+        parts["--decimal"] = f"decimal mark {format.decimal!r}"
+    if format.thousands and options.thousands is None:
+        parts["--thousands"] = f"thousands mark {format.thousands!r}"
+    if format.encoding != "utf-8" and options.encoding is None:
+        parts["--encoding"] = f"encoding {format.encoding}"
+    if dates := _described_dates(types) if not options.dates else "":
+        parts["--dates"] = dates
+    units = [f"{name!r} in {type.unit}" for name, type in types.items() if type.unit]
+    units += [f"{name!r} as durations, in seconds" for name, type in types.items() if type.kind == "duration"]
+    if units:
+        parts["--types"] = _listed(units)
+    sentence = f"with {_listed(list(parts.values()), most=len(parts))}" if parts else ""
+    if n_skipped and options.skip is None:
+        lines = "line" if n_skipped == 1 else f"{n_skipped} lines"
+        sentence = f"without its first {lines}" + (f", {sentence}" if sentence else "")
+        parts = {"--skip": "", **parts}
+    return f"{sentence} ({', '.join(parts)} overrule{'s' if len(parts) == 1 else ''} this)" if parts else ""
+
+
+def _described_dates(types: "Mapping[str, ColumnType]") -> str:
+    """The order of day and month of dates, and whether it is a guess."""
+    words = {"d": "day", "m": "month", "y": "year"}
+    by_order: dict[str, list[str]] = {}
+    for name, type in types.items():
+        order = "" if type.date is None else order_of(type.date.format)
+        if type.date is not None and order in ("dmy", "mdy"):
+            guess = ", a guess" if type.date.ambiguous else ""
+            by_order.setdefault("/".join(words[d] for d in order) + guess, []).append(repr(name))
+    lists = {order: ", ".join(names[:3]) + (", ..." if len(names) > 3 else "") for order, names in by_order.items()}
+    return " and ".join(f"dates {names} as {order}" for order, names in lists.items())
+
+
+def _listed(items: list[str], most: int = 5) -> str:
+    """Items in words, separated by commas and an "and"."""
+    if len(items) > most:
+        items = [*items[:most], f"{len(items) - most:,} more"]
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
+
+
+def _is_number(type: "pa.DataType") -> bool:
+    import pyarrow as pa
+
+    kinds = pa.types
+    return bool(
+        kinds.is_integer(type)
+        or kinds.is_floating(type)
+        or kinds.is_boolean(type)
+        or kinds.is_decimal(type)
+        or kinds.is_null(type)
+    )
