@@ -24,7 +24,7 @@ from usnrt.utils.names import need_column
 
 if TYPE_CHECKING:
     from usnrt.estimators.base import DistributionalRegressor
-    from usnrt.estimators.calibrated import CalibratedRegressor
+    from usnrt.estimators.tree_regressor import TreeRegressor
 
 
 def open_table(
@@ -79,7 +79,7 @@ def default_output(path: Path) -> Path:
 
 
 def fit_large(
-    model: "CalibratedRegressor",
+    model: "TreeRegressor",
     source: TableSource,
     target: str,
     drop: Sequence[str],
