@@ -48,7 +48,7 @@ def test_too_few_scores_give_infinite_bounds():
     assert conformal_bounds(np.array([1.0, 2.0]), 0.5) == (-np.inf, np.inf)
 
 
-def test_a_leaf_with_too_few_rows_has_intervals_of_the_distribution(model):
+def test_few_rows_give_a_region_intervals_of_the_distribution(model):
     X, y = simulate(400, 1)
     leaf = model.tree_.leaf_of(model._encode(X))
     small = np.flatnonzero(leaf == 0)
@@ -97,7 +97,7 @@ def test_coverage_holds_in_every_leaf(model):
         assert hits[:, k].mean() < coverage + 2 / sizes[:, k].mean() + band, f"leaf {k}"
 
 
-def test_the_guarantee_fails_visibly_for_rows_that_are_not_exchangeable(model):
+def test_rows_that_are_not_exchangeable_are_not_covered(model):
     X, y = simulate(1000, 5)
     model.calibrate(X, y)
     X_new, y_new = simulate(4000, 6)
@@ -115,7 +115,7 @@ def test_calibrate_warns_on_training_rows_as_evaluate_does(model):
     model.calibrate(np.vstack([X[:100], other]), np.concatenate([y[:100], z]))  # a warning would be an error here
 
 
-def test_scores_of_a_known_distribution_give_calibrated_distributions(model):
+def test_scores_with_heavy_tails_give_calibrated_distributions(model):
     """Student-t errors: the calibrated distribution has their tails, a normal one does not."""
     rng = np.random.default_rng(0)
     tree = model.tree_
@@ -167,7 +167,7 @@ def test_equal_weights_change_nothing(model):
 
 @settings(deadline=None, max_examples=100)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=60), st.sampled_from([0.5, 0.8, 0.9, 0.95]))
-def test_weighted_bounds_leave_at_most_the_nominal_mass_on_either_side(weights, coverage):
+def test_weighted_bounds_leave_the_nominal_mass_on_either_side(weights, coverage):
     """The new score counts as one effective score and may lie beyond the bound."""
     weight, scores = np.array(weights, dtype=float), np.arange(len(weights), dtype=float)
     low, high = conformal_bounds(scores, coverage, evidence(weight))

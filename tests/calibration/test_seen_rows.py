@@ -103,7 +103,7 @@ def test_new_rows_calibrate_both_kinds(repeated, model):
     assert np.isfinite(model.predict_interval(X[:10])).all(), "seen rows have the intervals of their region then"
 
 
-def test_regions_have_seen_rows_of_their_own_where_they_are_enough(model):
+def test_regions_with_enough_seen_rows_calibrate_them(model):
     rng = np.random.default_rng(0)
     leaf_index, leaves = np.array([-1, 0, 1]), np.array([1, 2])
     tree = SimpleNamespace(n_leaves=2, leaves=leaves, leaf_index=leaf_index, path=lambda node: [0, node])
@@ -133,7 +133,7 @@ def test_weights_change_nothing_for_new_rows():
     np.testing.assert_array_equal(model.predict_interval(X_new), before)
 
 
-def test_no_row_is_seen_where_equal_features_had_different_targets():
+def test_no_row_is_seen_where_equal_features_differ_in_target():
     rng = np.random.default_rng(0)
     raw = rng.integers(0, 5, (2000, 3)).astype(float)  # 125 cells, 16 noisy targets in each
     copies = np.where(np.arange(2000) % 2, 3.0, 2.0)
@@ -190,7 +190,7 @@ def test_a_model_with_memory_recalls_the_targets_of_seen_rows(repeated, remember
     assert rows_in_memory(remembering) >= len(np.unique(rows))
 
 
-def test_recalled_rows_have_the_nominal_coverage_also_where_targets_change(repeated, remembering):
+def test_recalled_rows_have_the_nominal_coverage(repeated, remembering):
     X, y, rows = repeated
     again = np.random.default_rng(7).integers(0, 800, 4000)
     again = again[np.isin(again, rows)]

@@ -52,7 +52,7 @@ def test_ranges_are_those_of_the_region():
     assert support.measure(rows, np.array([0, 0, 1, 1])).outside.tolist() == [False, True, False, True]
 
 
-def test_unknown_columns_leave_the_region_open_so_that_the_whole_table_counts():
+def test_unknown_columns_have_the_ranges_of_the_whole_table():
     rng = np.random.default_rng(1)
     raw = rng.uniform(size=(3000, 2))
     raw[:, 1] = np.where(raw[:, 0] <= 0.5, raw[:, 1], 5.0 + raw[:, 1])
@@ -169,7 +169,7 @@ def test_two_rows_are_enough_to_fit():
 # -- the nearest supported row ---------------------------------------------------------------------------------
 
 
-def test_clamping_returns_the_same_array_where_there_is_nothing_to_clip(square):
+def test_clamping_supported_rows_returns_the_same_array(square):
     rows = np.array([[0.5, 0.5], [np.nan, 0.1]])
     assert square.clamp(rows, measured(square, rows)) is rows
 
@@ -215,7 +215,7 @@ def test_widened_quantiles_rise_and_are_nowhere_narrower():
     np.testing.assert_allclose(widened(quantiles, np.zeros(200)), quantiles, atol=1e-12)
 
 
-def test_the_spread_grows_along_every_ray_and_starts_from_nothing(square):
+def test_the_spread_grows_from_nothing_along_every_ray(square):
     quantiles = np.tile(0.1 * POSITIONS, (400, 1))
     for direction in np.random.default_rng(3).normal(size=(20, 2)):
         rows = 0.5 + np.linspace(0, 20, 400)[:, None] * direction
@@ -401,7 +401,7 @@ def test_predict_support_names_the_cause(model):
 
 
 @pytest.mark.parametrize(("column", "blank"), [("a", np.nan), ("kind", "new")])
-def test_intervals_of_rows_with_an_unknown_column_hold_the_target(model, column, blank):
+def test_intervals_without_a_column_hold_the_target(model, column, blank):
     X, y = houses(1000, 3)
     X[column] = blank
 
@@ -484,7 +484,7 @@ def test_onnx_measures_and_widens_alike(model):
 
 
 @pytest.mark.parametrize("n_columns", [120, 150])
-def test_landmarks_of_more_columns_than_rows_have_rank_below_rows(n_columns):
+def test_landmarks_of_many_columns_have_rank_below_rows(n_columns):
     rng = np.random.default_rng(0)
     train, new = rng.normal(size=(60, n_columns)), rng.normal(size=(40, n_columns))
     landmarks = Landmarks.fit(train)

@@ -290,7 +290,10 @@ def test_arrays_for_a_model_that_knows_names_are_warned_of():
         model.predict(X)
 
 
-@pytest.mark.parametrize("method", ["predict", "predict_dist", "predict_interval", "predict_variance", "apply"])
+@pytest.mark.parametrize(
+    "method",
+    ["predict", "predict_dist", "predict_interval", "predict_variance", "predict_support", "apply", "decision_path"],
+)
 def test_asking_before_fit(method):
     with pytest.raises(NotFittedError, match="^This PaperUSNRTRegressor instance is not fitted yet"):
         getattr(quick(), method)(X)

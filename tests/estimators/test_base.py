@@ -70,7 +70,7 @@ def test_probabilities_outside_of_0_and_1_are_refused(fitted, method, value, mes
         getattr(fitted, method)(np.zeros((1, 2)), value)
 
 
-def test_a_training_table_is_scaled_and_merges_copies_into_weights():
+def test_a_training_table_is_scaled_and_merges_copies():
     X = [[1.0, 5.0], [1.0, 5.0], [2.0, 5.0], [3.0, 5.0]]
     table = Constant().fit(X, [1.0, 1.0, 2.0, 4.0], sample_weight=[1, 2, 1, 0]).table_
     assert dict(zip(table.raw[:, 0], table.weight)) == {1.0: 3.0, 2.0: 1.0}
@@ -83,7 +83,7 @@ def test_a_training_table_is_scaled_and_merges_copies_into_weights():
 
 
 @pytest.mark.parametrize("constant", [0.0, 1.0, -3e-300, 7e150])
-def test_a_constant_target_is_learnt_with_a_spread_of_as_good_as_nothing(constant):
+def test_a_constant_target_has_a_tiny_standard_deviation(constant):
     model = Constant().fit(np.arange(6.0).reshape(3, 2), np.full(3, constant))
     mean, std = model.predict(np.zeros((2, 2)), return_std=True)
     np.testing.assert_array_equal(mean, [constant, constant])

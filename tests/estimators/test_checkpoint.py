@@ -114,7 +114,7 @@ def test_a_checkpoint_changes_nothing(data, tmp_path, monkeypatch):
     assert sorted(os.listdir(tmp_path)) == ["plain", "stored"]
 
 
-def test_finished_nodes_and_members_are_kept_in_place_of_their_trainings(data, tmp_path, monkeypatch):
+def test_finished_nodes_and_members_replace_their_trainings(data, tmp_path, monkeypatch):
     expected = saved(ensemble().fit(*data), tmp_path / "expected")
     folder = tmp_path / "fit"
     monkeypatch.setattr(USNRTEnsemble, "_fit_support", lambda *_: (_ for _ in ()).throw(Stopped))
@@ -307,7 +307,7 @@ def test_a_killed_process_goes_on_to_the_same_bits(data, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("make", "seed"), [(tree, 1), (ensemble, 2), (paper_tree, 3)])
-def test_processes_killed_at_random_moments_go_on_to_the_same_bits(data, tmp_path, make, seed):
+def test_fits_killed_at_random_moments_have_the_same_bits(data, tmp_path, make, seed):
     assert kill_and_resume(make, data, tmp_path, random.Random(seed), 10) >= 8
 
 

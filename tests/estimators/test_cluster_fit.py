@@ -108,7 +108,7 @@ def fit_dask(model, frame, client=None, n_partitions=3):
         return model.fit(table[FEATURES], table["price"])
 
 
-def test_without_a_client_partitions_are_read_one_after_the_other(frame, expected):
+def test_without_a_client_partitions_are_read_in_order(frame, expected):
     model = fit_dask(make_model(), frame)
     assert state(model) == state(expected)
     assert model.target_name_ == "price"
@@ -234,7 +234,7 @@ def test_small_collections_are_fitted_as_in_memory(frame, client):
     assert state(fit_dask(make_model(), part, client)) == expected
 
 
-def test_a_callback_that_raises_ends_the_fit_and_leaves_the_model(frame, client):
+def test_a_callback_that_raises_leaves_the_model_as_it_was(frame, client):
     def stop(event):
         raise InterruptedError("enough")
 

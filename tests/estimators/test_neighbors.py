@@ -1,6 +1,7 @@
 """Neighbors: the most similar training rows, by their positions in the user's table."""
 
 from copy import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from usnrt import PaperUSNRTRegressor, USNRTEnsemble, USNRTRegressor, load
 from usnrt.estimators.neighbors import rows_in_memory, similar_rows
 from usnrt.memory.retrieval import N_NEIGHBORS, Neighbors
+from usnrt.model.fitted import TrainingRows
 from usnrt.persistence import ModelFileError
 
 SMALL = {"hidden": (16, 8), "max_epochs": 5}
@@ -45,7 +47,7 @@ def test_positions_are_those_of_the_users_table(fitted):
     assert np.average(same, weights=table["weight"]) > 0.8
 
 
-def test_all_weights_of_a_tree_sum_to_1_and_fewer_neighbors_are_the_first_ones(fitted):
+def test_fewer_neighbors_are_the_first_of_all(fitted):
     model, X, _ = fitted
     every, first = model.neighbors(X[:3], n_neighbors=N_NEIGHBORS), model.neighbors(X[:3], n_neighbors=2)
     totals = np.bincount(every["row"], every["weight"])
@@ -74,21 +76,21 @@ def test_files_keep_neighbors(fitted, tmp_path):
 @pytest.mark.parametrize(
     "change",
     [
-        {"row_positions_": np.arange(10)},
-        {"row_positions_": np.arange(600.0)},
-        {"expert_weights_": np.ones((1, 2))},
-        {"expert_weights_": "network"},
+        {"kept": TrainingRows(positions=np.arange(10))},
+        {"kept": TrainingRows(positions=np.arange(600.0))},
+        {"expert_weights": np.ones((1, 2))},
+        {"expert_weights": "network"},
     ],
 )
 def test_invalid_files_are_refused(fitted, change, tmp_path):
     model = copy(fitted[0])
-    vars(model).update(change)
+    model.model_ = replace(model.model_, **change)
     model.save(tmp_path / "model.usnrt")
-    with pytest.raises(ModelFileError, match=r"do not fit to the trees$|attribute '\w+' of class \w+ is invalid$"):
+    with pytest.raises(ModelFileError, match=r"do not fit together$|attribute '\w+' of class \w+ is invalid$"):
         load(tmp_path / "model.usnrt")
 
 
-def test_calibration_rows_and_rows_without_weight_do_not_shift_positions():
+def test_rows_left_out_do_not_shift_positions():
     X, y = make_table()
     weight = np.ones(len(y))
     weight[:50] = 0
@@ -119,7 +121,7 @@ def test_models_without_memory_raise_one_sentence():
 @pytest.mark.parametrize("n_neighbors", [0, N_NEIGHBORS + 1, 2.5, True])
 def test_n_neighbors_is_checked(fitted, n_neighbors):
     model, X, _ = fitted
-    with pytest.raises(ValueError, match=f"^n_neighbors must be a .* from 1 to {N_NEIGHBORS}, got {n_neighbors}$"):
+    with pytest.raises(ValueError, match=rf"^n_neighbors must be an int in \[1, {N_NEIGHBORS}\], got {n_neighbors}$"):
         model.neighbors(X, n_neighbors=n_neighbors)
 
 

@@ -204,7 +204,6 @@ def members(of_tree: dict[str, list[Change]], member: Any) -> dict[str, list[Cha
         **changes,
         "estimator": [Change(member)],
         "n_estimators": [Change(3)],
-        "n_members": [Change(1, refused="n_members must be an int >= 2 or 'deprecated', got 1")],
         "categorical_features": [Change([2])],
         "random_state": [Change(1)],
     }

@@ -37,7 +37,7 @@ def model():
     return usnrt.in_pipeline(steps()).fit(*frame())
 
 
-def test_predictions_are_those_of_the_last_step_on_transformed_rows(model):
+def test_predictions_are_those_of_the_last_step(model):
     X, _ = frame(50, 1)
     last, rows = model[-1], model[:-1].transform(X)
     np.testing.assert_array_equal(model.predict_interval(X, 0.8), last.predict_interval(rows, 0.8))
@@ -116,7 +116,7 @@ def test_what_is_not_a_pipeline_of_ours_is_refused(given, message):
         usnrt.in_pipeline(given)
 
 
-def test_evaluate_is_that_of_the_last_step_and_sees_training_rows(model):
+def test_evaluate_is_that_of_the_last_step(model):
     X, y = frame(100, 1)
     expected = usnrt.evaluate(model[-1], model[:-1].transform(X), y)["value"]
     np.testing.assert_array_equal(usnrt.evaluate(model, X, y)["value"], expected)

@@ -222,7 +222,7 @@ def test_max_depth_is_kept(data, depth):
     assert model.get_depth() == model.tree_.max_depth == depth
 
 
-def test_max_leaves_and_a_fifth_of_the_rows_set_the_smallest_region():
+def test_max_leaves_and_a_fifth_of_rows_set_the_smallest_region():
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(4000, 1))
     y = 0.01 * 10 ** (3 * X[:, 0]) * rng.normal(size=4000)

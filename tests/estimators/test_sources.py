@@ -200,7 +200,7 @@ def test_predictions_of_files_that_do_not_match(table, folder):
         model.predict(str(folder / "bad.parquet"))
 
 
-def test_files_for_a_model_without_names_have_its_number_of_columns(tmp_path):
+def test_files_for_models_without_names_have_as_many_columns(tmp_path):
     rows = np.random.default_rng(0).normal(size=(30, 2))
     model = Stored().fit(rows, rows[:, 0])
     np.savetxt(tmp_path / "new.csv", rows, delimiter=",", header="a,b", comments="")

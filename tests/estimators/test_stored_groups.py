@@ -125,7 +125,7 @@ def test_roles_go_by_whole_groups(named, small, seen, tmp_path):
     assert model.tree_.n_rows[0] == (role != CALIBRATION).sum()
 
 
-def test_the_memory_leaves_out_the_group_of_rows_outside_the_sample(small, seen, tmp_path, monkeypatch):
+def test_the_memory_leaves_out_groups_outside_the_sample(small, seen, tmp_path, monkeypatch):
     asked = []
     guides_of = usnrt.memory.retrieval.Retrieval.guides_of
 
@@ -224,7 +224,7 @@ def test_a_small_file_is_the_table_in_memory(labels, tmp_path):
     assert ensemble.fit(str(tmp_path / "a.parquet"), "y", groups="who").feature_names_in_.tolist() == ["x0", "x1", "x2"]
 
 
-def test_a_store_that_the_sample_holds_is_fitted_like_a_table_in_memory(small, tmp_path):
+def test_a_store_within_the_sample_is_fitted_like_a_table(small, tmp_path):
     X, y, who = subjects(7, 120, 8)
     for groups in ("who", None):
         table = table_of(X, y, who if groups else None)

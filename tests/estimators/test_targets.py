@@ -213,7 +213,7 @@ def test_many_equal_targets_just_above_the_bound_count_as_at_it():
     assert TargetMap.logarithm(alone, 0.0).shift == 0.0
 
 
-def test_values_that_the_logarithm_does_not_tell_from_the_bound_are_the_bound():
+def test_values_that_round_to_the_bound_are_the_bound():
     """So that cdf and ppf are inverse to each other: both have a point mass there."""
     target_map = TargetMap(low=0.0, log=True, knee=100.0)
     z = np.array([-40.0, target_map.low_at - 1e-3, target_map.low_at + 1e-3])
@@ -299,7 +299,7 @@ def test_invalid_maps_in_files(changes, tmp_path):
     for name, value in changes.items():
         object.__setattr__(target_map, name, value)
     save(target_map, tmp_path / "map.usnrt")
-    with pytest.raises(ModelFileError, match=r"the map of the target is invalid$|of class TargetMap is invalid$"):
+    with pytest.raises(ModelFileError, match=r"of class TargetMap do not fit together$|of class TargetMap is invalid$"):
         load(tmp_path / "map.usnrt")
 
 
@@ -326,7 +326,7 @@ def test_the_ends_of_point_masses_stay_in_order(share):
     assert 0.0 <= found.low_end < found.high_end <= 1.0
 
 
-def test_a_model_of_a_constant_target_calibrated_on_other_targets():
+def test_a_constant_target_can_be_calibrated_on_other_targets():
     """Found by the soak: the unit of the scaled target was so small that squares of conformity scores overflowed."""
     X = np.random.default_rng(0).normal(size=(60, 1))
     model = USNRTRegressor(hidden=(8,), max_epochs=2, memory=False, random_state=0).fit(X[:30], np.zeros(30))

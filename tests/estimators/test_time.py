@@ -56,8 +56,7 @@ def test_latest_rows():
 @pytest.mark.parametrize("kind", ["tree", "ensemble"])
 def test_validation_and_calibration_rows_are_the_latest(kind, monkeypatch):
     """Whatever the order of the table: training rows, then validation rows, then calibration rows."""
-    import usnrt.estimators.ensemble
-    import usnrt.estimators.regressor
+    import usnrt.model.fit
 
     X, _ = table(400)
     seen = {}
@@ -65,12 +64,11 @@ def test_validation_and_calibration_rows_are_the_latest(kind, monkeypatch):
     class Stop(Exception):
         pass
 
-    def spy(recipe, scaled, columns, is_validation, *rest, **more):
-        seen["y"], seen["is_validation"] = scaled.y, is_validation
+    def spy(recipe, rows, context, streamed=None):
+        seen["y"], seen["is_validation"] = rows.table.y, rows.is_validation
         raise Stop
 
-    home = usnrt.estimators.regressor if kind == "tree" else usnrt.estimators.ensemble
-    monkeypatch.setattr(home, "fit_quantile_tree", spy)
+    monkeypatch.setattr(usnrt.model.fit, "fit_quantile_tree", spy)
     numbered = X["when"].rank().to_numpy()  # the target is the time itself
     member = USNRTRegressor(calibration_fraction=0.1, time_column="when")
     model = member if kind == "tree" else USNRTEnsemble(member, n_estimators=2, n_jobs=1)
@@ -168,7 +166,7 @@ def test_ensembles_in_time_order():
     assert abs(covered - 0.9) < 4 * np.sqrt(0.09 / 300 + 0.09 / 3000)
 
 
-def test_validation_fraction_of_members_applies_with_a_time_column():
+def test_members_with_a_time_column_use_validation_fraction():
     member = USNRTRegressor(validation_fraction=0.3)
     with pytest.raises(ValueError, match="members validate by folds"):
         USNRTEnsemble(member).fit(*table(40))

@@ -54,7 +54,7 @@ def test_the_region_and_its_rule_are_those_of_the_model(tree, make_planted):
     assert len(base) == len({row.region for row in explained})
 
 
-def test_the_region_average_is_the_average_prediction_of_its_training_rows(tree, make_planted):
+def test_the_average_of_a_region_is_that_of_its_training_rows(tree, make_planted):
     X, _ = make_planted(1200, 0)
     std, region = tree.predict(X, return_std=True)[1], tree.apply(X)
     for row in tree.explain(X[:20]):
@@ -231,7 +231,7 @@ def test_invalid_files_are_refused(remembering, change, tmp_path):
     model = copy(remembering[0])
     model.model_ = replace(model.model_, kept=replace(model.model_.kept, **change))
     model.save(tmp_path / "model.usnrt")
-    with pytest.raises(ModelFileError, match=r"do not fit to the table$|attribute '\w+' of class \w+ is invalid$"):
+    with pytest.raises(ModelFileError, match=r"do not fit together$|attribute '\w+' of class \w+ is invalid$"):
         load(tmp_path / "model.usnrt")
 
 
@@ -272,7 +272,7 @@ def test_examples_need_a_table_in_memory():
         USNRTEnsemble(USNRTRegressor(memory="examples"))._check_takes_store()
 
 
-def test_contributions_to_a_transformed_target_add_up_in_its_units():
+def test_contributions_to_a_transformed_target_have_its_units():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (400, 2))
     y = np.exp(3 * X[:, 0] + 0.3 * rng.normal(size=400))

@@ -47,7 +47,7 @@ def test_contributions_of_an_additive_function_are_exact():
     np.testing.assert_array_equal(found.values[:, 3], 0.0)  # a column that nothing depends on
 
 
-def test_contributions_of_interactions_are_exact_within_their_standard_errors():
+def test_contributions_of_interactions_are_within_their_errors():
     players = [[0], [1], [2], [3]]
     found = shapley_values(interacting, ROWS, BACKGROUND, FIRST, players, rounds=20)
     truth = np.stack([exact(interacting, row, BACKGROUND[0], players) for row in ROWS])

@@ -79,7 +79,7 @@ def test_predictions_of_new_rows_are_better_than_a_constant(planted):
     assert (np.diff(found.quantiles, axis=1) >= 0).all()
 
 
-def test_an_independent_target_is_predicted_about_as_by_its_distribution():
+def test_an_independent_target_has_its_own_distribution():
     table = make_table(1200, lambda x, noise: noise)
     memory = learn(table)
     new = make_table(500, lambda x, noise: noise, seed=1)

@@ -65,7 +65,7 @@ def test_nothing_to_remember():
     np.testing.assert_array_equal(model.model_.trees.expert_weights, [[1.0, 0.0, 0.0]] * model.n_leaves_)
 
 
-def test_a_network_whose_memory_is_dropped_is_that_without_memory():
+def test_dropping_the_memory_is_fitting_without_it():
     """Trained with guides it was worse without them: its means had 0.6 times the slope of the true ones."""
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(600, 3))

@@ -21,7 +21,7 @@ def signs():
     return X, residuals
 
 
-def test_support_takes_the_feature_of_the_smallest_p_and_cuts_between_the_class_means(signs):
+def test_support_cuts_between_class_means_at_the_smallest_p(signs):
     X, residuals = signs
     split = best_split(X, residuals, criterion="support", min_samples_leaf=30)
     positive, other = X[residuals > 0, 1], X[residuals <= 0, 1]
@@ -60,7 +60,7 @@ def test_support_clips_the_cut_to_what_is_admissible():
     assert (split.n_left, split.threshold) == (14, (13**4 + 14**4) / 2)
 
 
-def test_support_uses_shares_of_positive_residuals_for_categories():
+def test_support_orders_categories_by_positive_residuals():
     rng = np.random.default_rng(1)
     codes = rng.integers(0, 4, size=400).astype(float)
     likely = np.array([0.9, 0.1, 0.8, 0.2])[codes.astype(int)]

@@ -60,7 +60,7 @@ def test_no_leaf_has_fewer_rows_than_min_samples_leaf(seed, n_levels, missing, w
         assert set(leaf_of[leaf.rows]) == {number}
 
 
-def test_the_promise_is_kept_where_tested_rows_differ_from_the_others():
+def test_min_samples_leaf_holds_where_tested_rows_differ():
     # a fifth of the smallest leaf among the tested rows would be 60: half of them are below 0.06, but 200 rows in all
     n = 2000
     x = np.random.default_rng(0).uniform(size=n)
@@ -134,7 +134,7 @@ def test_other_rows_order_the_levels():
     assert split.statistic > 0  # against the order: calm by the ordering rows, noisy by the tested ones
 
 
-def test_a_level_without_tested_rows_goes_where_the_order_puts_it_and_one_without_others_has_a_neutral_place():
+def test_levels_without_tested_or_other_rows_have_their_places():
     rng = np.random.default_rng(2)
     n = 3000
     codes, residuals = planted_levels(rng, n, 20)

@@ -64,7 +64,7 @@ def test_long_lists_of_categories_are_cut_short():
     assert regions(model) == ["letter in {A, B, C, D, E, F, ... (7 more)}", "letter in {N, O, P}"]
 
 
-def test_missing_values_are_mentioned_where_they_go_if_training_had_any():
+def test_rules_mention_missing_values_of_training_where_they_go():
     both = [column("a", has_missing=True), column("c", ("x", "y"), has_missing=True)]
     splits = {0: (0, 1.0, True), 1: (1, (0,), False)}
     assert regions(make_model(both, splits)) == [

@@ -59,7 +59,7 @@ def check_against_brute_force(X, values, weight, codes, min_samples_leaf, criter
 
 @settings(deadline=None, max_examples=150)
 @given(node=nodes(), min_samples_leaf=st.integers(1, 4), criterion=st.sampled_from(SEARCHES))
-def test_best_split_equals_brute_force_with_ties_missing_values_and_weights(node, min_samples_leaf, criterion):
+def test_best_split_of_ties_and_weights_equals_brute_force(node, min_samples_leaf, criterion):
     check_against_brute_force(*node, min_samples_leaf, criterion)
 
 
@@ -69,7 +69,7 @@ def test_best_split_equals_brute_force_with_ties_missing_values_and_weights(node
     min_samples_leaf=st.integers(1, 3),
     criterion=st.sampled_from(SEARCHES),
 )
-def test_best_split_equals_brute_force_over_all_subsets_of_categories(node, min_samples_leaf, criterion):
+def test_best_split_of_categories_equals_brute_force(node, min_samples_leaf, criterion):
     check_against_brute_force(*node, min_samples_leaf, criterion)
 
 
@@ -222,7 +222,7 @@ def test_centres_that_jump_far_are_followed(criterion, center, shape):
 
 @pytest.mark.parametrize("criterion", SEARCHES)
 @pytest.mark.parametrize("min_samples_leaf", [1, 60])
-def test_many_rows_with_weights_missing_values_and_outliers_equal_brute_force(criterion, min_samples_leaf):
+def test_many_weighted_rows_with_outliers_equal_brute_force(criterion, min_samples_leaf):
     rng = np.random.default_rng(11)
     X = rng.normal(size=(400, 1))
     X[rng.uniform(size=400) < 0.1] = np.nan
@@ -253,7 +253,7 @@ def test_the_number_of_threads_does_not_matter(criterion):
     assert len(results) == 1
 
 
-def test_equally_good_features_thresholds_and_subsets_go_to_the_first():
+def test_the_first_of_equally_good_splits_is_taken():
     residuals = np.array([1.0, -1, 2, -2, 2, -2, 1, -1])
     x = np.array([0.0, 0, 1, 1, 2, 2, 3, 3])
     # cutting off either end gives the same |T|, and so does the mirrored column
@@ -270,7 +270,7 @@ def test_equally_good_features_thresholds_and_subsets_go_to_the_first():
     assert (split.left_categories, split.statistic, split.log10_p) == ((0,), 0.0, 0.0)
 
 
-def test_subsets_come_in_lexicographic_order_without_mirror_images():
+def test_subsets_have_lexicographic_order_and_no_mirror_images():
     assert subsets(3).tolist() == [0b001, 0b011, 0b101]
     assert subsets(4).tolist() == [0b0001, 0b0011, 0b0111, 0b1011, 0b0101, 0b1101, 0b1001]
     assert len(subsets(10)) == 511

@@ -57,7 +57,7 @@ def quantiles(model, data):
     return model.predict_quantiles(data.data[:200], LEVEL_LIST)
 
 
-def test_same_bits_for_any_number_of_threads_and_buckets_and_any_order(small, data):
+def test_threads_buckets_and_order_change_no_bit(small, data):
     expected = quantiles(fit_store(data.data, data.target), data)
     order = np.random.default_rng(1).permutation(len(data.target))
     other = fit_store(data.data[order], data.target[order], bucket_rows=700, n_jobs=2)
@@ -74,7 +74,7 @@ def test_the_network_is_trained_on_more_than_the_sample(small, data):
     assert np.abs(quantiles(fit_store(data.data, changed), data) - first).max() > 0
 
 
-def test_a_store_that_the_sample_holds_is_fitted_like_a_table_in_memory(small, data):
+def test_a_store_within_the_sample_is_fitted_like_a_table(small, data):
     small(sample_rows=5000)
     model = fit_store(data.data[:600], data.target[:600])
     in_memory = USNRTRegressor(hidden=(16, 8), max_epochs=4, random_state=0, n_jobs=1)
@@ -92,13 +92,13 @@ def test_regions_count_all_rows(small, data):
     )
 
 
-def test_regions_of_the_smallest_size_are_counted_in_the_whole_table(small, data):
+def test_the_smallest_regions_are_counted_in_the_whole_table(small, data):
     model = fit_store(data.data, data.target, min_samples_leaf=1000)
     assert model.n_leaves_ == 2
     assert model.tree_.n_rows[model.tree_.leaves].min() >= 900  # 1000 up to the error of the sample
 
 
-def test_support_covers_rows_and_missing_values_outside_the_sample(small, data):
+def test_support_covers_what_is_outside_the_sample(small, data):
     X = data.data.copy()
     hashes = row_hashes(X, data.target)
     last = np.argsort(hashes)[-300:]  # a changed row has another hash, so some of these move into the sample
@@ -210,7 +210,7 @@ def test_every_stored_target_is_checked(given, message, counts):
     check_stored_target(store, (-3, None), "log")
 
 
-def test_noise_that_a_key_identifies_is_memorised_in_training_only(small):
+def test_noise_identified_by_a_key_is_memorised_in_training_only(small):
     """Validation rows that were trained on would be predicted better than a constant distribution predicts them."""
     small(sample_rows=800, streaming=replace(SMALL, max_shards=1, n_steps=4000, max_passes=150, batch_size=32))
     rng = np.random.default_rng(0)

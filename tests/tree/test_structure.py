@@ -32,7 +32,7 @@ def mixed():
     return builder.build()
 
 
-def test_nodes_are_numbered_depth_first_whatever_the_order_of_growth(mixed):
+def test_nodes_are_numbered_depth_first(mixed):
     tree, node_of = mixed
     np.testing.assert_array_equal(tree.feature, [0, 1, 0, -1, -1, -1, 2, -1, -1])
     np.testing.assert_array_equal(tree.left, [1, 2, 3, -1, -1, -1, 7, -1, -1])

@@ -68,7 +68,7 @@ def test_statistic_p_and_rows_are_those_of_the_new_cut(criterion, center, missin
     assert abs(sharp.statistic) <= abs(split.statistic) * (1 + 1e-9)
 
 
-def test_missing_values_of_other_rows_only_follow_the_larger_side():
+def test_missing_values_of_untested_rows_follow_the_larger_side():
     X, tested, others, members = node(np.random.default_rng(3), boundary=0.3)
     X[others.rows[::10]] = np.nan
     _, sharp = split_and_refine(X, tested, others, members)

@@ -23,7 +23,7 @@ def test_the_default_is_the_cache_folder_of_the_system(monkeypatch, tmp_path):
     assert cache_folder() == programs_folder() == tmp_path / "usnrt"
 
 
-def test_off_is_about_compiled_programs_and_no_folder_of_downloads(monkeypatch, tmp_path):
+def test_off_does_not_concern_downloads(monkeypatch, tmp_path):
     monkeypatch.setenv("USNRT_CACHE", "off")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert programs_folder() is None

@@ -164,7 +164,7 @@ def test_a_computation_goes_on_with_the_same_random_numbers(tmp_path, stopped_af
 # -- folders ----------------------------------------------------------------------------------------------------
 
 
-def test_a_complete_fit_leaves_nothing_and_an_interrupted_one_its_checkpoint(tmp_path):
+def test_only_an_interrupted_fit_leaves_a_checkpoint(tmp_path):
     new, empty = tmp_path / "a" / "new", tmp_path / "empty"
     empty.mkdir()
     for folder in (new, empty):
@@ -190,7 +190,7 @@ def test_nothing_is_written_after_the_end(tmp_path):
     assert os.listdir(tmp_path) == ["checkpoint.json"]
 
 
-def test_files_of_a_killed_process_are_removed_and_those_of_the_user_are_not(tmp_path):
+def test_only_files_of_a_killed_process_are_removed(tmp_path):
     with interrupted(tmp_path):
         pass
     (tmp_path / ".root.entry.safetensors.abc.part").write_bytes(b"half")

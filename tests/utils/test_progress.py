@@ -65,7 +65,7 @@ def test_a_terminal_is_not_flooded():
     assert stream.getvalue().count("validation loss") < 100
 
 
-def test_a_log_gets_a_line_per_node_and_with_verbose_2_every_tenth_epoch():
+def test_a_log_has_nodes_and_with_verbose_2_every_tenth_epoch():
     for verbose, expected in ((0, ""), (1, "root (10 rows): region\n"), (2, "LR mean 1: epoch 11, loss 0.25\n")):
         stream = io.StringIO()
         progress = Progress(verbose, n_rows=10, stream=stream)
@@ -134,7 +134,7 @@ def test_a_bar_follows_the_plan_of_a_fit(monkeypatch):
     assert shown == ["15%", "35%", "55%", "55%", "85%"]
 
 
-def test_the_time_left_does_not_count_what_an_earlier_call_has_done(monkeypatch):
+def test_the_time_left_does_not_count_earlier_calls(monkeypatch):
     clock = [0.0]
     monkeypatch.setattr(progress_module.time, "monotonic", lambda: clock[0])
     monkeypatch.setenv("COLUMNS", "200")

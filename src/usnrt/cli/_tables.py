@@ -24,7 +24,7 @@ from usnrt.utils.names import need_column
 
 if TYPE_CHECKING:
     from usnrt.estimators.base import DistributionalRegressor
-    from usnrt.estimators.calibrated import CalibratedRegressor
+    from usnrt.estimators.tree_regressor import TreeRegressor
 
 
 def open_table(
@@ -89,7 +89,7 @@ def check_roles(names: Sequence[str], place: str, target: str, drop: Sequence[st
 
 
 def fit_large(
-    model: "CalibratedRegressor",
+    model: "TreeRegressor",
     source: TableSource,
     target: str,
     drop: Sequence[str],

@@ -185,7 +185,8 @@ class TreeRegressor(DistributionalRegressor):
         -------
         ndarray of int of shape (n_samples,)
         """
-        return self.tree_.apply(self._encode(X))
+        raw = self._encode(X)  # before `tree_`: it raises if the model is not fitted
+        return self.tree_.apply(raw)
 
     def decision_path(self, X: TableLike) -> Any:
         """The nodes of the tree that each row passes, its region included.
@@ -199,7 +200,8 @@ class TreeRegressor(DistributionalRegressor):
         scipy.sparse.csr_matrix of shape (n_samples, n_nodes)
             1 where a row passes a node; the last one is the row's region, ``apply(X)``.
         """
-        return self.tree_.decision_path(self._encode(X))
+        raw = self._encode(X)
+        return self.tree_.decision_path(raw)
 
     def get_depth(self) -> int:
         """The largest depth of a region."""

@@ -258,8 +258,10 @@ REGIONS: Classes = {
 
 
 def _is_model(model: Any) -> bool:
-    """Whether what a model keeps of its training rows fits to its regions, columns and memories."""
+    """Whether weights are those of the experts, and what a model keeps of its training rows fits to its other parts."""
     kept, shape = model.kept, (model.tree.n_leaves + 1, len(model.support.categorical))
+    if model.expert_weights is not None and model.expert_weights.shape[1] != len(model.expert_names):
+        return False
     return (kept.background is None or kept.background.shape[::2] == shape) and (
         kept.examples is None
         if kept.positions is None
