@@ -9,7 +9,7 @@ from threadpoolctl import ThreadpoolController
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import CHUNK, forward, predict, predict_grouped
 from usnrt.nn.mlp import MLP
-from usnrt.utils.blas import ONE_BLAS_THREAD
+from usnrt.utils.threads import ONE_BLAS_THREAD
 
 BLAS = ThreadpoolController().select(user_api="blas")
 

@@ -1,4 +1,4 @@
-"""Numba kernels for the support of rows; `table` is the flat memory of the encoded rows, see `usnrt.utils.blocks`."""
+"""Numba kernels for the support of rows; `table` is the flat memory of the encoded rows, see `usnrt.utils.threads`."""
 
 import math
 

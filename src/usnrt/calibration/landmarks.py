@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from usnrt.nn._panels import PANEL
 from usnrt.nn.packed import pack_layer
-from usnrt.utils.blas import ONE_BLAS_THREAD
-from usnrt.utils.blocks import flat_memory, run_in_blocks
+from usnrt.utils.threads import ONE_BLAS_THREAD, flat_memory, run_in_blocks
 
 N_LANDMARKS = 512
 BLOCK = 3072  # rows processed at a time

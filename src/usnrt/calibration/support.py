@@ -37,7 +37,7 @@ from usnrt.calibration.subjects import Subjects
 from usnrt.calibration.widening import BLANK_LEVELS, MIN_BLANK_ROWS, needed_variance, variances_of_columns, widened
 from usnrt.experts.refine import half_widths
 from usnrt.nn.quantile_functions import conformity_scores
-from usnrt.utils.blocks import flat_memory, run_in_blocks
+from usnrt.utils.threads import flat_memory, run_in_blocks
 
 REACH = 1.0  # units beyond the range up to which the networks extrapolate
 MAX_DELTA = 1e3  # bound for sentinels such as 1e300, whose squares would overflow

@@ -26,12 +26,12 @@ from usnrt.tables.find_source import as_source, read_whole, training_source
 from usnrt.tables.store import MemoryStore, RowStore
 from usnrt.tables.streaming import BLOCK_ROWS, TrainingSource, build_store
 from usnrt.tables.training import DistinctRows, TrainingTable
-from usnrt.utils.blas import ONE_BLAS_THREAD
 from usnrt.utils.checkpoint import NO_CHECKPOINT, Checkpoint, Folder, opened
 from usnrt.utils.constraints import Constraint, check_parameters
+from usnrt.utils.folders import scratch_folder
 from usnrt.utils.progress import Progress
 from usnrt.utils.result_table import Table
-from usnrt.utils.scratch import scratch_folder
+from usnrt.utils.threads import ONE_BLAS_THREAD
 from usnrt.utils.types import Floats, TableLike
 
 

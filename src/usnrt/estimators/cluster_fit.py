@@ -25,10 +25,10 @@ from usnrt.tables.cluster_store import ChunkTable, ClusterStore, build_chunks, s
 from usnrt.tables.dask_rows import DaskRows, PartitionKind
 from usnrt.tables.encoder import TableEncoder
 from usnrt.tables.find_source import rows_fit_memory, whole_of
-from usnrt.utils.blas import ONE_BLAS_THREAD
 from usnrt.utils.checkpoint import Folder
 from usnrt.utils.checkpoint_files import CheckpointError
 from usnrt.utils.progress import FitEvent, FitStopped, Progress, progress_stream
+from usnrt.utils.threads import ONE_BLAS_THREAD
 
 if TYPE_CHECKING:
     from usnrt.estimators.base import DistributionalRegressor

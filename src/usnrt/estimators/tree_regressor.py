@@ -35,9 +35,8 @@ from usnrt.tables.training import DistinctRows, distinct_rows
 from usnrt.tree.rules import rules_table
 from usnrt.tree.streamed import sample_size
 from usnrt.tree.structure import Tree
-from usnrt.utils.blocks import MIN_ROWS
 from usnrt.utils.checkpoint import Checkpoint, Folder
-from usnrt.utils.checks import check_choice, check_number, check_whole
+from usnrt.utils.constraints import check_choice, check_number, check_whole
 from usnrt.utils.context import FitContext
 from usnrt.utils.notices import (
     InfiniteIntervalWarning,
@@ -48,6 +47,7 @@ from usnrt.utils.notices import (
 )
 from usnrt.utils.progress import Progress
 from usnrt.utils.result_table import Table
+from usnrt.utils.threads import MIN_ROWS
 from usnrt.utils.types import Floats, TableLike
 
 if TYPE_CHECKING:

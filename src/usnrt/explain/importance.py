@@ -11,7 +11,7 @@ from usnrt.estimators.targets import read_target
 from usnrt.explain.shapley import Contributions, shapley_values
 from usnrt.explain.values import Moments, feature_groups
 from usnrt.model.background import N_BACKGROUND
-from usnrt.utils.checks import check_whole
+from usnrt.utils.constraints import check_whole
 from usnrt.utils.result_table import Table
 from usnrt.utils.types import Floats, TableLike
 

@@ -15,7 +15,7 @@ from usnrt.explain.words import Evidence, advice, support_reasons
 from usnrt.memory.retrieval import N_NEIGHBORS
 from usnrt.model.background import background_of
 from usnrt.tree.rules import region_text
-from usnrt.utils.checks import check_choice, check_number, check_whole
+from usnrt.utils.constraints import check_choice, check_number, check_whole
 from usnrt.utils.types import Floats, TableLike
 
 

@@ -23,8 +23,8 @@ from usnrt.nn.mlp import MLP
 from usnrt.nn.packed import pack_layer
 from usnrt.nn.quantiles import LEVELS, SHARES
 from usnrt.tables.training import TrainingTable
-from usnrt.utils.blocks import run_in_blocks
 from usnrt.utils.context import FitContext
+from usnrt.utils.threads import run_in_blocks
 from usnrt.utils.types import Floats, Rows
 
 # Rows of a cell, cells that are searched, and similar rows that count.

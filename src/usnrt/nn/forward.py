@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.mlp import LOG_LIMIT, MIN_VARIANCE, MLP, Params
 from usnrt.nn.packed import PackedLayers
-from usnrt.utils.blocks import run_in_blocks
+from usnrt.utils.threads import run_in_blocks
 
 # Rows processed at a time by networks whose activation is computed by numpy.
 CHUNK = 512

@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from usnrt.utils.cache import cache_folder, is_cache_off
+from usnrt.utils.folders import cache_folder, is_cache_off
 
 
 class _DiskCache:

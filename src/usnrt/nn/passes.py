@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from usnrt.nn.dropout import LOG_VARIANCE_BOUNDS
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.mlp import check_layers
-from usnrt.utils.blas import ONE_BLAS_THREAD
 from usnrt.utils.jit import kernel
+from usnrt.utils.threads import ONE_BLAS_THREAD
 
 # Rows per chunk; the last chunk is padded, so that the bits of a prediction never change.
 CHUNK = 256

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.nn.quantiles import POSITIONS
-from usnrt.utils.blocks import run_in_blocks
+from usnrt.utils.threads import run_in_blocks
 from usnrt.utils.types import Floats
 
 

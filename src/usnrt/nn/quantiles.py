@@ -13,7 +13,7 @@ from scipy.special import ndtr
 
 from usnrt.nn.encoding import ArrayT
 from usnrt.nn.mlp import MLP, Params
-from usnrt.utils.blocks import run_in_blocks
+from usnrt.utils.threads import run_in_blocks
 
 if TYPE_CHECKING:
     from jax import Array

@@ -12,7 +12,7 @@ from usnrt.metrics.models import distribution_of
 from usnrt.metrics.registry import AnyForecast
 from usnrt.plotting._style import BLUE, GREY, Display, legend, percent
 from usnrt.plotting.reliability import chance_band
-from usnrt.utils.checks import check_whole
+from usnrt.utils.constraints import check_whole
 from usnrt.utils.types import Floats, TableLike
 
 if TYPE_CHECKING:

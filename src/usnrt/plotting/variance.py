@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from usnrt.metrics.models import distribution_of
 from usnrt.plotting._profile import profile_rows
 from usnrt.plotting._style import BLUE, GREY, RED, Display
-from usnrt.utils.checks import check_whole
+from usnrt.utils.constraints import check_whole
 from usnrt.utils.types import Floats, TableLike
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ from usnrt.reporting._words import (
 from usnrt.tables.groups import groups_and_table, read_groups
 from usnrt.tree.rules import count_text
 from usnrt.utils.atomic_write import atomic_write
-from usnrt.utils.checks import check_whole
+from usnrt.utils.constraints import check_whole
 from usnrt.utils.notices import TrainingRowsWarning
 from usnrt.utils.types import TableLike
 

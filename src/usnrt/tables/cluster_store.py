@@ -28,7 +28,7 @@ from usnrt.tables.fingerprint import Fingerprint
 from usnrt.tables.store import BUCKET_ROWS, RowStore, bucket_bits, bucket_starts
 from usnrt.tables.streaming import RowSurvey, encoded, pass_rows
 from usnrt.tables.training import DistinctRows
-from usnrt.utils.blas import ONE_BLAS_THREAD
+from usnrt.utils.threads import ONE_BLAS_THREAD
 from usnrt.utils.types import Rows
 
 CHUNK_ROWS = 524_288  # the largest average number of rows per chunk ...

@@ -180,7 +180,7 @@ class StoreWriter:
     --------
     >>> import numpy as np
     >>> from usnrt.tables.disk_store import StoreWriter
-    >>> from usnrt.utils.scratch import scratch_folder
+    >>> from usnrt.utils.folders import scratch_folder
     >>> with scratch_folder() as folder:
     ...     writer = StoreWriter(folder, 4, np.array([True]))
     ...     writer.add(np.array([[1.0], [2.0]]), np.zeros(2), np.ones(2))

@@ -16,8 +16,8 @@ from usnrt.tables.rows import WeightSum
 from usnrt.tables.sources import Block, TableSource
 from usnrt.tables.store import BUCKET_ROWS
 from usnrt.tables.survey import TableSurvey
+from usnrt.utils.folders import check_space, size_text
 from usnrt.utils.names import shown_value
-from usnrt.utils.scratch import check_space, size_text
 from usnrt.utils.types import Floats, Rows
 from usnrt.utils.weights import check_total_weight
 

@@ -16,7 +16,7 @@ import numpy as np
 from usnrt.nn.rounds import EncodedRows, RoundPlan, Runner, ShardTask, pieces_of
 from usnrt.tables.cluster_store import RETRIES, Chunk, ClusterStore
 from usnrt.tree.shard_encoding import ShardEncoding, kept_rows
-from usnrt.utils.blas import ONE_BLAS_THREAD
+from usnrt.utils.threads import ONE_BLAS_THREAD
 
 ShardParts = dict[int, EncodedRows]  # rows of a chunk by the number of their shard
 Cut = list[tuple[int, EncodedRows]]  # pieces with their numbers

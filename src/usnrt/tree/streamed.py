@@ -26,8 +26,8 @@ from usnrt.tree.cluster_shards import cluster_runner, cluster_shards
 from usnrt.tree.shard_encoding import ShardEncoding, kept_rows
 from usnrt.tree.shared_network import NetworkTraining
 from usnrt.utils.context import FitContext
+from usnrt.utils.folders import check_space, scratch_folder
 from usnrt.utils.progress import Progress
-from usnrt.utils.scratch import check_space, scratch_folder
 from usnrt.utils.threads import run_in_threads
 from usnrt.utils.types import Floats, Rows
 

@@ -39,7 +39,7 @@ from usnrt.utils.checkpoint_files import (
     write_manifest,
 )
 from usnrt.utils.codec import PLAIN, Codec
-from usnrt.utils.folder_lock import FolderLock, FolderLocked
+from usnrt.utils.folders import FolderLock, FolderLocked
 
 # Seconds between two saves of the state of a running training.
 INTERVAL = 120.0

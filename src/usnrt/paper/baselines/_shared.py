@@ -27,7 +27,6 @@ from usnrt.tables.groups import draw_groups
 from usnrt.tables.rows import draw_validation
 from usnrt.tables.training import DistinctRows, TrainingTable
 from usnrt.tree.recipe import PAPER_VALIDATIONS, batch_size_for
-from usnrt.utils.checks import check_applies
 from usnrt.utils.constraints import (
     CATEGORICAL_FEATURES,
     RANDOM_STATE,
@@ -42,6 +41,7 @@ from usnrt.utils.constraints import (
     Optional,
     Verbosity,
     Whole,
+    check_applies,
 )
 from usnrt.utils.progress import Progress
 from usnrt.utils.shared_docs import EVERY_MODEL, SharedDocs

@@ -17,7 +17,6 @@ from usnrt.estimators.base import DistributionalRegressor
 from usnrt.paper.baselines._shared import validation_split
 from usnrt.paper.baselines._spread import MIN_ROWS_TO_CALIBRATE, max_likelihood_spread, stretched
 from usnrt.tables.training import DistinctRows, TrainingTable
-from usnrt.utils.checks import check_applies
 from usnrt.utils.constraints import (
     CATEGORICAL_FEATURES,
     RANDOM_STATE,
@@ -28,6 +27,7 @@ from usnrt.utils.constraints import (
     Optional,
     Verbosity,
     Whole,
+    check_applies,
 )
 from usnrt.utils.flat_forest import NO_LIMIT, FlatForest
 from usnrt.utils.progress import Progress

@@ -15,8 +15,7 @@ from usnrt.nn.mlp import MIN_VARIANCE, Params
 from usnrt.paper.baselines._passes import PASSES_CONSTRAINTS, PassesRegressor
 from usnrt.paper.baselines._shared import TrainingJob
 from usnrt.tables.training import TrainingTable
-from usnrt.utils.checks import check_applies
-from usnrt.utils.constraints import Constraint, Flag, Number
+from usnrt.utils.constraints import Constraint, Flag, Number, check_applies
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -8,7 +8,7 @@ from sklearn.utils import Bunch
 
 from usnrt.paper.datasets.files import get_files, is_here
 from usnrt.paper.datasets.specs import SPECS, Spec, get_spec
-from usnrt.utils.cache import cache_folder
+from usnrt.utils.folders import cache_folder
 
 
 def list_datasets() -> list[str]:
