@@ -30,7 +30,7 @@ from usnrt.nn.forward import forward
 from usnrt.nn.mlp import MLP
 from usnrt.nn.quantile_functions import value_at
 from usnrt.nn.quantiles import N_OUTPUTS, POSITIONS, quantile_function_mean, to_quantiles
-from usnrt.onnx import _columns, _distributions, _export, _networks, _routing, feeds
+from usnrt.onnx import _columns, _distributions, _export, _networks, feeds
 from usnrt.onnx._graph import IR_VERSION, ML_DOMAIN, ML_OPSET, OPSET, Graph, ints
 from usnrt.tables.encoder import CALENDAR_PARTS, calendar_part
 from usnrt.tree.split import Split
@@ -480,7 +480,7 @@ def test_random_trees_route_like_the_library(seed):
     numbers = graph.input("numbers", np.float64, ["n", 2])
     categories = {position: graph.input(f"categories{position}", np.int64, ["n"]) for position in (1, 3)}
     columns = _columns.EncodedColumns("numbers", numbers, [0, 2], categories)
-    graph.output("leaf", _routing.find_leaves(graph, columns, trees, n_categories), np.int64, ["n", len(trees)])
+    graph.output("leaf", _columns.find_leaves(graph, columns, trees, n_categories), np.int64, ["n", len(trees)])
     fed = {"numbers": X[:, [0, 2]]}
     for position in (1, 3):
         codes, n = X[:, position], n_categories[position]

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from usnrt.calibration.conformal import conformal_bounds, rows_needed
-from usnrt.calibration.groups import ScoredRows
-from usnrt.calibration.insufficient import insufficient_calibration
+from usnrt.calibration.groups import ScoredRows, insufficient_calibration
 from usnrt.calibration.methods import METHODS
 from usnrt.estimators.regions import ratio_sentence, region_rows, uncertainty_ratio
 from usnrt.tree import Split, TreeBuilder, rules_table

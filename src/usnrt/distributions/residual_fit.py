@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
-from usnrt.distributions.student_t import StudentT
+from usnrt.distributions.parametric import StudentT
 from usnrt.utils.types import Floats
 
 MAX_POINTS = 400  # number of kernels; more residuals are averaged in groups of neighbours

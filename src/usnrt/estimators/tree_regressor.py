@@ -12,8 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from usnrt.calibration.groups import Calibration
-from usnrt.calibration.insufficient import insufficient_calibration
+from usnrt.calibration.groups import Calibration, insufficient_calibration
 from usnrt.calibration.methods import METHODS
 from usnrt.distributions import Distribution, TargetMap
 from usnrt.estimators.base import DistributionalRegressor

@@ -121,7 +121,7 @@ def infinite_sentence(model: object, ends: Floats, coverage: float) -> str:
     ends : ndarray of shape (n, 2)
     coverage : float
     """
-    from usnrt.calibration.insufficient import insufficient_calibration
+    from usnrt.calibration.groups import insufficient_calibration
 
     share = float(is_infinite(ends).mean())
     if share == 0:
@@ -136,7 +136,7 @@ def infinite_sentence(model: object, ends: Floats, coverage: float) -> str:
 
 def unguaranteed_sentence(model: object, coverage: float) -> str:
     """Message that intervals are not guaranteed, and how many calibration rows are needed; empty if all are."""
-    from usnrt.calibration.insufficient import insufficient_calibration
+    from usnrt.calibration.groups import insufficient_calibration
 
     insufficient = insufficient_calibration(getattr(model, "calibration_", None), coverage)
     return "" if insufficient is None else insufficient.unguaranteed

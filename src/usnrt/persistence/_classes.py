@@ -193,7 +193,7 @@ REGIONS: Classes = {
         },
     ),
     "Subjects": Stored(
-        "usnrt.calibration.subjects",
+        "usnrt.calibration.landmarks",
         {
             "columns": Array("i8", ("n_columns",), low=0, order="strictly ascending"),
             "landmarks": one("Landmarks", n_columns="n_columns"),
@@ -237,7 +237,7 @@ REGIONS: Classes = {
         _is_residual_distribution,
     ),
     "TargetMap": Stored(
-        "usnrt.distributions.target_map",
+        "usnrt.distributions.transformed",
         {
             "low": Float(special="inf"),
             "high": Float(special="inf"),

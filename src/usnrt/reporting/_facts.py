@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.calibration.groups import GroupCalibration
-from usnrt.calibration.insufficient import calibration_rows, insufficient_calibration
+from usnrt.calibration.groups import GroupCalibration, calibration_rows, insufficient_calibration
 from usnrt.distributions import Distribution, Normal
 from usnrt.estimators.base import DistributionalRegressor
 from usnrt.estimators.prediction_table import EncodedPredictions
