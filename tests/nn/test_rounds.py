@@ -18,8 +18,8 @@ from usnrt.nn.rounds import (
     train_rounds,
     train_shard,
 )
-from usnrt.nn.shard_files import ShardWriter
 from usnrt.nn.train import Training, start_state
+from usnrt.tree.shards import ShardWriter
 from usnrt.utils.checkpoint import FolderCheckpoint
 
 NETWORK = MLP((2, 8, N_OUTPUTS), "algebraic")

@@ -38,7 +38,7 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize("read_bytes", [None, 128])
 def test_awkward_tables(name, read_bytes, folder, monkeypatch):
     if read_bytes:
-        monkeypatch.setattr("usnrt.tables.csv_files.READ_BYTES", read_bytes)
+        monkeypatch.setattr("usnrt.tables.text_files.READ_BYTES", read_bytes)
     given = FILES[name][1]
     ((column, values),) = (given if isinstance(given, dict) else {"a": given}).items()
     table = whole_table(as_source(folder / name, notify=lambda sentence: None))

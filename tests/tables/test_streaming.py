@@ -13,8 +13,7 @@ import pytest
 
 from usnrt.tables import TableEncoder, survey
 from usnrt.tables.find_source import as_source, training_source
-from usnrt.tables.fingerprint import fingerprint
-from usnrt.tables.rows import counted_weight, merged_rows
+from usnrt.tables.rows import counted_weight, fingerprint, merged_rows
 from usnrt.tables.store import MemoryStore
 from usnrt.tables.streaming import build_store
 from usnrt.tables.training import DistinctRows

@@ -4,8 +4,7 @@ import math
 
 import numpy as np
 
-from usnrt.nn._layers import CHUNK, dense
-from usnrt.nn._panels import PANEL, multiply_row
+from usnrt.nn._layers import CHUNK, PANEL, dense, multiply_row
 from usnrt.utils.jit import kernel
 
 

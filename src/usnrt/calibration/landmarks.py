@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.nn._panels import PANEL
+from usnrt.nn._layers import PANEL
 from usnrt.nn.packed import pack_layer
 from usnrt.utils.threads import ONE_BLAS_THREAD, flat_memory, run_in_blocks
 

@@ -260,7 +260,7 @@ def time_of(X: "pa.Table", time_column: str | None, path: Path) -> NDArray[np.fl
     """The time of each row, to hold out the latest; None without a time column."""
     if time_column is None:
         return None
-    from usnrt.tables.conversion import understood
+    from usnrt.tables.columns import understood
     from usnrt.tables.reading import as_table
     from usnrt.tables.time import read_time
 

@@ -3,7 +3,7 @@
 1. `usnrt.tables.cluster_store`: statistics of each partition, merged; then chunks of sorted rows, on the workers.
 2. `fit_on_worker`, a task: one worker gathers the sample and fits the model to it, as any fit of a store. It is a
    client of the cluster itself, and submits the shards of each round of training as tasks
-   (`usnrt.tree.cluster_shards`).
+   (`usnrt.tree.shards`).
 3. The fitted attributes are sent to the client.
 """
 

@@ -11,11 +11,10 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 from usnrt.estimators.targets import check_target, read_target
 from usnrt.tables import TableEncoder, read_table
 from usnrt.tables.dask_rows import is_dask
-from usnrt.tables.fingerprint import Fingerprint, fingerprint
 from usnrt.tables.group_labels import check_codes_differ
 from usnrt.tables.groups import groups_and_table, read_groups, warn_of_blocks
 from usnrt.tables.reading import FeatureTable
-from usnrt.tables.rows import counted_weight
+from usnrt.tables.rows import Fingerprint, counted_weight, fingerprint
 from usnrt.tables.target_notices import warn_of_target
 from usnrt.tables.time import read_time, time_position
 from usnrt.tables.training import DistinctRows, distinct_rows

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from usnrt.memory._search import nearest_rows, weighted_summaries
 from usnrt.memory.cells import median_cells
 from usnrt.memory.metric import MetricTraining, learn_metric
-from usnrt.nn._panels import PANEL
+from usnrt.nn._layers import PANEL
 from usnrt.nn.device import DeviceTable
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import GroupedNetworks

@@ -119,7 +119,7 @@ TABLES: Classes = {
         },
         _has_inputs,
     ),
-    "Fingerprint": Stored("usnrt.tables.fingerprint", {"hashes": Array("u8", (None,)), "repeated": Float(0.0, 1.0)}),
+    "Fingerprint": Stored("usnrt.tables.rows", {"hashes": Array("u8", (None,)), "repeated": Float(0.0, 1.0)}),
 }
 
 

@@ -24,7 +24,7 @@ from usnrt.tables.disk_store import (
     sorted_records,
 )
 from usnrt.tables.encoder import TableEncoder
-from usnrt.tables.fingerprint import Fingerprint
+from usnrt.tables.rows import Fingerprint
 from usnrt.tables.store import BUCKET_ROWS, RowStore, bucket_bits, bucket_starts
 from usnrt.tables.streaming import RowSurvey, encoded, pass_rows
 from usnrt.tables.training import DistinctRows

@@ -16,15 +16,13 @@ from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.mlp import Params
 from usnrt.nn.quantiles import pinball, start_at
 from usnrt.nn.rounds import RoundPlan, Runner, ShardRows, rounds_per_pass, train_rounds
-from usnrt.nn.shard_files import ShardFile, ShardWriter
 from usnrt.nn.train import History, validator
 from usnrt.tables.cluster_store import ClusterStore
 from usnrt.tables.inputs import NetworkInputs
 from usnrt.tables.roles import RowRoles
 from usnrt.tables.store import RowStore
-from usnrt.tree.cluster_shards import cluster_runner, cluster_shards
-from usnrt.tree.shard_encoding import ShardEncoding, kept_rows
-from usnrt.tree.shared_network import NetworkTraining
+from usnrt.tree.shards import ShardEncoding, ShardFile, ShardWriter, cluster_runner, cluster_shards, kept_rows
+from usnrt.tree.strategies import NetworkTraining
 from usnrt.utils.context import FitContext
 from usnrt.utils.folders import check_space, scratch_folder
 from usnrt.utils.progress import Progress
