@@ -42,5 +42,5 @@ def interpolate(
     out[out_start : out_start + BLOCK] = np.where(total <= floor, floor, total)
 
 
-for module in (_panels, _layers):
+for module in (_layers,):
     module.multiply_rows, module.multiply_row, module.interpolate = product(ROWS), product(1), interpolate
