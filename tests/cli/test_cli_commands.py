@@ -15,7 +15,7 @@ import pytest
 
 import usnrt as library
 from usnrt.cli._fit import Preset, make_model
-from usnrt.estimators.neighbors import memory_sentence, rows_in_memory
+from usnrt.estimators.regions import memory_sentence, rows_in_memory
 from usnrt.persistence import load
 
 

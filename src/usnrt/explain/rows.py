@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from usnrt.estimators.tree_regressor import TreeRegressor
 from usnrt.explain.explanation import Explanation, RowExplanation
-from usnrt.explain.shapley import shapley_values
-from usnrt.explain.values import Moments, feature_groups
+from usnrt.explain.shapley import Moments, feature_groups, shapley_values
 from usnrt.explain.words import Evidence, advice, support_reasons
 from usnrt.memory.retrieval import N_NEIGHBORS
 from usnrt.model.background import background_of

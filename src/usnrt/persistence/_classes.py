@@ -465,15 +465,15 @@ ESTIMATORS: Classes = {
         "usnrt.paper.baselines.hnn", {**_TWO_NETWORKS, "params_": Many(LAYERS, 2, tuple)}, _has_networks
     ),
     "DeepEnsembleRegressor": Stored(
-        "usnrt.paper.baselines.ensemble",
+        "usnrt.paper.baselines.hnn",
         {**_TWO_NETWORKS, "params_": Many(Many(LAYERS, 2, tuple), least=1)},
         _has_networks,
     ),
     "MCDropoutRegressor": Stored(
-        "usnrt.paper.baselines.mc_dropout", {**_network("DropoutMLP", 1), "noise_": Float(0.0)}, _has_networks
+        "usnrt.paper.baselines.dropout", {**_network("DropoutMLP", 1), "noise_": Float(0.0)}, _has_networks
     ),
     "ConcreteDropoutRegressor": Stored(
-        "usnrt.paper.baselines.concrete_dropout",
+        "usnrt.paper.baselines.dropout",
         {**_network("ConcreteDropoutMLP", 2), "rates_": Array("f8", (None,), 0.0, 1.0)},
         _has_networks,
     ),

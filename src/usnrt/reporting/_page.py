@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from usnrt.calibration.conformal import rows_needed
 from usnrt.estimators.base import DistributionalRegressor
-from usnrt.estimators.neighbors import has_examples, memory_sentence, rows_in_memory
+from usnrt.estimators.regions import has_examples, memory_sentence, rows_in_memory
 from usnrt.estimators.targets import read_target
 from usnrt.estimators.tree_regressor import TreeRegressor
 from usnrt.metrics.models import training_sentence

@@ -1,7 +1,7 @@
 """Growing the tree (Algorithm 1 of the paper): residuals of a node, best split, children; networks in the leaves.
 
-How the networks of a node are trained is a strategy: in `usnrt.tree.from_scratch`, the paper's, every node starts from
-new weights; in `usnrt.tree.shared_network` there is one network, which regions may fine-tune.
+How the networks of a node are trained is a strategy (`usnrt.tree.strategies`). In the paper's every node starts from
+new weights; in ours there is one network, which regions may fine-tune.
 
 Independent nodes are processed in parallel by threads. The random seed of a node depends on its path from the root
 only, so that the result depends neither on the number of threads nor on their order.

@@ -9,9 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 from usnrt.datasets import make_heteroscedastic
 from usnrt.distributions import Mixture, Normal, StudentT
 from usnrt.paper import baselines
-from usnrt.paper.baselines._shared import PAPER_TRAINING, validation_split
-from usnrt.paper.baselines._spread import max_likelihood_spread, stretched
-from usnrt.paper.baselines.mc_dropout import max_likelihood_noise
+from usnrt.paper.baselines._shared import PAPER_TRAINING, max_likelihood_spread, stretched, validation_split
+from usnrt.paper.baselines.dropout import max_likelihood_noise
 from usnrt.tables.training import TrainingTable
 
 NETWORKS = {

@@ -14,8 +14,7 @@ from sklearn.utils import check_random_state
 
 from usnrt.distributions import Distribution, Normal
 from usnrt.estimators.base import DistributionalRegressor
-from usnrt.paper.baselines._shared import validation_split
-from usnrt.paper.baselines._spread import MIN_ROWS_TO_CALIBRATE, max_likelihood_spread, stretched
+from usnrt.paper.baselines._shared import MIN_ROWS_TO_CALIBRATE, max_likelihood_spread, stretched, validation_split
 from usnrt.tables.training import DistinctRows, TrainingTable
 from usnrt.utils.constraints import (
     CATEGORICAL_FEATURES,
