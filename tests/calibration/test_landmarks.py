@@ -3,7 +3,7 @@ import pytest
 
 from usnrt import USNRTRegressor, load
 from usnrt.calibration.landmarks import MIN_SUBJECTS, Subjects
-from usnrt.explain.words import support_reasons
+from usnrt.explain.rows import support_reasons
 
 N_SUBJECTS, N_ROWS = 120, 4
 

@@ -249,7 +249,7 @@ def test_rounding_up_wastes_at_most_an_eighth_beyond_small_tables():
 
 
 def test_programs_use_one_thread_on_the_cpu():
-    from usnrt.nn.device import _options
+    from usnrt.nn.device import _compiler_options
 
     if jax.default_backend() == "cpu":
-        assert _options() == {"xla_cpu_multi_thread_eigen": False}
+        assert _compiler_options() == {"xla_cpu_multi_thread_eigen": False}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from usnrt.nn.jax_process import programs_folder
+from usnrt.nn.device import programs_folder
 from usnrt.utils.folders import cache_folder, scratch_folder
 
 

@@ -8,7 +8,7 @@ of the model. Where l < 1 or u > n no finite bound has this property, and the bo
 With weights, n is the effective number of scores, (sum w)^2 / sum w^2 (Kish), and the new score counts as one of them:
 its weight is sum w^2 / sum w, the mean weight of rows of the population that the weights describe. With groups of rows,
 n is the number of groups: each counts once, and so does the group of the new score (hierarchical conformal prediction,
-Lee, Barber and Willett 2023). `usnrt.utils.weights.evidence` scales weights so.
+Lee, Barber and Willett 2023). `usnrt.utils.arrays.evidence` scales weights so.
 
 Two effects make distributions too narrow if rows are few. A distribution estimated from n scores misses the uncertainty
 of its own estimate: as in a Student-t interval of n values, its quantiles are multiplied by t(n - 1) / z sqrt(1 + 1/n).
@@ -34,7 +34,7 @@ def conformal_bounds(
     coverage : float
         In (0, 1).
     weight : ndarray of shape (n,), optional
-        How many independent scores each one counts for, see `usnrt.utils.weights.evidence`; 1 by default. The new
+        How many independent scores each one counts for, see `usnrt.utils.arrays.evidence`; 1 by default. The new
         score counts as 1.
 
     Returns

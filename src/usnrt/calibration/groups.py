@@ -24,8 +24,8 @@ from usnrt.distributions import Distribution, QuantileDistribution, ResidualDist
 from usnrt.nn.quantile_functions import group_values
 from usnrt.nn.quantiles import POSITIONS
 from usnrt.tree.structure import Tree
+from usnrt.utils.arrays import evidence
 from usnrt.utils.types import Floats, Rows
-from usnrt.utils.weights import evidence
 
 # The residual distribution of a region with fewer effective scores is completed by scores of the enclosing regions.
 ENOUGH_SCORES = 100
@@ -89,7 +89,7 @@ class GroupCalibration:
     scores : list of ndarray
         Sorted conformity scores of each group, for intervals with guaranteed coverage.
     weights : list of ndarray
-        How many independent scores each one counts for (`usnrt.utils.weights.evidence`).
+        How many independent scores each one counts for (`usnrt.utils.arrays.evidence`).
     has_seen : bool
         Whether seen rows have groups; leaf i of seen rows is then at position n_leaves + i.
     """

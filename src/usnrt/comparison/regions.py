@@ -12,8 +12,8 @@ from usnrt.tables.training import TrainingTable, TreeRows
 from usnrt.tree.grow import Node, Residuals, grow
 from usnrt.tree.recipe import SplitRule
 from usnrt.tree.rules import region_text
-from usnrt.utils.boosting import MAX_CATEGORIES, boosting_threads, without_empty_columns
 from usnrt.utils.context import FitContext
+from usnrt.utils.sklearn_trees import MAX_CATEGORIES, boosting_threads, without_empty_columns
 from usnrt.utils.types import Floats, Rows
 
 # Test rows that a region should have, so that its coverage says something.

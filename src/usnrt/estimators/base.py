@@ -12,13 +12,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from usnrt.distributions import Distribution
 from usnrt.estimators.cluster_fit import active_client, fit_on_cluster
-from usnrt.estimators.dask_predictions import predict_dask, predict_dask_table
-from usnrt.estimators.prediction_blocks import joined_predictions, predict_source, source_for
+from usnrt.estimators.prediction_blocks import (
+    joined_predictions,
+    predict_dask,
+    predict_dask_table,
+    predict_source,
+    source_for,
+)
 from usnrt.estimators.prediction_table import EncodedPredictions, check_coverage, prediction_table
 from usnrt.estimators.reading import check_resumable, encode_rows, identity_of, read_training_rows
 from usnrt.model.scaling import scale_rows
 from usnrt.model.target import TargetScale
-from usnrt.nn.jax_process import DISK_CACHE
+from usnrt.nn.device import DISK_CACHE
 from usnrt.tables import Column, read_table
 from usnrt.tables.dask_rows import DaskRows, dask_rows, is_dask
 from usnrt.tables.find_source import as_source, read_whole, training_source

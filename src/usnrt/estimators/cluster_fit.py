@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.base import clone
 
-from usnrt.nn.jax_process import DISK_CACHE
+from usnrt.nn.device import DISK_CACHE
 from usnrt.tables import read_table
 from usnrt.tables.cluster_store import ChunkTable, ClusterStore, build_chunks, survey_graph
 from usnrt.tables.dask_rows import DaskRows, PartitionKind

@@ -18,7 +18,7 @@ from usnrt.distributions import Distribution, TargetMap
 from usnrt.estimators.base import DistributionalRegressor
 from usnrt.estimators.convergence import warn_if_diverged
 from usnrt.estimators.prediction_table import EncodedPredictions
-from usnrt.estimators.recent import recent_rows
+from usnrt.estimators.reading import recent_rows
 from usnrt.estimators.regions import similar_rows
 from usnrt.estimators.targets import check_stored_target, check_target, read_target
 from usnrt.memory.retrieval import N_NEIGHBORS

@@ -22,8 +22,8 @@ from usnrt.model.target import with_point_masses
 from usnrt.nn.quantile_functions import conformity_scores
 from usnrt.tables.groups import group_correlation
 from usnrt.tables.training import DistinctRows, TrainingTable
+from usnrt.utils.arrays import evidence
 from usnrt.utils.types import Floats, Rows
-from usnrt.utils.weights import evidence
 
 # A correlation within fewer groups is not estimated; 90 % intervals need 19 groups anyway.
 MIN_GROUPS = 30

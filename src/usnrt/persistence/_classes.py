@@ -481,7 +481,7 @@ ESTIMATORS: Classes = {
     "RandomForestVarianceRegressor": _forest(),
     "ExtraTreesVarianceRegressor": _forest(),
     "FlatForest": Stored(
-        "usnrt.utils.flat_forest",
+        "usnrt.utils.sklearn_trees",
         {
             "root": Array("i8", (None,), low=0, below="n_nodes", filled=True),
             "feature": Array("i4", ("n_nodes",)),

@@ -11,7 +11,7 @@ from usnrt.estimators.base import DistributionalRegressor
 from usnrt.metrics.forecast import pinball_rows
 from usnrt.reporting._numbers import number, plus_minus
 from usnrt.tables.groups import design_effect, draw_groups
-from usnrt.utils.boosting import MAX_CATEGORIES, without_empty_columns
+from usnrt.utils.sklearn_trees import MAX_CATEGORIES, without_empty_columns
 from usnrt.utils.types import Floats, Rows
 
 LEVELS = np.array([0.1, 0.3, 0.5, 0.7, 0.9])

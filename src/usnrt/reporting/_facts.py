@@ -14,8 +14,7 @@ from usnrt.estimators.prediction_table import EncodedPredictions
 from usnrt.estimators.regions import region_rows, uncertainty_ratio
 from usnrt.estimators.tree_regressor import TreeRegressor
 from usnrt.explain.importance import importance_of_encoded
-from usnrt.explain.rows import row_values
-from usnrt.explain.words import support_reasons
+from usnrt.explain.rows import row_values, support_reasons
 from usnrt.metrics.differences import Z
 from usnrt.metrics.forecast import as_forecast
 from usnrt.metrics.intervals import is_infinite

@@ -18,14 +18,13 @@ from usnrt.estimators.targets import read_target
 from usnrt.estimators.tree_regressor import TreeRegressor
 from usnrt.metrics.models import training_sentence
 from usnrt.reporting import _charts as charts
-from usnrt.reporting._bidi import escape, isolated
 from usnrt.reporting._booster import BoosterFacts, booster_sentence, compare_with_booster
+from usnrt.reporting._charts import draw_tree
 from usnrt.reporting._download import csv_link
 from usnrt.reporting._drift import MIN_WINDOW, Drift, drift_sentence, time_windows
 from usnrt.reporting._facts import LEVELS, N_SHOWN_FEATURES, Cells, Facts, Region, RowLabels, facts_of_encoded
 from usnrt.reporting._numbers import number, percent, plus_minus
-from usnrt.reporting._svg import shortened
-from usnrt.reporting._tree import draw_tree
+from usnrt.reporting._svg import escape, isolated, shortened
 from usnrt.reporting._words import (
     level_sentence,
     metric_rows,

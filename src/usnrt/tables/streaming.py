@@ -16,10 +16,10 @@ from usnrt.tables.rows import WeightSum
 from usnrt.tables.sources import Block, TableSource
 from usnrt.tables.store import BUCKET_ROWS
 from usnrt.tables.survey import TableSurvey
+from usnrt.utils.arrays import check_total_weight
 from usnrt.utils.folders import check_space, size_text
 from usnrt.utils.names import shown_value
 from usnrt.utils.types import Floats, Rows
-from usnrt.utils.weights import check_total_weight
 
 BLOCK_ROWS = 1_048_576  # a table of at most as many rows is read into memory
 BLOCK_BYTES = 1 << 29  # ... if its numbers take no more than this

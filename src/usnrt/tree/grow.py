@@ -22,11 +22,11 @@ from usnrt.tree.split import Members, Sample, Split, best_split
 from usnrt.tree.stored import CODEC
 from usnrt.tree.structure import Tree, TreeBuilder
 from usnrt.tree.threshold import refine_threshold
+from usnrt.utils.arrays import effective_weight
 from usnrt.utils.checkpoint import Checkpoint
 from usnrt.utils.context import FitContext
 from usnrt.utils.threads import run_in_threads
 from usnrt.utils.types import Floats, Rows
-from usnrt.utils.weights import effective_weight
 
 # The path from the root to a node: 0 for each step left, 1 for each step right.
 Path = tuple[int, ...]

@@ -10,7 +10,7 @@ from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 from usnrt.datasets import make_heteroscedastic
 from usnrt.paper.baselines import ExtraTreesVarianceRegressor, RandomForestVarianceRegressor
 from usnrt.paper.baselines.forests import SEARCH_GRID
-from usnrt.utils.flat_forest import FlatForest
+from usnrt.utils.sklearn_trees import FlatForest
 
 BOTH = [
     (RandomForestVarianceRegressor, RandomForestRegressor),

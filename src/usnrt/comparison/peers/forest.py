@@ -13,7 +13,7 @@ from usnrt.comparison.quantiles import InterpolatedQuantiles, separated
 from usnrt.estimators.base import DistributionalRegressor
 from usnrt.tables.training import DistinctRows
 from usnrt.utils.constraints import Number, check_parameters, check_running, check_whole
-from usnrt.utils.flat_forest import FlatForest
+from usnrt.utils.sklearn_trees import FlatForest
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -28,10 +28,10 @@ from usnrt.utils.constraints import (
     Whole,
     check_applies,
 )
-from usnrt.utils.flat_forest import NO_LIMIT, FlatForest
 from usnrt.utils.progress import Progress
 from usnrt.utils.result_table import Table
 from usnrt.utils.shared_docs import EVERY_MODEL, SharedDocs
+from usnrt.utils.sklearn_trees import NO_LIMIT, FlatForest
 
 # The grid of the paper; `max_features` is the share of the features that a split may choose from.
 SEARCH_GRID: dict[str, tuple[Any, ...]] = {
