@@ -110,7 +110,6 @@ class GroupCalibration:
 
         Parameters
         ----------
-        seen : ScoredRows
         min_rows : int
             In groups with fewer seen rows, these share the group of the others.
         """
@@ -174,7 +173,6 @@ class GroupCalibration:
         Parameters
         ----------
         leaf : ndarray of int of shape (n,)
-        coverage : float
 
         Returns
         -------
@@ -197,7 +195,6 @@ def by_region(scored: ScoredRows, tree: Tree) -> GroupCalibration:
 
     Parameters
     ----------
-    scored : ScoredRows
     tree : Tree
         Defines the enclosing regions of a leaf.
     """
@@ -360,7 +357,6 @@ def calibration_rows(calibration: GroupCalibration, leaf: int) -> int:
 
     Parameters
     ----------
-    calibration : GroupCalibration
     leaf : int
         The region's index among the leaves (``tree.leaf_index``).
     """

@@ -105,7 +105,6 @@ class Landmarks:
             Missing values are replaced by the centre of their column.
         columns : ndarray of int of shape (k,), optional
             The numeric columns; all by default.
-        n_threads : int, default=1
 
         Returns
         -------
@@ -315,6 +314,5 @@ class Subjects:
         Parameters
         ----------
         raw : ndarray of shape (n, d)
-        n_threads : int, default=1
         """
         return self.landmarks.excess(raw, self.columns, n_threads)

@@ -230,10 +230,6 @@ class Support:
         low, high : ndarray of shape (n_leaves + 1, d)
             Smallest and largest number of each column in each region, and in the whole table; NaN if there is none.
         has_missing : ndarray of bool of shape (d,)
-
-        Returns
-        -------
-        Support
         """
         return replace(
             self,
@@ -252,11 +248,6 @@ class Support:
         raw : ndarray of shape (n, d)
             Encoded rows.
         leaf : ndarray of int of shape (n,)
-        n_threads : int, default=1
-
-        Returns
-        -------
-        RowSupport
         """
         from usnrt.calibration._kernels import measure_rows
 
@@ -387,7 +378,6 @@ class Support:
         ----------
         half_width : ndarray of shape (n,)
             Half widths of the quantile functions, from -1 to 1 on the normal scale.
-        found : RowSupport
 
         Returns
         -------
@@ -405,7 +395,6 @@ class Support:
         ----------
         quantiles : ndarray of shape (n, n_positions)
             Of the clamped rows, at `usnrt.nn.quantiles.POSITIONS`.
-        found : RowSupport
 
         Returns
         -------

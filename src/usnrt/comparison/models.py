@@ -19,7 +19,6 @@ class Recipe:
 
     Attributes
     ----------
-    name : str
     home : str
         ``"module:Class"``, or ``"module:Class.fast"`` for another constructor of the class.
     changes : mapping
@@ -79,7 +78,6 @@ class Contender:
 
     Attributes
     ----------
-    name : str
     make : callable
         Returns the unfitted model.
     note : str
@@ -148,10 +146,6 @@ def contenders(
         Given to the models that are chosen by name.
     categorical_features : list or None
         Given to the models that are chosen by name.
-
-    Returns
-    -------
-    list of Contender
     """
     if models is None:
         models = installed_models()

@@ -29,10 +29,8 @@ class Entry:
 
     Attributes
     ----------
-    name : str
     metrics : dict of str to ndarray of shape (n,), or None
         By name, for each test row; None if it failed.
-    note : str
     fit_seconds, predict_seconds : float
         Mean over the folds.
     error : str

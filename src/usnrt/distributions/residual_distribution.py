@@ -286,7 +286,6 @@ class GroupedResiduals:
     ----------
     group : array-like of int of shape (n,)
         Index of the residual distribution of each row.
-    residuals : sequence of ResidualDistribution
     """
 
     def __init__(self, group: ArrayLike, residuals: Sequence[ResidualDistribution]) -> None:

@@ -73,7 +73,6 @@ def fit_on_cluster(
     ----------
     model : DistributionalRegressor
         Its fitted attributes are set.
-    rows : DaskRows
     client : distributed.Client
     checkpoint : Folder, optional
         In a file system that all workers share.

@@ -68,7 +68,6 @@ def features_of(model: "DistributionalRegressor", table: Any, place: str) -> Any
 
     Parameters
     ----------
-    model : DistributionalRegressor
     table : pyarrow.Table or ndarray
     place : str
         Where it is from, in messages.
@@ -142,7 +141,6 @@ def predict_dask(model: "DistributionalRegressor", X: TableLike, return_std: boo
     model : DistributionalRegressor
         A fitted model.
     X : dask DataFrame or Array of shape (n, d)
-    return_std : bool, default=False
     """
     if hasattr(X, "columns"):
         table = predict_dask_table(model, X)

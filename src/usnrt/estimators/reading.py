@@ -37,8 +37,6 @@ class ReadRows:
 
     Attributes
     ----------
-    rows : DistinctRows
-    encoder : TableEncoder
     fingerprint : Fingerprint
         Of the rows that have a weight.
     target_name : str or None
@@ -201,7 +199,6 @@ def recent_rows(model: "DistributionalRegressor", X: TableLike, n_rows: int, win
     model : DistributionalRegressor
         Fitted. Rows are ordered by its time column, or without one as they are given.
     X : array-like or data frame of shape (n_rows, n_features)
-    n_rows : int
     window : int, timedelta or None
         A number of rows, or a duration, for which the time column must hold dates; None for all rows.
 

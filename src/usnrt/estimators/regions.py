@@ -103,7 +103,6 @@ def memory_sentence(n_rows: int, unmodified: bool = False) -> str:
 
     Parameters
     ----------
-    n_rows : int
     unmodified : bool, default=False
         Whether it contains them as they were given, with ``memory="examples"``.
 
@@ -140,7 +139,6 @@ def similar_rows(
     inputs : ndarray of shape (n, p), float32
     n_neighbors : int
         At most ``N_NEIGHBORS``.
-    n_threads : int
 
     Returns
     -------

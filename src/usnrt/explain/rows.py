@@ -50,12 +50,7 @@ def support_reasons(model: TreeRegressor, raw: Floats) -> list[list[str]]:
 
     Parameters
     ----------
-    model : TreeRegressor
     raw : ndarray of shape (n, d)
-
-    Returns
-    -------
-    list of list of str
     """
     support, found = model.model_.support, model.model_.measured_support(raw)
     low, high = support.low[found.region], support.high[found.region]
@@ -155,12 +150,7 @@ def explain_rows(
     rounds: int = 1,
     seed: int = 0,
 ) -> Explanation:
-    """Explain the predictions of rows; see `usnrt.USNRTRegressor.explain` for the parameters.
-
-    Returns
-    -------
-    Explanation
-    """
+    """Explain the predictions of rows; see `usnrt.USNRTRegressor.explain` for the parameters."""
     check_choice("baseline", baseline, ("region", "table"))
     check_number("coverage", coverage, 0, 1)
     check_whole("rounds", rounds, 1)
@@ -294,10 +284,6 @@ def row_values(X: TableLike, names: Sequence[str], rows: NDArray[Any] | None = N
         Of the columns, for tables without names.
     rows : ndarray of int, optional
         Which rows; all by default.
-
-    Returns
-    -------
-    list of dict
 
     Examples
     --------

@@ -64,11 +64,6 @@ def shapley_values(
         The columns of each feature; together all columns.
     rounds : int, default=1
         Pairs of permutations per background row.
-    seed : int, default=0
-
-    Returns
-    -------
-    Contributions
 
     Examples
     --------
@@ -135,7 +130,6 @@ def _changes(
 
     Parameters
     ----------
-    value_of : callable
     after, before : ndarray of shape (m, d)
     step : ndarray of int of shape (m, k)
         The step at which each feature changes.

@@ -134,15 +134,8 @@ class Retrieval:
 
         Parameters
         ----------
-        encoding : PiecewiseLinear or None
         metric : ndarray of shape (n_encoded, n_dims), float32
-        table : TrainingTable
         rows : ndarray of int
-        n_threads : int
-
-        Returns
-        -------
-        Retrieval
         """
         rows = np.sort(rows)[:MAX_ROWS]
         # Rounded before distances are computed: a saved model predicts the same as before it was saved.
@@ -317,10 +310,6 @@ class Retrieval:
     def guides(self, retrieved: Retrieved) -> NDArray[np.float32]:
         """Predictions as inputs of a network: mean, log spread and log density, standardised.
 
-        Parameters
-        ----------
-        retrieved : Retrieved
-
         Returns
         -------
         ndarray of shape (n, 3), float32
@@ -340,7 +329,6 @@ class Retrieval:
         ----------
         inputs : ndarray of shape (n, p), float32
         without, without_group : ndarray of int of shape (n,), optional
-        n_threads : int
 
         Returns
         -------
@@ -377,16 +365,7 @@ def fit_retrieval(
 
     Parameters
     ----------
-    table : TrainingTable
-    encoding : PiecewiseLinear or None
     is_validation : ndarray of bool of shape (n,)
-    training : MetricTraining
-    rng : numpy.random.Generator
-    context : FitContext
-
-    Returns
-    -------
-    Retrieval
     """
     n_threads = context.n_threads
     training_rows, validation_rows = np.flatnonzero(~is_validation), np.flatnonzero(is_validation)[:MAX_VALIDATION]

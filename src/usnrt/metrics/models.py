@@ -100,7 +100,6 @@ def distribution_and_interval(model: Any, X: TableLike, coverages: Sequence[floa
 
     Returns
     -------
-    Distribution
     ndarray of shape (n, 2, k)
     """
     from usnrt.estimators.base import DistributionalRegressor
@@ -122,7 +121,6 @@ def infinite_sentence(model: object, ends: Floats, coverage: float) -> str:
     model : fitted estimator
         As from `resolve`. For a calibrated one the message states how many calibration rows are needed.
     ends : ndarray of shape (n, 2)
-    coverage : float
     """
     from usnrt.calibration.groups import insufficient_calibration
 

@@ -26,7 +26,6 @@ class MeanAndVariance:
 
     Attributes
     ----------
-    mean, variance : Params
     history : dict of str to History
         By the name of the training, e.g. ``"mean 1"``, ``"variance 2"``.
     """
@@ -71,7 +70,6 @@ def train_alternately(
         Returns training rows and validation rows.
     how : (Training, Training)
         Of the mean network and of the variance network.
-    rng : numpy.random.Generator
     reinitialize : bool
         Whether every training starts from new weights and draws its validation rows anew, as in the code of the
         paper's authors. Otherwise each training of a network starts from its previous weights, with the same
@@ -85,11 +83,6 @@ def train_alternately(
         Encoding of the table, if it has one.
     on_epoch : callable, default=None
         Called with the name of the training, epoch, training loss and validation loss.
-    checkpoint : Checkpoint, default=NO_CHECKPOINT
-
-    Returns
-    -------
-    MeanAndVariance
     """
     parts = draw_parts()
     rows = np.concatenate(parts)

@@ -23,7 +23,6 @@ def forward(network: MLP, params: Params, x: NDArray[np.float32]) -> NDArray[np.
 
     Parameters
     ----------
-    network : MLP
     params : tuple of (weights, bias)
     x : ndarray of shape (n, n_inputs), float32
 
@@ -80,13 +79,11 @@ def predict_grouped(
     ----------
     network : MLP
         Architecture of the networks.
-    params_of_group : sequence of Params
     x : ndarray of shape (n_table, n_inputs), float32
     group : ndarray of shape (n_table,)
         Group of each row.
     rows : ndarray of shape (n,), default=None
         Rows of the table to predict; all by default.
-    n_threads : int
     encoding : PiecewiseLinear, default=None
         Applied to the inputs.
 
@@ -102,12 +99,6 @@ class GroupedNetworks:
 
     Each network is prepared when the first row of its group is predicted, so the weights must not be changed in place
     after that. Preparing takes a few milliseconds.
-
-    Parameters
-    ----------
-    network : MLP
-    params_of_group : sequence of Params
-    encoding : PiecewiseLinear, default=None
 
     Examples
     --------

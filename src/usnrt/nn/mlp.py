@@ -88,15 +88,10 @@ def hidden_sizes(hidden: Sequence[int | str], n_features: int, name: str = "hidd
 
     Parameters
     ----------
-    hidden : sequence of int or str
     n_features : int
         d, the number of features before one-hot encoding.
     name : str
         Name of the parameter for error messages.
-
-    Returns
-    -------
-    tuple of int
 
     Examples
     --------

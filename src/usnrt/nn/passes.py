@@ -39,7 +39,6 @@ def predict_passes(
         For each layer the factors of its inputs; 0 drops a unit. Those of the last layer may have shape
         (n_passes, n_outputs, n_units), different ones for each output.
     x : ndarray of shape (n, n_inputs), float32
-    n_threads : int
     encoding : PiecewiseLinear, default=None
         Applied to ``x``.
     activation : {"relu", "elu"}, default="relu"

@@ -54,7 +54,6 @@ def group_values(knots: Floats, positions: Floats, z: Floats, group: NDArray[np.
     z : ndarray of shape (n_groups, k)
         Positions of each group.
     group : ndarray of int of shape (n,)
-    n_threads : int, default=1
 
     Returns
     -------

@@ -68,7 +68,6 @@ def predicted_quantiles(outputs: NDArray[np.float64], first: int = 0, n_threads:
     outputs : ndarray of shape (n, n_outputs)
     first : int, default=0
         The first of the ``N_OUTPUTS`` columns to use.
-    n_threads : int, default=1
 
     Returns
     -------
@@ -151,13 +150,8 @@ def start_at(network: MLP, rng: np.random.Generator, mean: float, std: float) ->
     ----------
     network : MLP
         With ``N_OUTPUTS`` linear outputs.
-    rng : numpy.random.Generator
     mean, std : float
         Of the normal distribution; the standard deviation is at least 1e-4.
-
-    Returns
-    -------
-    Params
     """
     std = max(std, 1e-4)
     *hidden, (weights, bias) = network.init(rng)

@@ -26,7 +26,6 @@ class BoosterFacts:
 
     Attributes
     ----------
-    ours, theirs : float
     difference, error : float
         Mean of ours minus theirs, and its standard error.
     rows, trained_on : int
@@ -56,7 +55,6 @@ def compare_with_booster(
 
     Parameters
     ----------
-    model : DistributionalRegressor
     raw : ndarray of shape (n, d)
         Encoded rows.
     y : ndarray of shape (n,)
@@ -124,7 +122,6 @@ def booster_sentence(facts: BoosterFacts, fitted_to: float | None) -> str:
 
     Parameters
     ----------
-    facts : BoosterFacts
     fitted_to : float or None
         Number of training rows of the model.
     """

@@ -71,7 +71,6 @@ def intervals(facts: Facts, target: str) -> tuple[str, str]:
 
     Parameters
     ----------
-    facts : Facts
     target : str
         Name of the target.
 

@@ -64,7 +64,6 @@ class RowLabels:
     ----------
     name : str
         Of the id, or "row".
-    texts : sequence of str
     first_row : int or None
         The number of the first row; None for ids.
     """

@@ -44,7 +44,6 @@ class Chart:
     ----------
     x, y : (low, high)
         Ranges of the axes.
-    x_label, y_label : str
     title : str
         Accessible name, for screen readers.
     width, height : int

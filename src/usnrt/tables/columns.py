@@ -86,14 +86,8 @@ _WORDS = {"number": "numbers", "text": "text", "date": "dates"}
 def understood(column: FeatureColumn, name: str) -> tuple[FeatureColumn, str]:
     """A column of the training table as dates if its text is all dates; as empty if it differs in every row.
 
-    Parameters
-    ----------
-    column : FeatureColumn
-    name : str
-
     Returns
     -------
-    FeatureColumn
     str
         The format of the dates; "" if they were no text.
 
@@ -145,18 +139,12 @@ def converted(
 
     Parameters
     ----------
-    column : FeatureColumn
     expected : {"number", "text", "date"}
         Its type in fit.
-    name : str
     format : str
         Format of the dates in fit, if they were text.
     file_marks : mapping of str to str, optional
         "decimal" and "thousands" of the file that the model was fitted on; then numbers may be text, and text numbers.
-
-    Returns
-    -------
-    FeatureColumn
 
     Raises
     ------

@@ -108,7 +108,6 @@ def training_source(source: TableSource, y: Any, sample_weight: Any = None, grou
 
     Parameters
     ----------
-    source : TableSource
     y : str or array-like of shape (n,)
     sample_weight, groups : str, array-like of shape (n,) or None
     """

@@ -26,7 +26,6 @@ class ReadOptions:
         Separator of the columns.
     decimal, thousands : str or None
         Marks in numbers; "" for no thousands mark.
-    encoding : str or None
     dates : str
         Order of dates (dmy, mdy or ymd), or a format such as ``"%d.%m.%Y"``.
     types : mapping of str to {"number", "text", "date", "category"}

@@ -253,10 +253,6 @@ class Fingerprint:
             Encoded features.
         y : ndarray of shape (n,)
             Unscaled target.
-
-        Returns
-        -------
-        float
         """
         hashes, complete = row_hashes(raw, y), len(self.hashes) < SKETCH_SIZE
         sample = hashes if complete else hashes[hashes <= self.hashes[-1]]
@@ -282,10 +278,6 @@ def fingerprint(
         Unscaled target.
     weight : ndarray of shape (n,), optional
         Number of copies of each row, if copies were merged; fractional weights are ignored.
-
-    Returns
-    -------
-    Fingerprint
 
     Examples
     --------

@@ -121,9 +121,6 @@ class CsvFiles(TextFiles):
 
     Parameters
     ----------
-    files : list of Input
-    name : str
-    options : ReadOptions
     model : ModelColumns
         Of the model that the files are for.
     """

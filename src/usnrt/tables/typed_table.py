@@ -68,8 +68,6 @@ class TypedTable(TableSource):
 
     Parameters
     ----------
-    source : TableSource
-    options : ReadOptions
     model : ModelColumns
         Of the model that the table is for: its text stays text, and its encoder reads its dates.
     notify : callable, optional

@@ -34,14 +34,10 @@ class ShardEncoding:
 
     Attributes
     ----------
-    roles : RowRoles
-    inputs : NetworkInputs
     scale_target : callable
         From targets to the values that the network learns.
     mean_weight : float
         Weights are divided by it.
-    n_shards : int
-    memory : Retrieval or None
     group : ndarray of int or None
         Group of each row of the sample that the memory is from.
     """
@@ -70,11 +66,8 @@ class ShardEncoding:
 
         Parameters
         ----------
-        rows : DistinctRows
-        hashes : ndarray of uint64
         n_before : int
             `kept_rows` of all buckets before.
-        n_threads : int
         """
         roles = self.roles.of(units_of(rows, hashes))
         number = n_before + np.cumsum(roles != CALIBRATION) - 1
@@ -101,7 +94,6 @@ class ShardFile:
 
     Attributes
     ----------
-    path : str
     n_rows, n_inputs : int
         A row is its inputs, its target and its weight.
     """
@@ -124,7 +116,6 @@ class ShardWriter:
     Parameters
     ----------
     folder : path-like
-    n_shards, n_inputs : int
 
     Examples
     --------
@@ -176,7 +167,6 @@ class ClusterShard:
 
     Attributes
     ----------
-    number : int
     parts : tuple of (Future of ShardParts, int)
         In their order, with their numbers of rows.
     """
@@ -224,17 +214,7 @@ class _Window:
 
 
 def cluster_shards(store: ClusterStore, encoding: ShardEncoding) -> list[ClusterShard]:
-    """Encode the training rows of a store on the workers that have them.
-
-    Parameters
-    ----------
-    store : ClusterStore
-    encoding : ShardEncoding
-
-    Returns
-    -------
-    list of ClusterShard
-    """
+    """Encode the training rows of a store on the workers that have them."""
     n_chunks, client = len(store.table.keys), store.client
     counts = client.gather(store.map_chunks(_kept_in_chunk, [()] * n_chunks, encoding.roles))
     before = np.append(0, np.cumsum(counts))[:-1].tolist()

@@ -44,7 +44,6 @@ class StreamedRows:
 
     Attributes
     ----------
-    store : RowStore
     roles : RowRoles
         Only training rows are trained on.
     inputs : NetworkInputs
@@ -77,18 +76,10 @@ class StreamedRows:
 
         Parameters
         ----------
-        folder : Path
-        n_shards : int
         memory : Retrieval or None
             It numbers rows as the sample does: the rows of the store without calibration rows.
         mean_weight : float
             Weights are divided by it.
-        n_threads : int
-        progress : Progress
-
-        Returns
-        -------
-        sequence of ShardFile
         """
         encoding = self.shard_encoding(n_shards, memory, mean_weight)
         check_space(folder, 4 * (encoding.n_inputs + 2) * self.store.n_rows)
@@ -120,7 +111,6 @@ def train_root_on_store(
     ----------
     job : NetworkTraining
         Of the sample, whose validation rows choose the weights.
-    streamed : StreamedRows
     memory : Retrieval or None
         Of training rows.
     encoding : PiecewiseLinear or None

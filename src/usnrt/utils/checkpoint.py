@@ -244,10 +244,6 @@ class Folder:
         ----------
         identity : mapping of str to mapping of str to JSON values
             What the fit is determined by, e.g. ``{"parameters": {"alpha": 0.01}}``. Versions are added.
-
-        Returns
-        -------
-        FolderCheckpoint
         """
         wanted = {"versions": _versions(), **json.loads(json.dumps(identity))}
         if (self.path / MANIFEST).exists():

@@ -118,7 +118,6 @@ class FlatForest:
             Depths to prune the trees at, increasing.
         counts : sequence of int, default=None
             Numbers of trees, increasing; all trees by default.
-        n_threads : int
 
         Returns
         -------
@@ -146,7 +145,6 @@ class FlatForest:
         Parameters
         ----------
         x : ndarray of shape (n, n_inputs), float32
-        n_threads : int
         """
         result = np.empty((len(x), self.n_trees))
         kernel = _kernels().leaf_means

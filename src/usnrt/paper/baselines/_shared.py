@@ -166,11 +166,8 @@ def validation_split(
 
     Parameters
     ----------
-    table : TrainingTable
     fraction : float
         Of validation rows.
-    rng : numpy.random.Generator
-    calibrates : bool
 
     Returns
     -------
@@ -197,12 +194,9 @@ class TrainingJob:
 
     Attributes
     ----------
-    table : TrainingTable
     inputs : DeviceTable
         The network inputs on the device.
     train_rows, valid_rows : ndarray of int
-    how : Training
-    rng : numpy.random.Generator
     report : callable
         ``report(name)`` returns the ``on_epoch`` callback of the training of that name.
     history : dict of str to History

@@ -150,10 +150,6 @@ def max_likelihood_noise(
     ----------
     squared_residual, variance, weight : ndarray of shape (n,)
 
-    Returns
-    -------
-    float
-
     Examples
     --------
     >>> import numpy as np

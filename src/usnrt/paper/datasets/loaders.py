@@ -97,7 +97,6 @@ def parse(spec: Spec, contents: list[bytes]) -> Any:
 
     Parameters
     ----------
-    spec : Spec
     contents : list of bytes
         One for each of ``spec.files``.
 
