@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from usnrt.nn.alternate import inverse_variance_weights, train_alternately
+from usnrt.nn.alternate import Alternation, NetworkRows, inverse_variance_weights, train_alternately
 from usnrt.nn.device import DeviceTable, rounded_up
 from usnrt.nn.forward import CHUNK, forward, predict, predict_grouped
 from usnrt.nn.losses import squared_error, variance_nll
@@ -83,9 +83,12 @@ def test_learns_mean_and_variance(problem, reinitialize):
     networks = (MLP((4, 32, 16, 1)), MLP((4, 16, 8, 1), "tanh", "softplus"))
     how, rng = Training(max_epochs=60, patience=15), np.random.default_rng(0)
     pair = train_alternately(
-        networks, DeviceTable(x), x, y, np.ones(len(y)), lambda: draw_validation(np.arange(3000), 0.2, rng),
-        (how, how), rng, reinitialize=reinitialize,
-    )  # fmt: skip
+        networks,
+        NetworkRows(DeviceTable(x), x, y, np.ones(len(y))),
+        lambda: draw_validation(np.arange(3000), 0.2, rng),
+        Alternation((how, how), reinitialize),
+        rng,
+    )
     assert set(pair.history) == {"mean 1", "variance 1", "mean 2", "variance 2"}
     error = predict(networks[0], pair.mean, x) - (x[:, 1] - x[:, 2])
     assert np.sqrt(np.mean(error[x[:, 0] < 0] ** 2)) < 0.15
@@ -204,9 +207,8 @@ def test_every_training_starts_anew_on_other_rows_if_asked(problem, reinitialize
 
     networks = (MLP((4, 8, 1)), MLP((4, 4, 1), "tanh", "softplus"))
     how = Training(max_epochs=1, learning_rate=1e-9)
-    pair = train_alternately(
-        networks, DeviceTable(x), x, y, np.ones(len(y)), draw_parts, (how, how), rng, reinitialize=reinitialize
-    )
+    rows = NetworkRows(DeviceTable(x), x, y, np.ones(len(y)))
+    pair = train_alternately(networks, rows, draw_parts, Alternation((how, how), reinitialize), rng)
     assert len(drawn) == (4 if reinitialize else 1)
     assert len({tuple(valid) for _, valid in drawn}) == len(drawn)
     # at this rate weights stay as drawn: those of the first training, unless they were drawn again

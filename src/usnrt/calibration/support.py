@@ -36,6 +36,7 @@ from usnrt.calibration.widening import BLANK_LEVELS, MIN_BLANK_ROWS, needed_vari
 from usnrt.experts.refine import half_widths
 from usnrt.nn.quantile_functions import conformity_scores
 from usnrt.utils.threads import flat_memory, run_in_blocks
+from usnrt.utils.types import Floats
 
 # The range of a region is extended by the largest of: this share of the range, this share of the column's standard
 # deviation, and the distance between the most and the tenth most extreme value (heavy tails).
@@ -56,15 +57,15 @@ def column_scale(values: NDArray[np.float64]) -> tuple[float, float]:
     return std, max(std, RANGE_UNIT * float(np.ptp(values / largest)) * largest)
 
 
-def extended_range(values: NDArray[np.float64], std: float, unit: float) -> tuple[float, float, float, float]:
-    """Range of the values with a margin, and the units of distances below and above it."""
+def extended_range(values: Floats, std: float, unit: float) -> Floats:
+    """Low and high end of the range of the values with a margin, and the units of distances below and above it."""
     k = min(TAIL_ROWS, len(values)) - 1
     ordered = np.partition(values, [0, k, len(values) - 1 - k, len(values) - 1])
     low, high = ordered[0], ordered[-1]
     with np.errstate(over="ignore"):
         margin = max(RANGE_MARGIN * (high - low), STD_MARGIN * std, CONSTANT_MARGIN * unit)
         below, above = max(margin, ordered[k] - low), max(margin, high - ordered[-1 - k])
-        return float(low - below), float(high + above), max(unit, float(below)), max(unit, float(above))
+        return np.array([low - below, high + above, max(unit, below), max(unit, above)])
 
 
 REACH = 1.0  # units beyond the range up to which the networks extrapolate

@@ -5,7 +5,7 @@ Every loss takes network outputs of shape (batch, n_outputs) and a target of sha
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,9 +80,18 @@ class EvidentialLoss:
         return nll + self.lam * distance * (2.0 * nu + alpha)
 
 
+class NormalInverseGamma(NamedTuple, Generic[ArrayT]):
+    """Parameters of a batch of distributions, each of shape (n,)."""
+
+    gamma: ArrayT
+    nu: ArrayT
+    alpha: ArrayT
+    beta: ArrayT
+
+
 def nig_parameters(
     outputs: ArrayT, softplus: Callable[[ArrayT], ArrayT], min_evidence: float = 1e-6, min_alpha: float = 1.01
-) -> tuple[ArrayT, ArrayT, ArrayT, ArrayT]:
+) -> NormalInverseGamma[ArrayT]:
     r"""The parameters :math:`\gamma`, :math:`\nu > 0`, :math:`\alpha > 1`, :math:`\beta > 0` from network outputs.
 
     Parameters
@@ -95,10 +104,6 @@ def nig_parameters(
     min_alpha : float, default=1.01
         Lower bound of :math:`\alpha`; at 1 the variance would be infinite.
 
-    Returns
-    -------
-    gamma, nu, alpha, beta : array of shape (n,)
-
     Examples
     --------
     >>> import numpy as np
@@ -106,11 +111,8 @@ def nig_parameters(
     >>> [float(round(value[0], 3)) for value in nig_parameters(np.array([[2.0, 0.0, 0.0, -50.0]]), softplus)]
     [2.0, 0.693, 1.703, 0.0]
     """
-    gamma = outputs[:, 0]
-    nu = softplus(outputs[:, 1]) + min_evidence
-    alpha = softplus(outputs[:, 2]) + min_alpha
-    beta = softplus(outputs[:, 3]) + min_evidence
-    return gamma, nu, alpha, beta
+    nu, alpha, beta = (softplus(outputs[:, k]) for k in (1, 2, 3))
+    return NormalInverseGamma(outputs[:, 0], nu + min_evidence, alpha + min_alpha, beta + min_evidence)
 
 
 def softplus(x: NDArray[np.floating]) -> NDArray[np.floating]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import narwhals as nw
 import numpy as np
@@ -17,10 +17,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def profile_rows(
-    X: TableLike, feature: int | str, n_points: int
-) -> tuple[str, Floats, Floats, Callable[[Floats], Any]]:
-    """Name and values of a feature, a grid over its range, and a function from values of it to rows.
+class Profile(NamedTuple):
+    """Name and values of a feature, a grid over its range, and a function from values of it to rows."""
+
+    name: str
+    values: Floats
+    grid: Floats
+    rows_of: Callable[[Floats], Any]
+
+
+def profile_rows(X: TableLike, feature: int | str, n_points: int) -> Profile:
+    """Rows in which one feature varies over its range.
 
     Other numeric columns are fixed at their mean, other columns at their most frequent value.
     """
@@ -31,7 +38,9 @@ def profile_rows(
         if not frame.schema[names[position]].is_numeric():
             raise ValueError(f"feature must be numeric, got {names[position]} of type {frame.schema[names[position]]}")
         seen = frame[names[position]].to_numpy().astype(np.float64)
-        return names[position], seen, _grid(seen, n_points), lambda values: _frame_rows(frame, names[position], values)
+        return Profile(
+            names[position], seen, _grid(seen, n_points), lambda values: _frame_rows(frame, names[position], values)
+        )
     table = np.asarray(X)
     if table.ndim != 2:
         raise ValueError(f"X must have shape (n, d), got {table.shape}")
@@ -48,7 +57,7 @@ def profile_rows(
         return rows
 
     seen = numbers[:, position]
-    return f"x{position}", seen, _grid(seen, n_points), build
+    return Profile(f"x{position}", seen, _grid(seen, n_points), build)
 
 
 def _position(feature: int | str, names: list[str], d: int) -> int:

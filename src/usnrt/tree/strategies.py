@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from usnrt.nn.alternate import train_alternately
+from usnrt.nn.alternate import Alternation, NetworkRows, train_alternately
 from usnrt.nn.device import DeviceTable
 from usnrt.nn.forward import predict
 from usnrt.nn.losses import squared_error
@@ -285,10 +285,11 @@ class FromScratch:
         """Train the region's mean and variance network alternately."""
         table, rows, recipe, progress = self.table, node.rows, self.recipe, self.context.progress
         pair = train_alternately(
-            self.networks[1:], self.device_table, table.inputs, table.y, table.weight,
+            self.networks[1:],
+            NetworkRows(self.device_table, table.inputs, table.y, table.weight),
             lambda: draw_validation(rows, recipe.validation_fraction, rng),
-            (recipe.training, recipe.variance_training), rng,
-            reinitialize=True, n_alternations=recipe.n_alternations,
+            Alternation((recipe.training, recipe.variance_training), True, n_alternations=recipe.n_alternations),
+            rng,
             on_epoch=lambda name, *state: progress.reporter(node.name, len(rows), name, recipe.max_epochs)(*state),
             checkpoint=node.checkpoint(self.context.checkpoint),
         )  # fmt: skip

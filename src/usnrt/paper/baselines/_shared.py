@@ -207,7 +207,7 @@ class TrainingJob:
     inputs: DeviceTable
     train_rows: Rows
     valid_rows: Rows
-    how: Training
+    training: Training
     rng: np.random.Generator
     report: Callable[[str], Callable[[int, float, float], None]]
     history: dict[str, History] = field(default_factory=dict)
@@ -216,7 +216,7 @@ class TrainingJob:
         """Train a network from newly initialised weights."""
         params, self.history[name] = train(
             network, loss, network.init(self.rng), self.inputs, self.table.y, self.table.weight, self.train_rows,
-            self.valid_rows, self.how, self.rng, self.report(name), penalty,
+            self.valid_rows, self.training, self.rng, self.report(name), penalty,
         )  # fmt: skip
         return params
 
@@ -278,7 +278,7 @@ class NetworkRegressor(SharedDocs, DistributionalRegressor):
 
     def _fit(self, rows: DistinctRows) -> None:
         table = self._scaled_table(rows)
-        how = self._training(float(table.weight.sum()))
+        training = self._training(float(table.weight.sum()))
         self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
         names = self._members()
         # Members share their validation rows if these calibrate the model; otherwise each draws its own.
@@ -294,7 +294,12 @@ class NetworkRegressor(SharedDocs, DistributionalRegressor):
         inputs = DeviceTable(table.inputs, self.encoding_)
         jobs = [
             TrainingJob(
-                table, inputs, *parts, how, self._rng(1, i), functools.partial(progress.reporter, name, table.n_rows)
+                table,
+                inputs,
+                *parts,
+                training,
+                self._rng(1, i),
+                functools.partial(progress.reporter, name, table.n_rows),
             )
             for i, (name, parts) in enumerate(zip(names, splits))
         ]

@@ -143,9 +143,9 @@ class ForestRegressor(SharedDocs, DistributionalRegressor):
         self.forest_ = FlatForest.of(self._grow(table, np.arange(table.n_rows), seed, **self.chosen_))
         progress.node_done("forest", table.n_rows, f"grown in {time.monotonic() - start:.1f} s", is_leaf=False)
 
-    def _grow(self, table: TrainingTable, rows: NDArray[np.intp], seed: int, **how: Any) -> list[Any]:
+    def _grow(self, table: TrainingTable, rows: NDArray[np.intp], seed: int, **options: Any) -> list[Any]:
         forest = self._FOREST(
-            **how, min_samples_leaf=self.min_samples_leaf, random_state=seed, n_jobs=effective_n_jobs(self.n_jobs)
+            **options, min_samples_leaf=self.min_samples_leaf, random_state=seed, n_jobs=effective_n_jobs(self.n_jobs)
         )
         forest.fit(table.inputs[rows], table.y[rows], sample_weight=table.weight[rows])
         return list(forest.estimators_)

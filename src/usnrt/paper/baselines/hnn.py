@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.distributions import Distribution, Mixture, Normal
-from usnrt.nn.alternate import MeanAndVariance, train_alternately
+from usnrt.nn.alternate import Alternation, MeanAndVariance, NetworkRows, train_alternately
 from usnrt.nn.losses import variance_nll
 from usnrt.nn.mlp import MLP, Params
 from usnrt.nn.train import train
@@ -97,13 +97,16 @@ class HNNRegressor(NetworkRegressor):
                 return draw_validation(all_rows, self.validation_fraction, job.rng)
             return job.train_rows, job.valid_rows
 
-        how, min_relative_variance = (job.how, job.how), MIN_RELATIVE_VARIANCE
+        training, min_relative_variance = (job.training, job.training), MIN_RELATIVE_VARIANCE
         if self.reinitialize:  # as in the code of the paper's authors
-            how, min_relative_variance = (job.how, replace(job.how, stop_margin=VARIANCE_STOP_MARGIN)), 0.0
+            training = job.training, replace(job.training, stop_margin=VARIANCE_STOP_MARGIN)
+            min_relative_variance = 0.0
         pair = train_alternately(
-            self.networks_, job.inputs, job.table.inputs, job.table.y, job.table.weight, draw_parts,
-            how, job.rng, reinitialize=self.reinitialize, min_relative_variance=min_relative_variance,
-            n_alternations=self.n_alternations, encoding=self.encoding_,
+            self.networks_,
+            NetworkRows(job.inputs, job.table.inputs, job.table.y, job.table.weight, self.encoding_),
+            draw_parts,
+            Alternation(training, self.reinitialize, min_relative_variance, self.n_alternations),
+            job.rng,
             on_epoch=lambda name, *state: job.report(name)(*state),
         )  # fmt: skip
         job.history |= pair.history
@@ -119,11 +122,11 @@ class HNNRegressor(NetworkRegressor):
             return pair.variance
         squared_residual = np.zeros(table.n_rows)
         squared_residual[rows] = (table.y[rows] - self._outputs(self.networks_[0], pair.mean, table.inputs[rows])) ** 2
-        how = replace(job.how, learning_rate=job.how.learning_rate / 3.0)
+        training = replace(job.training, learning_rate=job.training.learning_rate / 3.0)
         name, half = "variance fine-tuning", len(rows) // 2
         params, job.history[name] = train(
             self.networks_[1], variance_nll, pair.variance, job.inputs, squared_residual, table.weight,
-            np.sort(rows[half:]), np.sort(rows[:half]), how, job.rng, job.report(name), keep_initial=True,
+            np.sort(rows[half:]), np.sort(rows[:half]), training, job.rng, job.report(name), keep_initial=True,
         )  # fmt: skip
         return params
 
