@@ -6,7 +6,7 @@ import pytest
 
 from usnrt.nn.alternate import Alternation, NetworkRows, inverse_variance_weights, train_alternately
 from usnrt.nn.device import DeviceTable, rounded_up
-from usnrt.nn.forward import CHUNK, forward, predict, predict_grouped
+from usnrt.nn.forward import CHUNK, GroupedNetworks, forward, predict
 from usnrt.nn.losses import squared_error, variance_nll
 from usnrt.nn.mlp import MLP, hidden_sizes
 from usnrt.nn.train import History, Training, _program, _should_stop, train
@@ -137,11 +137,11 @@ def test_the_prediction_of_a_row_does_not_depend_on_the_other_rows():
     x = rng.standard_normal((3 * CHUNK + 17, 6)).astype(np.float32)
     groups = [network.init(rng) for _ in range(3)]
     group = rng.integers(0, 3, len(x))
-    full = predict_grouped(network, groups, x, group, n_threads=2)
-    np.testing.assert_array_equal(full, predict_grouped(network, groups, x, group, n_threads=1))
+    full = GroupedNetworks(network, groups).predict(x, group, n_threads=2)
+    np.testing.assert_array_equal(full, GroupedNetworks(network, groups).predict(x, group, n_threads=1))
     some = rng.permutation(len(x))[:100]
-    np.testing.assert_array_equal(full[some], predict_grouped(network, groups, x, group, rows=some))
-    np.testing.assert_array_equal(full[some], predict_grouped(network, groups, x[some], group[some]))
+    np.testing.assert_array_equal(full[some], GroupedNetworks(network, groups).predict(x, group, rows=some))
+    np.testing.assert_array_equal(full[some], GroupedNetworks(network, groups).predict(x[some], group[some]))
 
 
 def test_diverging_training_stops_with_the_last_good_weights(problem):

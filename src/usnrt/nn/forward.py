@@ -62,38 +62,6 @@ def predict(
     return GroupedNetworks(network, [params], encoding).predict(x, group, rows, n_threads)
 
 
-def predict_grouped(
-    network: MLP,
-    params_of_group: Sequence[Params],
-    x: NDArray[np.float32],
-    group: NDArray[np.intp],
-    rows: NDArray[np.intp] | None = None,
-    n_threads: int = 1,
-    encoding: PiecewiseLinear | None = None,
-) -> NDArray[np.float64]:
-    """Outputs of one network per group of rows, such as the leaves of a tree.
-
-    To predict repeatedly, keep a `GroupedNetworks`, which prepares the networks only once.
-
-    Parameters
-    ----------
-    network : MLP
-        Architecture of the networks.
-    x : ndarray of shape (n_table, n_inputs), float32
-    group : ndarray of shape (n_table,)
-        Group of each row.
-    rows : ndarray of shape (n,), default=None
-        Rows of the table to predict; all by default.
-    encoding : PiecewiseLinear, default=None
-        Applied to the inputs.
-
-    Returns
-    -------
-    ndarray of shape (n,) for one output, else (n, n_outputs), float64
-    """
-    return GroupedNetworks(network, params_of_group, encoding).predict(x, group, rows, n_threads)
-
-
 class GroupedNetworks:
     """Networks of one architecture, one per group of rows, prepared for prediction.
 
@@ -124,7 +92,16 @@ class GroupedNetworks:
         rows: NDArray[np.intp] | None = None,
         n_threads: int = 1,
     ) -> NDArray[np.float64]:
-        """Outputs for some rows of a table; parameters as of `predict_grouped`.
+        """Outputs for some rows of a table.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_table, n_inputs), float32
+        group : ndarray of shape (n_table,)
+            Group of each row.
+        rows : ndarray of shape (n,), default=None
+            Rows of the table to predict; all by default.
+        n_threads : int, default=1
 
         Returns
         -------
