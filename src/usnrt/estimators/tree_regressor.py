@@ -252,7 +252,7 @@ class TreeRegressor(DistributionalRegressor):
         """Central prediction intervals with a nominal coverage.
 
         Calibrated models use order statistics of the conformity scores in the row's region (see
-        `usnrt.calibration.calibration`). A region with too few calibration rows for the coverage
+        `usnrt.calibration.groups`). A region with too few calibration rows for the coverage
         (`usnrt.calibration.conformal.rows_needed`; 19 at 90 %) has the intervals of the predicted distribution, which
         are not guaranteed. A `usnrt.utils.notices.UnguaranteedIntervalWarning` then states how many rows it has and how
         many are needed, and ``guaranteed`` is False in `predict_table`.
