@@ -54,7 +54,7 @@ def test_lost_and_new_names_are_told():
 
 
 @pytest.mark.parametrize("indent", ["", "    "], ids=["Python 3.13", "Python 3.11"])
-def test_shared_documentation_fits_docstrings_however_they_are_compiled(indent):
+def test_shared_documentation_fits_docstrings_of_any_python(indent):
     body = {
         "__doc__": f"One line.\n\n{indent}{{shared}}\n{indent}",
         "_SHARED": "Parameters\n    ----------\n    a : int",
@@ -67,6 +67,6 @@ def test_the_citation_names_this_version():
     assert stated == usnrt.__version__
 
 
-def test_the_changelog_has_this_version_on_the_day_of_the_citation():
+def test_the_changelog_has_the_version_and_day_of_the_citation():
     day = re.search(r"^date-released: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE).group(1)
     assert f"\n## [{usnrt.__version__}] - {day}\n" in (ROOT / "CHANGELOG.md").read_text()

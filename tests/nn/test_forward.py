@@ -153,7 +153,7 @@ def test_tables_that_are_read_only_or_in_fortran_order():
     np.testing.assert_array_equal(predict(network, params, frozen), predict(network, params, x))
 
 
-def test_networks_that_do_not_fit_are_refused_before_compiled_code_reads_them():
+def test_networks_that_do_not_fit_are_refused_before_kernels():
     def ones(*shape):
         return np.ones(shape, dtype=np.float32)
 

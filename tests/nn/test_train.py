@@ -131,7 +131,7 @@ def test_same_generator_gives_the_same_bits(problem):
         np.testing.assert_array_equal(b1, b2)
 
 
-def test_the_prediction_of_a_row_does_not_depend_on_the_other_rows():
+def test_predictions_of_rows_do_not_depend_on_other_rows():
     network = MLP((6, 48, 24, 1), "tanh", "softplus")
     rng = np.random.default_rng(0)
     x = rng.standard_normal((3 * CHUNK + 17, 6)).astype(np.float32)
@@ -245,7 +245,7 @@ def test_hidden_sizes_may_be_fractions_of_d():
     assert hidden_sizes(("0.5d", 7), 9) == (4, 7)
 
 
-def test_rounding_up_wastes_at_most_an_eighth_beyond_small_tables():
+def test_rounding_up_wastes_an_eighth_beyond_small_tables():
     for n in range(9000, 300_000, 777):
         assert n <= rounded_up(n) <= n * 1.125 + 1
 

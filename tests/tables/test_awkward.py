@@ -124,7 +124,7 @@ def model(folder):
 BAD = "size,rooms\n50,3\nabout 60,3\n70,unknown\n80,4\n"
 
 
-def test_a_bad_cell_in_predict_is_a_missing_value_without_support(model, tmp_path):
+def test_a_bad_cell_in_predict_is_missing_without_support(model, tmp_path):
     (tmp_path / "new.csv").write_text(BAD)
     sentence = r"^row 2 of .*new\.csv has 'about 60' in 'size', which is no number: 2 such cells are missing values"
     with pytest.warns(UnreadCellsWarning, match=sentence):

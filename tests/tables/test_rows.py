@@ -70,7 +70,7 @@ def test_a_weight_is_a_repetition(table):
         assert ordered(*as_arrays(repeated)) == ordered(*as_arrays(table))
 
 
-def test_weights_that_are_not_whole_are_summed_in_an_order_of_their_own():
+def test_fractional_weights_are_summed_in_an_order_of_their_own():
     rng = np.random.default_rng(0)
     raw, y, weight = np.zeros((40, 1)), np.zeros(40), rng.uniform(size=40)
     totals = {merged_rows(raw, y, weight[rng.permutation(40)])[1].item() for _ in range(20)}
@@ -91,7 +91,7 @@ def test_whole_weights_count_as_they_are_and_others_average_one():
     np.testing.assert_allclose(counted_weight(np.array([0.0, 0.5, 1.0])), [0, 2 / 3, 4 / 3])
 
 
-def test_the_scale_of_weights_does_not_depend_on_the_order_of_the_rows():
+def test_the_scale_of_weights_does_not_depend_on_row_order():
     """Found by the soak: the mean of permuted weights differs in its last bits, hence the whole fit."""
     rng = np.random.default_rng(0)
     for _ in range(20):
@@ -137,7 +137,7 @@ def test_of_a_mixture_more_than_half_counts(n, share, found):
 
 @pytest.mark.parametrize("kinds", [2, 4, 6, 9])
 @pytest.mark.parametrize("n", [300, 5000])
-def test_new_rows_that_equal_training_rows_by_chance_are_no_training_rows(n, kinds):
+def test_new_rows_that_equal_training_rows_by_chance_are_new(n, kinds):
     """A table of few distinct values repeats itself; with 2 kinds every new row is in the training table."""
     X, y = coarse(n, 0, kinds)
     sketch = fingerprint(X, y)
