@@ -17,7 +17,6 @@ from usnrt.metrics.calibration import (
 from usnrt.metrics.evaluate import evaluate
 from usnrt.metrics.forecast import UndefinedMetricError, as_forecast
 from usnrt.metrics.intervals import coverage, interval_score, mean_width
-from usnrt.metrics.median_error import MEDIAN_ERROR as MEDIAN_ERROR
 from usnrt.metrics.models import get_scorer, get_scorer_names
 from usnrt.metrics.registry import METRICS, EvaluatedRows, Metric, register_metric
 
