@@ -8,11 +8,9 @@ takes its name (`extension_templates/calibration.py`).
 from collections.abc import Callable
 
 from usnrt.calibration.groups import Calibration, ScoredRows, by_region, by_table
-from usnrt.calibration.symmetric import symmetric_by_region
 from usnrt.tree.structure import Tree
 
 METHODS: dict[str, Callable[[ScoredRows, Tree], Calibration]] = {
     "region": by_region,
     "global": by_table,
-    "symmetric": symmetric_by_region,
 }
