@@ -2,9 +2,10 @@
 
 from usnrt.experts.base import FittedExpert
 from usnrt.experts.builtin import TOGETHER
+from usnrt.experts.ridge import RidgeExpert
 
 # Experts that are fitted by themselves, beside those that are trained together. One line each.
-FURTHER_EXPERTS: list[type[FittedExpert]] = []
+FURTHER_EXPERTS: list[type[FittedExpert]] = [RidgeExpert]
 
 
 def expert_names() -> list[str]:
