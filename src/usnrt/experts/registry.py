@@ -2,10 +2,9 @@
 
 from usnrt.experts.base import FittedExpert
 from usnrt.experts.builtin import TOGETHER
-from usnrt.experts.ridge import RidgeExpert
 
 # Experts that are fitted by themselves, beside those that are trained together. One line each.
-FURTHER_EXPERTS: list[type[FittedExpert]] = [RidgeExpert]
+FURTHER_EXPERTS: list[type[FittedExpert]] = []
 
 
 def expert_names() -> list[str]:
