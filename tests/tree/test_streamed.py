@@ -20,6 +20,7 @@ from usnrt.tables.store import MemoryStore
 from usnrt.tables.training import DistinctRows
 from usnrt.tree.recipe import Streaming
 from usnrt.tree.streamed import StreamedRows
+from usnrt.utils.checkpoint import NO_CHECKPOINT
 from usnrt.utils.progress import Progress
 from usnrt.utils.threads import ONE_BLAS_THREAD
 
@@ -44,7 +45,7 @@ def fit_store(X, y, bucket_rows=200, sample_weight=None, **parameters):
     model = USNRTRegressor(**settings)
     with ONE_BLAS_THREAD:
         rows = model._read_rows(X, y, sample_weight)
-        model._fit_store(MemoryStore(rows, bucket_rows))
+        model._fit_store(MemoryStore(rows, bucket_rows), NO_CHECKPOINT)
     return model
 
 
