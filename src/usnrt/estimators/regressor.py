@@ -12,7 +12,6 @@ from usnrt.experts.registry import REMEMBERING, selectable_names
 from usnrt.model.fit import ModelFit, ModelRecipe
 from usnrt.nn.train import History
 from usnrt.tree.recipe import QuantileTreeRecipe, SplitRule
-from usnrt.utils.checks import check_applies
 from usnrt.utils.constraints import (
     CATEGORICAL_FEATURES,
     RANDOM_STATE,
@@ -31,6 +30,7 @@ from usnrt.utils.constraints import (
     Optional,
     Verbosity,
     Whole,
+    check_applies,
 )
 
 

@@ -11,9 +11,9 @@ from usnrt.experts.base import MIN_STANDARD_ERRORS, Query
 from usnrt.experts.refine import pinball_losses
 from usnrt.nn.quantiles import LEVELS
 from usnrt.tables.training import TreeRows
-from usnrt.utils.blocks import run_in_blocks
 from usnrt.utils.context import FitContext
 from usnrt.utils.schema import Array, Float, Int, Schema
+from usnrt.utils.threads import run_in_blocks
 from usnrt.utils.types import Floats
 
 MIN_ROWS, MAX_ROWS = 100, 200_000

@@ -10,7 +10,6 @@ from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from usnrt.experts.base import MIN_STANDARD_ERRORS
 from usnrt.experts.refine import best_candidates, pinball_losses
@@ -166,6 +165,8 @@ def _is_better(losses: Floats, others: Floats, weight: Floats, min_errors: float
     variance = float((weight**2) @ (difference - mean) ** 2) / float(weight.sum()) ** 2
     if mean < -min_errors * np.sqrt(variance):
         return True
+    from scipy.stats import rankdata  # takes longer to import than a prediction, which needs `mixtures` of this module
+
     # Wilcoxon's signed-rank statistic, standard normal if the differences are symmetric around 0
     signed = weight * np.sign(difference) * rankdata(np.abs(difference))
     is_large = mean < -MIN_GAIN_BY_RANKS * float(np.average(others, weights=weight))
