@@ -59,7 +59,9 @@ def table(n: int = 280) -> tuple[np.ndarray, np.ndarray]:
 
 def all_experts(*arguments: Any) -> np.ndarray:
     """Weights for all experts, whatever these small models would choose."""
-    return np.resize([[0.2, 0.5, 0.3], [0.5, 0.0, 0.5]], (arguments[-1], 3))
+    n_leaves, traits = arguments[-2:]
+    weights = np.resize([[1.0, 3.0, 2.0, 2.0, 2.0], [1.0, 0.0, 1.0, 1.0, 1.0]], (n_leaves, 5))[:, : len(traits)]
+    return weights / weights.sum(axis=1, keepdims=True)
 
 
 @pytest.fixture(scope="module")
