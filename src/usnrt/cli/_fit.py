@@ -237,9 +237,9 @@ def _check_preset(preset: Preset, paper: bool, members: int) -> None:
 
 
 def _parameter_value(text: str) -> Any:
-    """A Python literal (number, tuple, None); anything else is text."""
+    """A Python literal (number, tuple, None), true or false in any case; anything else is text."""
     try:
-        return ast.literal_eval(text)
+        return ast.literal_eval(text.title() if text.lower() in ("true", "false", "none") else text)
     except (ValueError, SyntaxError):
         return text
 
