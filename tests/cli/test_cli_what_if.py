@@ -24,7 +24,7 @@ def remembering(fitted):
     table = pa_csv.read_csv(fitted[0] / "train.csv").select(["area", "district", "price"])
     model = USNRTRegressor(hidden=(16, 8), max_epochs=2, random_state=0)
     with patch("usnrt.tree.model.fit_weights", lambda *arguments, **_: np.full((arguments[-1], 3), 1 / 3)):
-        model.fit(table, "price")
+        model.fit(table, y="price")
     model.save(fitted[0] / "remembering.usnrt")
     return model
 
@@ -33,7 +33,10 @@ def test_the_page_holds_the_model_but_no_training_rows(inside, fitted, tmp_path)
     folder, page = fitted[0], tmp_path / "page.html"
     run = inside("report", "model.usnrt", "--what-if", "-o", page, cwd=folder)
     size = f"{page.stat().st_size / 1e6:.1f} MB"
-    assert (run.returncode, run.stdout) == (0, f"wrote {page}, {size}, which contains the model, but no training rows\n")
+    assert (run.returncode, run.stdout) == (
+        0,
+        f"wrote {page}, {size}, which contains the model, but no training rows\n",
+    )
     data = data_of(page.read_text())
     assert data["card"]["name"] == "model"
     assert data["explain"] is None
@@ -46,9 +49,10 @@ def test_the_page_holds_the_model_but_no_training_rows(inside, fitted, tmp_path)
 def test_a_memory_needs_permission(inside, fitted, remembering, tmp_path):
     run = inside("report", "remembering.usnrt", "--what-if", "-o", tmp_path / "page.html", cwd=fitted[0])
     assert (run.returncode, run.stdout) == (1, "")
+    n_rows = f"{remembering.model_.rows_in_memory:,}"
     assert run.stderr == (
-        f"usnrt: the model predicts with its memory of {remembering.model_.rows_in_memory:,} training rows, so the page "
-        "would contain them; allow it with training_rows=True (--training-rows), or fit with memory=False "
+        f"usnrt: the model predicts with its memory of {n_rows} training rows, so the page would contain them; "
+        "allow it with training_rows=True (--training-rows), or fit with memory=False "
         "(--set memory=false)\n"
     )
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""The what-if page, served and as one file, in a real browser: numbers of Python, keyboard, links, dark mode, phones."""
+"""The what-if page, served and as one file, in a browser: numbers of Python, keyboard, links, dark mode, phones."""
 
 import json
 import os

@@ -9,8 +9,8 @@ from usnrt.cli._errors import UserError
 
 # readable=False: unreadable files are reported by our own error messages
 _TABLE = typer.Argument(
-    help="A .csv, .tsv, .parquet, .feather, .jsonl or .xlsx file, also with .gz, .bz2 or .zst; a folder or a pattern in "
-    "quotes; - is standard input.",
+    help="A .csv, .tsv, .parquet, .feather, .jsonl or .xlsx file, also with .gz, .bz2 or .zst; a folder or a pattern "
+    "in quotes; - is standard input.",
     readable=False,
 )
 Data = Annotated[Path, _TABLE]

@@ -106,9 +106,7 @@ def shapley_values(
     return Contributions(start.mean(axis=1)[group], values, errors)
 
 
-def orders_of(
-    k: int, n_background: int, rounds: int = 1, seed: int = 0
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def orders_of(k: int, n_background: int, rounds: int = 1, seed: int = 0) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The step at which each feature changes in each order, shape (n_orders, k), and the background row of each order.
 
     An order and its reverse follow each other.
