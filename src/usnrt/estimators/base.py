@@ -11,11 +11,18 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from usnrt.distributions import Distribution
+from usnrt.distributions.base import check_levels
 from usnrt.estimators.cluster_fit import active_client, fit_on_cluster
 from usnrt.estimators.dask_predictions import predict_dask, predict_dask_table
 from usnrt.estimators.fit_identity import check_resumable, identity_of
 from usnrt.estimators.prediction_blocks import joined_predictions, predict_source, source_for
-from usnrt.estimators.prediction_table import EncodedPredictions, check_coverage, prediction_table
+from usnrt.estimators.prediction_table import (
+    NOTHING_FURTHER,
+    EncodedPredictions,
+    FurtherColumns,
+    check_coverage,
+    prediction_table,
+)
 from usnrt.estimators.reading import encode_rows, read_training_rows, training_columns
 from usnrt.model.scaling import scale_rows
 from usnrt.model.target import TargetScale
@@ -372,7 +379,9 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         }
         return Table({**parts, "total": dist.var()})
 
-    def predict_table(self, X: TableLike, coverage: float = 0.9) -> Any:
+    def predict_table(
+        self, X: TableLike, coverage: float = 0.9, *, quantiles: Sequence[float] = (), above: float | None = None
+    ) -> Any:
         """Mean, standard deviation, interval, region and support as a table of the library that X came from.
 
         Parameters
@@ -382,6 +391,10 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
             a Dask DataFrame or Array are a lazy Dask DataFrame.
         coverage : float, default=0.9
             Nominal coverage of the interval from ``lower`` to ``upper``.
+        quantiles : sequence of k floats, default=()
+            Levels of further columns ``q0.1``, ``q0.5``, ... with quantiles.
+        above : float or None, default=None
+            A limit: the further column ``probability_above`` has the probability that the target exceeds it.
 
         Returns
         -------
@@ -392,12 +405,15 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
             for sources.
         """
         check_is_fitted(self, "encoder_")
+        further = FurtherColumns(tuple(check_levels(quantiles, "quantiles").ravel().tolist()), above)
         if is_dask(X):
+            if further != NOTHING_FURTHER:
+                raise ValueError("quantiles and above are for tables that are not Dask collections")
             return predict_dask_table(self, X, coverage)
         source = source_for(self, X)
         if source is None:
-            return prediction_table(self, X, coverage)
-        return joined_predictions([part for _, part in predict_source(self, source, coverage)], source)
+            return prediction_table(self, X, coverage, further)
+        return joined_predictions([part for _, part in predict_source(self, source, coverage, further)], source)
 
     def predict_blocks(self, X: TableLike, coverage: float = 0.9) -> Iterator[Any]:
         """``predict_table`` for a table larger than memory, block by block.
