@@ -35,7 +35,7 @@ class Entry:
         By name, for each test row; None if it failed.
     note : str
     fit_seconds, predict_seconds : float
-        Mean over the folds.
+        Processor time, of all threads: mean over the folds.
     error : str
         Why it failed.
     """
