@@ -11,7 +11,7 @@ import pytest
 
 import usnrt.whatif
 from usnrt import USNRTEnsemble, USNRTRegressor
-from usnrt.utils.json_values import json_value
+from usnrt.utils.result_table import json_value
 from usnrt.whatif.page import model_data
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")

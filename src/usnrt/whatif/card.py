@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from usnrt.estimators.neighbors import has_examples, rows_in_memory
-from usnrt.utils.json_values import json_value
+from usnrt.estimators.regions import has_examples, rows_in_memory
+from usnrt.utils.result_table import json_value
 from usnrt.whatif.columns import input_columns
 
 # Why a row does not resemble the training rows, by the columns of `predict_support`.

@@ -13,13 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 from usnrt._version import __version__
 from usnrt.calibration.groups import GroupCalibration, standard_normal
 from usnrt.distributions.transformed import NODE_LEVELS, NODE_WEIGHTS
-from usnrt.explain.shapley import orders_of
-from usnrt.explain.values import feature_groups
+from usnrt.explain.shapley import feature_groups, orders_of
 from usnrt.model.fitted import FittedModel
 from usnrt.nn.quantiles import POSITIONS
 from usnrt.tree.model import ExpertTree
 from usnrt.utils.atomic_write import atomic_write
-from usnrt.utils.json_values import json_value
+from usnrt.utils.result_table import json_value
 from usnrt.utils.types import Floats
 from usnrt.whatif.card import CURVE_CELLS, CURVE_TAIL, REASONS, model_facts
 from usnrt.whatif.program import input_columns_of, moments_program, row_program

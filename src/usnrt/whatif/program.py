@@ -10,11 +10,18 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from usnrt.model.fitted import FittedModel
-from usnrt.onnx._columns import NO_DATE, EncodedColumns, input_names, missing_text, read_columns, takes_matrix
+from usnrt.onnx._columns import (
+    NO_DATE,
+    EncodedColumns,
+    find_leaves,
+    input_names,
+    missing_text,
+    read_columns,
+    takes_matrix,
+)
 from usnrt.onnx._export import quantile_functions
 from usnrt.onnx._graph import Graph, Value
 from usnrt.onnx._networks import network_inputs
-from usnrt.onnx._routing import find_leaves
 from usnrt.onnx._support import first_rows, measure
 from usnrt.tables import TableEncoder
 
