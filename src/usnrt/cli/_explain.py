@@ -48,7 +48,7 @@ def explain(
         check_one_input(model, data)
     fitted = load_model(model)
     if data is None:
-        _explain_model(fitted, model, as_json)
+        _explain_model(fitted, model, as_json, silent if quiet else notice)
         return
     check_coverage(coverage)
     notify = silent if quiet else notice
@@ -75,7 +75,7 @@ def explain(
         say(f"\n{explanation.text(name)}")
 
 
-def _explain_model(fitted: "DistributionalRegressor", path: Path, as_json: bool) -> None:
+def _explain_model(fitted: "DistributionalRegressor", path: Path, as_json: bool, notify: Any) -> None:
     from usnrt.estimators.regions import (
         has_examples,
         memory_sentence,
@@ -100,7 +100,7 @@ def _explain_model(fitted: "DistributionalRegressor", path: Path, as_json: bool)
             }
         )
         return
-    print_table(region_table(regions), title="Regions, the least certain first")
+    print_table(region_table(fitted, notify), title="Regions, the least certain first")
     for sentence in (ratio_sentence(ratio), memory_sentence(n_remembered, has_examples(fitted))):
         if sentence:
             say(sentence)
