@@ -48,7 +48,7 @@ from usnrt.utils.notices import (
 from usnrt.utils.progress import Progress
 from usnrt.utils.result_table import Table
 from usnrt.utils.threads import MIN_ROWS
-from usnrt.utils.types import Floats, TableLike
+from usnrt.utils.types import Floats, Rows, TableLike
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -101,6 +101,11 @@ class TreeRegressor(DistributionalRegressor):
         if self._parameter("memory") == "examples" and self.model_.kept.positions is not None:
             given = as_table(groups_and_table(X, groups)[0])
             self.model_ = self.model_.with_examples([given.column(index).values for index in range(given.n_columns)])
+
+    def _renumber(self, kept: Rows) -> None:
+        positions = self.model_.kept.positions
+        if positions is not None:
+            self.model_ = replace(self.model_, kept=replace(self.model_.kept, positions=kept[positions]))
 
     def _check_takes_store(self) -> None:
         super()._check_takes_store()
