@@ -38,7 +38,9 @@ def main():
     from usnrt import USNRTRegressor
 
     weights = [[0.2, 0.5, 0.3], [0.5, 0.0, 0.5]]
-    model = USNRTRegressor(min_samples_leaf=150, alpha=0.5, hidden=(16, 8), max_epochs=60, n_bins=4, random_state=0)
+    model = USNRTRegressor(
+        min_samples_leaf=150, alpha=0.5, hidden=(16, 8), max_epochs=60, n_bins=4, n_folds=1, random_state=0
+    )
     with patch("usnrt.tree.model.fit_weights", lambda *arguments, **_: np.resize(weights, (arguments[-1], 3))):
         model.fit(*houses(2000, 0))
     model.target_name_ = "price"

@@ -15,7 +15,7 @@ from usnrt.datasets import make_heteroscedastic
 from usnrt.nn import train as training
 
 N = 700
-SMALL = {"hidden": (16, 8), "n_bins": 4, "max_epochs": 4, "min_samples_leaf": 150}
+SMALL = {"hidden": (16, 8), "n_bins": 4, "max_epochs": 4, "n_folds": 1, "min_samples_leaf": 150}
 
 
 def quick(**changes):
@@ -40,7 +40,11 @@ def model(data):
     return quick().fit(*data)
 
 
-@pytest.fixture(params=[quick, quick_ensemble], ids=["tree", "ensemble"])
+def quick_folds(**changes):
+    return quick(**{"n_folds": 3, **changes})
+
+
+@pytest.fixture(params=[quick, quick_folds, quick_ensemble], ids=["tree", "folds", "ensemble"])
 def make(request):
     return request.param
 
@@ -48,7 +52,7 @@ def make(request):
 @pytest.fixture(scope="module")
 def fitted(data, model):
     """The fitted model of each maker."""
-    models = {quick: model, quick_ensemble: quick_ensemble().fit(*data)}
+    models = {quick: model, **{make: make().fit(*data) for make in (quick_folds, quick_ensemble)}}
     assert all(len(made.model_.memories) == len(made.model_.members) for made in models.values())
     return models
 

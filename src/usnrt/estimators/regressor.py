@@ -31,6 +31,11 @@ from usnrt.utils.constraints import (
     Whole,
 )
 
+# In a t-test of a few rows a single outlier is significant, and the largest of n heavy-tailed residuals grows with n:
+# with sides of 2 rows, residuals from a Student-t with 3 degrees of freedom split 12 % of homogeneous tables at
+# alpha = 0.01; if each side has this many times sqrt(n) rows, about 1 % (tests/statistical/test_levels.py).
+MIN_TESTED = 2.5
+
 
 class USNRTRegressor(TreeRegressor):
     """Uncertainty-splitting neural regression tree.
@@ -72,8 +77,13 @@ class USNRTRegressor(TreeRegressor):
         Step size of Adam at the start; it falls to 0 along a cosine.
     max_epochs : int, default=300
         The largest number of epochs per training; large tables need fewer.
+    n_folds : int or "auto", default="auto"
+        Number of networks of a cross-fitted model: each is trained on all folds but one, and every row is predicted by
+        one that did not see it. So all rows stop trainings early, test splits, weight the experts and calibrate, and
+        predictions average the networks. ``"auto"`` cross-fits tables of up to 5,000 rows, whose fits are short. With
+        1, as in larger tables and with a ``time_column``, there is one network, and validation rows do this.
     validation_fraction : float, default=0.2
-        Share of the rows for validation: for early stopping, split tests and calibration.
+        Share of the rows for validation where there is one network: for early stopping, split tests and calibration.
     calibration : {"region", "global", None}, default="region"
         Whether every region, or the whole table, has a residual distribution of its own; None for the distributions
         that the networks predict.
@@ -160,6 +170,7 @@ class USNRTRegressor(TreeRegressor):
         "memory": Either(Flag(), "examples"),
         "learning_rate": Number(0, np.inf),
         "max_epochs": Whole(1),
+        "n_folds": Either(Whole(1), "auto"),
         "validation_fraction": Number(0, 1),
         "calibration": Optional(Choice(tuple(METHODS))),
         "calibration_fraction": Number(0, 1, include_low=True),
@@ -185,6 +196,7 @@ class USNRTRegressor(TreeRegressor):
         memory: bool | str = True,
         learning_rate: float = 0.003,
         max_epochs: int = 300,
+        n_folds: int | str = "auto",
         validation_fraction: float = 0.2,
         calibration: str | None = "region",
         calibration_fraction: float = 0.0,
@@ -206,6 +218,7 @@ class USNRTRegressor(TreeRegressor):
         self.memory = memory
         self.learning_rate = learning_rate
         self.max_epochs = max_epochs
+        self.n_folds = n_folds
         self.validation_fraction = validation_fraction
         self.calibration = calibration
         self.calibration_fraction = calibration_fraction
@@ -231,9 +244,9 @@ class USNRTRegressor(TreeRegressor):
         --------
         >>> from usnrt import USNRTRegressor
         >>> USNRTRegressor.fast(max_leaves=5)
-        USNRTRegressor(hidden=(128, 64), max_epochs=15, max_leaves=5)
+        USNRTRegressor(hidden=(128, 64), max_epochs=15, max_leaves=5, n_folds=1)
         """
-        return USNRTRegressor(**{"hidden": (128, 64), "max_epochs": 15, **parameters})
+        return USNRTRegressor(**{"hidden": (128, 64), "max_epochs": 15, "n_folds": 1, **parameters})
 
     @staticmethod
     def paper(**parameters: Any) -> PaperUSNRTRegressor:
@@ -253,6 +266,13 @@ class USNRTRegressor(TreeRegressor):
         super()._check_parameters()
         check_applies(self, "max_leaves", min_samples_leaf=None)
         check_applies(self, "calibration_fraction", calibration=tuple(METHODS))
+        if self.n_folds not in ("auto", 1):
+            check_applies(self, "n_folds", time_column=None)
+
+    def _check_takes_store(self) -> None:
+        super()._check_takes_store()
+        if self.n_folds not in ("auto", 1):
+            raise ValueError(f"n_folds={self.n_folds} needs a table that fits in memory, got a larger one; use 'auto'")
 
     def _model_recipe(self) -> ModelRecipe:
         """The parameters that determine the fitted model."""
@@ -263,6 +283,7 @@ class USNRTRegressor(TreeRegressor):
             self.max_depth,
             criterion="conservative-brown-forsythe",
             follows_table=True,
+            min_tested=MIN_TESTED,
         )
         tree = QuantileTreeRecipe(
             split=split,
@@ -271,6 +292,7 @@ class USNRTRegressor(TreeRegressor):
             memory=bool(self.memory),
             learning_rate=self.learning_rate,
             max_epochs=self.max_epochs,
+            n_folds=None if self.n_folds == "auto" else int(self.n_folds),
             validation_fraction=self.validation_fraction,
             calibration=self.calibration,
             calibration_fraction=self.calibration_fraction,

@@ -175,6 +175,6 @@ class TreeRows:
     is_validation: NDArray[np.bool_]
 
     @property
-    def tested(self) -> Rows:
-        """The validation rows; all rows if there are none."""
-        return np.flatnonzero(self.is_validation if self.is_validation.any() else np.ones_like(self.is_validation))
+    def training(self) -> Rows:
+        """The rows that are no validation rows."""
+        return np.flatnonzero(~self.is_validation)
