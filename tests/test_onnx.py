@@ -38,7 +38,7 @@ from usnrt.tree.structure import TreeBuilder
 
 SAMPLES = Path(__file__).parent / "data"
 LEVELS = (0.05, 0.5, 0.95)
-SMALL = {"hidden": (16, 8), "max_epochs": 5, "min_samples_leaf": 100, "n_folds": 1, "n_jobs": 1}
+SMALL = {"hidden": (16, 8), "max_epochs": 5, "min_samples_leaf": 100, "validation": 1, "n_jobs": 1}
 PAPER = {"min_samples_leaf": 100, "max_epochs": 3, "n_jobs": 1}
 
 

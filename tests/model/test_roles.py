@@ -36,13 +36,13 @@ def test_small_tables_are_cross_fitted_and_large_ones_are_not():
 
 
 def test_the_number_of_folds_can_be_given():
-    assert len(draw(100, n_folds=3)) == 3
-    assert len(draw(100_000, n_folds=3)) == 3
-    np.testing.assert_array_equal(draw(100, n_folds=1, validation_fraction=0.3).sum(axis=1), [30])
-    with pytest.raises(ValueError, match="^X must have at least n_folds=9 rows, got 8"):
-        draw(8, n_folds=9)
-    with pytest.raises(ValueError, match="^groups must have at least n_folds=5 different labels, got 4"):
-        draw(40, group=np.arange(40) % 4, n_folds=5)
+    assert len(draw(100, validation=3)) == 3
+    assert len(draw(100_000, validation=3)) == 3
+    np.testing.assert_array_equal(draw(100, validation=0.3).sum(axis=1), [30])
+    with pytest.raises(ValueError, match="^X must have at least validation=9 rows, got 8"):
+        draw(8, validation=9)
+    with pytest.raises(ValueError, match="^groups must have at least validation=5 different labels, got 4"):
+        draw(40, group=np.arange(40) % 4, validation=5)
 
 
 def test_members_of_an_ensemble_repeat_the_folds():
@@ -51,7 +51,7 @@ def test_members_of_an_ensemble_repeat_the_folds():
     for repeat in np.split(held_out, 3):
         assert len(repeat) == N_ENSEMBLE_FOLDS
         np.testing.assert_array_equal(repeat.sum(axis=0), 1)
-    assert len(draw(400, n_members=3, n_folds=1)) == 3
+    assert len(draw(400, n_members=3, validation=1)) == 3
     assert len(draw(MAX_ROWS_TO_CROSS_FIT + 1, n_members=3)) == 3
 
 
@@ -78,7 +78,7 @@ def test_a_few_rows_have_no_folds(n):
 
 def test_folds_that_contradict_other_parameters():
     X, y = np.arange(40.0).reshape(20, 2), np.arange(20.0)
-    with pytest.raises(ValueError, match="^n_folds applies to time_column=None only, got 3 with time_column=0"):
-        USNRTRegressor(n_folds=3, time_column=0).fit(X, y)
-    recipe = USNRTEnsemble(USNRTRegressor(n_folds=2))._model_recipe()
+    with pytest.raises(ValueError, match="^validation applies to time_column=None only, got 3 with time_column=0"):
+        USNRTRegressor(validation=3, time_column=0).fit(X, y)
+    recipe = USNRTEnsemble(USNRTRegressor(validation=2))._model_recipe()
     assert replace(recipe.tree, n_folds=None) == USNRTEnsemble()._model_recipe().tree

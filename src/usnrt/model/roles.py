@@ -1,6 +1,5 @@
 """Which rows of a table train, validate and calibrate a model."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
@@ -18,8 +17,9 @@ from usnrt.tree.recipe import QuantileTreeRecipe
 # Tables with fewer rows have no validation rows; all rows then serve both purposes.
 MIN_ROWS_TO_VALIDATE = 5
 # Tables of at most this many rows are cross-fitted, see docs/recipe.md; a fold has at least this many rows, or groups.
-MAX_ROWS_TO_CROSS_FIT, MIN_UNITS_OF_FOLD = int(os.environ.get("HB_MAX", 5000)), 4
-N_FOLDS, N_ENSEMBLE_FOLDS = int(os.environ.get("HB_FOLDS", 8)), int(os.environ.get("HB_EFOLDS", 5))
+MAX_ROWS_TO_CROSS_FIT, MIN_UNITS_OF_FOLD = 5000, 4
+# Folds of a single tree, and of each member of an ensemble.
+N_FOLDS, N_ENSEMBLE_FOLDS = 6, 5
 # Share of the rows that two folds hold out: the disagreement of networks shows on rows that neither trained on.
 PAIRED = 0.25
 
@@ -101,7 +101,7 @@ def draw_validation_rows(
     if n_folds is None:
         is_small = rows.n_rows <= MAX_ROWS_TO_CROSS_FIT and n_units >= MIN_UNITS_OF_FOLD * by_default
         n_folds = by_default if is_small else 1
-    _check_units(rows, n_units, {"n_folds": n_folds, "n_estimators": n_members or 1})
+    _check_units(rows, n_units, {"validation": n_folds, "n_estimators": n_members or 1})
     if rows.time is None and n_folds > 1:
         paired = PAIRED if n_members is None else 0.0
         draws = [draw_folds(n_units, n_folds, rng, paired)[:, index] for _ in range(n_members or 1)]
@@ -122,7 +122,7 @@ def _check_units(rows: DistinctRows, n_units: int, needed: Mapping[str, int]) ->
     for name, number in needed.items():
         if rows.group is not None and n_units < number:
             raise ValueError(f"groups must have at least {name}={number} different labels, got {n_units}")
-        if name == "n_folds" and n_units < number:
+        if name == "validation" and n_units < number:
             raise ValueError(f"X must have at least {name}={number} rows, got {n_units}")
 
 
