@@ -10,7 +10,7 @@ from usnrt.tables.training import TrainingTable
 from usnrt.tree.held_out import HeldOut, mean_quantiles, refine
 from usnrt.tree.levels import MAX_CATEGORIES_FOR_SUBSETS
 from usnrt.tree.model import ExpertTree
-from usnrt.tree.shared_network import _is_tested
+from usnrt.tree.strategies import _is_tested
 from usnrt.tree.structure import TreeBuilder
 
 N = 400

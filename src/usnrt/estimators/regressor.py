@@ -12,7 +12,6 @@ from usnrt.estimators.tree_regressor import TreeRegressor
 from usnrt.model.fit import ModelFit, ModelRecipe
 from usnrt.nn.train import History
 from usnrt.tree.recipe import QuantileTreeRecipe, SplitRule
-from usnrt.utils.checks import check_applies
 from usnrt.utils.constraints import (
     CATEGORICAL_FEATURES,
     RANDOM_STATE,
@@ -31,6 +30,7 @@ from usnrt.utils.constraints import (
     ShareOrWhole,
     Verbosity,
     Whole,
+    check_applies,
 )
 
 # In a t-test of a few rows a single outlier is significant, and the largest of n heavy-tailed residuals grows with n:

@@ -9,7 +9,6 @@ from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from usnrt.experts.refine import best_candidates, pinball_losses
 from usnrt.utils.types import Floats
@@ -111,6 +110,8 @@ def _is_better(losses: Floats, others: Floats, weight: Floats) -> bool:
     variance = float((weight**2) @ (difference - mean) ** 2) / float(weight.sum()) ** 2
     if mean < -MIN_STANDARD_ERRORS * np.sqrt(variance):
         return True
+    from scipy.stats import rankdata  # takes longer to import than a prediction, which needs `mixtures` of this module
+
     # Wilcoxon's signed-rank statistic, standard normal if the differences are symmetric around 0
     signed = weight * np.sign(difference) * rankdata(np.abs(difference))
     is_large = mean < -MIN_GAIN_BY_RANKS * float(np.average(others, weights=weight))
