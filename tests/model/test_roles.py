@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from usnrt import USNRTEnsemble, USNRTRegressor
-from usnrt.model.roles import MAX_ROWS_TO_CROSS_FIT, N_ENSEMBLE_FOLDS, N_FOLDS, draw_folds, draw_validation_rows
+from usnrt.model.roles import MAX_ROWS_TO_CROSS_FIT, N_FOLDS, draw_folds, draw_validation_rows
 from usnrt.tables.training import DistinctRows
 
 
@@ -49,7 +49,7 @@ def test_members_of_an_ensemble_repeat_the_folds():
     held_out = draw(400, n_members=3)
     np.testing.assert_array_equal(held_out.sum(axis=0), np.full(400, 3))
     for repeat in np.split(held_out, 3):
-        assert len(repeat) == N_ENSEMBLE_FOLDS
+        assert len(repeat) == N_FOLDS
         np.testing.assert_array_equal(repeat.sum(axis=0), 1)
     assert len(draw(400, n_members=3, validation=1)) == 3
     assert len(draw(MAX_ROWS_TO_CROSS_FIT + 1, n_members=3)) == 3

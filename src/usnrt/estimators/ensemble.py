@@ -39,7 +39,7 @@ class USNRTEnsemble(TreeRegressor):
     estimator : USNRTRegressor, default=None
         The member; None for the default one. Its ``n_jobs`` and ``verbose`` must have their defaults: the ensemble sets
         these. Its ``validation`` is the number of folds of a member, one network each; ``"auto"`` cross-fits members in
-        tables of up to 5,000 rows, with 5 folds. Members of one network are themselves the folds.
+        tables of up to 5,000 rows. Members of one network are themselves the folds.
     n_estimators : int, default=5
         Number of members.
     target_bounds : pair of floats or None, default=None

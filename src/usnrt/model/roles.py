@@ -18,8 +18,7 @@ from usnrt.tree.recipe import QuantileTreeRecipe
 MIN_ROWS_TO_VALIDATE = 5
 # Tables of at most this many rows are cross-fitted, see docs/recipe.md; a fold has at least this many rows, or groups.
 MAX_ROWS_TO_CROSS_FIT, MIN_UNITS_OF_FOLD = 5000, 4
-# Folds of a single tree, and of each member of an ensemble.
-N_FOLDS, N_ENSEMBLE_FOLDS = 6, 5
+N_FOLDS = 6
 # Share of the rows that two folds hold out: the disagreement of networks shows on rows that neither trained on.
 PAIRED = 0.25
 
@@ -97,10 +96,10 @@ def draw_validation_rows(
     if rows.group is not None:
         labels, index = np.unique(rows.group, return_inverse=True)
         n_units = len(labels)
-    n_folds, by_default = recipe.n_folds, N_FOLDS if n_members is None else N_ENSEMBLE_FOLDS
+    n_folds = recipe.n_folds
     if n_folds is None:
-        is_small = rows.n_rows <= MAX_ROWS_TO_CROSS_FIT and n_units >= MIN_UNITS_OF_FOLD * by_default
-        n_folds = by_default if is_small else 1
+        is_small = rows.n_rows <= MAX_ROWS_TO_CROSS_FIT and n_units >= MIN_UNITS_OF_FOLD * N_FOLDS
+        n_folds = N_FOLDS if is_small else 1
     _check_units(rows, n_units, {"validation": n_folds, "n_estimators": n_members or 1})
     if rows.time is None and n_folds > 1:
         paired = PAIRED if n_members is None else 0.0
