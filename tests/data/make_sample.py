@@ -39,9 +39,16 @@ def main():
 
     weights = [[0.2, 0.5, 0.3], [0.5, 0.0, 0.5]]
     model = USNRTRegressor(
-        min_samples_leaf=150, alpha=0.5, hidden=(16, 8), max_epochs=60, n_bins=4, validation=1, random_state=0
+        min_samples_leaf=150,
+        alpha=0.5,
+        hidden=(16, 8),
+        max_epochs=60,
+        n_bins=4,
+        validation=1,
+        experts=["network", "memory"],
+        random_state=0,
     )
-    with patch("usnrt.tree.model.fit_weights", lambda *arguments, **_: np.resize(weights, (arguments[-1], 3))):
+    with patch("usnrt.tree.model.fit_weights", lambda *arguments, **_: np.resize(weights, (arguments[4], 3))):
         model.fit(*houses(2000, 0))
     model.target_name_ = "price"
     model.save(FOLDER / "model-v4.usnrt")

@@ -24,9 +24,10 @@ from usnrt.model.roles import (
 from usnrt.model.scaling import ScaledRows, scale_rows
 from usnrt.model.target import candidate_maps
 from usnrt.tables import TableEncoder
+from usnrt.tables.form import GivenForm, TableForm
 from usnrt.tables.roles import RowRoles
 from usnrt.tables.store import RowStore
-from usnrt.tables.training import DistinctRows, TrainingTable, TreeRows
+from usnrt.tables.training import DistinctRows, GivenRows, TrainingTable, TreeRows
 from usnrt.tree.fit import FittedTree, fit_paper_tree, fit_quantile_tree
 from usnrt.tree.held_out import HeldOut
 from usnrt.tree.model import ExpertTree, VarianceTree
@@ -59,12 +60,15 @@ class ModelRecipe:
         Of an ensemble; None for a single tree.
     target_bounds, target_transform
         See `usnrt.USNRTRegressor`.
+    form : GivenForm or None
+        How the table was given, for models of the user; None if it is not in memory.
     """
 
     tree: QuantileTreeRecipe | PaperTreeRecipe
     n_members: int | None = None
     target_bounds: Any = None
     target_transform: str | None = None
+    form: GivenForm | None = None
 
 
 @dataclass(frozen=True)
@@ -122,7 +126,7 @@ def fit_model_to_store(recipe: ModelRecipe, store: RowStore, encoder: TableEncod
     """
     tree, sample = recipe.tree, store.sample(sample_size(store))
     assert isinstance(tree, QuantileTreeRecipe)
-    fit_rows = roles_in_store(store, sample, tree.validation_fraction, tree.calibration_fraction, context.seed)
+    fit_rows = roles_in_store(store, sample, tree.tested_fraction, tree.calibration_fraction, context.seed)
     tree = tree.for_sample(sample.weight.sum() / store.weight_sum)
     return _fit_quantile_model(recipe, tree, fit_rows, encoder, _Seeds.of(recipe, context), context)
 
@@ -169,7 +173,13 @@ def _fit_quantile_model(
     is_recalled = repeats is not None and repeats.recalls and repeats.repeated.is_determined
     scaled = replace(scaled, table=replace(scaled.table, is_recalled=is_recalled))
     context.progress.expect(scaled.table.n_rows)
-    fitted = _fit_tree(tree, scaled, encoder, fit_rows, seeds, context)
+    given = None
+    if tree.models:
+        form, scale = TableForm.of(recipe.form, encoder, rows.raw), scaled.target
+        # of a map they learn what the networks learn: their means could not be sent through it
+        own = (rows.target, scale.mean, scale.std) if target_map is None else (scaled.table.y, 0.0, 1.0)
+        given = GivenRows(form, *own)
+    fitted = _fit_tree(tree, scaled, encoder, fit_rows, seeds, context, given)
     held_out = OutOfSample.of(fitted.members, HeldOut(scaled.table, is_validation), fitted.quantiles)
     trees = _in_target_units(held_out.trees, scaled)
     model = FittedModel(
@@ -188,6 +198,8 @@ def _fit_quantile_model(
         model = calibrate_by_validation(model, scaled.table, scored, tree.calibration, held_out.selection, repeats)
     if target_map is not None:
         model = fit_target(model, scaled.table, held_out.rows, rows.target[held_out.rows], held_out.quantiles)
+    assert isinstance(model.trees, ExpertTree | TreeEnsemble)
+    model = replace(model, trees=model.trees.without_folds())
     return ModelFit(model, [fitted], tree.split.smallest_region(float(scaled.table.weight.sum())))
 
 
@@ -198,10 +210,12 @@ def _fit_tree(
     fit_rows: FitRows,
     seeds: _Seeds,
     context: FitContext,
+    given: GivenRows | None,
 ) -> FittedTree[ExpertTree]:
     """The tree with its networks."""
     table, streamed = scaled.table, None
-    folds = [TreeRows(table, scaled.inputs.numeric_, encoder.n_categories_, own) for own in fit_rows.is_validation]
+    numeric, n_categories = scaled.inputs.numeric_, encoder.n_categories_
+    folds = [TreeRows(table, numeric, n_categories, own, given) for own in fit_rows.is_validation]
     if fit_rows.store is not None:
         streamed = StreamedRows(*fit_rows.store, scaled.inputs, scaled.target, table.group)
     members = [context.seed] if len(folds) == 1 else _seeds_of_members(seeds.sequence, len(folds))

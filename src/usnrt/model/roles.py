@@ -96,7 +96,7 @@ def draw_validation_rows(
     if rows.group is not None:
         labels, index = np.unique(rows.group, return_inverse=True)
         n_units = len(labels)
-    n_folds = recipe.n_folds
+    n_folds = recipe.n_folds if recipe.network else 1
     if n_folds is None:
         is_small = rows.n_rows <= MAX_ROWS_TO_CROSS_FIT and n_units >= MIN_UNITS_OF_FOLD * N_FOLDS
         n_folds = N_FOLDS if is_small else 1
@@ -108,7 +108,7 @@ def draw_validation_rows(
     if rows.time is None and n_members is not None and n_units >= MIN_UNITS_OF_FOLD * n_members:
         return draw_folds(n_units, n_members, rng)[:, index]
     is_validation = np.zeros(rows.n_rows, dtype=bool)
-    n_validation = round(recipe.validation_fraction * rows.n_rows)
+    n_validation = round(recipe.tested_fraction * rows.n_rows)
     if rows.n_rows >= MIN_ROWS_TO_VALIDATE and rows.time is not None:
         is_validation = is_latest(rows.time, n_validation)
     elif rows.n_rows >= MIN_ROWS_TO_VALIDATE:

@@ -8,15 +8,17 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.experts.base import FittedExpert
+from usnrt.experts.base import FurtherExpert
 from usnrt.experts.builtin import TOGETHER
+from usnrt.experts.cross_fit import CrossFitted, cross_fitted, fitted_to_folds, refitted
 from usnrt.experts.registry import FURTHER_EXPERTS
+from usnrt.experts.user_model import ModelExpert, completed, fit_models, model_names, with_spread
 from usnrt.experts.weights import NETWORK
 from usnrt.memory.retrieval import N_GUIDES, PREDICT_ROWS, Retrieval, fit_retrieval
 from usnrt.nn.device import compilation_notice
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.mlp import MLP, GuidedMLP, Params, hidden_sizes
-from usnrt.nn.quantiles import N_OUTPUTS, quantile_function_mean
+from usnrt.nn.quantiles import N_OUTPUTS, constant_network, quantile_function_mean
 from usnrt.nn.train import History
 from usnrt.tables.training import TrainingTable, TreeRows
 from usnrt.tree.grow import GrownTree, grow
@@ -119,6 +121,8 @@ def _stored(rows: TreeRows, context: FitContext, fit: Callable[[FitContext], Fit
         return saved
     within = context.within("tree")
     fitted = fit(within)
+    if any(isinstance(member, ExpertTree) and member.user_models for member in fitted.members):  # fitted again
+        return fitted
     if context.checkpoint.save("tree", fitted, CODEC, shared):
         within.checkpoint.clear()
     return fitted
@@ -160,22 +164,26 @@ def _fit_quantile_tree(
     streamed: StreamedRows | None,
 ) -> FittedTree[ExpertTree]:
     announce_compilation(recipe, folds[0].table, context.progress)
-    held_out = HeldOut(folds[0].table, np.stack([rows.is_validation for rows in folds]))
+    held_out = HeldOut.of(folds)
     if min(len(rows.training) for rows in folds) < MIN_ROWS_TO_REMEMBER or not folds[0].is_validation.any():
         recipe = replace(recipe, memory=False)
-    roots, members = _fit_roots(recipe, folds, seeds, held_out, context, streamed)
+    if not recipe.network:
+        recipe = replace(recipe, memory=False, schedule=replace(recipe.schedule, child_steps=0))
+    further = _fit_further(recipe, folds, context)
+    roots, members = _fit_roots(recipe, folds, seeds, context, streamed, further)
     # A network that learnt to follow guides is a worse one without them. A store is not read again for that.
     if recipe.memory and not members[0].uses_memory and streamed is None:
         recipe = replace(recipe, memory=False)
-        roots, members = _fit_roots(recipe, folds, seeds, held_out, context.within("alone"), streamed)
+        roots, members = _fit_roots(recipe, folds, seeds, context.within("alone"), streamed, further)
     trainings = [root.training(recipe, rows, context) for root, rows in zip(roots, folds)]
     params, history = [member.params[0] for member in members], _numbered([root.history for root in roots])
     strategy = SharedNetworks(trainings, held_out, params, history, functools.partial(_means, members, held_out))
     grown = grow(folds[0], recipe.split, strategy, context)
-    members, quantiles = refine(
-        [_with_regions(member, grown, name) for member, name in zip(members, strategy.names)], held_out
-    )
     table, rows = held_out.table, held_out.rows
+    further = _with_spreads(members[0].further, grown, table)
+    members, quantiles = refine(
+        [_with_regions(member, grown, name, further) for member, name in zip(members, strategy.names)], held_out
+    )
     residuals = table.y[rows] - quantile_function_mean(mean_quantiles(held_out, quantiles))
     leaf = grown.tree.leaf_of(table.raw[rows])
     tree = grown.tree.with_leaf_residuals(leaf, residuals, table.validation_weight[rows])
@@ -183,15 +191,40 @@ def _fit_quantile_tree(
     return FittedTree(members, [node.history for node in grown.nodes], quantiles)
 
 
+def _fit_further(
+    recipe: QuantileTreeRecipe, folds: Sequence[TreeRows], context: FitContext
+) -> tuple[FurtherExpert, ...]:
+    """The experts that are fitted by themselves, which all members share; held-out rows choose their weights."""
+    fitted = (kind.fit(folds[0], context) for kind in FURTHER_EXPERTS if str(kind.name) in recipe.further)
+    of_user = fit_models(recipe.models, folds[0], context, recipe.in_time_order)
+    return (*(fitted_to_folds(expert, folds, context) for expert in fitted if expert is not None), *of_user)
+
+
+def _completed(
+    recipe: QuantileTreeRecipe, further: Sequence[FurtherExpert], rows: TreeRows, context: FitContext
+) -> tuple[FurtherExpert, ...]:
+    """The experts that have a weight, fitted to all rows."""
+    models = dict(zip(model_names(recipe.models), recipe.models))
+
+    def complete(expert: FurtherExpert) -> FurtherExpert:
+        if not isinstance(expert, CrossFitted):
+            return cross_fitted(expert, rows, context, recipe.in_time_order)
+        if expert.name in models:
+            return completed(expert, models[expert.name], rows, context, recipe.in_time_order)
+        return refitted(expert, rows, context)
+
+    return tuple(complete(expert) for expert in further)
+
+
 def _fit_roots(
     recipe: QuantileTreeRecipe,
     folds: Sequence[TreeRows],
     seeds: Sequence[Any],
-    held_out: HeldOut,
     context: FitContext,
     streamed: StreamedRows | None,
+    further: tuple[FurtherExpert, ...],
 ) -> tuple[list[Root], list[ExpertTree]]:
-    """The members of the whole table as one region, also with the weights that held-out rows choose."""
+    """The members of the whole table as one region, also with the experts and weights that held-out rows choose."""
     phases = PHASES if len(folds) == 1 else MEMBER_PHASES
 
     def fit(member: int, own: FitContext) -> Root:
@@ -201,36 +234,38 @@ def _fit_roots(
         return root
 
     roots = run_members(fit, seeds, context, is_all=False)
-    kinds = set.intersection(*({expert.name for expert in root.model.further} for root in roots))
-    models = [root.model.with_further(kinds) for root in roots]
-    return roots, refine(models, held_out)[0]
+    members, _ = refine([root.model.with_further(further) for root in roots], HeldOut.of(folds))
+    members = [member.without_unused_further() for member in members]
+    complete = _completed(recipe, members[0].further, folds[0], context)
+    return roots, [member.with_further(complete) for member in members]
 
 
 def _fit_root(recipe: QuantileTreeRecipe, rows: TreeRows, context: FitContext, streamed: StreamedRows | None) -> Root:
-    """The model of the whole table as one region."""
+    """The model of the whole table as one region, without further experts."""
     table = rows.table
     rng = np.random.default_rng(np.random.SeedSequence(context.seed, spawn_key=(1, 0, 7)))
     encoding, memory, guides = _encoded_and_guided(recipe, rows, rng, context.within("memory"))
     n_inputs = table.inputs.shape[1] + (0 if guides is None else N_GUIDES)
     n_inputs = n_inputs if encoding is None else encoding.n_outputs
-    network = _network(recipe.hidden, "hidden", table, n_inputs, N_OUTPUTS, "algebraic")
+    hidden = recipe.hidden if recipe.network else ()
+    network = _network(hidden, "hidden", table, n_inputs, N_OUTPUTS, "algebraic")
     guided = network
     if memory is not None:
         first = table.inputs.shape[1]
         guided = GuidedMLP(network.sizes, network.activation, network.output, first, N_GUIDES, recipe.guide_dropout)
     job = NetworkTraining(recipe, rows, encoding, guides, guided, context)
     context.progress.begin("network")
-    if streamed is None:
+    history: dict[str, History] = {}
+    if not recipe.network:
+        params = constant_network(network, table.y, table.weight)
+    elif streamed is None:
         params, history = train_root(job, rng)
     else:
         params, history = train_root_on_store(job, streamed, memory, encoding, rng)
     if memory is not None and not recipe.in_time_order:
         # From now on the memory holds the validation rows too; they are predicted like new rows, without themselves.
         memory = memory.with_rows(table, context.n_threads)
-    fitted = (kind.fit(rows, context.within(kind.name)) for kind in FURTHER_EXPERTS)
-    further = tuple(expert for expert in fitted if expert is not None)
-    model = _one_region(network, params, encoding, memory, further, table)
-    return Root(model, guided, guides, history)
+    return Root(_one_region(network, params, encoding, memory, table), guided, guides, history)
 
 
 def announce_compilation(recipe: QuantileTreeRecipe, table: TrainingTable, progress: Progress) -> None:
@@ -251,7 +286,7 @@ def _encoded_and_guided(
     """
     table, training_rows = rows.table, rows.training
     encoding = None
-    if recipe.n_bins > 0:
+    if recipe.n_bins > 0 and recipe.network:
         encoding = PiecewiseLinear.fit(table.inputs[training_rows], rows.numeric, recipe.n_bins)
     if not recipe.memory:
         return encoding, None, None
@@ -268,15 +303,14 @@ def _one_region(
     params: Params,
     encoding: PiecewiseLinear | None,
     memory: Retrieval | None,
-    further: tuple[FittedExpert, ...],
     table: TrainingTable,
 ) -> ExpertTree:
     """The model of the whole table as one region."""
     builder = TreeBuilder(table.raw.shape[1], np.zeros(table.raw.shape[1], dtype=np.int64))
     builder.add_root(float(table.weight.sum()))
-    weights = np.eye(len(TOGETHER) + len(further))[[NETWORK]]
+    weights = np.eye(len(TOGETHER))[[NETWORK]]
     tree, network_of = builder.build()[0], np.zeros(1, dtype=np.int64)
-    return ExpertTree(tree, encoding, network, [params], network_of, memory, weights, further)
+    return ExpertTree(tree, encoding, network, [params], network_of, memory, weights)
 
 
 def _means(members: Sequence[ExpertTree], held_out: HeldOut, params: Sequence[Params], rows: Rows) -> Floats:
@@ -301,15 +335,29 @@ def _numbered(histories: Sequence[dict[str, History]]) -> dict[str, History]:
     return {name + label: history for name, own in zip(names, histories) for label, history in own.items()}
 
 
-def _with_regions(member: ExpertTree, grown: GrownTree, name: str) -> ExpertTree:
+def _with_spreads(
+    further: Sequence[FurtherExpert], grown: GrownTree, table: TrainingTable
+) -> tuple[FurtherExpert, ...]:
+    """The further experts, models with the distribution of their errors in the regions of a grown tree."""
+    leaf = grown.tree.leaf_of(table.raw)
+    return tuple(
+        with_spread(expert, table, leaf, grown.tree.n_leaves)
+        if isinstance(expert, CrossFitted) and isinstance(expert.final, ModelExpert)
+        else expert
+        for expert in further
+    )
+
+
+def _with_regions(member: ExpertTree, grown: GrownTree, name: str, further: tuple[FurtherExpert, ...]) -> ExpertTree:
     """The member with the regions of a grown tree and the networks that were fine-tuned in them."""
     params = list({id(leaf.networks[name]): leaf.networks[name] for leaf in grown.leaves}.values())
     numbers = {id(own): number for number, own in enumerate(params)}
     network_of = np.array([numbers[id(leaf.networks[name])] for leaf in grown.leaves])
     weights = np.tile(member.expert_weights, (len(network_of), 1))
     return replace(
-        member, tree=grown.tree, params=params, network_of=network_of, expert_weights=weights, refinement=None
-    )
+        member, tree=grown.tree, params=params, network_of=network_of, expert_weights=weights, refinement=None,
+        further=further,
+    )  # fmt: skip
 
 
 # -- the tree of the paper ------------------------------------------------------------------------------------------

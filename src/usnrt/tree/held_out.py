@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from usnrt.experts.refine import Refinement
 from usnrt.memory.retrieval import PREDICT_ROWS
 from usnrt.nn.quantiles import quantile_function_mean
-from usnrt.tables.training import TrainingTable
+from usnrt.tables.training import TrainingTable, TreeRows
 from usnrt.tree.model import ExpertTree
 from usnrt.utils.types import Floats, Rows
 
@@ -27,6 +27,11 @@ class HeldOut:
 
     table: TrainingTable
     is_validation: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, folds: Sequence[TreeRows]) -> "HeldOut":
+        """What the members hold out, given the rows of each."""
+        return cls(folds[0].table, np.stack([rows.is_validation for rows in folds]))
 
     @property
     def rows(self) -> Rows:
