@@ -24,7 +24,7 @@ def test_weights_of_experts_are_averaged_over_members_and_rows():
 
     def member(leaf, weights):
         tree = SimpleNamespace(n_leaves=len(weights), leaf_of=lambda raw: np.array(leaf))
-        return SimpleNamespace(tree=tree, expert_weights=np.array(weights))
+        return SimpleNamespace(tree=tree, expert_weights=np.array(weights), expert_names=["a", "b", "c"])
 
     members = [
         member([0, 0, 1, 1], [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]),
