@@ -55,9 +55,6 @@ def measure(
 
     Parameters
     ----------
-    graph : Graph
-    support : Support
-    columns : EncodedColumns
     n_categories : ndarray of int of shape (n_encoded,)
         0 for numeric columns.
     leaf : str
@@ -65,7 +62,6 @@ def measure(
 
     Returns
     -------
-    MeasuredSupport
     EncodedColumns
         The n + m rows at which the networks are evaluated.
     """
@@ -121,9 +117,6 @@ def widened_quantiles(graph: Graph, support: Support, found: MeasuredSupport, qu
 
     Parameters
     ----------
-    graph : Graph
-    support : Support
-    found : MeasuredSupport
     quantiles : str
         Name, shape (n + m, J), of the predictions of the networks.
 
