@@ -2,8 +2,8 @@
 
 All are asked for one row at a time by the same clients. The peers are written as their users would write them: FastAPI
 and uvicorn around one call, which answers with the mean only; `usnrt serve` checks the row and answers with mean,
-interval, quantiles, region and support. Prints throughput, p50 and p99, and last the processor time of an answer of each peer
-divided by ours.
+interval, quantiles, region and support. Prints throughput, p50 and p99, and last the processor time of an
+answer of each peer divided by ours.
 """
 
 import argparse
