@@ -1,7 +1,7 @@
 """Base of all estimators: fitting to tables in memory, outside it and on a cluster, and predictions of all kinds."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any, ClassVar, Literal, Self, overload
 
@@ -452,17 +452,20 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         """Name, kind and categories of each column."""
         return self.encoder_.columns_
 
-    def save(self, path: Any) -> None:
+    def save(self, path: Any, user_models: Callable[[Any], bytes] | None = None) -> None:
         """Write the model to one file that `usnrt.load` reads; loading it never runs code.
 
         Parameters
         ----------
         path : str or path-like
             Conventionally with the extension ``.usnrt``.
+        user_models : callable, default=None
+            Turns fitted models of yours (parameter ``experts``) into bytes, such as ``pickle.dumps``; `usnrt.load`
+            then needs the reverse, and runs code if that does.
         """
         from usnrt.persistence import save
 
-        save(self, path)
+        save(self, path, user_models)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

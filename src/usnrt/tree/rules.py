@@ -18,11 +18,13 @@ MAX_LABELS = 6
 # Weights from which an expert is called the only one or the main one, and from which a third one is mentioned;
 # difference from which two weights are no longer called halves.
 ALONE, MOSTLY, MENTIONED, HALVES = 0.95, 0.65, 0.15, 0.15
-# What is said of an expert that has all weight, and most of it; others are called by their names.
+# What is said of an expert that has all weight, and most of it, the three that are trained together first; others are
+# called by their names.
 EXPERT_WORDS = {
     "network": ("network alone", "mostly network"),
     "guided network": ("network guided by similar rows", "mostly network guided by similar rows"),
     "memory": ("memory of similar rows alone", "mostly memory of similar rows"),
+    "linear": ("linear model alone", "mostly linear model"),
 }
 
 
@@ -110,7 +112,7 @@ def rules_table(
         )
     table = {name: [row[name] for row in rows] for name in rows[0]}
     if expert_weights is not None:
-        names = list(expert_names) or list(EXPERT_WORDS)
+        names = list(expert_names) or list(EXPERT_WORDS)[:3]
         table |= dict(zip(("guided" if name == "guided network" else name for name in names), expert_weights.T))
         table["experts"] = [experts_text(weights, names) for weights in expert_weights]
     return Table(table)
@@ -138,7 +140,7 @@ def experts_text(weights: ArrayLike, names: Sequence[str] = ()) -> str:
     >>> experts_text([0.3, 0.2, 0.5])
     'memory, network and guided network'
     """
-    names = list(names) or list(EXPERT_WORDS)
+    names = list(names) or list(EXPERT_WORDS)[:3]
     shares = np.asarray(weights, dtype=np.float64).round(6)  # averages of equal weights may differ in their last bits
     order = np.argsort(-shares, kind="stable")[:3]
     first, second, third = (*order, *order[-1:], *order[-1:])[:3]
@@ -147,6 +149,7 @@ def experts_text(weights: ArrayLike, names: Sequence[str] = ()) -> str:
         return alone
     if shares[first] >= MOSTLY:
         return mostly
+    names = ["linear model" if name == "linear" else name for name in names]
     one, other = names[first], names[second]
     if len(order) > 2 and shares[third] >= MENTIONED:
         return f"{one}, {other} and {names[third]}"
