@@ -38,7 +38,7 @@ from usnrt.tree.structure import TreeBuilder
 
 SAMPLES = Path(__file__).parent / "data"
 LEVELS = (0.05, 0.5, 0.95)
-SMALL = {"hidden": (16, 8), "max_epochs": 5, "min_samples_leaf": 100, "n_jobs": 1}
+SMALL = {"hidden": (16, 8), "max_epochs": 5, "min_samples_leaf": 100, "validation": 1, "n_jobs": 1}
 PAPER = {"min_samples_leaf": 100, "max_epochs": 3, "n_jobs": 1}
 
 
@@ -237,17 +237,6 @@ def test_experts_without_weight_are_left_out(fitted):
     assert len(without.SerializeToString()) < full - memory.cells.nbytes
     set_trees(model, with_weights(fitted["tree"].model_.trees, [0.0, 0.0, 1.0]))
     assert not any("network" in name for name in loops_of(model.to_onnx()))
-
-
-def test_members_with_and_without_memory(fitted):
-    model = copy.copy(fitted["ensemble"])
-    first, *others = model.model_.members
-    members = [with_weights(first, [1.0, 0.0, 0.0]), *others]
-    set_trees(model, dataclasses.replace(model.model_.trees, members=members))
-    assert [member.memory is None for member in model.model_.members] == [True, False, False]
-    session = session_of(model.to_onnx())
-    assert_same_predictions(model, make_table(200, 6), session=session)
-    assert_same_predictions(model, make_table(100, 7, strange=True), session=session)
 
 
 def test_a_memory_of_fewer_rows_than_neighbours(fitted):

@@ -99,8 +99,6 @@ class FittedModel:
     seen : SeenRows or None
         Set if feature rows of the training table are repeated.
     calibration : Calibration or None
-    expert_weights : ndarray of shape (n_leaves, n_experts) or None
-        Of an ensemble averaged over its members; None for models of the paper.
     kept : TrainingRows
     """
 
@@ -110,7 +108,6 @@ class FittedModel:
     support: Support
     seen: SeenRows | None = None
     calibration: Calibration | None = None
-    expert_weights: Floats | None = None
     kept: TrainingRows = field(default_factory=TrainingRows)
 
     @property
@@ -132,6 +129,11 @@ class FittedModel:
     def expert_names(self) -> list[str]:
         """Names of the experts, in the order of their weights; empty for models of the paper."""
         return self.trees.expert_names if isinstance(self.trees, ExpertTree | TreeEnsemble) else []
+
+    @property
+    def expert_weights(self) -> Floats | None:
+        """Weights of the experts in each region, shape (n_leaves, n_experts); None for models of the paper."""
+        return self.trees.expert_weights if isinstance(self.trees, ExpertTree | TreeEnsemble) else None
 
     @property
     def rows_in_memory(self) -> int:
