@@ -5,7 +5,8 @@ import pytest
 
 from usnrt import USNRTEnsemble, USNRTRegressor
 
-SMALL = {"hidden": (32, 16), "max_epochs": 40, "validation": 1, "random_state": 0}
+WITH, WITHOUT = ["network", "memory"], ["network"]  # no experts that would take the place of the memory
+SMALL = {"hidden": (32, 16), "max_epochs": 40, "validation": 1, "random_state": 0, "experts": WITH}
 N_PLACES, N_TRAIN, N_TEST = 300, 3000, 4000
 
 
@@ -22,7 +23,7 @@ def places(n, seed):
 @pytest.fixture(scope="module")
 def models():
     X, y = places(N_TRAIN, 1)
-    return {memory: USNRTRegressor(**SMALL, memory=memory).fit(X, y) for memory in (True, False)}
+    return {experts is WITH: USNRTRegressor(**{**SMALL, "experts": experts}).fit(X, y) for experts in (WITH, WITHOUT)}
 
 
 def test_places_are_remembered(models):
@@ -70,7 +71,7 @@ def test_dropping_the_memory_is_fitting_without_it():
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(600, 3))
     y = np.sin(6 * X[:, 0]) + rng.normal(size=600)
-    with_memory, alone = (USNRTRegressor(**SMALL, memory=memory).fit(X, y) for memory in (True, False))
+    with_memory, alone = (USNRTRegressor(**{**SMALL, "experts": own}).fit(X, y) for own in (WITH, WITHOUT))
     assert with_memory.model_.trees.memory is None
     np.testing.assert_array_equal(with_memory.predict_quantiles(X, [0.1, 0.9]), alone.predict_quantiles(X, [0.1, 0.9]))
 
