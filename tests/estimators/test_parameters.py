@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LinearRegression
 
 from usnrt import USNRTEnsemble, USNRTRegressor
 from usnrt.paper import baselines
@@ -50,7 +49,7 @@ def table(n_rows: int = N_ROWS) -> tuple[np.ndarray, np.ndarray]:
 # -- the recipes: small models that fit in a moment -------------------------------------------------------------
 
 QUICK = {"max_epochs": 3, "min_samples_leaf": 100}
-SMALL = {**QUICK, "hidden": (4,), "validation": 1}
+SMALL = {"experts": ["network", "memory"], **QUICK, "hidden": (4,), "validation": 1}
 SCRATCH = {**QUICK, "mean_hidden": (4,), "split_hidden": (4,), "variance_hidden": (4,)}
 SEED = {"random_state": 0, "n_jobs": 1}
 NETWORK = {"hidden": (4,), "batch_size": 64, "max_epochs": 3, **SEED}
@@ -146,11 +145,11 @@ TREE: dict[str, list[Change]] = {
     **TARGET,
     "n_bins": [Change(4), Change(0)],
     "hidden": [Change((5,))],
-    "memory": [Change(False)],
+    "memory": [Change(False, refused="experts must not hold 'memory' if memory is False: it holds training rows")],
     "validation": [Change(0.4), Change(2)],
     "experts": [
         Change(["network"]),
-        Change(["network", "memory", LinearRegression()]),
+        Change(["network", "linear"]),
         Change(["memory"], refused="experts must hold 'network' if they hold 'memory', which guides it"),
     ],
     "calibration": [Change("global"), Change(None)],
