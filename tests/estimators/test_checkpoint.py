@@ -114,15 +114,13 @@ def test_a_checkpoint_changes_nothing(data, tmp_path, monkeypatch):
     assert sorted(os.listdir(tmp_path)) == ["plain", "stored"]
 
 
-def test_finished_nodes_and_members_replace_their_trainings(data, tmp_path, monkeypatch):
+def test_a_finished_tree_replaces_its_trainings(data, tmp_path, monkeypatch):
     expected = saved(ensemble().fit(*data), tmp_path / "expected")
     folder = tmp_path / "fit"
-    monkeypatch.setattr(USNRTEnsemble, "_fit_support", lambda *_: (_ for _ in ()).throw(Stopped))
+    monkeypatch.setattr("usnrt.model.fit._widening_support", lambda *_: (_ for _ in ()).throw(Stopped))
     with pytest.raises(Stopped):
         ensemble().fit(*data, checkpoint=folder)
-    assert sorted(os.listdir(folder)) == [
-        "checkpoint.json", *(f"member-{number}_tree.entry.safetensors" for number in (1, 2, 3))
-    ]  # fmt: skip
+    assert sorted(os.listdir(folder)) == ["checkpoint.json", "tree.entry.safetensors"]
     monkeypatch.undo()
     events = []
     model = ensemble([events.append]).fit(*data, checkpoint=folder)
