@@ -195,7 +195,7 @@ def _fit_further(
     recipe: QuantileTreeRecipe, folds: Sequence[TreeRows], context: FitContext
 ) -> tuple[FurtherExpert, ...]:
     """The experts that are fitted by themselves, which all members share; held-out rows choose their weights."""
-    fitted = (kind.fit(folds[0], context) for kind in FURTHER_EXPERTS if str(kind.name) in recipe.further)
+    fitted = [kind.fit(folds[0], context) for kind in FURTHER_EXPERTS if str(kind.name) in recipe.further]
     of_user = fit_models(recipe.models, folds[0], context, recipe.in_time_order)
     return (*(fitted_to_folds(expert, folds, context) for expert in fitted if expert is not None), *of_user)
 
