@@ -38,7 +38,14 @@ from usnrt.tree.structure import TreeBuilder
 
 SAMPLES = Path(__file__).parent / "data"
 LEVELS = (0.05, 0.5, 0.95)
-SMALL = {"hidden": (16, 8), "max_epochs": 5, "min_samples_leaf": 100, "validation": 1, "n_jobs": 1}
+SMALL = {
+    "hidden": (16, 8),
+    "max_epochs": 5,
+    "min_samples_leaf": 100,
+    "validation": 1,
+    "n_jobs": 1,
+    "experts": ["network", "memory"],
+}
 PAPER = {"min_samples_leaf": 100, "max_epochs": 3, "n_jobs": 1}
 
 
@@ -113,13 +120,13 @@ def fitted(table):
     """Small models, ours and the paper's, alone and in ensembles."""
     trees = {"": USNRTRegressor(**SMALL, random_state=0), "paper ": USNRTRegressor.paper(**PAPER, random_state=0)}
     models = {f"{name}tree": tree for name, tree in trees.items()}
-    models["tree without memory"] = USNRTRegressor(**SMALL, memory=False, random_state=0)
+    models["tree without memory"] = USNRTRegressor(**{**SMALL, "experts": ["network"]}, random_state=0)
     for name, make in (("", USNRTEnsemble), ("paper ", USNRTEnsemble.paper)):
         member = clone(trees[name]).set_params(random_state=None, n_jobs=-1)
         models[f"{name}ensemble"] = make(estimator=member, n_estimators=3, random_state=0, n_jobs=1)
     y = make_target(table, 1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("usnrt.tree.model.fit_weights", lambda *arguments, **_: given_weights(arguments[-1]))
+        patch.setattr("usnrt.tree.model.fit_weights", lambda *arguments, **_: given_weights(arguments[4]))
         return {name: model.fit(table, y) for name, model in models.items()}
 
 
@@ -264,7 +271,7 @@ def test_inputs_without_encoding(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 3))
     model = USNRTRegressor(**SMALL, n_bins=0, random_state=0)
-    monkeypatch.setattr("usnrt.tree.model.fit_weights", lambda *arguments, **_: given_weights(arguments[-1]))
+    monkeypatch.setattr("usnrt.tree.model.fit_weights", lambda *arguments, **_: given_weights(arguments[4]))
     model.fit(X, np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=400))
     assert model.model_.trees.memory is not None
     assert_same_predictions(model, rng.normal(size=(100, 3)))

@@ -70,7 +70,10 @@ def test_the_same_predictions_to_the_last_bit(name, tmp_path, monkeypatch):
     X, y = table()
     # All experts have weight, whatever these small models would choose.
     weights = [[0.2, 0.5, 0.3], [0.5, 0.0, 0.5]]
-    monkeypatch.setattr("usnrt.tree.model.fit_weights", lambda *arguments, **_: np.resize(weights, (arguments[-1], 3)))
+    monkeypatch.setattr(
+        "usnrt.tree.model.fit_weights",
+        lambda *arguments, **_: np.pad(np.resize(weights, (arguments[4], 3)), ((0, 0), (0, len(arguments[0]) - 3))),
+    )
     model = MODELS[name].fit(X, y)
     if name in ("default", "ensemble"):
         assert all(member.memory is not None for member in model.model_.members)

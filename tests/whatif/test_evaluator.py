@@ -97,7 +97,10 @@ def test_a_memory_and_an_ensemble(predict, table, houses):
 
     weights = [[0.2, 0.5, 0.3], [0.5, 0.0, 0.5]]
     X = strange(houses(60, 1)[0].astype({"age": float}))
-    with patch("usnrt.tree.model.fit_weights", lambda *arguments, **_: np.resize(weights, (arguments[-1], 3))):
+    with patch(
+        "usnrt.tree.model.fit_weights",
+        lambda *arguments, **_: np.pad(np.resize(weights, (arguments[4], 3)), ((0, 0), (0, len(arguments[0]) - 3))),
+    ):
         model = USNRTEnsemble(USNRTRegressor(min_samples_leaf=150, **SMALL), n_estimators=3, random_state=0).fit(*table)
     assert model.model_.memories
     assert_same(predict(model, X, above=250.0), model, X, above=250.0)
