@@ -38,14 +38,7 @@ from usnrt.tree.structure import TreeBuilder
 
 SAMPLES = Path(__file__).parent / "data"
 LEVELS = (0.05, 0.5, 0.95)
-SMALL = {
-    "hidden": (16, 8),
-    "max_epochs": 5,
-    "min_samples_leaf": 100,
-    "validation": 1,
-    "n_jobs": 1,
-    "experts": ["network", "memory"],
-}
+SMALL = {"hidden": (16, 8), "max_epochs": 5, "min_samples_leaf": 100, "validation": 1, "n_jobs": 1}
 PAPER = {"min_samples_leaf": 100, "max_epochs": 3, "n_jobs": 1}
 
 
@@ -120,19 +113,21 @@ def fitted(table):
     """Small models, ours and the paper's, alone and in ensembles."""
     trees = {"": USNRTRegressor(**SMALL, random_state=0), "paper ": USNRTRegressor.paper(**PAPER, random_state=0)}
     models = {f"{name}tree": tree for name, tree in trees.items()}
-    models["tree without memory"] = USNRTRegressor(**{**SMALL, "experts": ["network"]}, random_state=0)
+    models["tree without memory"] = USNRTRegressor(**SMALL, memory=False, random_state=0)
     for name, make in (("", USNRTEnsemble), ("paper ", USNRTEnsemble.paper)):
         member = clone(trees[name]).set_params(random_state=None, n_jobs=-1)
         models[f"{name}ensemble"] = make(estimator=member, n_estimators=3, random_state=0, n_jobs=1)
     y = make_target(table, 1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("usnrt.tree.model.fit_weights", lambda *arguments, **_: given_weights(arguments[4]))
+        patch.setattr("usnrt.tree.model.fit_weights", lambda *arguments, **_: given_weights(*arguments[-2:]))
         return {name: model.fit(table, y) for name, model in models.items()}
 
 
-def given_weights(n_leaves):
+def given_weights(n_leaves, traits):
     """Weights of the experts, all of them used, whatever a validation of these small models would choose."""
-    return np.resize([[0.3, 0.5, 0.2], [0.8, 0.0, 0.2], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0]], (n_leaves, 3))
+    of_region = [[3, 4, 1, 3, 2], [6, 0, 2, 1, 0], [0, 1, 0, 0, 0], [1, 0, 0, 0, 0], [0, 1, 0, 8, 1]]
+    weights = np.resize(of_region, (n_leaves, 5))[:, : len(traits)]
+    return weights / weights.sum(axis=1, keepdims=True)
 
 
 @pytest.fixture(
@@ -148,6 +143,7 @@ def model(request, fitted):
     made = copy.copy(fitted[name])
     if name in ("tree", "ensemble"):
         assert all(member.memory is not None for member in made.model_.members)
+        assert all(len(member.further) == 2 for member in made.model_.members)
     if change == "uncalibrated":
         made.model_ = dataclasses.replace(made.model_, calibration=None)
     elif change == "global":
@@ -271,7 +267,7 @@ def test_inputs_without_encoding(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 3))
     model = USNRTRegressor(**SMALL, n_bins=0, random_state=0)
-    monkeypatch.setattr("usnrt.tree.model.fit_weights", lambda *arguments, **_: given_weights(arguments[4]))
+    monkeypatch.setattr("usnrt.tree.model.fit_weights", lambda *arguments, **_: given_weights(*arguments[-2:]))
     model.fit(X, np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=400))
     assert model.model_.trees.memory is not None
     assert_same_predictions(model, rng.normal(size=(100, 3)))

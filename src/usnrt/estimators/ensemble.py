@@ -66,9 +66,9 @@ class USNRTEnsemble(TreeRegressor):
         ``epistemic_factor``, the squared error of the ensemble's mean in units of the variance between members' means.
     tree_ : Tree
         The regions: those of the first member.
-    expert_weights_ : ndarray of shape (n_leaves, 3)
-        Weights of the network, of the network guided by the memory, and of the memory in each region, averaged over
-        the members and the training rows of the region.
+    expert_weights_ : ndarray of shape (n_leaves, 3 + n_further)
+        Weights of the network, of the network guided by the memory, of the memory, and of further experts that some
+        member uses, in each region, averaged over the members and the training rows of the region.
     row_positions_
         See `USNRTRegressor`.
     calibration_ : Calibration or None

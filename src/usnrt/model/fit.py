@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.calibration.support import Support
-from usnrt.calibration.widening import blank_rows, robust_variance
+from usnrt.calibration.widening import measured_rows, robust_variance
 from usnrt.model.background import background_of, marginal_background_of
 from usnrt.model.calibrate import calibrate_by_validation, calibrate_on, find_repeats, fit_target
 from usnrt.model.ensembles import PaperEnsemble, TreeEnsemble
@@ -270,7 +270,7 @@ def _widening_support(
 ) -> Support:
     """The support of a model whose predictions are wider without it: how much, validation rows tell."""
     table, rows = scaled.table, np.sort(held_out.rows)
-    rows = rows[blank_rows(len(rows), table.raw.shape[1])]
+    rows = rows[measured_rows(len(rows), table.raw.shape[1])]
     support = _support(table, tree, encoder).with_missing_value_variances(
         lambda raw: held_out.quantiles_of(scaled.inputs, np.tile(rows, len(raw) // len(rows)), raw, n_threads),
         table.raw[rows],

@@ -11,6 +11,7 @@ from usnrt.calibration.groups import Calibration, uncalibrated
 from usnrt.calibration.seen_rows import SeenRows
 from usnrt.calibration.support import REACH, RowSupport, Support
 from usnrt.distributions import Distribution, Mixture, Normal, QuantileDistribution
+from usnrt.experts.forest import ForestExpert
 from usnrt.memory.retrieval import Retrieval
 from usnrt.model.ensembles import PaperEnsemble, TreeEnsemble
 from usnrt.model.target import TargetScale
@@ -136,9 +137,11 @@ class FittedModel:
 
     @property
     def rows_in_memory(self) -> int:
-        """Number of training rows that the model contains: in its memory, or as targets that it recalls."""
+        """Number of training rows that the model contains: in its memory or forest, or as targets that it recalls."""
         recalled = 0 if self.seen is None or self.seen.target is None else len(self.seen.target)
-        return max([memory.n_rows for memory in self.memories] + [recalled])
+        further = [expert for tree in self.members if isinstance(tree, ExpertTree) for expert in tree.further]
+        forests = [expert.n_rows for expert in further if isinstance(expert, ForestExpert)]
+        return max([memory.n_rows for memory in self.memories] + [*forests, recalled])
 
     # -- predicting ------------------------------------------------------------------------------------------------
 
