@@ -167,12 +167,15 @@ class TreeRows:
         Number of categories of each column, 0 for numbers.
     is_validation : ndarray of bool of shape (n,)
         The validation rows of the whole tree; trees of the paper draw their own.
+    relevant : ndarray of int or None
+        Positions of the network inputs that are worth learning from, strictly ascending; None for all.
     """
 
     table: TrainingTable
     numeric: NDArray[np.int64]
     n_categories: NDArray[np.int64]
     is_validation: NDArray[np.bool_]
+    relevant: Rows | None = None
 
     @property
     def tested(self) -> Rows:

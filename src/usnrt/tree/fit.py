@@ -25,6 +25,7 @@ from usnrt.tree.from_scratch import FromScratch, PaperNetworks
 from usnrt.tree.grow import GrownTree, grow
 from usnrt.tree.model import ExpertTree, TreeModel, VarianceTree
 from usnrt.tree.recipe import Hidden, PaperTreeRecipe, QuantileTreeRecipe
+from usnrt.tree.screening import relevant_inputs
 from usnrt.tree.shared_network import NetworkTraining, SharedNetwork, train_root
 from usnrt.tree.stored import CODEC
 from usnrt.tree.streamed import StreamedRows, train_root_on_store
@@ -120,6 +121,8 @@ def _fit_quantile_tree(
 ) -> FittedTree[ExpertTree]:
     context.progress.plan(PHASES)
     announce_compilation(recipe, rows.table, context.progress)
+    if recipe.n_bins > 0:
+        rows = replace(rows, relevant=relevant_inputs(rows, context))
     root, strategy = _fit_root(recipe, rows, context, streamed)
     # A network that learnt to follow guides is a worse one without them. A store is not read again for that.
     if root.memory is not None and not root.uses_memory and streamed is None:
@@ -152,7 +155,7 @@ def _fit_root(
     network = _network(recipe.hidden, "hidden", table, n_inputs, N_OUTPUTS, "algebraic")
     guided = network
     if memory is not None:
-        first = table.inputs.shape[1]
+        first = table.inputs.shape[1] if encoding is None else len(encoding.kept) - N_GUIDES
         guided = GuidedMLP(network.sizes, network.activation, network.output, first, N_GUIDES, recipe.guide_dropout)
     job = NetworkTraining(recipe, rows, DeviceTable(table.inputs, encoding, guides), guided, context)
     context.progress.begin("network")
@@ -188,14 +191,14 @@ def _encoded_and_guided(
     table, training_rows = rows.table, np.flatnonzero(~rows.is_validation)
     encoding = None
     if recipe.n_bins > 0:
-        encoding = PiecewiseLinear.fit(table.inputs[training_rows], rows.numeric, recipe.n_bins)
+        encoding = PiecewiseLinear.fit(table.inputs[training_rows], rows.numeric, recipe.n_bins, rows.relevant)
     if not recipe.memory or len(training_rows) < MIN_ROWS_TO_REMEMBER or not rows.is_validation.any():
         return encoding, None, None
     training = recipe.metric.within(recipe.max_epochs, len(training_rows))
     memory = fit_retrieval(table, encoding, rows.is_validation, training, rng, context)
     guides = memory.guides_of(table.inputs, np.arange(table.n_rows), context.n_threads)
     if encoding is not None:
-        encoding = PiecewiseLinear(table.inputs.shape[1] + N_GUIDES, encoding.columns, encoding.slope, encoding.offset)
+        encoding = encoding.with_more(N_GUIDES)
     return encoding, memory, guides
 
 
