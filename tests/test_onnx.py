@@ -30,7 +30,7 @@ from usnrt.nn.forward import forward
 from usnrt.nn.mlp import MLP
 from usnrt.nn.quantile_functions import value_at
 from usnrt.nn.quantiles import N_OUTPUTS, POSITIONS, quantile_function_mean, to_quantiles
-from usnrt.onnx import _columns, _distributions, _export, _networks, _routing, feeds
+from usnrt.onnx import _columns, _distributions, _export, _networks, feeds
 from usnrt.onnx._graph import IR_VERSION, ML_DOMAIN, ML_OPSET, OPSET, Graph, ints
 from usnrt.tables.encoder import CALENDAR_PARTS, calendar_part
 from usnrt.tree.split import Split
@@ -38,7 +38,7 @@ from usnrt.tree.structure import TreeBuilder
 
 SAMPLES = Path(__file__).parent / "data"
 LEVELS = (0.05, 0.5, 0.95)
-SMALL = {"hidden": (16, 8), "max_epochs": 5, "min_samples_leaf": 100, "n_jobs": 1}
+SMALL = {"hidden": (16, 8), "max_epochs": 5, "min_samples_leaf": 100, "validation": 1, "n_jobs": 1}
 PAPER = {"min_samples_leaf": 100, "max_epochs": 3, "n_jobs": 1}
 
 
@@ -135,13 +135,15 @@ def fitted(table):
         models[f"{name}ensemble"] = make(estimator=member, n_estimators=3, random_state=0, n_jobs=1)
     y = make_target(table, 1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("usnrt.tree.model.fit_weights", lambda *arguments, **_: given_weights(arguments[-1]))
+        patch.setattr("usnrt.tree.model.fit_weights", lambda *arguments, **_: given_weights(*arguments[-2:]))
         return {name: model.fit(table, y) for name, model in models.items()}
 
 
-def given_weights(n_leaves):
+def given_weights(n_leaves, traits):
     """Weights of the experts, all of them used, whatever a validation of these small models would choose."""
-    return np.resize([[0.3, 0.5, 0.2], [0.8, 0.0, 0.2], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0]], (n_leaves, 3))
+    of_region = [[3, 4, 1, 3, 2], [6, 0, 2, 1, 0], [0, 1, 0, 0, 0], [1, 0, 0, 0, 0], [0, 1, 0, 8, 1]]
+    weights = np.resize(of_region, (n_leaves, 5))[:, : len(traits)]
+    return weights / weights.sum(axis=1, keepdims=True)
 
 
 @pytest.fixture(
@@ -157,6 +159,7 @@ def model(request, fitted):
     made = copy.copy(fitted[name])
     if name in ("tree", "ensemble"):
         assert all(member.memory is not None for member in made.model_.members)
+        assert all(len(member.further) == 2 for member in made.model_.members)
     if change == "uncalibrated":
         made.model_ = dataclasses.replace(made.model_, calibration=None)
     elif change == "global":
@@ -175,7 +178,7 @@ def test_many_rows(model, session, table):
     assert_same_predictions(model, table, session=session)
 
 
-def test_missing_values_and_categories_and_dates_that_training_did_not_see(model, session):
+def test_missing_values_and_unseen_categories_and_dates(model, session):
     strange = make_table(400, 4, strange=True)
     assert len(set(model.apply(strange))) > 1
     assert_same_predictions(model, strange, session=session)
@@ -252,17 +255,6 @@ def test_experts_without_weight_are_left_out(fitted):
     assert not any("network" in name for name in loops_of(model.to_onnx()))
 
 
-def test_members_with_and_without_memory(fitted):
-    model = copy.copy(fitted["ensemble"])
-    first, *others = model.model_.members
-    members = [with_weights(first, [1.0, 0.0, 0.0]), *others]
-    set_trees(model, dataclasses.replace(model.model_.trees, members=members))
-    assert [member.memory is None for member in model.model_.members] == [True, False, False]
-    session = session_of(model.to_onnx())
-    assert_same_predictions(model, make_table(200, 6), session=session)
-    assert_same_predictions(model, make_table(100, 7, strange=True), session=session)
-
-
 def test_a_memory_of_fewer_rows_than_neighbours(fitted):
     """Cells with empty places, such that not all places of the nearest rows hold one."""
     model = copy.copy(fitted["tree"])
@@ -291,7 +283,7 @@ def test_inputs_without_encoding(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 3))
     model = USNRTRegressor(**SMALL, n_bins=0, random_state=0)
-    monkeypatch.setattr("usnrt.tree.model.fit_weights", lambda *arguments, **_: given_weights(arguments[-1]))
+    monkeypatch.setattr("usnrt.tree.model.fit_weights", lambda *arguments, **_: given_weights(*arguments[-2:]))
     model.fit(X, np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=400))
     assert model.model_.trees.memory is not None
     assert_same_predictions(model, rng.normal(size=(100, 3)))
@@ -342,7 +334,7 @@ def test_a_target_that_hardly_varies(numeric):
     np.testing.assert_allclose(std, still._predict_dist(still._encode(X)).std(), rtol=1e-5)
 
 
-def test_integer_codes_that_are_categories_and_a_column_without_values():
+def test_categories_of_integer_codes_and_an_empty_column():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.choice([1.5, -2.0, 7.0], 700), np.full(700, np.nan), rng.integers(0, 150, 700)])
     X[rng.random(700) < 0.1, 0] = np.nan
@@ -391,7 +383,7 @@ def test_nothing_but_text_and_no_split():
 # -- the file -------------------------------------------------------------------------------------------------------
 
 
-def test_inputs_are_named_like_columns_and_document_missing_values(model):
+def test_inputs_are_named_like_columns_and_tell_missing_values(model):
     inputs = {value.name: value for value in model.to_onnx().graph.input}
     assert list(inputs) == ["size", "city", "mean_", "kind", "sold", "garden", "nothing"]
     types = [value.type.tensor_type.elem_type for value in inputs.values()]
@@ -496,7 +488,7 @@ def test_random_trees_route_like_the_library(seed):
     numbers = graph.input("numbers", np.float64, ["n", 2])
     categories = {position: graph.input(f"categories{position}", np.int64, ["n"]) for position in (1, 3)}
     columns = _columns.EncodedColumns("numbers", numbers, [0, 2], categories)
-    graph.output("leaf", _routing.find_leaves(graph, columns, trees, n_categories), np.int64, ["n", len(trees)])
+    graph.output("leaf", _columns.find_leaves(graph, columns, trees, n_categories), np.int64, ["n", len(trees)])
     fed = {"numbers": X[:, [0, 2]]}
     for position in (1, 3):
         codes, n = X[:, position], n_categories[position]

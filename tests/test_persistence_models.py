@@ -69,8 +69,14 @@ def parameters(model):
 def test_the_same_predictions_to_the_last_bit(name, tmp_path, monkeypatch):
     X, y = table()
     # All experts have weight, whatever these small models would choose.
-    weights = [[0.2, 0.5, 0.3], [0.5, 0.0, 0.5]]
-    monkeypatch.setattr("usnrt.tree.model.fit_weights", lambda *arguments, **_: np.resize(weights, (arguments[-1], 3)))
+    weights = np.array([[2, 5, 3, 1, 1], [5, 0, 5, 1, 1]])
+
+    def given(*arguments):
+        n_leaves, traits = arguments[-2:]
+        own = np.resize(weights, (n_leaves, 5))[:, : len(traits)]
+        return own / own.sum(axis=1, keepdims=True)
+
+    monkeypatch.setattr("usnrt.tree.model.fit_weights", given)
     model = MODELS[name].fit(X, y)
     if name in ("default", "ensemble"):
         assert all(member.memory is not None for member in model.model_.members)
@@ -121,7 +127,7 @@ def test_the_sample_file_predicts_as_on_the_day_it_was_made():
     assert np.isfinite(model.calibrate(*houses(300, 2)).predict(X)).all()
 
 
-def test_parameters_that_matter_to_fit_only_have_their_defaults_after_loading(tmp_path):
+def test_parameters_of_fits_only_have_defaults_after_loading(tmp_path):
     X, y = table()
     seen = []
     model = baselines.RandomForestVarianceRegressor(random_state=np.random.RandomState(0)).fit(X, y)
@@ -332,7 +338,7 @@ HOSTILE_SUPPORT = [
 
 
 @pytest.mark.parametrize(("change", "classes"), HOSTILE_SUPPORT, ids=range(len(HOSTILE_SUPPORT)))
-def test_support_and_calibration_that_would_read_outside_their_arrays(change, classes, remembering, tmp_path):
+def test_support_and_calibration_that_read_outside_arrays(change, classes, remembering, tmp_path):
     model = copy.copy(remembering)
     change(model, model.model_.support, model.calibration_)
     save(model, tmp_path / "m.usnrt")

@@ -39,7 +39,7 @@ def parts(tmp_path, fitted, houses):
     ("data", "output"),
     [("csv", "p.parquet"), ("csv/*.csv", "p.csv"), ("parquet/*.parquet", "p.csv.gz"), ("parquet", None)],
 )
-def test_predictions_are_the_same_in_one_file_many_files_and_blocks(data, output, parts, fitted, inside, monkeypatch):
+def test_predictions_are_the_same_in_files_and_blocks(data, output, parts, fitted, inside, monkeypatch):
     model = fitted[0] / "model.usnrt"
     files = [parts / "parquet" / f"part-{number}.parquet" for number in range(3)]
     pq.write_table(pa.concat_tables(map(pq.read_table, files)), parts / "all.parquet")
@@ -78,7 +78,7 @@ def test_the_default_name_of_a_model():
 class Counted(DistributionalRegressor):
     """Knows how many rows it was fitted to."""
 
-    def _fit_store(self, store):
+    def _fit_store(self, store, checkpoint):
         self.weight_sum_ = store.weight_sum
 
 
@@ -87,7 +87,7 @@ class Grouped(DistributionalRegressor):
 
     _TAKES_GROUPS = True
 
-    def _fit_store(self, store):
+    def _fit_store(self, store, checkpoint):
         assert store.sample(store.n_rows).has_groups
         assert self.feature_names_in_.tolist() == ["area", "garden", "sold", "nothing"]
 

@@ -1,18 +1,18 @@
-"""Numba kernels for the support of rows; `table` is the flat memory of the encoded rows, see `usnrt.utils.blocks`."""
+"""Numba kernels for the support of rows; `table` is the flat memory of the encoded rows, see `usnrt.utils.threads`."""
 
 import math
 
 import numpy as np
 
-from usnrt.nn._layers import CHUNK, dense
-from usnrt.nn._panels import PANEL, multiply_row
+from usnrt.nn._layers import CHUNK, PANEL, dense, multiply_row
 from usnrt.utils.jit import kernel
 
 
 @kernel(error_model="numpy")
 def measure_rows(  # type: ignore[no-untyped-def]
     table, row_step, column_step, start, stop, categorical, never_missing, missing_value_variance, growth,
-    largest_growth, max_delta, low, high, below, above, outside, unseen, missing, region, blank, walk, distance,
+    largest_growth, max_delta, low, high, below, above, outside, unseen, missing, region,
+    unknown_variance, walk, distance,
 ):  # fmt: skip
     """Write the support of rows without the joint space; ``region`` holds their leaves at first."""
     whole_table = len(low) - 1
@@ -22,10 +22,10 @@ def measure_rows(  # type: ignore[no-untyped-def]
             if x != x:
                 if never_missing[j]:
                     missing[i] = True
-                    blank[i] += missing_value_variance[j]
+                    unknown_variance[i] += missing_value_variance[j]
             elif categorical[j] and x == -1.0:
                 unseen[i] = True
-                blank[i] += missing_value_variance[j]
+                unknown_variance[i] += missing_value_variance[j]
         if missing[i] or unseen[i]:
             region[i] = whole_table
         r = region[i]

@@ -1,20 +1,21 @@
 """The ``usnrt`` command: from a table in a file to a model, predictions and a report."""
 
 import sys
+from importlib.util import find_spec
+
+REQUIRED = "pyarrow", "rich", "typer"
 
 
 def main() -> int:
     """Entry point of the ``usnrt`` command."""
-    try:
-        import pyarrow  # noqa: F401
-        import rich  # noqa: F401
-        import typer  # noqa: F401
-    except ImportError as error:
-        print(f"usnrt: the command needs {error.name}: pip install 'usnrt[cli]'", file=sys.stderr)
+    missing = [name for name in REQUIRED if find_spec(name) is None]
+    if missing:
+        print(f"usnrt: the command needs {missing[0]}: pip install 'usnrt[cli]'", file=sys.stderr)
         return 1
     from usnrt.cli import _run
+    from usnrt.cli._light_imports import light_imports
     from usnrt.cli._termination import TERMINATED, termination_as_interrupt
 
-    with termination_as_interrupt() as received:
+    with light_imports(uses_pandas="compare" in sys.argv[1:2]), termination_as_interrupt() as received:
         code = _run.run(sys.argv[1:])
     return TERMINATED if received and code == _run.STOPPED else code

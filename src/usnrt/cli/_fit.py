@@ -151,7 +151,7 @@ def fit(
         if as_json:
             print_json(result)
         else:
-            _print_summary(result, len(held_out), notify)
+            _print_summary(result, model, len(held_out), notify)
 
 
 @contextmanager
@@ -180,12 +180,12 @@ def _check_holdout(holdout: float) -> None:
         raise UserError(f"--holdout must be in [0, 1), got {holdout:g}")
 
 
-def _print_summary(result: dict[str, Any], n_held_out: int, notify: Callable[[str], None]) -> None:
-    from usnrt.estimators.neighbors import memory_sentence
+def _print_summary(result: dict[str, Any], model: object, n_held_out: int, notify: Callable[[str], None]) -> None:
+    from usnrt.estimators.regions import memory_sentence
 
     for line in result["columns"]:
         notify(line)
-    print_table(region_table(result["regions"]), title="Regions, the least certain first")
+    print_table(region_table(model, notify), title="Regions, the least certain first")
     if n_held_out:
         print_metrics(result["held out"], title=f"On {n_held_out:,} held-out rows")
     if result["training rows in memory"]:
@@ -237,9 +237,9 @@ def _check_preset(preset: Preset, paper: bool, members: int) -> None:
 
 
 def _parameter_value(text: str) -> Any:
-    """A Python literal (number, tuple, None); anything else is text."""
+    """A Python literal (number, tuple, None), true or false in any case; anything else is text."""
     try:
-        return ast.literal_eval(text)
+        return ast.literal_eval(text.title() if text.lower() in ("true", "false", "none") else text)
     except (ValueError, SyntaxError):
         return text
 
@@ -260,7 +260,7 @@ def time_of(X: "pa.Table", time_column: str | None, path: Path) -> NDArray[np.fl
     """The time of each row, to hold out the latest; None without a time column."""
     if time_column is None:
         return None
-    from usnrt.tables.conversion import understood
+    from usnrt.tables.columns import understood
     from usnrt.tables.reading import as_table
     from usnrt.tables.time import read_time
 
@@ -292,8 +292,7 @@ def split_rows(
 
 def summary(model: "TreeRegressor", n_rows: int, target: str, output: Path) -> dict[str, Any]:
     """The result of a fit: file, target, rows, how the columns were read, regions."""
-    from usnrt.estimators.neighbors import has_examples, rows_in_memory
-    from usnrt.estimators.regions import region_rows
+    from usnrt.estimators.regions import has_examples, region_rows, rows_in_memory
 
     return {
         "model": str(output),

@@ -19,11 +19,12 @@ from usnrt.tables.find_source import as_source, file_source, fits_memory, whole_
 from usnrt.tables.read_options import ModelColumns, ReadOptions
 from usnrt.tables.sources import SelectedColumns, TableSource
 from usnrt.utils.atomic_write import atomic_write
-from usnrt.utils.json_values import json_value
 from usnrt.utils.names import need_column
+from usnrt.utils.result_table import json_value
 
 if TYPE_CHECKING:
     from usnrt.estimators.base import DistributionalRegressor
+    from usnrt.estimators.prediction_table import FurtherColumns
     from usnrt.estimators.tree_regressor import TreeRegressor
 
 
@@ -41,7 +42,6 @@ def open_table(
         ``-`` is standard input.
     notify : callable
         Called with a message about anything that was guessed.
-    options : ReadOptions, optional
     model : ModelColumns, optional
         Of the model that the table is for.
     """
@@ -108,12 +108,16 @@ def fit_large(
 
 
 def predict_blocks(
-    model: "DistributionalRegressor", source: TableSource, coverage: float, keep: Sequence[str]
+    model: "DistributionalRegressor",
+    source: TableSource,
+    coverage: float,
+    keep: Sequence[str],
+    further: "FurtherColumns",
 ) -> Iterator[pa.Table]:
     """The predictions of a table, block by block, after the columns to keep."""
     from usnrt.estimators.prediction_blocks import predict_source
 
-    for block, predicted in predict_source(model, source, coverage):
+    for block, predicted in predict_source(model, source, coverage, further):
         for name in keep:
             if name not in block.table.column_names:
                 raise UserError(f"{block.place} has no column {name!r} to keep")

@@ -1,14 +1,76 @@
-"""The models that are compared: ours, the peers that are installed, and those of the user."""
+"""The models of a comparison: those of users, and recipes by name."""
 
+import ast
+import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Self
 
 from sklearn.base import clone
 
 from usnrt.comparison.forecasts import SplitConformal, kind_of
-from usnrt.comparison.recipes import Recipe
+from usnrt.utils.sklearn_trees import MIN_ROWS_FOR_THREADS
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How an estimator is built.
+
+    Attributes
+    ----------
+    home : str
+        ``"module:Class"``, or ``"module:Class.fast"`` for another constructor of the class.
+    changes : mapping
+        Parameters that differ from the defaults of the constructor.
+    """
+
+    name: str
+    home: str
+    changes: Mapping[str, Any] = field(default_factory=dict)
+
+    def changed(self, name: str) -> Self:
+        """The recipe of a name with changes behind a question mark, as in ``"fast?alpha=0.02&max_leaves=4"``.
+
+        Examples
+        --------
+        >>> from usnrt.comparison.models import Recipe
+        >>> Recipe("fast", "usnrt:USNRTRegressor.fast").changed("fast?alpha=0.02").changes
+        {'alpha': 0.02}
+        """
+        _, _, query = name.partition("?")
+        changes = dict(self.changes)
+        for part in filter(None, query.split("&")):
+            key, equals, value = part.partition("=")
+            if not (key and equals):
+                raise ValueError(f"changes must read 'parameter=value', got {part!r} in {name!r}")
+            changes[key] = _value(value)
+        return replace(self, name=name, changes=changes)
+
+    def build(self, random_state: int, n_jobs: int | None = 1) -> Any:
+        """An unfitted model; ``n_jobs`` is passed on only to models that have it."""
+        module, _, path = self.home.partition(":")
+        class_name, _, constructor = path.partition(".")
+        try:
+            model_class = getattr(import_module(module), class_name)
+        except ImportError as error:
+            raise ImportError(f"recipe {self.name!r} cannot be used: {error}") from error
+        except AttributeError as error:
+            raise ValueError(f"recipe {self.name!r} must name a class, but {self.home} has none") from error
+        known = inspect.signature(model_class.__init__).parameters
+        given = {"random_state": random_state, "n_jobs": n_jobs}
+        params = {**{name: value for name, value in given.items() if name in known}, **self.changes}
+        if unknown := sorted(set(params) - set(known)):
+            raise ValueError(f"recipe {self.name!r} must change parameters of {class_name}, got {unknown}")
+        return (getattr(model_class, constructor) if constructor else model_class)(**params)
+
+
+def _value(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
 
 
 @dataclass(frozen=True)
@@ -17,7 +79,6 @@ class Contender:
 
     Attributes
     ----------
-    name : str
     make : callable
         Returns the unfitted model.
     note : str
@@ -71,7 +132,11 @@ def missing_packages() -> list[str]:
 
 
 def contenders(
-    models: Mapping[str, Any] | Iterable[Any] | None, seed: int, n_jobs: int | None, categorical_features: Any
+    models: Mapping[str, Any] | Iterable[Any] | None,
+    seed: int,
+    n_jobs: int | None,
+    categorical_features: Any,
+    n_rows: int = MIN_ROWS_FOR_THREADS,
 ) -> list[Contender]:
     """The models to compare.
 
@@ -83,13 +148,12 @@ def contenders(
     seed : int
         Given to all models whose ``random_state`` is None.
     n_jobs : int or None
-        Given to the models that are chosen by name.
+        Given to the models that are chosen by name. For small tables other libraries get one thread: several would
+        wait for each other.
     categorical_features : list or None
         Given to the models that are chosen by name.
-
-    Returns
-    -------
-    list of Contender
+    n_rows : int, optional
+        Of the table.
     """
     if models is None:
         models = installed_models()
@@ -101,7 +165,7 @@ def contenders(
     found = []
     for name, model in items:
         if isinstance(model, str):
-            found.append(_by_name(str(name), model, seed, n_jobs, categorical_features))
+            found.append(_by_name(str(name), model, seed, n_jobs, categorical_features, n_rows))
         elif not isinstance(models, Mapping):
             raise TypeError(f"models must be a dict of names and estimators, or a list of names, got {model!r} in it")
         else:
@@ -113,13 +177,15 @@ def contenders(
     return found
 
 
-def _by_name(name: str, model: str, seed: int, n_jobs: int | None, categorical_features: Any) -> Contender:
+def _by_name(name: str, model: str, seed: int, n_jobs: int | None, categorical_features: Any, n_rows: int) -> Contender:
     by_lower_case = {known.lower(): known for known in _BUILT_IN} | _SHORT
     base, change, _ = model.partition("?")
     known = by_lower_case.get(base.lower().strip())
     if known is None:
         raise ValueError(f"models must be among {', '.join(_BUILT_IN)}, got {model!r}")
     recipe = Recipe(known, _BUILT_IN[known][0]).changed(model)
+    if known not in OURS and n_rows < MIN_ROWS_FOR_THREADS:
+        n_jobs = 1
 
     def make() -> Any:
         built = recipe.build(seed, -1 if n_jobs is None else n_jobs)

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from usnrt.distributions.base import Distribution, broadcast_rows
-from usnrt.distributions.grouped_residuals import GroupedResiduals
-from usnrt.distributions.residual_distribution import ResidualDistribution
+from usnrt.distributions.residual_distribution import GroupedResiduals, ResidualDistribution
 from usnrt.nn.quantile_functions import group_values, position_of, segment_heights, value_at
-from usnrt.utils.blocks import run_in_blocks
+from usnrt.utils.threads import run_in_blocks
 from usnrt.utils.types import Floats
 
 
@@ -158,8 +157,11 @@ class QuantileDistribution(Distribution):
         return np.where(starts, 0.0, self._grouped.cdf(z))
 
     def _ppf(self, q: Floats) -> Floats:
-        z = self._grouped.group_ppf(q)
-        values = group_values(self.knots, self.positions, z, self.group, self._n_threads)
+        if len(q) == 1:  # per group, not per row
+            z = self._grouped.group_ppf(q[0])
+            values = group_values(self.knots, self.positions, z, self.group, self._n_threads)
+        else:
+            values = value_at(self.knots, self.positions, self._grouped.ppf(q))
         values += self.loc[:, None]
         return values
 

@@ -1,5 +1,6 @@
 """Intervals that keep their coverage while the data drift: every observed target moves the bounds."""
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from usnrt.estimators.targets import check_target, read_target
 from usnrt.estimators.tree_regressor import TreeRegressor
 from usnrt.nn.quantile_functions import value_at
 from usnrt.nn.quantiles import POSITIONS
-from usnrt.utils.checks import check_number
+from usnrt.utils.constraints import check_number
 from usnrt.utils.types import Floats, TableLike
 
 # How far a bound moves for a surplus of misses, on the scale of conformity scores: in proportion to a small surplus, by
@@ -145,16 +146,18 @@ class OnlineCalibrator:
         """
         return self._run(X, read_target(y))
 
-    def save(self, path: Any) -> None:
+    def save(self, path: Any, user_models: Callable[[Any], bytes] | None = None) -> None:
         """Write the calibrator and its model to one file that `usnrt.load` reads.
 
         Parameters
         ----------
         path : str or path-like
+        user_models : callable, default=None
+            See `usnrt.USNRTRegressor.save`.
         """
         from usnrt.persistence import save
 
-        save(self, path)
+        save(self, path, user_models)
 
     def _run(self, X: TableLike, target: Floats) -> Floats:
         check_target(target, self.model._parameter("target_bounds"))

@@ -1,6 +1,7 @@
 """USNRTRegressor: a tree of regions of different noise, each predicted by a network and a memory of similar rows."""
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -8,10 +9,10 @@ import numpy as np
 from usnrt.calibration.methods import METHODS
 from usnrt.estimators.paper import PaperUSNRTRegressor
 from usnrt.estimators.tree_regressor import TreeRegressor
+from usnrt.experts.registry import REMEMBERING, selectable_names
 from usnrt.model.fit import ModelFit, ModelRecipe
 from usnrt.nn.train import History
 from usnrt.tree.recipe import QuantileTreeRecipe, SplitRule
-from usnrt.utils.checks import check_applies
 from usnrt.utils.constraints import (
     CATEGORICAL_FEATURES,
     RANDOM_STATE,
@@ -25,11 +26,21 @@ from usnrt.utils.constraints import (
     Flag,
     HiddenLayers,
     Jobs,
+    NamesOrRegressors,
     Number,
     Optional,
+    ShareOrWhole,
     Verbosity,
     Whole,
+    check_applies,
 )
+
+# In a t-test of a few rows a single outlier is significant, and the largest of n heavy-tailed residuals grows with n:
+# with sides of 2 rows, residuals from a Student-t with 3 degrees of freedom split 12 % of homogeneous tables at
+# alpha = 0.01; if each side has this many times sqrt(n) rows, about 1 % (tests/statistical/test_levels.py).
+MIN_TESTED = 2.5
+# Share of validation rows where no other is given.
+VALIDATION_FRACTION = 0.2
 
 
 class USNRTRegressor(TreeRegressor):
@@ -67,13 +78,24 @@ class USNRTRegressor(TreeRegressor):
         a model, and its file, contains training data: the targets and a transformation of the features of up to 65,536
         rows, and for `explain` the features, without targets, of 32 rows per region. With ``"examples"`` it also
         contains the rows of the memory unmodified, so that `explain` shows them; predictions are the same. With False,
-        `explain` compares rows with quantiles of each column instead of training rows.
+        `explain` compares rows with quantiles of each column instead of training rows, and there is no forest, whose
+        leaves are targets of training rows.
+    experts : sequence of str and regressors, default=None
+        What the predictive distributions combine: ``"network"``, ``"memory"``, ``"forest"`` (extremely randomised
+        trees), ``"linear"`` (ridge regression), and models of your own with ``fit`` and ``predict``, which are cloned
+        and cross-fitted, and given the table as you gave it. Validation rows choose their weights in each region; what
+        has none in any is dropped. None for all of the library's. Without ``"network"`` the tree splits on the
+        residuals of the others: ``experts=[model]`` is your model with regions and calibrated distributions.
     learning_rate : float, default=0.003
         Step size of Adam at the start; it falls to 0 along a cosine.
     max_epochs : int, default=300
         The largest number of epochs per training; large tables need fewer.
-    validation_fraction : float, default=0.2
-        Share of the rows for validation: for early stopping, split tests and calibration.
+    validation : float, int or "auto", default="auto"
+        Which rows networks are not trained on; they stop trainings early, test splits, weight experts and calibrate. An
+        int is the number of folds of a cross-fitted model: one network per fold, trained on the other folds, so that
+        all rows do this, and predictions average the networks. A float is the share of the rows that do it for a single
+        network; 1 stands for a fifth of the rows. ``"auto"`` cross-fits tables of up to 5,000 rows, whose fits are
+        short, and holds out a fifth of larger ones, and the latest fifth with a ``time_column``.
     calibration : {"region", "global", None}, default="region"
         Whether every region, or the whole table, has a residual distribution of its own; None for the distributions
         that the networks predict.
@@ -108,8 +130,9 @@ class USNRTRegressor(TreeRegressor):
         The tree in flat arrays: feature, threshold, left, right, n_rows, statistic, log10_p and more.
     model_ : FittedModel
         The parts that predict: scales, tree with its networks, support, calibration, and what explanations need.
-    expert_weights_ : ndarray of shape (n_leaves, 3)
-        Weights of the network, of the network guided by the memory, and of the memory in each region, left to right.
+    expert_weights_ : ndarray of shape (n_leaves, 3 + n_further)
+        Weights of the network, of the network guided by the memory, of the memory, and of further experts that some
+        region uses, in each region, left to right; `rules` has their names.
     row_positions_ : ndarray of int or None
         Positions in the table given to `fit` of the rows that the memory numbers, see `neighbors`.
     calibration_ : Calibration or None
@@ -158,9 +181,10 @@ class USNRTRegressor(TreeRegressor):
         "n_bins": Whole(0),
         "hidden": HiddenLayers(),
         "memory": Either(Flag(), "examples"),
+        "experts": Optional(NamesOrRegressors(selectable_names)),
         "learning_rate": Number(0, np.inf),
         "max_epochs": Whole(1),
-        "validation_fraction": Number(0, 1),
+        "validation": Either(ShareOrWhole(1), "auto"),
         "calibration": Optional(Choice(tuple(METHODS))),
         "calibration_fraction": Number(0, 1, include_low=True),
         "target_bounds": TARGET_BOUNDS,
@@ -183,9 +207,10 @@ class USNRTRegressor(TreeRegressor):
         n_bins: int = 16,
         hidden: Sequence[int | str] = (256, 128, 64),
         memory: bool | str = True,
+        experts: Sequence[Any] | None = None,
         learning_rate: float = 0.003,
         max_epochs: int = 300,
-        validation_fraction: float = 0.2,
+        validation: float | int | str = "auto",
         calibration: str | None = "region",
         calibration_fraction: float = 0.0,
         target_bounds: tuple[float | None, float | None] | None = None,
@@ -204,9 +229,10 @@ class USNRTRegressor(TreeRegressor):
         self.n_bins = n_bins
         self.hidden = hidden
         self.memory = memory
+        self.experts = experts
         self.learning_rate = learning_rate
         self.max_epochs = max_epochs
-        self.validation_fraction = validation_fraction
+        self.validation = validation
         self.calibration = calibration
         self.calibration_fraction = calibration_fraction
         self.target_bounds = target_bounds
@@ -231,9 +257,9 @@ class USNRTRegressor(TreeRegressor):
         --------
         >>> from usnrt import USNRTRegressor
         >>> USNRTRegressor.fast(max_leaves=5)
-        USNRTRegressor(hidden=(128, 64), max_epochs=15, max_leaves=5)
+        USNRTRegressor(hidden=(128, 64), max_epochs=15, max_leaves=5, validation=1)
         """
-        return USNRTRegressor(**{"hidden": (128, 64), "max_epochs": 15, **parameters})
+        return USNRTRegressor(**{"hidden": (128, 64), "max_epochs": 15, "validation": 1, **parameters})
 
     @staticmethod
     def paper(**parameters: Any) -> PaperUSNRTRegressor:
@@ -253,6 +279,26 @@ class USNRTRegressor(TreeRegressor):
         super()._check_parameters()
         check_applies(self, "max_leaves", min_samples_leaf=None)
         check_applies(self, "calibration_fraction", calibration=tuple(METHODS))
+        if self._n_folds not in (None, 1):
+            check_applies(self, "validation", time_column=None)
+        names = [] if self.experts is None else [entry for entry in self.experts if isinstance(entry, str)]
+        if "memory" in names and "network" not in names:
+            raise ValueError("experts must hold 'network' if they hold 'memory', which guides it")
+        remembering = [] if self.memory else [name for name in names if name in REMEMBERING]
+        if remembering:
+            raise ValueError(f"experts must not hold {remembering[0]!r} if memory is False: it holds training rows")
+
+    def _check_takes_store(self) -> None:
+        super()._check_takes_store()
+        if self._n_folds not in (None, 1):
+            raise ValueError(f"validation={self.validation} needs a table in memory, got a larger one; use 'auto'")
+
+    @property
+    def _n_folds(self) -> int | None:
+        """1 for a single network, None if the number of rows decides."""
+        if isinstance(self.validation, str):
+            return None
+        return int(self.validation) if isinstance(self.validation, Integral) else 1
 
     def _model_recipe(self) -> ModelRecipe:
         """The parameters that determine the fitted model."""
@@ -263,17 +309,24 @@ class USNRTRegressor(TreeRegressor):
             self.max_depth,
             criterion="conservative-brown-forsythe",
             follows_table=True,
+            min_tested=MIN_TESTED,
         )
+        chosen = selectable_names() if self.experts is None else self.experts
+        names = [entry for entry in chosen if isinstance(entry, str) and (self.memory or entry not in REMEMBERING)]
         tree = QuantileTreeRecipe(
             split=split,
             n_bins=self.n_bins,
             hidden=self.hidden,
-            memory=bool(self.memory),
+            memory="memory" in names,
             learning_rate=self.learning_rate,
             max_epochs=self.max_epochs,
-            validation_fraction=self.validation_fraction,
+            n_folds=self._n_folds,
+            validation_fraction=float(self.validation) if isinstance(self.validation, float) else VALIDATION_FRACTION,
             calibration=self.calibration,
             calibration_fraction=self.calibration_fraction,
+            further=[name for name in names if name not in ("network", "memory")],
+            models=[entry for entry in chosen if not isinstance(entry, str)],
+            network="network" in names,
         )
         return ModelRecipe(tree, None, self.target_bounds, self.target_transform)
 

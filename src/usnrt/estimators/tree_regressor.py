@@ -12,15 +12,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from usnrt.calibration.groups import Calibration
-from usnrt.calibration.insufficient import insufficient_calibration
+from usnrt.calibration.groups import Calibration, insufficient_calibration
 from usnrt.calibration.methods import METHODS
 from usnrt.distributions import Distribution, TargetMap
 from usnrt.estimators.base import DistributionalRegressor
 from usnrt.estimators.convergence import warn_if_diverged
-from usnrt.estimators.neighbors import similar_rows
 from usnrt.estimators.prediction_table import EncodedPredictions
-from usnrt.estimators.recent import recent_rows
+from usnrt.estimators.reading import recent_rows
+from usnrt.estimators.regions import similar_rows
 from usnrt.estimators.targets import check_stored_target, check_target, read_target
 from usnrt.memory.retrieval import N_NEIGHBORS
 from usnrt.model.calibrate import calibrate_on
@@ -28,6 +27,7 @@ from usnrt.model.fit import ModelFit, ModelRecipe, fit_model, fit_model_to_store
 from usnrt.model.fitted import FittedModel
 from usnrt.model.target import TargetScale
 from usnrt.nn.train import History
+from usnrt.tables.form import GivenForm
 from usnrt.tables.groups import feature_groups, groups_and_table, read_groups, warn_of_blocks
 from usnrt.tables.reading import as_table
 from usnrt.tables.store import RowStore
@@ -35,9 +35,8 @@ from usnrt.tables.training import DistinctRows, distinct_rows
 from usnrt.tree.rules import rules_table
 from usnrt.tree.streamed import sample_size
 from usnrt.tree.structure import Tree
-from usnrt.utils.blocks import MIN_ROWS
 from usnrt.utils.checkpoint import Checkpoint, Folder
-from usnrt.utils.checks import check_choice, check_number, check_whole
+from usnrt.utils.constraints import check_choice, check_number, check_whole
 from usnrt.utils.context import FitContext
 from usnrt.utils.notices import (
     InfiniteIntervalWarning,
@@ -48,7 +47,8 @@ from usnrt.utils.notices import (
 )
 from usnrt.utils.progress import Progress
 from usnrt.utils.result_table import Table
-from usnrt.utils.types import Floats, TableLike
+from usnrt.utils.threads import MIN_ROWS
+from usnrt.utils.types import Floats, Rows, TableLike
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -70,6 +70,8 @@ class TreeRegressor(DistributionalRegressor):
     _RESUMABLE = True
     _HAS_MEMORY = True
 
+    # How the table of a fit was given, for models of the user.
+    _form: GivenForm | None = None
     model_: FittedModel
     n_jobs: int | None
     verbose: int
@@ -90,13 +92,20 @@ class TreeRegressor(DistributionalRegressor):
         return FitContext(seed, effective_n_jobs(self.n_jobs), progress, checkpoint)
 
     def _fit_rows(self, rows: DistinctRows, checkpoint: Checkpoint) -> None:
-        self._keep(fit_model(self._model_recipe(), rows, self.encoder_, self._context(checkpoint)))
+        recipe = replace(self._model_recipe(), form=self._form)
+        self._keep(fit_model(recipe, rows, self.encoder_, self._context(checkpoint)))
 
     def _fit_table(self, X: TableLike, y: Any, sample_weight: Any, groups: Any, folder: Folder | None) -> None:
+        self._form = GivenForm.of(groups_and_table(X, groups)[0])
         super()._fit_table(X, y, sample_weight, groups, folder)
         if self._parameter("memory") == "examples" and self.model_.kept.positions is not None:
             given = as_table(groups_and_table(X, groups)[0])
             self.model_ = self.model_.with_examples([given.column(index).values for index in range(given.n_columns)])
+
+    def _renumber(self, kept: Rows) -> None:
+        positions = self.model_.kept.positions
+        if positions is not None:
+            self.model_ = replace(self.model_, kept=replace(self.model_.kept, positions=kept[positions]))
 
     def _check_takes_store(self) -> None:
         super()._check_takes_store()
@@ -253,7 +262,7 @@ class TreeRegressor(DistributionalRegressor):
         """Central prediction intervals with a nominal coverage.
 
         Calibrated models use order statistics of the conformity scores in the row's region (see
-        `usnrt.calibration.calibration`). A region with too few calibration rows for the coverage
+        `usnrt.calibration.groups`). A region with too few calibration rows for the coverage
         (`usnrt.calibration.conformal.rows_needed`; 19 at 90 %) has the intervals of the predicted distribution, which
         are not guaranteed. A `usnrt.utils.notices.UnguaranteedIntervalWarning` then states how many rows it has and how
         many are needed, and ``guaranteed`` is False in `predict_table`.
@@ -454,8 +463,9 @@ class TreeRegressor(DistributionalRegressor):
             One row per region: ``region`` (its id, as from `apply`), ``rule`` (in words), ``rows`` and ``share`` of
             the training rows, ``residual_std`` in the target's units, and the splits on its path (``statistic``,
             ``log10_p`` of the last one, ``statistics``, ``log10_ps`` of all). For models with experts also their
-            weights (``network``, ``guided`` and ``memory``, averaged over the members of an ensemble) and ``experts``,
-            the weights in words.
+            weights, averaged over the members of an ensemble (``network``, ``guided``, ``memory``, and of those that
+            some region uses ``forest``, ``linear`` and models of yours by their classes), and ``experts``, the weights
+            in words.
         """
         check_is_fitted(self)
         model = self.model_

@@ -9,8 +9,8 @@ from usnrt.metrics.evaluate import evaluate
 from usnrt.metrics.forecast import UndefinedMetricError, as_forecast
 from usnrt.metrics.groups import calibration_by_group, ece_by_chance, quantile_bins
 from usnrt.metrics.intervals import coverage, interval_score, mean_width
+from usnrt.metrics.models import get_scorer, get_scorer_names
 from usnrt.metrics.registry import METRICS, EvaluatedRows, Metric, register_metric
-from usnrt.metrics.scorers import get_scorer, get_scorer_names
 
 __all__ = [
     "METRICS",

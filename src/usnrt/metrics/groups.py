@@ -11,7 +11,7 @@ from usnrt.metrics.calibration import ECE, ECE_LEVELS, TCE, comparison_levels
 from usnrt.metrics.forecast import Given, UndefinedMetricError
 from usnrt.metrics.intervals import COVERAGE, WIDTH, check_interval
 from usnrt.metrics.registry import AnyForecast, OfWeights, evaluated_rows
-from usnrt.utils.checks import check_whole
+from usnrt.utils.constraints import check_whole
 from usnrt.utils.result_table import Table
 from usnrt.utils.types import Floats
 

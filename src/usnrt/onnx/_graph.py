@@ -23,10 +23,6 @@ class Graph:
     Names of intermediate values start with ``prefix``, so that they are distinct from column names and from names in
     other graphs.
 
-    Parameters
-    ----------
-    prefix : str
-
     Examples
     --------
     >>> import numpy as np
@@ -64,6 +60,10 @@ class Graph:
         from onnx import helper
 
         return self.op("Cast", value, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+
+    def inner(self, name: str) -> "Graph":
+        """An empty graph for the body of a `loop`; the name is distinct from that of other loops."""
+        return Graph(f"{self.prefix}/{name}")
 
     def loop(self, n_iterations: Value, body: "Graph", *start: Value, n_scans: int = 0) -> list[str]:
         """Iterate ``body`` and return the names of the final state, one per initial value in ``start``.

@@ -33,16 +33,10 @@ def retrieve(graph: Graph, name: str, memory: Retrieval, inputs: str) -> Summari
 
     Parameters
     ----------
-    graph : Graph
     name : str
         Of the loop; distinct from that of other loops in the graph.
-    memory : Retrieval
     inputs : str
         Name of the network inputs, shape (n, p), float32.
-
-    Returns
-    -------
-    Summaries
     """
     encoded = graph.cast(piecewise_linear(graph, memory.encoding, inputs), np.float64)
     # In float64: quantiles of few similar rows depend on the last digits of distances.
@@ -56,7 +50,7 @@ def retrieve(graph: Graph, name: str, memory: Retrieval, inputs: str) -> Summari
     last = graph.op("Sub", graph.op("Add", n_rows, size), np.int64(1))
     n_blocks = graph.op("Max", graph.op("Div", last, size), np.int64(1))
 
-    body = Graph(f"{graph.prefix}/{name}")
+    body = graph.inner(name)
     iteration = body.input(f"{body.prefix}/iteration", np.int64, [])
     condition = body.input(f"{body.prefix}/condition", np.bool_, [])
     own = body.op("Add", body.op("Range", np.int64(0), size, np.int64(1)), body.op("Mul", iteration, size))

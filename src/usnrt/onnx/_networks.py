@@ -88,7 +88,6 @@ def network_moments(graph: Graph, members: Sequence[VarianceTree], inputs: str, 
 
     Parameters
     ----------
-    graph : Graph
     members : sequence of VarianceTree
         All of one architecture.
     inputs : str
@@ -125,10 +124,8 @@ def grouped_networks(graph: Graph, name: str, member: ExpertTree, x: str, group:
 
     Parameters
     ----------
-    graph : Graph
     name : str
         Of the loop over networks; distinct from that of other loops in the graph.
-    member : ExpertTree
     x : str
         Name of the inputs, with guides if there is a memory, shape (n, p), float32.
     group : str
@@ -158,11 +155,8 @@ def _by_group(graph: Graph, name: str, group: str, width: int, evaluate: Callabl
 
     Parameters
     ----------
-    graph : Graph
-    name : str
     group : str
         Name, shape (n,), int64.
-    width : int
     evaluate : callable
         ``evaluate(body, group, rows)`` returns the values of the rows of one group, shape (n_rows, width), float32.
 
@@ -174,7 +168,7 @@ def _by_group(graph: Graph, name: str, group: str, width: int, evaluate: Callabl
     used = graph.op("Unique", group, sorted=1)
     # In float32, the type of the outputs.
     zeros = graph.op("ConstantOfShape", graph.op("Concat", graph.op("Shape", group), ints(width), axis=0))
-    body = Graph(f"{graph.prefix}/{name}")
+    body = graph.inner(name)
     iteration = body.input(f"{body.prefix}/iteration", np.int64, [])
     condition = body.input(f"{body.prefix}/condition", np.bool_, [])
     outputs = body.input(f"{body.prefix}/outputs", np.float32, ["queries", width])
@@ -244,8 +238,6 @@ def piecewise_linear(graph: Graph, encoding: PiecewiseLinear | None, x: str) -> 
 
     Parameters
     ----------
-    graph : Graph
-    encoding : PiecewiseLinear or None
     x : str
         Name, shape (n, n_inputs), float32.
 

@@ -122,7 +122,7 @@ TABLES: Classes = {
         },
         _has_inputs,
     ),
-    "Fingerprint": Stored("usnrt.tables.fingerprint", {"hashes": Array("u8", (None,)), "repeated": Float(0.0, 1.0)}),
+    "Fingerprint": Stored("usnrt.tables.rows", {"hashes": Array("u8", (None,)), "repeated": Float(0.0, 1.0)}),
 }
 
 
@@ -196,7 +196,7 @@ REGIONS: Classes = {
         },
     ),
     "Subjects": Stored(
-        "usnrt.calibration.subjects",
+        "usnrt.calibration.landmarks",
         {
             "columns": Array("i8", ("n_columns",), low=0, order="strictly ascending"),
             "landmarks": one("Landmarks", n_columns="n_columns"),
@@ -240,7 +240,7 @@ REGIONS: Classes = {
         _is_residual_distribution,
     ),
     "TargetMap": Stored(
-        "usnrt.distributions.target_map",
+        "usnrt.distributions.transformed",
         {
             "low": Float(special="inf"),
             "high": Float(special="inf"),
@@ -261,10 +261,8 @@ REGIONS: Classes = {
 
 
 def _is_model(model: Any) -> bool:
-    """Whether weights are those of the experts, and what a model keeps of its training rows fits to its other parts."""
+    """Whether what a model keeps of its training rows fits to its other parts."""
     kept, shape = model.kept, (model.tree.n_leaves + 1, len(model.support.categorical))
-    if model.expert_weights is not None and model.expert_weights.shape[1] != len(model.expert_names):
-        return False
     return (kept.background is None or kept.background.shape[::2] == shape) and (
         kept.examples is None
         if kept.positions is None
@@ -276,8 +274,13 @@ _OF_TREE = {"n_columns": "n_columns", "n_inputs": "n_inputs"}
 _OF_REGIONS = {"n_leaves": "n_leaves", "n_ranges": "n_ranges"}
 
 
-def _members(name: str) -> Many:
-    return Many(one(name, **_OF_TREE), least=2, first=one(name, **_OF_REGIONS))
+def _has_common_experts(ensemble: Any) -> bool:
+    """Whether all members have the same tree and experts."""
+    first = ensemble.members[0]
+    return all(
+        member.expert_names == first.expert_names and np.array_equal(member.tree.feature, first.tree.feature)
+        for member in ensemble.members
+    )
 
 
 MODELS: Classes = {
@@ -301,13 +304,17 @@ MODELS: Classes = {
     "TreeEnsemble": Stored(
         "usnrt.model.ensembles",
         {
-            "members": _members("ExpertTree"),
+            "members": Many(one("ExpertTree", **_OF_TREE, **_OF_REGIONS), least=2),
             "shared": Array("f8", ("n_leaves",), low=0.0),
             "own_factor": Float(0.0),
             "epistemic_factor": Float(0.0),
         },
+        _has_common_experts,
     ),
-    "PaperEnsemble": Stored("usnrt.model.ensembles", {"members": _members("VarianceTree")}),
+    "PaperEnsemble": Stored(
+        "usnrt.model.ensembles",
+        {"members": Many(one("VarianceTree", **_OF_TREE), least=2, first=one("VarianceTree", **_OF_REGIONS))},
+    ),
     "FittedModel": Stored(
         "usnrt.model.fitted",
         {
@@ -317,7 +324,6 @@ MODELS: Classes = {
             "support": one("Support", n_columns="n_columns", n_ranges="n_ranges"),
             "seen": Maybe(one("SeenRows")),
             "calibration": Maybe(one("GroupCalibration", n_leaves="n_leaves")),
-            "expert_weights": Maybe(Array("f8", ("n_leaves", None), 0.0, 1.0 + 1e-9)),
             "kept": one("TrainingRows"),
         },
         _is_model,
@@ -336,14 +342,14 @@ def _is_estimator(model: Any, inputs: Any) -> bool:
     )
 
 
-def _has_trees(kind: str) -> Callable[[Any], bool]:
-    """Whether the trees are of a kind and split on the columns, and examples have all columns."""
+def _has_trees(*kinds: str) -> Callable[[Any], bool]:
+    """Whether the trees are of one of some kinds and split on the columns, and examples have all columns."""
 
     def check(model: Any) -> bool:
         fitted, encoder = model.model_, model.encoder_
         examples = fitted.kept.examples
         return (
-            type(fitted.trees).__name__ == kind
+            type(fitted.trees).__name__ in kinds
             and _is_estimator(model, fitted.inputs)
             and all(_splits_on(member.tree, encoder) for member in fitted.members)
             and _is_encoded(fitted.kept.background, encoder)
@@ -442,7 +448,9 @@ def _forest() -> Stored:
 
 
 ESTIMATORS: Classes = {
-    "USNRTRegressor": Stored("usnrt.estimators.regressor", {**_TREES, **_HISTORY}, _has_trees("ExpertTree")),
+    "USNRTRegressor": Stored(
+        "usnrt.estimators.regressor", {**_TREES, **_HISTORY}, _has_trees("ExpertTree", "TreeEnsemble")
+    ),
     "USNRTEnsemble": Stored("usnrt.estimators.ensemble", _TREES, _has_trees("TreeEnsemble")),
     "PaperUSNRTRegressor": Stored(
         "usnrt.estimators.paper",
@@ -468,15 +476,15 @@ ESTIMATORS: Classes = {
         "usnrt.paper.baselines.hnn", {**_TWO_NETWORKS, "params_": Many(LAYERS, 2, tuple)}, _has_networks
     ),
     "DeepEnsembleRegressor": Stored(
-        "usnrt.paper.baselines.ensemble",
+        "usnrt.paper.baselines.hnn",
         {**_TWO_NETWORKS, "params_": Many(Many(LAYERS, 2, tuple), least=1)},
         _has_networks,
     ),
     "MCDropoutRegressor": Stored(
-        "usnrt.paper.baselines.mc_dropout", {**_network("DropoutMLP", 1), "noise_": Float(0.0)}, _has_networks
+        "usnrt.paper.baselines.dropout", {**_network("DropoutMLP", 1), "noise_": Float(0.0)}, _has_networks
     ),
     "ConcreteDropoutRegressor": Stored(
-        "usnrt.paper.baselines.concrete_dropout",
+        "usnrt.paper.baselines.dropout",
         {**_network("ConcreteDropoutMLP", 2), "rates_": Array("f8", (None,), 0.0, 1.0)},
         _has_networks,
     ),
@@ -484,7 +492,7 @@ ESTIMATORS: Classes = {
     "RandomForestVarianceRegressor": _forest(),
     "ExtraTreesVarianceRegressor": _forest(),
     "FlatForest": Stored(
-        "usnrt.utils.flat_forest",
+        "usnrt.utils.sklearn_trees",
         {
             "root": Array("i8", (None,), low=0, below="n_nodes", filled=True),
             "feature": Array("i4", ("n_nodes",)),

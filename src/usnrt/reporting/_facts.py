@@ -7,16 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.calibration.groups import GroupCalibration
-from usnrt.calibration.insufficient import calibration_rows, insufficient_calibration
+from usnrt.calibration.groups import GroupCalibration, calibration_rows, insufficient_calibration
 from usnrt.distributions import Distribution, Normal
 from usnrt.estimators.base import DistributionalRegressor
 from usnrt.estimators.prediction_table import EncodedPredictions
 from usnrt.estimators.regions import region_rows, uncertainty_ratio
 from usnrt.estimators.tree_regressor import TreeRegressor
 from usnrt.explain.importance import importance_of_encoded
-from usnrt.explain.rows import row_values
-from usnrt.explain.words import support_reasons
+from usnrt.explain.rows import row_values, support_reasons
 from usnrt.metrics.differences import Z
 from usnrt.metrics.forecast import as_forecast
 from usnrt.metrics.intervals import is_infinite
@@ -24,6 +22,7 @@ from usnrt.metrics.models import encoded_training_share
 from usnrt.metrics.registry import EvaluatedRows, defined_values
 from usnrt.reporting._numbers import digits_for, number, plus_minus, wilson
 from usnrt.tables.groups import design_effect
+from usnrt.tree.rules import MAX_LABELS
 from usnrt.utils.types import Floats, Rows, TableLike
 
 LEVELS = np.array([*np.arange(5, 100, 5), 99]) / 100
@@ -66,7 +65,6 @@ class RowLabels:
     ----------
     name : str
         Of the id, or "row".
-    texts : sequence of str
     first_row : int or None
         The number of the first row; None for ids.
     """
@@ -294,7 +292,7 @@ def _regions(
         return []
     calibration = getattr(model, "calibration_", None)
     regions = []
-    for row in region_rows(model):
+    for row in region_rows(model, MAX_LABELS):
         members = np.flatnonzero(facts.region == row["region"])
         leaf = int(model.tree_.leaf_index[row["region"]])
         error = facts.y[members] - facts.mean[members]

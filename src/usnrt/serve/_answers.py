@@ -11,19 +11,11 @@ import numpy as np
 from usnrt.distributions import Distribution
 from usnrt.serve._columns import InputColumns
 from usnrt.serve._errors import RequestError
-from usnrt.utils.json_values import json_value
 from usnrt.utils.names import shown_value
+from usnrt.utils.result_table import json_value
+from usnrt.whatif.card import CURVE_CELLS, CURVE_TAIL, REASONS
 
 MOST_QUANTILES = 100
-# Probability that the drawn part of a distribution leaves out on each side, and the cells that it is drawn in.
-CURVE_TAIL, CURVE_CELLS = 0.002, 120
-REASONS = {
-    "outside_range": "a number is outside the range that it had in the training rows of its region",
-    "unseen_category": "a category that training did not have",
-    "unexpected_missing": "a value is missing that never was in training",
-    "far": "the combination of its numbers is far from all training rows",
-    "unlike_subjects": "its subject is unlike all training subjects",
-}
 
 
 @dataclass(frozen=True)
@@ -95,7 +87,6 @@ def predict_rows(model: Any, table: Any, options: Options, rules: Mapping[int, s
     ----------
     model : DistributionalRegressor
     table : pyarrow.Table or ndarray
-    options : Options
     rules : mapping of int to str
         By region.
     """

@@ -14,7 +14,6 @@ from typing import Any, Literal
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_array, validate_data
 
 from usnrt.tables.numbers import warn_of_large_integers
 from usnrt.utils.arrays import plain_array
@@ -92,6 +91,8 @@ def read_table(estimator: Any, X: TableLike, *, reset: bool) -> FeatureTable:
     """
     X = plain_array(X, "X")
     frame = _as_frame(X)
+    if not reset and frame is not None:
+        frame = _by_name(estimator, frame)
     if not reset and frame is not None and not _has_fitted_names(estimator, frame):
         # names first: the more likely mistake, with the clearer message
         _check_names(estimator, X, frame)
@@ -101,11 +102,18 @@ def read_table(estimator: Any, X: TableLike, *, reset: bool) -> FeatureTable:
     if reset:
         _refuse_surrogates(table)
     if reset or (frame is None and not _has_fitted_width(estimator, table)):
-        validate_data(estimator, checked, reset=reset, skip_check_array=True)
+        _validate(estimator, checked, reset)
     fitted_names = getattr(estimator, "feature_names_in_", None)
     if frame is None and fitted_names is not None:
         return FeatureTable([str(n) for n in fitted_names], table.n_rows, table.columns, table.matrix)
     return table
+
+
+def _validate(estimator: Any, X: TableLike, reset: bool) -> None:
+    """Set or check number and names of the features of an estimator."""
+    from sklearn.utils.validation import validate_data
+
+    validate_data(estimator, X, reset=reset, skip_check_array=True)
 
 
 def _refuse_surrogates(table: FeatureTable) -> None:
@@ -126,7 +134,7 @@ def _refuse_surrogates(table: FeatureTable) -> None:
 def _check_names(estimator: Any, X: TableLike, frame: nw.DataFrame[Any]) -> None:
     """The checks of scikit-learn, whose message begins with the columns that are missing."""
     try:
-        validate_data(estimator, X, reset=False, skip_check_array=True)
+        _validate(estimator, X, reset=False)
     except ValueError as error:
         fitted = [str(name) for name in getattr(estimator, "feature_names_in_", ())]
         absent = [name for name in fitted if name not in frame.columns]
@@ -134,6 +142,19 @@ def _check_names(estimator: Any, X: TableLike, frame: nw.DataFrame[Any]) -> None
         if not sentence.endswith("?"):  # nothing to add
             raise
         raise ValueError(f"{sentence} {error}") from None
+
+
+def _by_name(estimator: Any, frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
+    """The columns that were fitted, in their order, if the frame has all of them.
+
+    scikit-learn's checks demand that the fitted columns in another order, and no others, are refused after a fit to X
+    and an array; of a target with a name the model knows that the columns of the table have meanings.
+    """
+    names = list(getattr(estimator, "feature_names_in_", ()))
+    if not names or list(frame.columns) == names or not set(names) <= set(frame.columns):
+        return frame
+    is_named = getattr(estimator, "target_name_", None) is not None
+    return frame.select(names) if is_named or len(frame.columns) > len(names) else frame
 
 
 def _has_fitted_names(estimator: Any, frame: nw.DataFrame[Any]) -> bool:
@@ -191,6 +212,8 @@ def _read_array(X: TableLike, estimator: Any) -> tuple[FeatureTable, NDArray[Any
     array = X
     # check_array does not support dates, and would return an array of numbers as it is
     if not (type(X) is np.ndarray and X.dtype.kind in "Mbiuf" and X.ndim == 2 and X.size):
+        from sklearn.utils.validation import check_array
+
         array = check_array(X, dtype=None, ensure_all_finite=False, estimator=estimator, input_name="X")
     n_rows, n_columns = array.shape
     names = [f"x{j}" for j in range(n_columns)]

@@ -118,7 +118,6 @@ class Criterion:
             What `prepare` returned for the rows that order the categories; they may differ from the tested rows.
         group : ndarray of int of shape (n,)
             The category of each of these rows, -1 for missing. A category without rows gets the overall mean.
-        n_groups : int
         pseudo_count : float
             Number of pseudo-rows at the overall mean that are added to each category, because means of few rows are
             noisy.
@@ -221,15 +220,18 @@ class BrownForsythe(SearchCriterion):
     compares_spreads = True
 
 
-class LeveneByP(Levene):
+class LeveneByP(SearchCriterion):
     """Levene's test, candidates compared by p in double precision, as in the code of the paper's authors."""
 
+    compares_spreads = True
     compares_p = True
 
 
-class BrownForsytheByP(BrownForsythe):
+class BrownForsytheByP(SearchCriterion):
     """Brown-Forsythe, candidates compared by p in double precision, as in the code of the paper's authors."""
 
+    kind = CENTRE_MEDIAN
+    compares_spreads = True
     compares_p = True
 
 

@@ -1,7 +1,7 @@
 """Growing the tree (Algorithm 1 of the paper): residuals of a node, best split, children; networks in the leaves.
 
-How the networks of a node are trained is a strategy: in `usnrt.tree.from_scratch`, the paper's, every node starts from
-new weights; in `usnrt.tree.shared_network` there is one network, which regions may fine-tune.
+How the networks of a node are trained is a strategy (`usnrt.tree.strategies`). In the paper's every node starts from
+new weights; in ours there is one network, which regions may fine-tune.
 
 Independent nodes are processed in parallel by threads. The random seed of a node depends on its path from the root
 only, so that the result depends neither on the number of threads nor on their order.
@@ -22,23 +22,17 @@ from usnrt.tree.split import Members, Sample, Split, best_split
 from usnrt.tree.stored import CODEC
 from usnrt.tree.structure import Tree, TreeBuilder
 from usnrt.tree.threshold import refine_threshold
+from usnrt.utils.arrays import effective_weight
 from usnrt.utils.checkpoint import Checkpoint
 from usnrt.utils.context import FitContext
 from usnrt.utils.threads import run_in_threads
 from usnrt.utils.types import Floats, Rows
-from usnrt.utils.weights import effective_weight
 
 # The path from the root to a node: 0 for each step left, 1 for each step right.
 Path = tuple[int, ...]
 
 # Row numbers and residuals.
 Residuals = tuple[Rows, Floats]
-
-# If only validation rows are tested, each side of a split has at least this many times the square root of their number.
-# In a t-test of a few rows a single outlier is significant, and the largest of n heavy-tailed residuals grows with n:
-# with sides of 2 rows, residuals from a Student-t with 3 degrees of freedom split 12 % of homogeneous tables at
-# alpha = 0.01; with this bound about 1 % (tests/statistical/test_levels.py).
-MIN_TESTED = 2.5
 
 
 @dataclass
@@ -172,7 +166,7 @@ def grow(rows: TreeRows, rule: SplitRule, strategy: Strategy, context: FitContex
         is_restored = node.restore(checkpoint)
         if not is_restored:
             compute(node, n_rows)
-        outcome = "region" if node.split is None else f"split, T = {node.split.statistic:.1f}"
+        outcome = "a region" if node.split is None else f"two parts differ in spread, T = {node.split.statistic:.1f}"
         if not node.path and n_rows < 2 * smallest:
             outcome = f"one region: a table needs {2 * smallest:,.0f} rows to be split"
         progress.node_done(node.name, len(node.rows), outcome, node.split is None, is_restored)
@@ -203,8 +197,7 @@ def _significant_split(
     others: Residuals | None = None
     if (n_categories > MAX_CATEGORIES_FOR_SUBSETS).any():
         others = strategy.untested_residuals(node)
-    is_part = len(tested.rows) < len(node.rows)
-    min_tested = MIN_TESTED * np.sqrt(tested.weight.sum()) if is_part else 0.0
+    min_tested = rule.min_tested * float(np.sqrt(tested.weight.sum()))
     split = best_split(
         table.raw,
         tested.residuals,
@@ -223,7 +216,7 @@ def _significant_split(
     if split is None or not is_significant(split, rule):
         return None
     others = strategy.untested_residuals(node) if others is None else others
-    if others is None or len(others[0]) == 0:
+    if others is None:
         return split
     return refine_threshold(
         split,

@@ -9,15 +9,17 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.experts.base import Expert, FittedExpert, Query
+from usnrt.experts.base import Expert, FurtherExpert, Query
 from usnrt.experts.builtin import TOGETHER, GuidedExpert, MemoryExpert, NetworkExpert, RegionNetworks
+from usnrt.experts.cross_fit import CrossFitted
 from usnrt.experts.refine import Refinement, blend_and_refine
-from usnrt.experts.weights import GUIDED, MEMORY, NETWORK, fit_weights
+from usnrt.experts.user_model import ModelExpert
+from usnrt.experts.weights import GUIDED, MEMORY, NETWORK, Traits, fit_weights
 from usnrt.memory.retrieval import N_GUIDES, PREDICT_ROWS, Retrieval, Retrieved
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import GroupedNetworks
 from usnrt.nn.mlp import MLP, Params
-from usnrt.nn.quantiles import POSITIONS, quantile_function_mean
+from usnrt.nn.quantiles import POSITIONS, is_constant, quantile_function_mean
 from usnrt.tables.training import TrainingTable
 from usnrt.tree.structure import Tree
 from usnrt.utils.types import Floats, Rows
@@ -142,7 +144,7 @@ class ExpertTree(TreeModel):
     expert_weights : ndarray of shape (n_leaves, 3 + n_further)
         Weights of the network, of the network guided by the memory, of the memory, and of further experts; each row
         sums to 1.
-    further : tuple of FittedExpert
+    further : tuple of FurtherExpert
     refinement : Refinement or None
         Set by `refined`.
     """
@@ -152,7 +154,7 @@ class ExpertTree(TreeModel):
     network_of: NDArray[np.int64]
     memory: Retrieval | None
     expert_weights: Floats
-    further: tuple[FittedExpert, ...] = ()
+    further: tuple[FurtherExpert, ...] = ()
     refinement: Refinement | None = None
 
     @cached_property
@@ -160,6 +162,8 @@ class ExpertTree(TreeModel):
         """The experts by their position in the weights; not a field, so that it is not stored in files."""
         networks = RegionNetworks(self.network, self.params, self.network_of, self.encoding)
         experts: dict[int, Expert] = {NETWORK: NetworkExpert(networks, self.memory is not None)}
+        if self.further and self.has_no_network:
+            experts = {}
         if self.memory is not None:
             experts |= {GUIDED: GuidedExpert(networks, self.memory), MEMORY: MemoryExpert(self.memory)}
         return experts | dict(enumerate(self.further, len(TOGETHER)))
@@ -214,55 +218,80 @@ class ExpertTree(TreeModel):
             part[rows] = values
         return retrieved
 
-    def refined(self, table: TrainingTable, rows: Rows) -> tuple["ExpertTree", Floats]:
-        """The model with weights of the experts and a refinement that validation rows choose.
+    @property
+    def has_no_network(self) -> bool:
+        """Whether the network is a constant, because experts were chosen without it."""
+        return is_constant(self.params[0])
+
+    @property
+    def n_experts(self) -> int:
+        """Number of experts that there are."""
+        return len(self._experts)
+
+    def expert_quantiles(self, table: TrainingTable, rows: Rows) -> Floats:
+        """What each expert predicts of rows of the training table, without them, shape (n, n_experts, n_positions)."""
+        raw, inputs = table.raw[rows], table.inputs[rows]
+        retrieved = None if self.memory is None else self.memory.predict(inputs, rows)
+        query = Query(raw, inputs, self.tree.leaf_of(raw), rows, retrieved)
+        return np.stack([expert.quantile_functions(query) for expert in self._experts.values()], axis=1)
+
+    def fitted_weights(self, quantiles: Floats, leaf: NDArray[np.int64], y: Floats, weight: Floats) -> Floats:
+        """Weights of the experts by what they predict of held-out rows; those that are not there have none.
 
         Parameters
         ----------
-        table : TrainingTable
-        rows : ndarray of int of shape (m,)
-            The validation rows.
+        quantiles : ndarray of shape (n_experts, n, n_positions)
+        leaf, y, weight : ndarray of shape (n,)
 
         Returns
         -------
-        ExpertTree
-        ndarray of shape (m, n_positions)
-            Refined quantile functions of the validation rows.
+        ndarray of shape (n_leaves, 3 + n_further)
         """
-        raw, inputs, y, weight = table.raw[rows], table.inputs[rows], table.y[rows], table.validation_weight[rows]
-        leaf, n_leaves = self.tree.leaf_of(raw), self.tree.n_leaves
-        model = replace(self, refinement=None)
-        if len(self._experts) > 1:
-            few = slice(PREDICT_ROWS)  # rows are in random order; weights do not need more of them
-            retrieved = None if self.memory is None else self.memory.predict(inputs[few], rows[few])
-            query = Query(raw[few], inputs[few], leaf[few], rows[few], retrieved)
-            model = replace(model, expert_weights=self._fitted_weights(query, y[few], weight[few]))
-        _, mean, quantiles, *_ = model.quantile_functions(raw, inputs, without=rows)
-        refinement = Refinement.fit(leaf, mean, quantiles, y, weight, n_leaves)
-        return replace(model, refinement=refinement), refinement.apply(leaf, mean, quantiles)
-
-    def _fitted_weights(self, query: Query, y: Floats, weight: Floats) -> Floats:
-        """Weights of the experts by validation rows; those that are not there have none."""
-        quantiles = np.stack([expert.quantile_functions(query) for expert in self._experts.values()])
-        largest = [expert.max_weight for expert in self._experts.values()]
+        traits = [
+            Traits(expert.max_weight, expert.min_errors, number < len(TOGETHER))
+            for number, expert in self._experts.items()
+        ]
         weights = np.zeros((self.tree.n_leaves, len(self.expert_names)))
-        weights[:, list(self._experts)] = fit_weights(
-            quantiles, query.leaf, y, weight, self.tree.n_leaves, max_weights=largest
-        )
+        weights[:, list(self._experts)] = fit_weights(quantiles, leaf, y, weight, self.tree.n_leaves, traits)
         return weights
+
+    def with_further(self, further: tuple[FurtherExpert, ...]) -> "ExpertTree":
+        """The model with other further experts; their weights are as they are, or 0 if their number changes."""
+        n_known, n_leaves = len(self.further), self.tree.n_leaves
+        if len(further) == n_known:
+            return replace(self, further=further)
+        first = len(TOGETHER) if self.has_no_network and further else NETWORK
+        weights = np.tile(np.eye(len(TOGETHER) + len(further))[first], (n_leaves, 1))
+        return replace(self, further=further, expert_weights=weights)
 
     @property
     def uses_memory(self) -> bool:
         """Whether any region gives a weight to the memory or to the network that it guides."""
         return bool(self.expert_weights[:, [GUIDED, MEMORY]].any())
 
+    @property
+    def user_models(self) -> list[ModelExpert]:
+        """The experts that are models of the user."""
+        finals = (getattr(expert, "final", expert) for expert in self.further)
+        return [expert for expert in finals if isinstance(expert, ModelExpert)]
+
     def without_unused(self) -> "ExpertTree":
         """The model without experts that no region uses; without a memory the network has no guides."""
-        used = [number for number in range(len(self.further)) if self.expert_weights[:, len(TOGETHER) + number].any()]
-        columns = [NETWORK, GUIDED, MEMORY, *(len(TOGETHER) + number for number in used)]
-        further, weights = tuple(self.further[number] for number in used), self.expert_weights[:, columns]
-        model = replace(self, further=further, expert_weights=np.ascontiguousarray(weights))
+        model = self.without_unused_further()
         return model if model.memory is None or model.uses_memory else model._without_memory(model.memory)
+
+    def without_unused_further(self) -> "ExpertTree":
+        """The model without those further experts that no region uses."""
+        first = len(TOGETHER)
+        used = np.flatnonzero(self.expert_weights[:, first:].any(axis=0)).tolist()
+        columns = [*range(first), *(first + number for number in used)]
+        further, weights = tuple(self.further[number] for number in used), self.expert_weights[:, columns]
+        return replace(self, further=further, expert_weights=np.ascontiguousarray(weights))
+
+    def without_folds(self) -> "ExpertTree":
+        """The model for new rows: without what experts need to predict training rows as if they were new."""
+        finals = (expert.final if isinstance(expert, CrossFitted) else expert for expert in self.further)
+        return replace(self, further=tuple(finals))
 
     def _without_memory(self, memory: Retrieval) -> "ExpertTree":
         encoding, first = self.encoding, memory.n_inputs

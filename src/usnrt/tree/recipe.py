@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -44,6 +45,8 @@ class SplitRule:
         Every ``step``-th threshold of a numeric feature is tested.
     follows_table : bool
         Whether a fifth of a table takes the place of 1000 rows if that is less; at least 100 rows.
+    min_tested : float
+        Each side of a split has at least this many times the square root of the number of tested rows.
     """
 
     alpha: float
@@ -54,6 +57,7 @@ class SplitRule:
     criterion: str = "levene"
     step: int = 1
     follows_table: bool = False
+    min_tested: float = 0.0
 
     def smallest_region(self, n_rows: float) -> float:
         """The smallest weighted number of rows of a region, for a table with a weighted number ``n_rows`` of rows.
@@ -202,15 +206,23 @@ class QuantileTreeRecipe:
     hidden : sequence of int or str
     memory : bool
         Whether there is a memory of training rows.
+    further : sequence of str
+        Names of the further experts, see `usnrt.experts.registry`.
+    models : sequence of regressors
+        Models of the user that are experts, too.
+    network : bool
+        Whether there is a network; without one there is no memory.
     learning_rate : float
     max_epochs : int
+    n_folds : int or None
+        None for as many as the table has rows for.
     validation_fraction : float
     calibration : {"region", "global"} or None
     calibration_fraction : float
     weight_decay, average : float
         See `usnrt.nn.train.Training`.
     guide_dropout : float
-        See `usnrt.nn.guided.GuidedMLP`.
+        See `usnrt.nn.mlp.GuidedMLP`.
     in_time_order : bool
         Whether validation rows are later than training rows. The memory then holds the training rows only: neighbours
         from the future would make validation rows look more predictable than new rows are.
@@ -225,6 +237,7 @@ class QuantileTreeRecipe:
     memory: bool
     learning_rate: float
     max_epochs: int
+    n_folds: int | None
     validation_fraction: float
     calibration: str | None
     calibration_fraction: float
@@ -232,6 +245,9 @@ class QuantileTreeRecipe:
     average: float = 0.99
     guide_dropout: float = 0.3
     in_time_order: bool = False
+    further: Sequence[str] = ()
+    models: Sequence[Any] = ()
+    network: bool = True
     metric: MetricTraining = field(default_factory=MetricTraining)
     schedule: Schedule = field(default_factory=Schedule)
     streaming: Streaming = field(default_factory=Streaming)
@@ -242,6 +258,11 @@ class QuantileTreeRecipe:
         if smallest is None:
             return self
         return replace(self, split=replace(self.split, min_samples_leaf=max(1, round(smallest * share))))
+
+    @property
+    def tested_fraction(self) -> float:
+        """Share of the rows that are tested; without a network that validates, all but those that order categories."""
+        return self.validation_fraction if self.network or self.further else 1.0 - self.validation_fraction
 
     def root_training(self, n_rows: float) -> Training:
         """Training at the root; ``n_rows`` is the weighted number of training rows.

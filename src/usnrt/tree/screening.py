@@ -60,7 +60,7 @@ def relevant_inputs(rows: TreeRows, context: FitContext) -> Rows:
     array([3, 7])
     """
     everything = np.arange(rows.table.inputs.shape[1])
-    training = np.flatnonzero(~rows.is_validation)
+    training = rows.training
     if not MIN_ROWS <= len(training) <= MAX_ROWS or len(rows.numeric) < max(2, MIN_SHARE * len(everything)):
         return everything
     forest = _Forest(rows, training[: max(MAX_NUMBERS // len(everything), MIN_ROWS)], context)

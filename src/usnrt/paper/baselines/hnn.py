@@ -1,4 +1,4 @@
-"""HNN: a mean network and a variance network, trained alternately (Skafte et al. 2019; the USNRT paper's HNN)."""
+"""A network for mean and variance, and deep ensembles of such networks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -7,13 +7,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.distributions import Normal
-from usnrt.nn.alternate import MeanAndVariance, train_alternately
+from usnrt.distributions import Distribution, Mixture, Normal
+from usnrt.nn.alternate import Alternation, MeanAndVariance, NetworkRows, train_alternately
 from usnrt.nn.losses import variance_nll
 from usnrt.nn.mlp import MLP, Params
 from usnrt.nn.train import train
-from usnrt.paper.baselines._shared import NETWORK_CONSTRAINTS, NetworkRegressor, TrainingJob
-from usnrt.paper.baselines._spread import MIN_ROWS_TO_CALIBRATE
+from usnrt.paper.baselines._shared import MIN_ROWS_TO_CALIBRATE, NETWORK_CONSTRAINTS, NetworkRegressor, TrainingJob
 from usnrt.tables.rows import draw_validation
 from usnrt.tables.training import TrainingTable
 from usnrt.tree.recipe import VARIANCE_STOP_MARGIN
@@ -83,54 +82,153 @@ class HNNRegressor(NetworkRegressor):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.reinitialize and self.calibrate:
-            raise ValueError("calibrate must be False if reinitialize is True, got True")
+        check_reinitialize(self)
 
     def _set_networks(self, table: TrainingTable) -> None:
-        sizes = self._sizes(table, n_outputs=1)
-        self.networks_ = (MLP(sizes, "relu", "linear"), MLP(sizes, "tanh", "softplus"))
+        self.networks_ = mean_and_variance_networks(self, table)
 
     def _train(self, job: TrainingJob) -> tuple[Params, Params]:
-        all_rows = np.arange(job.table.n_rows)
-
-        def draw_parts() -> tuple[Rows, Rows]:
-            if self.reinitialize:
-                return draw_validation(all_rows, self.validation_fraction, job.rng)
-            return job.train_rows, job.valid_rows
-
-        how, min_relative_variance = (job.how, job.how), MIN_RELATIVE_VARIANCE
-        if self.reinitialize:  # as in the code of the paper's authors
-            how, min_relative_variance = (job.how, replace(job.how, stop_margin=VARIANCE_STOP_MARGIN)), 0.0
-        pair = train_alternately(
-            self.networks_, job.inputs, job.table.inputs, job.table.y, job.table.weight, draw_parts,
-            how, job.rng, reinitialize=self.reinitialize, min_relative_variance=min_relative_variance,
-            n_alternations=self.n_alternations, encoding=self.encoding_,
-            on_epoch=lambda name, *state: job.report(name)(*state),
-        )  # fmt: skip
-        job.history |= pair.history
-        return pair.mean, self._fine_tuned(pair, job) if self.calibrate else pair.variance
-
-    def _fine_tuned(self, pair: MeanAndVariance, job: TrainingJob) -> Params:
-        """Fine-tune the variance network on residuals of validation rows, which the mean network has not memorised.
-
-        Half of these rows train, the others validate; the initial weights are kept unless the loss improves.
-        """
-        table, rows = job.table, job.rng.permutation(job.valid_rows)
-        if len(rows) < MIN_ROWS_TO_CALIBRATE:
-            return pair.variance
-        squared_residual = np.zeros(table.n_rows)
-        squared_residual[rows] = (table.y[rows] - self._outputs(self.networks_[0], pair.mean, table.inputs[rows])) ** 2
-        how = replace(job.how, learning_rate=job.how.learning_rate / 3.0)
-        name, half = "variance fine-tuning", len(rows) // 2
-        params, job.history[name] = train(
-            self.networks_[1], variance_nll, pair.variance, job.inputs, squared_residual, table.weight,
-            np.sort(rows[half:]), np.sort(rows[:half]), how, job.rng, job.report(name), keep_initial=True,
-        )  # fmt: skip
-        return params
+        return train_pair(self, job)
 
     def _distribution_of_inputs(self, inputs: NDArray[np.float32]) -> Normal:
-        return self._normal(self.params_, inputs)
+        return normal_of(self, self.params_, inputs)
 
-    def _normal(self, params: tuple[Params, Params], inputs: NDArray[np.float32]) -> Normal:
-        mean, variance = (self._outputs(network, each, inputs) for network, each in zip(self.networks_, params))
-        return Normal(mean, np.sqrt(variance)).with_parts(variance, None)
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class DeepEnsembleRegressor(NetworkRegressor):
+    r"""Deep Ensemble: the mixture of several HNNs with different initial weights.
+
+    .. math:: y \mid x \sim \tfrac1M \sum_{m=1}^M N(f_m(x), \sigma_m^2(x))
+
+    Its variance has two parts: the mean of the members' variances (aleatoric) and the variance of the members'
+    means (epistemic), which is larger where training rows are few.
+
+    Parameters
+    ----------
+    n_members : int, default=5
+        Number of HNNs; ``n_jobs`` of them are trained in parallel.
+    hidden : sequence of int or str, default=(128, 64)
+        Hidden layers of each mean network (ReLU) and variance network (Tanh, then Softplus); ``"8d"`` is eight times
+        the number of features. The paper uses ("8d", "4d").
+    n_alternations : int, default=2
+        Number of trainings of each network.
+    reinitialize : bool, default=False
+        See `HNNRegressor`.
+    {shared}
+
+    Attributes
+    ----------
+    params_ : list of (Params, Params)
+        Weights of each member's mean network and variance network.
+    spread_ : float
+        Calibration factor that scales the mixture about its mean.
+    history_ : dict of str to dict of str to History
+        Losses of each training of each member.
+
+    References
+    ----------
+    B. Lakshminarayanan, A. Pritzel, C. Blundell (2017): Simple and scalable predictive uncertainty estimation using
+    deep ensembles.
+
+    Examples
+    --------
+    >>> from usnrt.paper.baselines import DeepEnsembleRegressor
+    >>> from usnrt.datasets import make_heteroscedastic
+    >>> data = make_heteroscedastic("jump", n_samples=500, random_state=0)
+    >>> model = DeepEnsembleRegressor(n_members=3, max_epochs=10, random_state=0).fit(data.data, data.target)
+    >>> parts = model.predict_variance(data.data[:3])
+    >>> bool((abs(parts["aleatoric"] + parts["epistemic"] - parts["total"]) < 1e-9).all())
+    True
+    """
+
+    n_alternations: int = 2
+    reinitialize: bool = False
+    n_members: int = 5
+
+    _PAPER: ClassVar[dict[str, Any]] = {**HNNRegressor._PAPER, "n_members": 5}
+    _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {**HNNRegressor._CONSTRAINTS, "n_members": Whole(1)}
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_reinitialize(self)
+
+    def _set_networks(self, table: TrainingTable) -> None:
+        self.networks_ = mean_and_variance_networks(self, table)
+
+    def _train(self, job: TrainingJob) -> tuple[Params, Params]:
+        return train_pair(self, job)
+
+    def _members(self) -> list[str]:
+        return [f"member {index + 1}" for index in range(self.n_members)]
+
+    def _store_params(self, params: list[Any]) -> None:
+        self.params_ = params
+
+    def _distribution_of_inputs(self, inputs: NDArray[np.float32]) -> Distribution:
+        return Mixture([normal_of(self, params, inputs) for params in self.params_])
+
+
+def check_reinitialize(model: "HNNRegressor | DeepEnsembleRegressor") -> None:
+    """Raise a ValueError if no rows are left to calibrate by."""
+    if model.reinitialize and model.calibrate:
+        raise ValueError("calibrate must be False if reinitialize is True, got True")
+
+
+def mean_and_variance_networks(model: NetworkRegressor, table: TrainingTable) -> tuple[MLP, MLP]:
+    """The two networks, without weights."""
+    sizes = model._sizes(table, n_outputs=1)
+    return MLP(sizes, "relu", "linear"), MLP(sizes, "tanh", "softplus")
+
+
+def train_pair(model: "HNNRegressor | DeepEnsembleRegressor", job: TrainingJob) -> tuple[Params, Params]:
+    """Weights of the mean network and of the variance network."""
+    all_rows = np.arange(job.table.n_rows)
+
+    def draw_parts() -> tuple[Rows, Rows]:
+        if model.reinitialize:
+            return draw_validation(all_rows, model.validation_fraction, job.rng)
+        return job.train_rows, job.valid_rows
+
+    training, min_relative_variance = (job.training, job.training), MIN_RELATIVE_VARIANCE
+    if model.reinitialize:  # as in the code of the paper's authors
+        training = job.training, replace(job.training, stop_margin=VARIANCE_STOP_MARGIN)
+        min_relative_variance = 0.0
+    pair = train_alternately(
+        model.networks_,
+        NetworkRows(job.inputs, job.table.inputs, job.table.y, job.table.weight, model.encoding_),
+        draw_parts,
+        Alternation(training, model.reinitialize, min_relative_variance, model.n_alternations),
+        job.rng,
+        on_epoch=lambda name, *state: job.report(name)(*state),
+    )  # fmt: skip
+    job.history |= pair.history
+    return pair.mean, fine_tuned_variance(model, pair, job) if model.calibrate else pair.variance
+
+
+def fine_tuned_variance(
+    model: "HNNRegressor | DeepEnsembleRegressor", pair: MeanAndVariance, job: TrainingJob
+) -> Params:
+    """Fine-tune the variance network on residuals of validation rows, which the mean network has not memorised.
+
+    Half of these rows train, the others validate; the initial weights are kept unless the loss improves.
+    """
+    table, rows = job.table, job.rng.permutation(job.valid_rows)
+    if len(rows) < MIN_ROWS_TO_CALIBRATE:
+        return pair.variance
+    squared_residual = np.zeros(table.n_rows)
+    squared_residual[rows] = (table.y[rows] - model._outputs(model.networks_[0], pair.mean, table.inputs[rows])) ** 2
+    training = replace(job.training, learning_rate=job.training.learning_rate / 3.0)
+    name, half = "variance fine-tuning", len(rows) // 2
+    params, job.history[name] = train(
+        model.networks_[1], variance_nll, pair.variance, job.inputs, squared_residual, table.weight,
+        np.sort(rows[half:]), np.sort(rows[:half]), training, job.rng, job.report(name), keep_initial=True,
+    )  # fmt: skip
+    return params
+
+
+def normal_of(
+    model: "HNNRegressor | DeepEnsembleRegressor", params: tuple[Params, Params], inputs: NDArray[np.float32]
+) -> Normal:
+    """The normal distribution of each row."""
+    mean, variance = (model._outputs(network, each, inputs) for network, each in zip(model.networks_, params))
+    return Normal(mean, np.sqrt(variance)).with_parts(variance, None)
