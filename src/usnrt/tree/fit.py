@@ -123,7 +123,7 @@ def _fit_quantile_tree(
     root, strategy = _fit_root(recipe, rows, context, streamed)
     # A network that learnt to follow guides is a worse one without them. A store is not read again for that.
     if root.memory is not None and not root.uses_memory and streamed is None:
-        root, strategy = _fit_root(replace(recipe, memory=False), rows, context.within("alone"), streamed)
+        root, strategy = _fit_root(recipe, rows, context.within("alone"), streamed, alone=True)
     context.progress.begin("regions")
     grown = grow(rows, recipe.split, strategy, context)
     table, validation_rows = rows.table, rows.tested
@@ -141,20 +141,21 @@ def _fit_quantile_tree(
 
 
 def _fit_root(
-    recipe: QuantileTreeRecipe, rows: TreeRows, context: FitContext, streamed: StreamedRows | None
+    recipe: QuantileTreeRecipe,
+    rows: TreeRows,
+    context: FitContext,
+    streamed: StreamedRows | None,
+    alone: bool = False,
 ) -> tuple[ExpertTree, SharedNetwork]:
-    """The model of the whole table as one region, and the strategy that grows its tree."""
+    """The model of the whole table as one region, and the strategy that grows its tree; ``alone``: without a memory."""
     table = rows.table
     rng = np.random.default_rng(np.random.SeedSequence(context.seed, spawn_key=(1, 0, 7)))
-    encoding, memory, guides = _encoded_and_guided(recipe, rows, rng, context.within("memory"))
+    own = replace(recipe, memory=False) if alone else recipe
+    encoding, memory, guides = _encoded_and_guided(own, rows, rng, context.within("memory"))
     n_inputs = table.inputs.shape[1] + (0 if guides is None else N_GUIDES)
     n_inputs = n_inputs if encoding is None else encoding.n_outputs
     network = _network(recipe.hidden, "hidden", table, n_inputs, N_OUTPUTS, "algebraic")
-    guided = network
-    if memory is not None:
-        first = table.inputs.shape[1]
-        guided = GuidedMLP(network.sizes, network.activation, network.output, first, N_GUIDES, recipe.guide_dropout)
-    job = NetworkTraining(recipe, rows, DeviceTable(table.inputs, encoding, guides), guided, context)
+    job = _training(recipe, rows, network, (encoding, guides), context, alone)
     context.progress.begin("network")
     if streamed is None:
         params, history = train_root(job, rng)
@@ -167,6 +168,30 @@ def _fit_root(
     further = tuple(expert for expert in fitted if expert is not None)
     root, _ = _one_region(network, params, encoding, memory, further, table).refined(table, rows.tested)
     return root, SharedNetwork(job, params, history, functools.partial(_means, root, table))
+
+
+def _training(
+    recipe: QuantileTreeRecipe,
+    rows: TreeRows,
+    network: MLP,
+    encoded: tuple[PiecewiseLinear | None, NDArray[np.float32] | None],
+    context: FitContext,
+    alone: bool,
+) -> NetworkTraining:
+    """How the network is trained: with guides if there are any; ``alone``, by the program of a network with guides."""
+    inputs, (encoding, guides) = rows.table.inputs, encoded
+    if guides is None and not alone:
+        return NetworkTraining(recipe, rows, DeviceTable(inputs, encoding), network, context)
+    n_inputs, *sizes = network.sizes
+    guided = GuidedMLP(
+        (n_inputs + N_GUIDES * (guides is None), *sizes),
+        *(network.activation, network.output, inputs.shape[1], N_GUIDES, recipe.guide_dropout),
+    )
+    if guides is not None:
+        return NetworkTraining(recipe, rows, DeviceTable(inputs, encoding, guides), guided, context)
+    missing = np.zeros((len(inputs), N_GUIDES), dtype=np.float32)
+    table = DeviceTable(inputs, _beside_guides(encoding), missing)
+    return NetworkTraining(recipe, rows, table, network, context, stand_in=guided)
 
 
 def announce_compilation(recipe: QuantileTreeRecipe, table: TrainingTable, progress: Progress) -> None:
@@ -194,9 +219,14 @@ def _encoded_and_guided(
     training = recipe.metric.within(recipe.max_epochs, len(training_rows))
     memory = fit_retrieval(table, encoding, rows.is_validation, training, rng, context)
     guides = memory.guides_of(table.inputs, np.arange(table.n_rows), context.n_threads)
-    if encoding is not None:
-        encoding = PiecewiseLinear(table.inputs.shape[1] + N_GUIDES, encoding.columns, encoding.slope, encoding.offset)
-    return encoding, memory, guides
+    return _beside_guides(encoding), memory, guides
+
+
+def _beside_guides(encoding: PiecewiseLinear | None) -> PiecewiseLinear | None:
+    """The encoding of the same inputs if there are guides to their right."""
+    if encoding is None:
+        return None
+    return PiecewiseLinear(encoding.n_inputs + N_GUIDES, encoding.columns, encoding.slope, encoding.offset)
 
 
 def _one_region(

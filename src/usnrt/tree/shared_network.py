@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from usnrt.nn.device import DeviceTable
+from usnrt.nn.guided import GuidedMLP
 from usnrt.nn.mlp import MLP, Params
 from usnrt.nn.quantiles import pinball, start_at
 from usnrt.nn.train import History, Training, train
@@ -34,6 +35,8 @@ class NetworkTraining:
         With the guides among the inputs, if there is a memory.
     network : MLP
     context : FitContext
+    stand_in : GuidedMLP, optional
+        Trained in place of a network without guides, which then are always missing: its program is compiled already.
     """
 
     recipe: QuantileTreeRecipe
@@ -41,6 +44,7 @@ class NetworkTraining:
     device_table: DeviceTable
     network: MLP
     context: FitContext
+    stand_in: GuidedMLP | None = None
 
     @property
     def table(self) -> TrainingTable:
@@ -82,11 +86,14 @@ class NetworkTraining:
             See `usnrt.nn.train.train`.
         """
         name, rows, checkpoint = node
-        return train(
-            self.network, pinball, params, self.device_table, self.table.y, self.table.weight, *self.parts(rows),
-            training, rng, self.context.progress.reporter(name, len(rows), label, training.max_epochs),
+        stand_in = self.stand_in
+        params, history = train(
+            stand_in or self.network, pinball, params if stand_in is None else stand_in.with_guides(params),
+            self.device_table, self.table.y, self.table.weight, *self.parts(rows), training, rng,
+            self.context.progress.reporter(name, len(rows), label, training.max_epochs),
             keep_initial=keep_initial, checkpoint=checkpoint.within(label),
         )  # fmt: skip
+        return (params if stand_in is None else stand_in.without_guides(params)), history
 
 
 def train_root(job: NetworkTraining, rng: np.random.Generator) -> tuple[Params, dict[str, History]]:
