@@ -60,7 +60,7 @@ def normal_loss(z):
     return norm.pdf(z) - z * norm.sf(z)
 
 
-def test_order_quantities_are_the_quantiles_of_the_ratio_of_costs(normals):
+def test_order_quantities_are_quantiles_of_the_ratio_of_costs(normals):
     assert order_quantity(normals, 3.0, 1.0) == pytest.approx(norm.ppf(0.75, MEAN, STD), rel=1e-13)
 
 

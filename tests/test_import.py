@@ -61,7 +61,7 @@ def test_public_names_are_there(name):
     assert name in dir(usnrt)
 
 
-def test_names_that_load_when_used_are_those_that_type_checkers_see():
+def test_names_loaded_when_used_are_those_of_type_checkers():
     assert set(usnrt.__all__) == {"__version__", *usnrt._HOME}
     source = Path(usnrt.__file__).read_text()
     typed = source[source.index("if TYPE_CHECKING") : source.index("_HOME = ")]

@@ -30,7 +30,7 @@ from usnrt.nn.forward import forward
 from usnrt.nn.mlp import MLP
 from usnrt.nn.quantile_functions import value_at
 from usnrt.nn.quantiles import N_OUTPUTS, POSITIONS, quantile_function_mean, to_quantiles
-from usnrt.onnx import _columns, _distributions, _export, _networks, _routing, feeds
+from usnrt.onnx import _columns, _distributions, _export, _networks, feeds
 from usnrt.onnx._graph import IR_VERSION, ML_DOMAIN, ML_OPSET, OPSET, Graph, ints
 from usnrt.tables.encoder import CALENDAR_PARTS, calendar_part
 from usnrt.tree.split import Split
@@ -159,7 +159,7 @@ def test_many_rows(model, session, table):
     assert_same_predictions(model, table, session=session)
 
 
-def test_missing_values_and_categories_and_dates_that_training_did_not_see(model, session):
+def test_missing_values_and_unseen_categories_and_dates(model, session):
     strange = make_table(400, 4, strange=True)
     assert len(set(model.apply(strange))) > 1
     assert_same_predictions(model, strange, session=session)
@@ -326,7 +326,7 @@ def test_a_target_that_hardly_varies(numeric):
     np.testing.assert_allclose(std, still._predict_dist(still._encode(X)).std(), rtol=1e-5)
 
 
-def test_integer_codes_that_are_categories_and_a_column_without_values():
+def test_categories_of_integer_codes_and_an_empty_column():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.choice([1.5, -2.0, 7.0], 700), np.full(700, np.nan), rng.integers(0, 150, 700)])
     X[rng.random(700) < 0.1, 0] = np.nan
@@ -375,7 +375,7 @@ def test_nothing_but_text_and_no_split():
 # -- the file -------------------------------------------------------------------------------------------------------
 
 
-def test_inputs_are_named_like_columns_and_document_missing_values(model):
+def test_inputs_are_named_like_columns_and_tell_missing_values(model):
     inputs = {value.name: value for value in model.to_onnx().graph.input}
     assert list(inputs) == ["size", "city", "mean_", "kind", "sold", "garden", "nothing"]
     types = [value.type.tensor_type.elem_type for value in inputs.values()]
@@ -480,7 +480,7 @@ def test_random_trees_route_like_the_library(seed):
     numbers = graph.input("numbers", np.float64, ["n", 2])
     categories = {position: graph.input(f"categories{position}", np.int64, ["n"]) for position in (1, 3)}
     columns = _columns.EncodedColumns("numbers", numbers, [0, 2], categories)
-    graph.output("leaf", _routing.find_leaves(graph, columns, trees, n_categories), np.int64, ["n", len(trees)])
+    graph.output("leaf", _columns.find_leaves(graph, columns, trees, n_categories), np.int64, ["n", len(trees)])
     fed = {"numbers": X[:, [0, 2]]}
     for position in (1, 3):
         codes, n = X[:, position], n_categories[position]

@@ -69,7 +69,7 @@ def files(tmp_path_factory) -> dict[str, tuple[dict[str, Any], Any, dict[str, np
     X, y = table()
     parts = {}
     for name, model in MODELS.items():
-        rows = np.tile(np.arange(len(y)), 2) if name == "tree" else np.arange(len(y))  # rows that are familiar
+        rows = np.tile(np.arange(len(y)), 2) if name == "tree" else np.arange(len(y))  # rows that were seen
         with warnings.catch_warnings(), patch("usnrt.tree.model.fit_weights", all_experts):
             warnings.simplefilter("ignore")
             model.fit(X[rows], y[rows], **({"groups": rows // 4} if name == "ensemble" else {}))

@@ -121,7 +121,7 @@ def test_the_sample_file_predicts_as_on_the_day_it_was_made():
     assert np.isfinite(model.calibrate(*houses(300, 2)).predict(X)).all()
 
 
-def test_parameters_that_matter_to_fit_only_have_their_defaults_after_loading(tmp_path):
+def test_parameters_of_fits_only_have_defaults_after_loading(tmp_path):
     X, y = table()
     seen = []
     model = baselines.RandomForestVarianceRegressor(random_state=np.random.RandomState(0)).fit(X, y)
@@ -332,7 +332,7 @@ HOSTILE_SUPPORT = [
 
 
 @pytest.mark.parametrize(("change", "classes"), HOSTILE_SUPPORT, ids=range(len(HOSTILE_SUPPORT)))
-def test_support_and_calibration_that_would_read_outside_their_arrays(change, classes, remembering, tmp_path):
+def test_support_and_calibration_that_read_outside_arrays(change, classes, remembering, tmp_path):
     model = copy.copy(remembering)
     change(model, model.model_.support, model.calibration_)
     save(model, tmp_path / "m.usnrt")

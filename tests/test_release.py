@@ -1,4 +1,4 @@
-"""What a release promises: its public names, its deprecations, and one version everywhere."""
+"""What a release promises: its public names and one version everywhere."""
 
 import json
 import re
@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import usnrt
-from usnrt.utils.deprecation import DEPRECATIONS, numbers_of, overdue, warn_deprecated
 from usnrt.utils.shared_docs import SharedDocs
 
 ROOT = Path(__file__).parent.parent
@@ -17,9 +16,8 @@ sys.path.insert(0, str(Path(__file__).parent / "data"))
 import make_public_api  # noqa: E402
 
 POLICY = (
-    "What is removed or changed must work for two more minor versions, with a FutureWarning: enter it in "
-    "usnrt.utils.deprecation.DEPRECATIONS (CONTRIBUTING.md, Deprecations). If that was done, or the change is meant, "
-    "`make api` renews tests/data/public_api.json; commit it with a line in CHANGELOG.md."
+    "If the change is meant, `make api` renews tests/data/public_api.json; commit it with a line in CHANGELOG.md, and "
+    "see CONTRIBUTING.md, Public API."
 )
 
 
@@ -55,29 +53,8 @@ def test_lost_and_new_names_are_told():
     assert make_public_api.changes({"a": []}, {"b": []}) == (["a was removed"], ["b is new"])
 
 
-def test_nothing_is_overdue():
-    assert overdue(usnrt.__version__) == [], (
-        f"usnrt {usnrt.__version__} promised to be without these: remove them and their entry of DEPRECATIONS"
-    )
-
-
-@pytest.mark.parametrize("name", sorted(DEPRECATIONS))
-def test_deprecations_last_two_minor_versions(name):
-    _, since, removal = DEPRECATIONS[name]
-    assert numbers_of(since) <= numbers_of(usnrt.__version__)
-    assert numbers_of(removal) >= (numbers_of(since)[0], numbers_of(since)[1] + 2, 0)
-    assert name in overdue(removal)
-
-
-def test_the_warning_points_at_the_line_of_the_user():
-    message = "n_members is deprecated since usnrt 0.2.0 and will be removed in usnrt 0.4.0: use n_estimators"
-    with pytest.warns(FutureWarning, match=f"^{re.escape(message)}$") as told:
-        warn_deprecated("n_members")
-    assert told[0].filename == __file__
-
-
 @pytest.mark.parametrize("indent", ["", "    "], ids=["Python 3.13", "Python 3.11"])
-def test_shared_documentation_fits_docstrings_however_they_are_compiled(indent):
+def test_shared_documentation_fits_docstrings_of_any_python(indent):
     body = {
         "__doc__": f"One line.\n\n{indent}{{shared}}\n{indent}",
         "_SHARED": "Parameters\n    ----------\n    a : int",
@@ -85,19 +62,11 @@ def test_shared_documentation_fits_docstrings_however_they_are_compiled(indent):
     assert type("Model", (SharedDocs,), body).__doc__ == "One line.\n\nParameters\n----------\na : int"
 
 
-def test_no_deprecation_is_hand_made():
-    package = Path(usnrt.__file__).parent
-    own = [
-        path.relative_to(package).as_posix() for path in package.rglob("*.py") if "FutureWarning" in path.read_text()
-    ]
-    assert own == ["utils/deprecation.py"]
-
-
 def test_the_citation_names_this_version():
     stated = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE).group(1)
     assert stated == usnrt.__version__
 
 
-def test_the_changelog_has_this_version_on_the_day_of_the_citation():
+def test_the_changelog_has_the_version_and_day_of_the_citation():
     day = re.search(r"^date-released: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE).group(1)
     assert f"\n## [{usnrt.__version__}] - {day}\n" in (ROOT / "CHANGELOG.md").read_text()

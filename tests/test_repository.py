@@ -74,3 +74,16 @@ def test_hooks_run_the_tools_of_make_test(hooks, project):
 )
 def test_hooks_run_for_the_files_of_their_tool(hooks, name, path, matches):
     assert bool(re.search(hooks[name]["files"], path)) == matches
+
+
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("src/usnrt/**/*.py")]
+HOMES = ["", "src", "src/usnrt", "experiments", "experiments/src/usnrt_experiments"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_modules_that_texts_name_exist(page):
+    """Of paths in backticks; a changelog tells of modules that are gone."""
+    named = (
+        set() if page.stem == "CHANGELOG" else set(re.findall(r"`((?:\w+/)+\w+\.py)(?::[\w.]+)?`", page.read_text()))
+    )
+    assert not [path for path in named if not any((ROOT / home / path).is_file() for home in HOMES)]

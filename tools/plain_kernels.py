@@ -1,17 +1,17 @@
 """A plugin of pytest that replaces LLVM code by numpy, so that kernels run as Python: see `make coverage`.
 
 With ``NUMBA_DISABLE_JIT=1`` kernels are plain functions, whose lines coverage sees and whose indices numpy checks.
-The intrinsics of `usnrt.nn._panels` exist as machine code only; here they are written down a second time.
+The intrinsics of `usnrt.nn._layers` exist as machine code only; here they are written down a second time.
 """
 
 import numpy as np
 
-from usnrt.nn import _layers, _panels
-from usnrt.nn._panels import BLOCK, PANEL, ROWS
+from usnrt.nn import _layers
+from usnrt.nn._layers import BLOCK, PANEL, ROWS
 
 
 def product(n_rows):
-    """`_panels._product`."""
+    """`_layers._product`."""
 
     def multiply(x, x_start, x_step, panels, panel_start, depth, floor, out, out_start, out_step):
         panel = panels[panel_start : panel_start + (depth + 1) * PANEL].reshape(depth + 1, PANEL)
@@ -29,7 +29,7 @@ def product(n_rows):
 def interpolate(
     table, start, index, share, n_knots, first, entry, value, n_entries, first_entry, floor, out, out_start
 ):
-    """`_panels.interpolate`."""
+    """`_layers.interpolate`."""
 
     def line(number):
         return table[start + number * BLOCK : start + (number + 1) * BLOCK]
@@ -42,5 +42,5 @@ def interpolate(
     out[out_start : out_start + BLOCK] = np.where(total <= floor, floor, total)
 
 
-for module in (_panels, _layers):
+for module in (_layers,):
     module.multiply_rows, module.multiply_row, module.interpolate = product(ROWS), product(1), interpolate

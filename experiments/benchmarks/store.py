@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from usnrt.tables.find_source import as_source, training_source
 from usnrt.tables.streaming import build_store
-from usnrt.utils.scratch import scratch_folder
+from usnrt.utils.folders import scratch_folder
 
 N_FILES = 8
 N_COLUMNS = 20

@@ -105,7 +105,7 @@ def test_categorical_roots_have_a_curve_but_no_plane():
     assert set(rows["x1"]) == {split.X_train["x1"].mean()}
 
 
-def test_root_residuals_are_those_of_the_splitting_network_where_the_model_has_them():
+def test_root_residuals_are_those_of_the_splitting_network():
     split = load_split("generated-piecewise-4000", 42)
     model = ConstantNormal().fit(split.X_train, split.y_train)
     model.tree_ = SimpleNamespace(

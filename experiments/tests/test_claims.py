@@ -234,7 +234,7 @@ def test_stable_means_no_more_than_over_splits(spread, verdict):
     assert verdict_of(records, "ECE is stable over the significance level")[0] == verdict
 
 
-def test_the_caption_of_the_stability_figure_counts_its_data_sets():
+def test_captions_of_stability_figures_count_data_sets():
     records = [record("power", recipe) for recipe in STABILITY]
     records += [record("traffic", recipe) for recipe in ARCHITECTURES[:3]]
     assert caption_of("stability", records).endswith(

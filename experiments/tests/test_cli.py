@@ -3,7 +3,7 @@
 import pytest
 from typer.testing import CliRunner
 
-from usnrt.comparison.recipes import Recipe
+from usnrt.comparison.models import Recipe
 from usnrt_experiments import RECIPES, Cell
 from usnrt_experiments.cli import app
 

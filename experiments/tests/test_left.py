@@ -75,7 +75,7 @@ def started(tmp_path, monkeypatch):
     return store
 
 
-def test_status_ends_with_the_hours_that_are_left_and_their_basis(started):
+def test_status_ends_with_the_hours_left_and_their_basis(started):
     assert status_text(started).splitlines()[-2:] == [
         "left of preset stability: 4 of 6 cells, about 2.0 processor hours",
         "estimated from 2 records: 0 cells by other splits of their data set, 0 by a regression on rows, features and "

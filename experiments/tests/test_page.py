@@ -98,7 +98,7 @@ def planted(first_measures):
     return records
 
 
-def test_a_planted_correlation_is_confirmed_and_one_on_a_single_way_in_part():
+def test_a_planted_correlation_is_confirmed_a_single_one_in_part():
     in_order, mixed = [1, 2, 3, 4, 5, 6], [3, 1, 2, 6, 4, 1]
     assert findings(Means(planted(in_order)))[-1].endswith("Confirmed: significant at the 5 % level both ways.")
     assert findings(Means(planted(mixed)))[-1].endswith(
@@ -235,7 +235,7 @@ def test_write_page(store):
     assert (store.root / "figures" / "leaf_std.png").exists()
 
 
-def test_the_caption_of_root_partitions_names_records_with_other_residuals(store):
+def test_captions_of_partitions_name_records_of_other_residuals(store):
     records = list(store.records())
     old = " Test rows and residuals of the predicted mean instead: Electrical, Conditional, Power."
     assert caption_of("root_partitions", records).endswith(old)

@@ -58,7 +58,7 @@ def test_older_records_get_what_errors_over_rows_need(store):
     assert "leave_out_blocks" not in store.read(CELLS[1]).meta
 
 
-def test_records_without_predictions_and_failed_ones_stay_as_they_are(store):
+def test_records_without_predictions_and_failed_ones_stay(store):
     (store.root / "cells" / f"{CELLS[0].path}.npz").unlink()
     failed = Cell("generated-piecewise-200", "hnn", 42)
     store.fail(store.claim(failed), "ValueError: no")

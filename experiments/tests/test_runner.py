@@ -106,7 +106,7 @@ def test_two_runners_share_a_store(tmp_path, undisturbed):
     assert not list(tmp_path.rglob("*.claim"))
 
 
-def test_a_failed_cell_is_recorded_and_tried_again_only_on_request(tmp_path):
+def test_a_failed_cell_is_tried_again_only_on_request(tmp_path):
     store = Store(tmp_path)
     grid = make_grid(["generated-jump-20"], ["constant-normal?delay='soon'", "constant-normal"], seeds=[42])
     summary = run_grid(grid, store)
@@ -177,7 +177,7 @@ class Suicide:
         return {"flag": self.flag}
 
 
-def test_cells_in_parallel_give_the_same_also_when_a_worker_process_dies(tmp_path, monkeypatch, undisturbed):
+def test_cells_in_parallel_give_the_same_if_a_worker_dies(tmp_path, monkeypatch, undisturbed):
     monkeypatch.setenv("PYTHONPATH", os.path.dirname(__file__))
     flag = tmp_path / "killed"
     suicide = Cell(DATASETS[0], f"test_runner:Suicide?flag={flag}", 42)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from usnrt.comparison.recipes import Recipe
+from usnrt.comparison.models import Recipe
 from usnrt_experiments import RECIPES, Cell, Store, make_grid
 from usnrt_experiments.aggregate import Means
 from usnrt_experiments.grid import load_split, load_table, n_rows_of, preset, protocol_seeds, title_of

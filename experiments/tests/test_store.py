@@ -94,14 +94,14 @@ def test_the_claim_of_a_dead_process_is_taken_over(store):
     assert store.claim(CELL) is not None
 
 
-def test_the_claim_of_a_process_that_was_killed_after_its_record_is_removed(store):
+def test_the_claim_of_a_killed_process_with_a_record_is_removed(store):
     fill(store)
     path_of(store, ".claim").write_text(json.dumps({"token": "t", "pid": 2**22 + 1, "host": socket.gethostname()}))
     assert store.claim(CELL) is None
     assert not path_of(store, ".claim").exists()
 
 
-def test_a_silent_claim_is_taken_over_and_its_first_owner_writes_nothing(store):
+def test_a_silent_claim_is_taken_over_from_its_first_owner(store):
     first = store.claim(CELL)
     long_ago = time.time() - 1000
     os.utime(path_of(store, ".claim"), (long_ago, long_ago))
@@ -217,7 +217,7 @@ def test_a_missing_record_says_so(store):
         store.read(CELL)
 
 
-def test_records_with_the_former_name_of_a_setting_are_not_outdated():
+def test_records_with_former_names_of_settings_are_not_outdated():
     from usnrt_experiments.cells import settings_of
     from usnrt_experiments.recipes import get_recipe
     from usnrt_experiments.status import _compared
@@ -228,7 +228,7 @@ def test_records_with_the_former_name_of_a_setting_are_not_outdated():
     assert _compared({**then, "n_members": 4}) != _compared(now)
 
 
-def test_a_newer_parameter_makes_records_outdated_only_if_it_is_set(tmp_path):
+def test_a_newer_parameter_outdates_records_only_if_it_is_set(tmp_path):
     from usnrt_experiments.cells import settings_of
     from usnrt_experiments.recipes import get_recipe
     from usnrt_experiments.status import outdated

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from usnrt.distributions import Distribution
 from usnrt.distributions.base import broadcast_rows
-from usnrt.utils.checks import check_choice
+from usnrt.utils.constraints import check_choice
 from usnrt.utils.types import Floats
 
 __all__ = [

@@ -36,8 +36,6 @@ class Findings:
 
     Attributes
     ----------
-    model : USNRTRegressor
-    truth : Truth
     splits : Table
         One row per split of the tree: feature, threshold, and the true boundary that it found (NaN if none).
     regions : Table
@@ -58,15 +56,10 @@ def find(n_train: int = N_TRAIN, n_test: int = N_TEST, verbose: int = 1, **param
 
     Parameters
     ----------
-    n_train, n_test : int
     verbose : int
         Passed to the model: 1 shows its progress.
     **params
         Other parameters of the model.
-
-    Returns
-    -------
-    Findings
     """
     bunch = make_heteroscedastic("piecewise", n_train, random_state=SEED)
     test = generate_test_rows(n_test)
@@ -102,7 +95,6 @@ def compare_splits(model: USNRTRegressor, truth: Truth) -> Table:
     ----------
     model : USNRTRegressor
         Fitted on rows of ``truth``.
-    truth : Truth
 
     Returns
     -------
@@ -176,13 +168,8 @@ def draw(found: Findings, path: Path) -> Path:
 
     Parameters
     ----------
-    found : Findings
     path : Path
         Its folder is created if it does not exist.
-
-    Returns
-    -------
-    Path
     """
     need_packages()
     from matplotlib.backends.backend_agg import FigureCanvasAgg

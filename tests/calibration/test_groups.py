@@ -8,13 +8,12 @@ from scipy import stats
 
 from usnrt import USNRTRegressor
 from usnrt.calibration.conformal import conformal_bounds
-from usnrt.calibration.groups import ENOUGH_SCORES, ScoredRows, by_region, by_table
-from usnrt.calibration.insufficient import insufficient_calibration
+from usnrt.calibration.groups import ENOUGH_SCORES, ScoredRows, by_region, by_table, insufficient_calibration
 from usnrt.datasets import make_heteroscedastic
 from usnrt.nn.quantile_functions import conformity_scores
 from usnrt.nn.quantiles import POSITIONS
+from usnrt.utils.arrays import evidence
 from usnrt.utils.notices import InfiniteIntervalWarning, TrainingRowsWarning, UnguaranteedIntervalWarning
-from usnrt.utils.weights import evidence
 
 TINY = {"hidden": (4,), "memory": False, "max_epochs": 4, "n_jobs": 1, "random_state": 0}
 

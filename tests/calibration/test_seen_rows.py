@@ -9,7 +9,7 @@ import pytest
 from usnrt import USNRTEnsemble, USNRTRegressor, load
 from usnrt.calibration.groups import ScoredRows, by_region
 from usnrt.calibration.seen_rows import SeenRows, feature_hashes, find_seen
-from usnrt.estimators.neighbors import rows_in_memory
+from usnrt.estimators.regions import rows_in_memory
 from usnrt.model.fitted import Stage
 from usnrt.nn.quantiles import POSITIONS
 from usnrt.utils.notices import ResultWarning

@@ -148,7 +148,7 @@ def test_two_gigabytes_of_nothing(tmp_path, usnrt):
     refused(usnrt("info", "nothing.usnrt", cwd=tmp_path, preexec_fn=limit), sentence)
 
 
-def test_latin_1_semicolons_and_missing_targets_are_read_and_said(tmp_path, inside):
+def test_latin_1_semicolons_and_missing_targets_are_told(tmp_path, inside):
     rows = "".join(f"{i % 7};{'Köln' if i % 2 else 'Paris'};{i if i % 10 else ''}\n" for i in range(60))
     write(tmp_path / "d.csv", ("größe;ort;preis\n" + rows).encode("latin-1"))
     run = inside("fit", "d.csv", "-t", "preis", "--set", "max_epochs=2", cwd=tmp_path)

@@ -129,7 +129,7 @@ def test_types_of_columns(tmp_path, inside):
     assert model.predict(table.drop_columns(["price"])).tolist() == means
 
 
-def test_a_target_of_dates_and_one_that_is_too_large_for_a_feature(tmp_path, inside):
+def test_a_target_of_dates_and_one_too_large_for_a_feature(tmp_path, inside):
     (tmp_path / "d.csv").write_text("a,sold\n1,31/12/2015\n2,01/01/2016\n")
     run = inside("fit", "d.csv", "-t", "sold", "-q", cwd=tmp_path)
     assert run.stderr == "usnrt: the target 'sold' must hold numbers, got dates such as 2015-12-31 00:00:00 in d.csv\n"

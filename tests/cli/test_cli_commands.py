@@ -15,7 +15,7 @@ import pytest
 
 import usnrt as library
 from usnrt.cli._fit import Preset, make_model
-from usnrt.estimators.neighbors import memory_sentence, rows_in_memory
+from usnrt.estimators.regions import memory_sentence, rows_in_memory
 from usnrt.persistence import load
 
 
@@ -44,7 +44,7 @@ def test_progress_in_a_log_is_plain_lines(fitted):
     assert re.search(r"^fitted \d regions? in [\d.]+ s$", run.stderr, re.MULTILINE)
 
 
-def test_the_same_seed_gives_the_same_model_whatever_the_file_format(fitted, tmp_path, usnrt):
+def test_the_same_seed_gives_the_same_model_in_any_file_format(fitted, tmp_path, usnrt):
     folder, _ = fitted
     pq.write_table(pa_csv.read_csv(folder / "train.csv"), tmp_path / "train.parquet")
     run = usnrt(
@@ -121,7 +121,7 @@ def test_predict_writes_every_format(fitted, tmp_path, name, inside):
     assert out["id"].to_pylist() == [f"h{i}" for i in range(300)]
 
 
-def test_predict_gives_notice_of_rows_that_do_not_resemble_the_training_rows(fitted, tmp_path, inside):
+def test_predict_gives_notice_of_rows_unlike_training_rows(fitted, tmp_path, inside):
     folder, _ = fitted
     data = pa_csv.read_csv(folder / "test.csv")
     name = next(n for n in data.column_names if n not in ("id", "price") and pa.types.is_floating(data[n].type))
@@ -144,7 +144,7 @@ def test_predict_to_the_terminal_and_as_json(fitted, inside):
     assert rows[0]["lower"] < rows[0]["mean"] < rows[0]["upper"]
 
 
-def test_columns_in_another_order_and_beside_others_are_found_by_name(fitted, tmp_path, inside):
+def test_columns_in_any_order_beside_others_are_found_by_name(fitted, tmp_path, inside):
     folder, _ = fitted
     data = pa_csv.read_csv(folder / "test.csv")
     shuffled = data.select(data.column_names[::-1]).append_column("more", pa.array([1] * 300))

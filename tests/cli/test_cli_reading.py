@@ -202,7 +202,7 @@ def test_options_that_do_not_fit_the_file(tmp_path, options, sentence):
         reads(tmp_path, "a,b\n1,2\nx,3\n", ReadOptions(**options))
 
 
-def test_a_file_is_read_like_the_one_of_the_fit_where_it_is_ambiguous(tmp_path):
+def test_an_ambiguous_file_is_read_like_the_one_of_the_fit(tmp_path):
     known = ModelColumns(CsvFormat(";", ",", ".", "utf-8"), {"a": "number", "b": "text"})
     assert reads(tmp_path, "a;b\n1.234;7\n", known=known)[0] == {"a": [1234], "b": ["7"]}
     assert reads(tmp_path, "a;b\n1,234;7\n", known=known)[0] == {"a": [1.234], "b": ["7"]}
@@ -287,7 +287,7 @@ def test_a_model_of_one_column(tmp_path, inside):
     assert run.stdout.splitlines() == [lines[0], lines[1], lines[4]]
 
 
-def test_a_model_of_the_command_line_takes_the_file_read_by_pandas(models, inside):
+def test_models_of_the_command_line_take_files_read_by_pandas(models, inside):
     expected = np.genfromtxt(io.StringIO(predictions(inside, models, "german.csv")), delimiter=",", names=True)["mean"]
     model, options = load(models / "german.usnrt"), {"sep": ";", "encoding": "latin-1"}
     text = {"verkauft": str}  # or pandas would take the dots of the dates for thousands marks
@@ -298,7 +298,7 @@ def test_a_model_of_the_command_line_takes_the_file_read_by_pandas(models, insid
         assert model.predict(frame.drop(columns="preis")).tolist() == expected.tolist()
 
 
-def test_a_model_of_python_takes_the_file_read_by_the_command_line(models, tmp_path, inside):
+def test_models_of_python_take_files_read_by_the_command_line(models, tmp_path, inside):
     from usnrt import USNRTRegressor
 
     frame = pd.read_csv(write(tmp_path, "day first"))

@@ -39,7 +39,7 @@ def parts(tmp_path, fitted, houses):
     ("data", "output"),
     [("csv", "p.parquet"), ("csv/*.csv", "p.csv"), ("parquet/*.parquet", "p.csv.gz"), ("parquet", None)],
 )
-def test_predictions_are_the_same_in_one_file_many_files_and_blocks(data, output, parts, fitted, inside, monkeypatch):
+def test_predictions_are_the_same_in_files_and_blocks(data, output, parts, fitted, inside, monkeypatch):
     model = fitted[0] / "model.usnrt"
     files = [parts / "parquet" / f"part-{number}.parquet" for number in range(3)]
     pq.write_table(pa.concat_tables(map(pq.read_table, files)), parts / "all.parquet")

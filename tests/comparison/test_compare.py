@@ -265,7 +265,7 @@ def test_what_is_installed_is_compared(monkeypatch):
     assert all(model.random_state == 7 and model.categorical_features == [0] for model in built.values())
 
 
-def test_our_model_beside_the_conformal_booster_on_a_planted_table():
+def test_our_model_beside_the_conformal_booster_on_planted_data():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (400, 2))
     y = 3 * X[:, 0] + np.where(X[:, 1] > 0, 0.5, 0.05) * rng.normal(size=400)

@@ -35,7 +35,7 @@ def test_density_integrates_to_one_and_to_the_moments(row):
 
 @given(st.floats(-30, 30))
 @settings(deadline=None, max_examples=40)
-def test_cdf_is_the_integral_of_the_density_and_crps_that_of_the_cdf(y):
+def test_cdf_is_the_integral_of_the_density_and_crps_of_the_cdf(y):
     dist, points = DIST[0], pieces(DIST, 0)
     inside = [x for x in points if x < y]
     below = integral(lambda x: dist.pdf(x)[0], [*inside, y]) if inside else 0.0

@@ -59,6 +59,7 @@ def describe_members(path: str, cls: type) -> dict[str, Any]:
         if name.startswith("_") or home is None or not home.__module__.startswith("usnrt"):
             continue
         member = vars(home)[name]
+        member = getattr(member, "fn", member)  # a method behind scikit-learn's available_if
         if inspect.isfunction(member):
             described[f"{path}.{name}"] = parameters_of(member)[1:]  # without self
         elif isinstance(member, (classmethod, staticmethod)):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from usnrt.distributions import Mixture, Normal, StudentT
-from usnrt.distributions._roots import _middle_of_floats, solve_quantiles
+from usnrt.distributions.mixture import _middle_of_floats, solve_quantiles
 
 RNG = np.random.default_rng(0)
 N, M = 40, 5

@@ -122,7 +122,7 @@ def test_moments_and_crps_against_many_quantiles():
     np.testing.assert_allclose(dist.crps(y), np.abs(sample - y[:, None]).mean(axis=1) - spread, rtol=1e-3)
 
 
-def test_partial_moments_of_a_residual_distribution_against_integration():
+def test_partial_moments_of_residuals_against_integration():
     for residual in RESIDUALS:
         for z in (residual.knots[0] - 7.0, residual.knots[0], 0.21, residual.knots[-1], residual.knots[-1] + 40.0):
             # z is an end of the grid, so that no cell is cut.

@@ -46,7 +46,7 @@ def test_moments_and_crps_against_integration():
         np.testing.assert_allclose(SIMPLE.crps(np.array(z)), miss.sum(), rtol=1e-3)
 
 
-def test_crps_is_least_near_the_median_and_grows_like_the_distance():
+def test_crps_is_least_near_the_median_and_grows_like_distance():
     z = np.linspace(-5, 5, 2001)
     assert abs(z[np.argmin(SIMPLE.crps(z))] - SIMPLE.ppf(np.array(0.5))) < 0.01
     np.testing.assert_allclose(SIMPLE.crps(np.array(1e9)) - SIMPLE.crps(np.array(0.5e9)), 0.5e9, rtol=1e-6)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from usnrt import USNRTEnsemble, USNRTRegressor
-from usnrt.estimators.fit_identity import identity_of
+from usnrt.estimators.reading import identity_of
 from usnrt.paper.baselines import HNNRegressor
 from usnrt.tables.store import MemoryStore
 from usnrt.tables.training import DistinctRows

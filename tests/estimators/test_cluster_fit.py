@@ -26,9 +26,9 @@ FEATURES = ["area", "district", "built"]
 PHASES = {
     "statistics": ("usnrt.tables.survey:TableSurvey.add", 1),
     "blocks": ("usnrt.tables.cluster_store:sorted_records", 2),
-    "shards": ("usnrt.tree.cluster_shards:encode_chunk", 2),
+    "shards": ("usnrt.tree.shards:encode_chunk", 2),
     "root": ("usnrt.nn.rounds:train_shard", 3),
-    "leaves": ("usnrt.tree.shared_network:SharedNetwork.finish_leaf", 1),
+    "leaves": ("usnrt.tree.strategies:SharedNetwork.finish_leaf", 1),
     "calibration": ("usnrt.estimators.regressor:USNRTRegressor._calibrate_by_validation", 1),
 }
 

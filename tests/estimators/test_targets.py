@@ -240,7 +240,7 @@ def test_ensembles_take_the_parameters_of_their_estimator():
 
 
 def test_explanations_are_in_units_of_the_target():
-    from usnrt.explain.values import Moments
+    from usnrt.explain.shapley import Moments
 
     model, X = fitted(lognormal, target_transform="log"), lognormal(50, 1)[0]
     moments = Moments(model)(model._encode(X))

@@ -24,7 +24,7 @@ def test_perfect_networks_are_left_as_they_are():
     np.testing.assert_allclose(refined, quantiles, atol=1e-12)
 
 
-def test_a_better_mean_moves_the_quantile_function_and_a_worse_one_does_not():
+def test_only_a_better_mean_moves_the_quantile_function():
     rng, leaf, mean, std, y = rows()
     error = 0.8 * std * rng.normal(size=len(y))
     off = (mean + error)[:, None] + std[:, None] * POSITIONS
@@ -36,7 +36,7 @@ def test_a_better_mean_moves_the_quantile_function_and_a_worse_one_does_not():
     np.testing.assert_allclose(quantile_function_mean(better.apply(leaf, mean, off)), mean, atol=1e-9)
 
 
-def test_half_widths_that_are_noise_are_drawn_to_their_regions_and_those_that_are_not_stay():
+def test_only_half_widths_that_are_noise_shrink_to_their_regions():
     rng, leaf, mean, std, y = rows()
     noisy = std * np.exp(0.7 * rng.normal(size=len(y)))
     quantiles = mean[:, None] + noisy[:, None] * POSITIONS

@@ -21,7 +21,7 @@ def weights_of(network, memory, y, weight=None):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_twins_are_used_though_a_few_rows_without_a_twin_have_large_errors(seed):
+def test_twins_are_used_though_rows_without_have_large_errors(seed):
     """Of 1,000 rows, 998 have a twin with the same target; the two others decide about the error of the mean."""
     rng = np.random.default_rng(seed)
     y = rng.normal(size=1000)
@@ -30,7 +30,7 @@ def test_twins_are_used_though_a_few_rows_without_a_twin_have_large_errors(seed)
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_memory_that_is_worse_in_the_mean_is_not_used_whatever_the_ranks(seed):
+def test_a_memory_that_is_worse_in_the_mean_is_not_used(seed):
     rng = np.random.default_rng(seed)
     y = rng.normal(size=400)
     memory = y + np.concatenate([np.full(40, 2.0), np.zeros(360)])
@@ -38,7 +38,7 @@ def test_a_memory_that_is_worse_in_the_mean_is_not_used_whatever_the_ranks(seed)
     assert weights[MEMORY] <= 0.3
 
 
-def test_equally_good_experts_leave_all_weight_to_the_network_in_most_tables():
+def test_equally_good_experts_mostly_leave_weight_to_the_network():
     """Errors are independent, so averages would be better; errors that are the same are no reason for a memory."""
     used = 0
     for seed in range(40):

@@ -11,7 +11,7 @@ import pytest
 
 from usnrt import USNRTEnsemble, USNRTRegressor, load, uncertainty_importance
 from usnrt.explain import RowExplanation
-from usnrt.explain.words import Evidence, advice
+from usnrt.explain.rows import Evidence, advice
 from usnrt.model.background import background_of, marginal_background_of
 from usnrt.persistence import ModelFileError
 

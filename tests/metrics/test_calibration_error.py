@@ -152,7 +152,7 @@ def test_calibration_by_group():
         assert row["ece_by_chance"] == pytest.approx(metrics.ece_by_chance(part.sum()))
 
 
-def test_calibration_by_group_of_few_quantiles_leaves_columns_out():
+def test_calibration_by_group_of_few_quantiles_has_less_columns():
     levels = [0.25, 0.5, 0.75]
     quantiles = Normal(MEAN, STD).ppf(levels)
     table = metrics.calibration_by_group(Y, groups=np.zeros(N), quantiles=quantiles, levels=levels)

@@ -213,7 +213,7 @@ def test_scorer_names():
         metrics.get_scorer("width")
 
 
-def test_memory_grows_with_rows_not_with_rows_times_levels_times_members():
+def test_memory_grows_with_rows_not_with_levels_or_members():
     n, members = 20_000, 5
     rng = np.random.default_rng(0)
     dist = Mixture([Normal(rng.normal(size=n), rng.uniform(0.5, 2.0, size=n)) for _ in range(members)])

@@ -7,9 +7,9 @@ import pytest
 from threadpoolctl import ThreadpoolController
 
 from usnrt.nn.encoding import PiecewiseLinear
-from usnrt.nn.forward import CHUNK, forward, predict, predict_grouped
+from usnrt.nn.forward import CHUNK, GroupedNetworks, forward, predict
 from usnrt.nn.mlp import MLP
-from usnrt.utils.blas import ONE_BLAS_THREAD
+from usnrt.utils.threads import ONE_BLAS_THREAD
 
 BLAS = ThreadpoolController().select(user_api="blas")
 
@@ -62,11 +62,11 @@ def test_groups_without_rows_and_rows_out_of_order():
     x = np.random.default_rng(9).standard_normal((50, 3)).astype(np.float32)
     group = np.where(np.arange(50) % 2, 3, 1)  # no rows of groups 0 and 2
     rows = np.array([40, 3, 3, 12])
-    found = predict_grouped(network, groups, x, group, rows=rows)
+    found = GroupedNetworks(network, groups).predict(x, group, rows=rows)
     assert found.shape == (4, 2)
     for outputs, row in zip(found, rows):
         np.testing.assert_array_equal(outputs, predict(network, groups[group[row]], x[row : row + 1])[0])
-    assert predict_grouped(network, groups, x, group, rows=rows[:0]).shape == (0, 2)
+    assert GroupedNetworks(network, groups).predict(x, group, rows=rows[:0]).shape == (0, 2)
 
 
 def outputs_by_products(params, encoding, x):
@@ -153,7 +153,7 @@ def test_tables_that_are_read_only_or_in_fortran_order():
     np.testing.assert_array_equal(predict(network, params, frozen), predict(network, params, x))
 
 
-def test_networks_that_do_not_fit_are_refused_before_compiled_code_reads_them():
+def test_networks_that_do_not_fit_are_refused_before_kernels():
     def ones(*shape):
         return np.ones(shape, dtype=np.float32)
 

@@ -18,8 +18,8 @@ from usnrt.nn.rounds import (
     train_rounds,
     train_shard,
 )
-from usnrt.nn.shard_files import ShardWriter
 from usnrt.nn.train import Training, start_state
+from usnrt.tree.shards import ShardWriter
 from usnrt.utils.checkpoint import FolderCheckpoint
 
 NETWORK = MLP((2, 8, N_OUTPUTS), "algebraic")
@@ -96,7 +96,7 @@ def test_training_learns():
     assert losses[-1] < 0.7 * losses[0]
 
 
-def test_a_shard_of_a_round_is_a_pure_function_of_what_can_be_pickled():
+def test_a_shard_of_a_round_is_a_function_of_pickled_values():
     shard = Rows(0)
     state = on_host(start_state(start_at(NETWORK, np.random.default_rng(0), 0.0, 1.0)))
     task = ShardTask(plan_for([shard]), state, 1, 0)

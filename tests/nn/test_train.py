@@ -4,9 +4,9 @@ import jax
 import numpy as np
 import pytest
 
-from usnrt.nn.alternate import inverse_variance_weights, train_alternately
+from usnrt.nn.alternate import Alternation, NetworkRows, inverse_variance_weights, train_alternately
 from usnrt.nn.device import DeviceTable, rounded_up
-from usnrt.nn.forward import CHUNK, forward, predict, predict_grouped
+from usnrt.nn.forward import CHUNK, GroupedNetworks, forward, predict
 from usnrt.nn.losses import squared_error, variance_nll
 from usnrt.nn.mlp import MLP, hidden_sizes
 from usnrt.nn.train import History, Training, _program, _should_stop, train
@@ -83,9 +83,12 @@ def test_learns_mean_and_variance(problem, reinitialize):
     networks = (MLP((4, 32, 16, 1)), MLP((4, 16, 8, 1), "tanh", "softplus"))
     how, rng = Training(max_epochs=60, patience=15), np.random.default_rng(0)
     pair = train_alternately(
-        networks, DeviceTable(x), x, y, np.ones(len(y)), lambda: draw_validation(np.arange(3000), 0.2, rng),
-        (how, how), rng, reinitialize=reinitialize,
-    )  # fmt: skip
+        networks,
+        NetworkRows(DeviceTable(x), x, y, np.ones(len(y))),
+        lambda: draw_validation(np.arange(3000), 0.2, rng),
+        Alternation((how, how), reinitialize),
+        rng,
+    )
     assert set(pair.history) == {"mean 1", "variance 1", "mean 2", "variance 2"}
     error = predict(networks[0], pair.mean, x) - (x[:, 1] - x[:, 2])
     assert np.sqrt(np.mean(error[x[:, 0] < 0] ** 2)) < 0.15
@@ -128,17 +131,17 @@ def test_same_generator_gives_the_same_bits(problem):
         np.testing.assert_array_equal(b1, b2)
 
 
-def test_the_prediction_of_a_row_does_not_depend_on_the_other_rows():
+def test_predictions_of_rows_do_not_depend_on_other_rows():
     network = MLP((6, 48, 24, 1), "tanh", "softplus")
     rng = np.random.default_rng(0)
     x = rng.standard_normal((3 * CHUNK + 17, 6)).astype(np.float32)
     groups = [network.init(rng) for _ in range(3)]
     group = rng.integers(0, 3, len(x))
-    full = predict_grouped(network, groups, x, group, n_threads=2)
-    np.testing.assert_array_equal(full, predict_grouped(network, groups, x, group, n_threads=1))
+    full = GroupedNetworks(network, groups).predict(x, group, n_threads=2)
+    np.testing.assert_array_equal(full, GroupedNetworks(network, groups).predict(x, group, n_threads=1))
     some = rng.permutation(len(x))[:100]
-    np.testing.assert_array_equal(full[some], predict_grouped(network, groups, x, group, rows=some))
-    np.testing.assert_array_equal(full[some], predict_grouped(network, groups, x[some], group[some]))
+    np.testing.assert_array_equal(full[some], GroupedNetworks(network, groups).predict(x, group, rows=some))
+    np.testing.assert_array_equal(full[some], GroupedNetworks(network, groups).predict(x[some], group[some]))
 
 
 def test_diverging_training_stops_with_the_last_good_weights(problem):
@@ -204,9 +207,8 @@ def test_every_training_starts_anew_on_other_rows_if_asked(problem, reinitialize
 
     networks = (MLP((4, 8, 1)), MLP((4, 4, 1), "tanh", "softplus"))
     how = Training(max_epochs=1, learning_rate=1e-9)
-    pair = train_alternately(
-        networks, DeviceTable(x), x, y, np.ones(len(y)), draw_parts, (how, how), rng, reinitialize=reinitialize
-    )
+    rows = NetworkRows(DeviceTable(x), x, y, np.ones(len(y)))
+    pair = train_alternately(networks, rows, draw_parts, Alternation((how, how), reinitialize), rng)
     assert len(drawn) == (4 if reinitialize else 1)
     assert len({tuple(valid) for _, valid in drawn}) == len(drawn)
     # at this rate weights stay as drawn: those of the first training, unless they were drawn again
@@ -243,13 +245,13 @@ def test_hidden_sizes_may_be_fractions_of_d():
     assert hidden_sizes(("0.5d", 7), 9) == (4, 7)
 
 
-def test_rounding_up_wastes_at_most_an_eighth_beyond_small_tables():
+def test_rounding_up_wastes_an_eighth_beyond_small_tables():
     for n in range(9000, 300_000, 777):
         assert n <= rounded_up(n) <= n * 1.125 + 1
 
 
 def test_programs_use_one_thread_on_the_cpu():
-    from usnrt.nn.device import _options
+    from usnrt.nn.device import _compiler_options
 
     if jax.default_backend() == "cpu":
-        assert _options() == {"xla_cpu_multi_thread_eigen": False}
+        assert _compiler_options()["xla_cpu_multi_thread_eigen"] is False

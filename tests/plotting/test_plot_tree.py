@@ -82,7 +82,7 @@ def test_no_branch_runs_through_a_box(seed):
             assert not (x0 < bend < x1 and y0 < max(y, child_y) and y1 > min(y, child_y)), "vertical"
 
 
-def test_leaves_say_rule_rows_and_std_and_splits_say_question_and_t():
+def test_leaves_say_rule_rows_std_and_splits_question_and_t():
     builder = TreeBuilder(1)
     builder.add_root(4000)
     builder.add_children(0, Split(0, 2.5, None, True, -7.04, -11.2, 3000, 1000, 25))

@@ -79,7 +79,7 @@ def test_variance_function_of_a_data_frame(module):
         VarianceFunctionDisplay.from_estimator(Model(), frame, "rain")
 
 
-def test_variance_function_keeps_odd_indexes_and_missing_values_apart():
+def test_variance_function_keeps_odd_indexes_and_missing_values():
     frame = pd.DataFrame({"a": [1.0, np.nan, 3.0], "b": pd.Categorical(["u", None, "u"])}, index=[7, 7, 9])
 
     class Model:
@@ -186,7 +186,7 @@ def fitted(kind="numeric", raw=X):
     )
 
 
-def test_points_of_few_values_stand_side_by_side_near_their_value_and_on_their_side():
+def test_points_of_few_values_stand_side_by_side_on_their_side():
     rng = np.random.default_rng(0)
     x, other = rng.choice([16.0, 32.0, 64.0, 128.0], 500), rng.choice([0.0, 1.0], 500)
     display = RootPartitionDisplay.from_predictions(x, other, rng.normal(size=500), threshold=63.0)

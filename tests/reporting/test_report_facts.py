@@ -140,7 +140,7 @@ def test_regions_with_few_rows_are_counted(facts):
     assert "2 of 5 regions have fewer than 30 of these rows." in said
 
 
-def test_a_promise_that_any_wide_interval_keeps_is_called_vacuous(facts):
+def test_a_promise_that_any_wide_interval_keeps_is_vacuous(facts):
     wide = replace(facts, metrics={**facts.metrics, "width": (1000.0, 900.0)})
     assert "This promise says little: on average the intervals are as wide (1000) as those of" in verdict(wide)["rest"]
     assert "says little" not in verdict(facts)["rest"]

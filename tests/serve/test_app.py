@@ -79,7 +79,7 @@ def test_explanations_add_up(client, rows):
     assert "neighbors" not in explained
 
 
-def test_the_drawn_distribution_has_the_probabilities_of_the_model(client, model, rows):
+def test_the_drawn_distribution_has_the_models_probabilities(client, model, rows):
     row = client.post("/predict", json={"rows": rows[:1], "curve": True}).json()["predictions"][0]
     edges, probability = row["curve"]["edges"], row["curve"]["probability"]
     assert len(edges) == len(probability) + 1

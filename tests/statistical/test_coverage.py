@@ -78,7 +78,7 @@ def test_coverage_is_as_stated_in_every_leaf(kind):
     assert kind == "zero_inflated" or z < 3.5
 
 
-def test_coverage_of_the_ensemble_is_as_stated_in_every_leaf_quick():
+def test_coverage_of_ensembles_is_as_stated_in_every_leaf_quick():
     """Rows set aside calibrate the ensemble as a whole; ignored, its coverage was a few points off."""
     assert abs(study("piecewise", n_sets=12, ensemble=True)) < 3.5
 

@@ -62,7 +62,7 @@ def test_planted_levels_are_found(n_levels):
     assert n_split(20, 0.01, n_levels, ratio=2.0) >= at_least(0.9, 20)
 
 
-def test_without_other_rows_levels_order_themselves_and_noise_is_split():
+def test_without_other_rows_levels_split_noise():
     # the paper's way, and why the default strategy does otherwise
     assert n_split(20, 0.01, 300, part=1) == 20
 
@@ -79,7 +79,7 @@ def test_the_size_is_at_most_alpha(n_levels, alpha):
 @pytest.mark.parametrize("draw", ["t3", "laplace"])
 @pytest.mark.parametrize("min_samples_leaf", [20, 50, 200])
 @pytest.mark.parametrize("n_levels", [0, 5, 300])
-def test_the_size_is_at_most_alpha_with_heavy_tails_and_small_leaves(n_levels, min_samples_leaf, draw, alpha):
+def test_size_is_at_most_alpha_with_heavy_tails_and_small_leaves(n_levels, min_samples_leaf, draw, alpha):
     n_trials = 500
     found = n_split(n_trials, alpha, n_levels, draw=draw, min_samples_leaf=min_samples_leaf, uneven=True)
     assert found <= at_most(alpha, n_trials)
@@ -88,7 +88,7 @@ def test_the_size_is_at_most_alpha_with_heavy_tails_and_small_leaves(n_levels, m
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [200, 500])
 @pytest.mark.parametrize("n_levels", [0, 5, 50])
-def test_the_size_is_at_most_alpha_with_few_rows_and_missing_values(n, n_levels):
+def test_size_is_at_most_alpha_with_few_rows_and_missing_values(n, n_levels):
     found = n_split(500, 0.05, n_levels, n=n, missing=0.2, min_samples_leaf=20, uneven=True)
     assert found <= at_most(0.05, 500)
 
@@ -125,7 +125,7 @@ def test_whole_fits_do_not_split_noise_and_cover(n_levels):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n_levels", [5, 50, 300])
-def test_whole_fits_find_planted_levels_and_keep_the_promised_leaf(n_levels):
+def test_fits_find_planted_levels_and_keep_the_promised_leaf(n_levels):
     for seed in range(4):
         rng = np.random.default_rng(seed)
         X, y = text_table(rng, 4000, n_levels, ratio=2.0)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from usnrt import USNRTEnsemble, USNRTRegressor
-from usnrt.calibration.small_tables import sampling_factor, selection_factor
+from usnrt.calibration.conformal import sampling_factor, selection_factor
 from usnrt.utils.notices import UnguaranteedIntervalWarning
 
 NOISES = {

@@ -16,7 +16,7 @@ import pytest
 import usnrt.tree.streamed
 from usnrt import USNRTRegressor
 from usnrt.tables.store import MemoryStore
-from usnrt.utils.blas import ONE_BLAS_THREAD
+from usnrt.utils.threads import ONE_BLAS_THREAD
 
 sys.path.append(str(Path(__file__).parents[1] / "tree"))
 from given import grow_given

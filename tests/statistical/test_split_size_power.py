@@ -68,7 +68,7 @@ def test_a_single_threshold_has_its_size_in_many_trials(criterion, alpha):
     assert abs(rate - alpha) < allowed(alpha, n_trials)
 
 
-def test_skewed_residuals_inflate_mean_centring_but_not_median_centring():
+def test_skewed_residuals_inflate_mean_but_not_median_centring():
     # why Brown and Forsythe changed the centre; the estimator documents it
     n_trials, alpha = 2000, 0.05
     skewed = one_threshold(200, lambda rng, n: rng.exponential(size=n))
@@ -79,7 +79,7 @@ def test_skewed_residuals_inflate_mean_centring_but_not_median_centring():
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
-def test_the_corrected_best_split_keeps_the_family_wise_error_below_alpha(criterion):
+def test_corrected_splits_keep_the_family_wise_error_below_alpha(criterion):
     n_trials, alpha = 1000, 0.05
     rate = rejection_rate(alpha, n_trials, homogeneous(200, 3), criterion, bonferroni=True, min_samples_leaf=20)
     assert rate < alpha + allowed(alpha, n_trials)
@@ -87,7 +87,7 @@ def test_the_corrected_best_split_keeps_the_family_wise_error_below_alpha(criter
 
 @pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.05, 0.01])
-def test_the_corrected_best_split_keeps_the_family_wise_error_in_many_trials(alpha):
+def test_corrected_splits_keep_the_error_in_many_trials(alpha):
     n_trials = 20_000
     rate = rejection_rate(alpha, n_trials, homogeneous(300, 5), bonferroni=True, min_samples_leaf=30, seed=1)
     # neighbouring thresholds test nearly the same thing, so the correction is far on the safe side

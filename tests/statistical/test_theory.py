@@ -71,7 +71,7 @@ def test_the_cut_pays_with_many_rows_and_steps():
 
 
 @pytest.mark.slow
-def test_without_a_jump_few_rows_make_the_cut_costly_and_many_make_it_cheap():
+def test_without_a_jump_a_cut_costs_more_with_few_rows():
     few, many = (gains("nothing jumps", n, **STUDY) for n in (500, 32_000))
     assert is_positive(-few["likelihood"])
     for loss in example.LOSSES:

@@ -38,7 +38,7 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize("read_bytes", [None, 128])
 def test_awkward_tables(name, read_bytes, folder, monkeypatch):
     if read_bytes:
-        monkeypatch.setattr("usnrt.tables.csv_files.READ_BYTES", read_bytes)
+        monkeypatch.setattr("usnrt.tables.text_files.READ_BYTES", read_bytes)
     given = FILES[name][1]
     ((column, values),) = (given if isinstance(given, dict) else {"a": given}).items()
     table = whole_table(as_source(folder / name, notify=lambda sentence: None))
@@ -124,7 +124,7 @@ def model(folder):
 BAD = "size,rooms\n50,3\nabout 60,3\n70,unknown\n80,4\n"
 
 
-def test_a_bad_cell_in_predict_is_a_missing_value_without_support(model, tmp_path):
+def test_a_bad_cell_in_predict_is_missing_without_support(model, tmp_path):
     (tmp_path / "new.csv").write_text(BAD)
     sentence = r"^row 2 of .*new\.csv has 'about 60' in 'size', which is no number: 2 such cells are missing values"
     with pytest.warns(UnreadCellsWarning, match=sentence):

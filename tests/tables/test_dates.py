@@ -140,7 +140,7 @@ def test_a_guess_is_a_warning_with_the_columns_name():
         TableEncoder().fit(pd.DataFrame({"sold": ["01/02/2015", "03/04/2015"]}))
 
 
-def test_text_that_differs_in_every_row_is_ignored_with_a_warning():
+def test_text_that_differs_in_every_row_is_ignored_with_warning():
     names = pd.DataFrame({"name": [f"n{i}" for i in range(60)], "x": np.arange(60.0)})
     with pytest.warns(IgnoredColumnWarning, match="^column 'name' is ignored: its text differs in every row"):
         encoder = TableEncoder().fit(names)

@@ -133,7 +133,7 @@ def test_types_of_a_large_file_are_those_of_memory(tmp_path, monkeypatch):
     lines = [";".join(last), *(";".join(row) for row in zip(*last.values()))]
     (tmp_path / "d.csv").write_text("\n".join([lines[0], *lines[1:3] * 20, lines[3]]))
     whole = whole_table(as_source(tmp_path / "d.csv"))
-    monkeypatch.setattr("usnrt.tables.csv_files.READ_BYTES", 512)
+    monkeypatch.setattr("usnrt.tables.text_files.READ_BYTES", 512)
     source = as_source(tmp_path / "d.csv")
     blocks = list(source.pieces(7))
     assert len(blocks) > 3

@@ -16,8 +16,8 @@ from usnrt.tables.groups import (
     read_groups,
     warn_of_blocks,
 )
+from usnrt.utils.arrays import evidence
 from usnrt.utils.notices import GroupedRowsWarning, InfiniteIntervalWarning
-from usnrt.utils.weights import evidence
 
 SMALL = {"hidden": (64, 32), "max_epochs": 30, "random_state": 0, "n_jobs": 1}
 

@@ -73,7 +73,7 @@ def test_categories_of_every_library(frame):
     ],
     ids=["polars", "pandas"],
 )
-def test_ordered_categories_keep_their_order_and_drop_what_no_row_has(frame):
+def test_ordered_categories_keep_order_and_drop_unused_levels(frame):
     encoder = TableEncoder().fit(frame)
     assert encoder.columns_[0].categories == ("small", "large")
     assert encoder.transform(frame).ravel().tolist() == [0, 1]
@@ -281,7 +281,7 @@ def test_a_renamed_column_is_named_first(make):
         read_table(model, make({"Width": [1.0], "b": [2.0]}), reset=False)
 
 
-def test_an_array_where_a_frame_was_is_taken_with_a_warning_and_keeps_the_names():
+def test_an_array_where_a_frame_was_warns_and_keeps_the_names():
     model = Model()
     read_table(model, pd.DataFrame({"a": [1.0]}), reset=True)
     with pytest.warns(UserWarning, match="X does not have valid feature names, but Model was fitted with"):

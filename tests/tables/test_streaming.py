@@ -13,8 +13,7 @@ import pytest
 
 from usnrt.tables import TableEncoder, survey
 from usnrt.tables.find_source import as_source, training_source
-from usnrt.tables.fingerprint import fingerprint
-from usnrt.tables.rows import counted_weight, merged_rows
+from usnrt.tables.rows import counted_weight, fingerprint, merged_rows
 from usnrt.tables.store import MemoryStore
 from usnrt.tables.streaming import build_store
 from usnrt.tables.training import DistinctRows
@@ -169,7 +168,7 @@ def test_a_memory_map_is_read_in_blocks(tmp_path, monkeypatch):
     assert as_source(X[:400]) is None, "a small map is a table in memory"
 
 
-def test_copies_in_different_files_are_one_row_of_their_total_weight(tmp_path):
+def test_copies_in_different_files_are_one_row_of_total_weight(tmp_path):
     table = houses()
     once = content(stored(iter([table]), tmp_path))
     thrice = stored(itertools.repeat(table, 3), tmp_path)
@@ -200,7 +199,7 @@ def test_csv_types_are_decided_by_all_files(tmp_path):
     assert encoder.columns_[1].categories == ("007", "008", "x9"), "text keeps its zeros"
 
 
-def test_the_most_frequent_categories_are_kept_and_the_rest_is_one(tmp_path, monkeypatch):
+def test_the_most_frequent_categories_are_kept_the_rest_is_one(tmp_path, monkeypatch):
     monkeypatch.setattr(survey, "MAX_CATEGORIES", 3)
     labels = ["d"] * 4 + ["b"] * 3 + ["a", "(other)"] * 2 + ["c"]
     codes = [float(ord(label[0])) for label in labels]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from usnrt.tree.split import Members, Sample, best_split
-from usnrt.utils.weights import effective_weight
+from usnrt.utils.arrays import effective_weight
 
 
 def mixed_table(rng, n, n_levels, missing):

@@ -20,8 +20,8 @@ from usnrt.tables.store import MemoryStore
 from usnrt.tables.training import DistinctRows
 from usnrt.tree.recipe import Streaming
 from usnrt.tree.streamed import StreamedRows
-from usnrt.utils.blas import ONE_BLAS_THREAD
 from usnrt.utils.progress import Progress
+from usnrt.utils.threads import ONE_BLAS_THREAD
 
 LEVEL_LIST = [0.05, 0.5, 0.95]
 SMALL = Streaming(max_shards=2, shard_rows=500, piece_rows=64, pieces_per_round=4, batch_size=64, n_steps=60)

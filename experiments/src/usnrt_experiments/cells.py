@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.metrics.models import PredictsDistribution, interval_of
-from usnrt.utils.json_values import json_value
+from usnrt.utils.result_table import json_value
 from usnrt_experiments.grid import Cell, TrainTestSplit, load_split
 from usnrt_experiments.jackknife import leave_out_blocks
 from usnrt_experiments.recipes import get_recipe

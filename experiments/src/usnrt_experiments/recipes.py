@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from usnrt.comparison.recipes import Recipe
+from usnrt.comparison.models import Recipe
 
 # The models of the paper's tables: by default, and by the paper's recipe.
 _OURS = {

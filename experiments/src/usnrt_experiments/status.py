@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from typing import Any
 from urllib.parse import unquote
 
-from usnrt.utils.checks import has_default
+from usnrt.utils.constraints import has_default
 from usnrt_experiments.cells import settings_of
 from usnrt_experiments.grid import Cell, protocol_seeds
 from usnrt_experiments.left import left_lines

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from usnrt.utils.atomic_write import atomic_write
-from usnrt.utils.json_values import json_value
+from usnrt.utils.result_table import json_value
 from usnrt_experiments.cells import Arrays
 from usnrt_experiments.grid import Cell
 

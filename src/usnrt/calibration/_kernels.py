@@ -1,11 +1,10 @@
-"""Numba kernels for the support of rows; `table` is the flat memory of the encoded rows, see `usnrt.utils.blocks`."""
+"""Numba kernels for the support of rows; `table` is the flat memory of the encoded rows, see `usnrt.utils.threads`."""
 
 import math
 
 import numpy as np
 
-from usnrt.nn._layers import CHUNK, dense
-from usnrt.nn._panels import PANEL, multiply_row
+from usnrt.nn._layers import CHUNK, PANEL, dense, multiply_row
 from usnrt.utils.jit import kernel
 
 

@@ -1,4 +1,4 @@
-"""Split conformal bounds: order statistics of conformity scores with a finite-sample guarantee.
+"""Conformal bounds, and factors of conformity scores for small tables.
 
 If the n conformity scores and the score of a new row are exchangeable, the new score falls between the l-th and the
 u-th smallest of the n scores with probability at least (u - l) / (n + 1), for any n. With l = floor((n + 1) a / 2) and
@@ -8,11 +8,18 @@ of the model. Where l < 1 or u > n no finite bound has this property, and the bo
 With weights, n is the effective number of scores, (sum w)^2 / sum w^2 (Kish), and the new score counts as one of them:
 its weight is sum w^2 / sum w, the mean weight of rows of the population that the weights describe. With groups of rows,
 n is the number of groups: each counts once, and so does the group of the new score (hierarchical conformal prediction,
-Lee, Barber and Willett 2023). `usnrt.utils.weights.evidence` scales weights so.
+Lee, Barber and Willett 2023). `usnrt.utils.arrays.evidence` scales weights so.
+
+Two effects make distributions too narrow if rows are few. A distribution estimated from n scores misses the uncertainty
+of its own estimate: as in a Student-t interval of n values, its quantiles are multiplied by t(n - 1) / z sqrt(1 + 1/n).
+And validation rows chose the epoch, the experts, the refinement and, in ensembles, the factors by which the errors of
+all members are smaller than those of one, so that their own errors are too small, by a share proportional to 1 / rows.
+Order statistics need the second correction only. Both fade out up to `LARGE` rows.
 """
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri, stdtrit
 
 
 def conformal_bounds(
@@ -27,7 +34,7 @@ def conformal_bounds(
     coverage : float
         In (0, 1).
     weight : ndarray of shape (n,), optional
-        How many independent scores each one counts for, see `usnrt.utils.weights.evidence`; 1 by default. The new
+        How many independent scores each one counts for, see `usnrt.utils.arrays.evidence`; 1 by default. The new
         score counts as 1.
 
     Returns
@@ -84,3 +91,55 @@ def rows_needed(coverage: float) -> int:
     """
     # the same tolerance as in conformal_bounds
     return int(np.ceil((1.0 - 1e-9) / ((1.0 - coverage) / 2))) - 1
+
+
+# Tables of this many rows or more are not corrected.
+LARGE = 2000
+# With fewer scores only a scale is estimated, with heavy tails, which is wide enough (`distributions.residual_fit`).
+MIN_SCORES = 10.0
+LEVEL = 0.95
+
+
+def selection_factor(n_rows: int, strength: float) -> float:
+    """Factor of conformity scores of rows that were used for choices: 1 + strength / n_rows, fading out.
+
+    Parameters
+    ----------
+    n_rows : int
+        Of the table.
+    strength : float
+        Measured on generated tables, see docs/calibration.md.
+
+    Examples
+    --------
+    >>> from usnrt.calibration.conformal import selection_factor
+    >>> round(selection_factor(100, 8.0), 3), selection_factor(2000, 8.0)
+    (1.076, 1.0)
+    """
+    return 1.0 + _fading(n_rows) * strength / n_rows
+
+
+def sampling_factor(n_scores: float, n_rows: int) -> float:
+    """Factor by which quantiles of a distribution estimated from few scores are too narrow, fading out.
+
+    Parameters
+    ----------
+    n_scores : float
+        Effective number of scores.
+    n_rows : int
+        Of the table.
+
+    Examples
+    --------
+    >>> from usnrt.calibration.conformal import sampling_factor
+    >>> round(sampling_factor(20.0, 100), 3), sampling_factor(400.0, 2000)
+    (1.073, 1.0)
+    """
+    if n_scores < MIN_SCORES:
+        return 1.0
+    ratio = float(stdtrit(n_scores - 1.0, LEVEL) / ndtri(LEVEL)) * float(np.sqrt(1.0 + 1.0 / n_scores))
+    return 1.0 + _fading(n_rows) * (ratio - 1.0)
+
+
+def _fading(n_rows: int) -> float:
+    return max(1.0 - n_rows / LARGE, 0.0)

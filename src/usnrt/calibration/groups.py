@@ -1,4 +1,4 @@
-"""Calibration of predicted quantile functions by conformity scores, region by region.
+"""Calibrations per region or for the whole table, and where they have too few rows.
 
 The networks predict a quantile function per row. The position of the target in it, on the scale of a standard normal,
 is the conformity score; if the networks predict a variance, that is the residual over the standard deviation. In each
@@ -19,13 +19,13 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.calibration.conformal import conformal_bounds
+from usnrt.calibration.conformal import conformal_bounds, rows_needed
 from usnrt.distributions import Distribution, QuantileDistribution, ResidualDistribution
 from usnrt.nn.quantile_functions import group_values
 from usnrt.nn.quantiles import POSITIONS
 from usnrt.tree.structure import Tree
+from usnrt.utils.arrays import evidence
 from usnrt.utils.types import Floats, Rows
-from usnrt.utils.weights import evidence
 
 # The residual distribution of a region with fewer effective scores is completed by scores of the enclosing regions.
 ENOUGH_SCORES = 100
@@ -89,7 +89,7 @@ class GroupCalibration:
     scores : list of ndarray
         Sorted conformity scores of each group, for intervals with guaranteed coverage.
     weights : list of ndarray
-        How many independent scores each one counts for (`usnrt.utils.weights.evidence`).
+        How many independent scores each one counts for (`usnrt.utils.arrays.evidence`).
     has_seen : bool
         Whether seen rows have groups; leaf i of seen rows is then at position n_leaves + i.
     """
@@ -110,7 +110,6 @@ class GroupCalibration:
 
         Parameters
         ----------
-        seen : ScoredRows
         min_rows : int
             In groups with fewer seen rows, these share the group of the others.
         """
@@ -174,7 +173,6 @@ class GroupCalibration:
         Parameters
         ----------
         leaf : ndarray of int of shape (n,)
-        coverage : float
 
         Returns
         -------
@@ -197,7 +195,6 @@ def by_region(scored: ScoredRows, tree: Tree) -> GroupCalibration:
 
     Parameters
     ----------
-    scored : ScoredRows
     tree : Tree
         Defines the enclosing regions of a leaf.
     """
@@ -262,3 +259,106 @@ def _leaves_below(tree: Tree, node: int) -> list[int]:
         else:
             stack += [int(tree.left[current]), int(tree.right[current])]
     return leaves
+
+
+@dataclass(frozen=True)
+class InsufficientCalibration:
+    """Regions with too few calibration rows for intervals with guaranteed coverage.
+
+    Attributes
+    ----------
+    coverage : float
+        Nominal coverage.
+    regions, n_regions : int
+        Number of regions with too few rows, and of all regions.
+    fewest, most : int
+        Smallest and largest effective number of calibration rows in these regions.
+    needed : int
+        Number of calibration rows that a region needs.
+    weighted : bool
+        Whether the weights of the rows differ, so that their effective number is smaller than their number.
+    """
+
+    coverage: float
+    regions: int
+    n_regions: int
+    fewest: int
+    most: int
+    needed: int
+    weighted: bool = False
+
+    def __str__(self) -> str:
+        """The message of the warning.
+
+        Examples
+        --------
+        >>> from usnrt.calibration.groups import InsufficientCalibration
+        >>> print(InsufficientCalibration(0.999, 2, 3, 120, 160, 1999))
+        the 99.9 % interval is infinite in 2 of 3 regions, which have 120 to 160 calibration rows; 1,999 are needed
+        """
+        return f"the {100 * self.coverage:g} % interval is infinite {self.where}; {self.needed:,} are needed"
+
+    @property
+    def unguaranteed(self) -> str:
+        """The message if the intervals of these regions are taken from the distribution.
+
+        Examples
+        --------
+        >>> from usnrt.calibration.groups import InsufficientCalibration
+        >>> InsufficientCalibration(0.9, 1, 1, 12, 12, 19).unguaranteed[:68]
+        'the 90 % interval is not guaranteed in 1 of 1 regions, which has 12 '
+        """
+        return (
+            f"the {100 * self.coverage:g} % interval is not guaranteed {self.where}; {self.needed:,} are needed. "
+            "It is that of the predicted distribution there"
+        )
+
+    @property
+    def where(self) -> str:
+        """In how many regions, and how many calibration rows they have."""
+        rows = f"{self.fewest:,}" if self.fewest == self.most else f"{self.fewest:,} to {self.most:,}"
+        verb = "has" if self.regions == 1 else "have"
+        kind = "effective calibration rows, by their weights or groups" if self.weighted else "calibration rows"
+        return f"in {self.regions} of {self.n_regions} regions, which {verb} {rows} {kind}"
+
+
+def insufficient_calibration(calibration: Calibration | None, coverage: float) -> InsufficientCalibration | None:
+    """Find regions with too few calibration rows for intervals of a coverage.
+
+    Parameters
+    ----------
+    calibration : Calibration or None
+        Of a fitted model (``model.calibration_``).
+    coverage : float
+        In (0, 1).
+
+    Returns
+    -------
+    InsufficientCalibration or None
+        None if all regions have enough.
+    """
+    if not isinstance(calibration, GroupCalibration):
+        return None
+    leaves = np.arange(calibration.n_leaves)
+    # intervals of one row per region, so that only `Calibration` defines when bounds are infinite
+    bounds = calibration.interval(np.tile(POSITIONS, (len(leaves), 1)), leaves, coverage)
+    short = ~np.isfinite(bounds).all(axis=1)
+    if not short.any():
+        return None
+    rows = [calibration_rows(calibration, int(leaf)) for leaf in leaves[short]]
+    weighted = sum(rows) < sum(len(calibration.scores[int(calibration.group_of_leaf[leaf])]) for leaf in leaves[short])
+    return InsufficientCalibration(
+        coverage, int(short.sum()), len(leaves), min(rows), max(rows), rows_needed(coverage), weighted
+    )
+
+
+def calibration_rows(calibration: GroupCalibration, leaf: int) -> int:
+    """How many independent calibration rows a region has, by weights and groups; rounded down.
+
+    Parameters
+    ----------
+    leaf : int
+        The region's index among the leaves (``tree.leaf_index``).
+    """
+    group = int(calibration.group_of_leaf[leaf])
+    return int(calibration.weights[group].sum() + 1e-9)

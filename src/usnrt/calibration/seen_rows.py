@@ -191,16 +191,10 @@ def with_recall(seen: SeenRows, repeated: RepeatedRows, quantiles: Floats, y: Fl
 
     Parameters
     ----------
-    seen : SeenRows
-    repeated : RepeatedRows
     quantiles : ndarray of shape (n, n_positions)
         Quantile functions of the repeated rows.
     y, weight : ndarray of shape (n,)
         Of the repeated rows.
-
-    Returns
-    -------
-    SeenRows
     """
     losses = [
         float(np.average(pinball_losses(combined_with_recall(quantiles, repeated.recalled, share), y), weights=weight))

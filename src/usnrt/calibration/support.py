@@ -1,4 +1,4 @@
-"""Support: detection of rows unlike the training rows of their region, and wider predictive distributions for them.
+"""Support of a row by the training rows, and what is done to rows without.
 
 A row lacks support if a number is outside the range of its region, if a category is unseen in training, if a value is
 missing in a column without missing values in training, if it is far from all training rows in the joint space of the
@@ -31,13 +31,42 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.calibration.landmarks import Landmarks
-from usnrt.calibration.ranges import column_scale, extended_range
-from usnrt.calibration.subjects import Subjects
+from usnrt.calibration.landmarks import Landmarks, Subjects
 from usnrt.calibration.widening import BLANK_LEVELS, MIN_BLANK_ROWS, needed_variance, variances_of_columns, widened
 from usnrt.experts.refine import half_widths
 from usnrt.nn.quantile_functions import conformity_scores
-from usnrt.utils.blocks import flat_memory, run_in_blocks
+from usnrt.utils.threads import flat_memory, run_in_blocks
+from usnrt.utils.types import Floats
+
+# The range of a region is extended by the largest of: this share of the range, this share of the column's standard
+# deviation, and the distance between the most and the tenth most extreme value (heavy tails).
+RANGE_MARGIN, STD_MARGIN, TAIL_ROWS = 0.1, 0.1, 10
+CONSTANT_MARGIN = 1e-6  # relative margin of a column that is constant in training
+# Distances outside a range are measured in standard deviations, but the unit is at least this share of the range of the
+# whole column (a rare 1 among zeros is many standard deviations away) and at least the margin.
+RANGE_UNIT = 0.25
+
+
+def column_scale(values: NDArray[np.float64]) -> tuple[float, float]:
+    """Standard deviation of a column, and the minimal unit of distances outside its range."""
+    largest = float(np.abs(values).max())
+    # Scaled first, since squares of huge numbers would overflow.
+    std = largest * float(np.std(values / largest)) if largest > 0 else 0.0
+    if std <= 1e-12 * largest:  # constant: its value is the only scale
+        return 0.0, max(largest, 1.0)
+    return std, max(std, RANGE_UNIT * float(np.ptp(values / largest)) * largest)
+
+
+def extended_range(values: Floats, std: float, unit: float) -> Floats:
+    """Low and high end of the range of the values with a margin, and the units of distances below and above it."""
+    k = min(TAIL_ROWS, len(values)) - 1
+    ordered = np.partition(values, [0, k, len(values) - 1 - k, len(values) - 1])
+    low, high = ordered[0], ordered[-1]
+    with np.errstate(over="ignore"):
+        margin = max(RANGE_MARGIN * (high - low), STD_MARGIN * std, CONSTANT_MARGIN * unit)
+        below, above = max(margin, ordered[k] - low), max(margin, high - ordered[-1 - k])
+        return np.array([low - below, high + above, max(unit, below), max(unit, above)])
+
 
 REACH = 1.0  # units beyond the range up to which the networks extrapolate
 MAX_DELTA = 1e3  # bound for sentinels such as 1e300, whose squares would overflow
@@ -202,10 +231,6 @@ class Support:
         low, high : ndarray of shape (n_leaves + 1, d)
             Smallest and largest number of each column in each region, and in the whole table; NaN if there is none.
         has_missing : ndarray of bool of shape (d,)
-
-        Returns
-        -------
-        Support
         """
         return replace(
             self,
@@ -224,11 +249,6 @@ class Support:
         raw : ndarray of shape (n, d)
             Encoded rows.
         leaf : ndarray of int of shape (n,)
-        n_threads : int, default=1
-
-        Returns
-        -------
-        RowSupport
         """
         from usnrt.calibration._kernels import measure_rows
 
@@ -359,7 +379,6 @@ class Support:
         ----------
         half_width : ndarray of shape (n,)
             Half widths of the quantile functions, from -1 to 1 on the normal scale.
-        found : RowSupport
 
         Returns
         -------
@@ -377,7 +396,6 @@ class Support:
         ----------
         quantiles : ndarray of shape (n, n_positions)
             Of the clamped rows, at `usnrt.nn.quantiles.POSITIONS`.
-        found : RowSupport
 
         Returns
         -------

@@ -98,7 +98,6 @@ def variances_of_columns(
 
     Parameters
     ----------
-    n_columns : int
     variances_of : callable
         Takes groups of columns, returns the variance of each group.
 

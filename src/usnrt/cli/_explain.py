@@ -57,8 +57,14 @@ def explain(
 
 
 def _explain_model(fitted: "DistributionalRegressor", path: Path, as_json: bool) -> None:
-    from usnrt.estimators.neighbors import has_examples, memory_sentence, rows_in_memory
-    from usnrt.estimators.regions import ratio_sentence, region_rows, uncertainty_ratio
+    from usnrt.estimators.regions import (
+        has_examples,
+        memory_sentence,
+        ratio_sentence,
+        region_rows,
+        rows_in_memory,
+        uncertainty_ratio,
+    )
 
     regions = region_rows(fitted)
     if not regions:

@@ -181,7 +181,7 @@ def _check_holdout(holdout: float) -> None:
 
 
 def _print_summary(result: dict[str, Any], n_held_out: int, notify: Callable[[str], None]) -> None:
-    from usnrt.estimators.neighbors import memory_sentence
+    from usnrt.estimators.regions import memory_sentence
 
     for line in result["columns"]:
         notify(line)
@@ -260,7 +260,7 @@ def time_of(X: "pa.Table", time_column: str | None, path: Path) -> NDArray[np.fl
     """The time of each row, to hold out the latest; None without a time column."""
     if time_column is None:
         return None
-    from usnrt.tables.conversion import understood
+    from usnrt.tables.columns import understood
     from usnrt.tables.reading import as_table
     from usnrt.tables.time import read_time
 
@@ -292,8 +292,7 @@ def split_rows(
 
 def summary(model: "TreeRegressor", n_rows: int, target: str, output: Path) -> dict[str, Any]:
     """The result of a fit: file, target, rows, how the columns were read, regions."""
-    from usnrt.estimators.neighbors import has_examples, rows_in_memory
-    from usnrt.estimators.regions import region_rows
+    from usnrt.estimators.regions import has_examples, region_rows, rows_in_memory
 
     return {
         "model": str(output),

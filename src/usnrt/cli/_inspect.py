@@ -78,7 +78,7 @@ def _shown(value: object) -> str:
 
 def _model_facts(path: Path, name: str) -> dict[str, Any]:
     from usnrt.cli._data import load_model
-    from usnrt.estimators.neighbors import has_examples, rows_in_memory
+    from usnrt.estimators.regions import has_examples, rows_in_memory
     from usnrt.persistence import read_manifest
 
     model = load_model(path, name)

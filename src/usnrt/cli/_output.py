@@ -14,8 +14,8 @@ import numpy as np
 
 from usnrt.cli._errors import UserError
 from usnrt.tables.files import FORMATS
-from usnrt.utils.json_values import json_value
 from usnrt.utils.names import escaped, escaped_json, escaped_lines
+from usnrt.utils.result_table import json_value
 
 if TYPE_CHECKING:
     from rich.console import Console

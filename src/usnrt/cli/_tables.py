@@ -19,8 +19,8 @@ from usnrt.tables.find_source import as_source, file_source, fits_memory, whole_
 from usnrt.tables.read_options import ModelColumns, ReadOptions
 from usnrt.tables.sources import SelectedColumns, TableSource
 from usnrt.utils.atomic_write import atomic_write
-from usnrt.utils.json_values import json_value
 from usnrt.utils.names import need_column
+from usnrt.utils.result_table import json_value
 
 if TYPE_CHECKING:
     from usnrt.estimators.base import DistributionalRegressor

@@ -26,7 +26,6 @@ class Forecasts:
 
     Attributes
     ----------
-    distribution : Distribution
     interval : ndarray of shape (n, 2)
     point : ndarray of shape (n,)
     """
@@ -45,11 +44,6 @@ def forecasts_of(model: Any, X: TableLike, coverage: float) -> Forecasts:
         With one of ``predict_dist``, ``predict_quantiles(X, levels)``, ``predict(X, quantiles=)`` or
         ``predict(X, return_std=True)``; also at the end of a pipeline or inside a search.
     X : array-like or data frame of n rows
-    coverage : float
-
-    Returns
-    -------
-    Forecasts
     """
     kind = kind_of(model)
     if kind == "dist":

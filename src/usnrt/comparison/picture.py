@@ -21,7 +21,6 @@ def draw(comparison: "Comparison", ax: Sequence["Axes"] | None = None) -> "Figur
 
     Parameters
     ----------
-    comparison : Comparison
     ax : sequence of 3 Axes, default=None
         None for a new figure.
 

@@ -170,7 +170,6 @@ def conformal_quantile(errors: Floats, level: float, weight: Floats | None = Non
     ----------
     errors : ndarray of shape (n,)
         Targets less their predicted quantiles, of calibration rows.
-    level : float
     weight : ndarray of shape (n,), default=None
         How often each row counts.
 

@@ -12,8 +12,8 @@ from usnrt.tables.training import TrainingTable, TreeRows
 from usnrt.tree.grow import Node, Residuals, grow
 from usnrt.tree.recipe import SplitRule
 from usnrt.tree.rules import region_text
-from usnrt.utils.boosting import MAX_CATEGORIES, boosting_threads, without_empty_columns
 from usnrt.utils.context import FitContext
+from usnrt.utils.sklearn_trees import MAX_CATEGORIES, boosting_threads, without_empty_columns
 from usnrt.utils.types import Floats, Rows
 
 # Test rows that a region should have, so that its coverage says something.
@@ -65,7 +65,6 @@ def find_regions(
 
     Parameters
     ----------
-    encoder : TableEncoder
     raw : ndarray of shape (n, d)
         All rows, encoded.
     y : ndarray of shape (n,)
@@ -73,7 +72,6 @@ def find_regions(
         Rows that the tree is grown from.
     n_test : int
         Number of test rows, of which each region is to have enough.
-    seed : int
     n_jobs : int or None, default=1
         Number of threads of the booster.
 
@@ -118,7 +116,6 @@ def worst_gap(inside: NDArray[np.bool_] | Floats, region: NDArray[np.intp], cove
     ----------
     inside : ndarray of bool or of 0 and 1 of shape (n,)
     region : ndarray of int of shape (n,)
-    coverage : float
 
     Returns
     -------

@@ -13,8 +13,7 @@ from usnrt.comparison.splits import Splits
 from usnrt.comparison.words import compared_metrics, notes, shown_metrics, shown_rows, verdict
 from usnrt.metrics.accuracy import CRPS
 from usnrt.metrics.differences import Difference, paired_difference
-from usnrt.utils.json_values import json_value
-from usnrt.utils.result_table import Table
+from usnrt.utils.result_table import Table, json_value
 from usnrt.utils.types import Floats
 
 if TYPE_CHECKING:
@@ -30,10 +29,8 @@ class Entry:
 
     Attributes
     ----------
-    name : str
     metrics : dict of str to ndarray of shape (n,), or None
         By name, for each test row; None if it failed.
-    note : str
     fit_seconds, predict_seconds : float
         Mean over the folds.
     error : str

@@ -21,7 +21,7 @@ from usnrt.metrics.forecast import as_forecast
 from usnrt.metrics.registry import EvaluatedRows
 from usnrt.tables import TableEncoder
 from usnrt.tables.groups import feature_groups, groups_and_table, read_groups
-from usnrt.utils.checks import check_number, check_whole
+from usnrt.utils.constraints import check_number, check_whole
 from usnrt.utils.names import escaped
 from usnrt.utils.types import Floats, Rows, TableLike
 

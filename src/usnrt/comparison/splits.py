@@ -52,7 +52,6 @@ def random_splits(groups: NDArray[np.intp], folds: int, test_size: float, seed: 
         1 for a single split.
     test_size : float
         Fraction of the test rows of a single split.
-    seed : int
     what : str
         What the groups are, to state how rows were chosen; empty if every row is its own.
 

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from usnrt.distributions.base import Distribution, broadcast_rows
-from usnrt.distributions.grouped_residuals import GroupedResiduals
-from usnrt.distributions.residual_distribution import ResidualDistribution
+from usnrt.distributions.residual_distribution import GroupedResiduals, ResidualDistribution
 from usnrt.nn.quantile_functions import group_values, position_of, segment_heights, value_at
-from usnrt.utils.blocks import run_in_blocks
+from usnrt.utils.threads import run_in_blocks
 from usnrt.utils.types import Floats
 
 

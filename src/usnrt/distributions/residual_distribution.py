@@ -1,6 +1,7 @@
-"""Residual distributions: a piecewise linear density with Pareto tails, all of it in closed form."""
+"""Residual distributions: of conformity scores, and by group of rows."""
 
 import functools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -276,3 +277,67 @@ class ResidualDistribution:
             once = mass * scale / (1 - index) * -np.expm1((1 - 1 / index) * log_v)
             twice = mass**2 * scale / (2 - index) * -np.expm1((1 - 2 / index) * log_v)
         return outer, distance - 2 * once + twice
+
+
+class GroupedResiduals:
+    """One residual distribution per row, that of the row's group.
+
+    Parameters
+    ----------
+    group : array-like of int of shape (n,)
+        Index of the residual distribution of each row.
+    """
+
+    def __init__(self, group: ArrayLike, residuals: Sequence[ResidualDistribution]) -> None:
+        self.group = np.asarray(group)
+        self.residuals = list(residuals)
+        if self.group.ndim != 1 or self.group.dtype.kind not in "iu":
+            raise ValueError(
+                f"group must be integers of shape (n,), got {self.group.dtype} of shape {self.group.shape}"
+            )
+        if self.group.size and not (self.group.min() >= 0 and self.group.max() < len(self.residuals)):
+            raise ValueError(
+                f"group must be in [0, {len(self.residuals)}), the number of residual distributions, "
+                f"got values from {self.group.min()} to {self.group.max()}"
+            )
+
+    def groups(self) -> Iterator[tuple[ResidualDistribution, NDArray[np.intp]]]:
+        """Each residual distribution in use with its rows."""
+        order = np.argsort(self.group, kind="stable")
+        used, start = np.unique(self.group[order], return_index=True)
+        for group, rows in zip(used, np.split(order, start[1:])):
+            yield self.residuals[group], rows
+
+    def logpdf(self, z: Floats) -> Floats:
+        """Log density at ``z``, shape (n, k)."""
+        return self._by_group("logpdf", z)
+
+    def cdf(self, z: Floats) -> Floats:
+        """P(E <= z) for ``z`` of shape (n, k)."""
+        return self._by_group("cdf", z)
+
+    def sf(self, z: Floats) -> Floats:
+        """P(E > z) for ``z`` of shape (n, k)."""
+        return self._by_group("sf", z)
+
+    def group_ppf(self, q: Floats) -> Floats:
+        """Quantiles of each residual distribution at levels of shape (k,), shape (n_groups, k)."""
+        return np.array([residual.ppf(q) for residual in self.residuals]).reshape(len(self.residuals), q.size)
+
+    def draw(self, size: int, rng: np.random.Generator) -> Floats:
+        """Random values, shape (n, size)."""
+        uniform = rng.random((self.group.size, size)).clip(np.finfo(float).tiny, None)
+        return self._by_group("ppf", uniform)
+
+    def crps_parts(self, z: Floats) -> tuple[Floats, Floats]:
+        """`ResidualDistribution.crps_parts` of each row, for ``z`` of shape (n,)."""
+        below, above = np.empty(z.shape), np.empty(z.shape)
+        for residual, rows in self.groups():
+            below[rows], above[rows] = residual.crps_parts(z[rows])
+        return below, above
+
+    def _by_group(self, method: str, values: Floats) -> Floats:
+        result = np.empty(values.shape)
+        for residual, rows in self.groups():
+            result[rows] = getattr(residual, method)(values[rows])
+        return result

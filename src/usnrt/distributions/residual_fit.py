@@ -1,10 +1,12 @@
 """Estimation of residual distributions: a Student-t, corrected by a kernel density on its scale."""
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
-from usnrt.distributions.student_t import StudentT
+from usnrt.distributions.parametric import StudentT
 from usnrt.utils.types import Floats
 
 MAX_POINTS = 400  # number of kernels; more residuals are averaged in groups of neighbours
@@ -20,9 +22,26 @@ EM_ITERATIONS = 60
 SQRT_2PI: float = float(np.sqrt(2.0 * np.pi))
 
 
-def fit_residual_distribution(
-    residuals: ArrayLike, weights: ArrayLike | None = None
-) -> tuple[Floats, Floats, Floats, Floats]:
+class Estimate(NamedTuple):
+    """Parameters of a `ResidualDistribution`."""
+
+    knots: Floats
+    density: Floats
+    tail_mass: Floats
+    tail_index: Floats
+
+
+class _Continuous(NamedTuple):
+    """The continuous part: density at knots, tail masses, degrees of freedom and scale of its Student-t."""
+
+    knots: Floats
+    density: Floats
+    tails: Floats
+    df: float
+    unit: float
+
+
+def fit_residual_distribution(residuals: ArrayLike, weights: ArrayLike | None = None) -> Estimate:
     """Estimate the parameters of a `ResidualDistribution`: knots, density, tail masses and tail indices.
 
     A Student-t is fitted. On the scale where it is standard normal, it is corrected by a kernel density with locally
@@ -42,31 +61,25 @@ def fit_residual_distribution(
     ----------
     residuals : array-like of shape (n,)
     weights : array-like of shape (n,) or None
-
-    Returns
-    -------
-    knots, density : ndarray of shape (K,)
-    tail_mass, tail_index : ndarray of shape (2,)
     """
     values, mass = _check(residuals, weights)
-    atoms, atom_mass, rest, rest_mass = _split_atoms(values, mass)
+    (atoms, atom_mass), (rest, rest_mass) = _split_atoms(values, mass)
     n_effective = rest_mass.sum() ** 2 / (rest_mass**2).sum() if rest.size else 0.0
     if n_effective >= FEW:
-        knots, density, tails, df, unit = _kernel_corrected_t(rest, rest_mass / rest_mass.sum(), n_effective, atoms)
+        fit = _kernel_corrected_t(rest, rest_mass / rest_mass.sum(), n_effective, atoms)
     else:
-        df = FEW_DF
         unit = float(np.sqrt(np.average(values**2, weights=mass))) or 1.0
         levels = ndtr(np.linspace(-REACH, REACH, 161))
-        student = StudentT(df, 0.0, unit)
+        student = StudentT(FEW_DF, 0.0, unit)
         knots = student.ppf(levels)[0]
-        density = student.pdf(knots[None, :])[0]
-        tails = levels[[0, 0]]
+        fit = _Continuous(knots, student.pdf(knots[None, :])[0], levels[[0, 0]], FEW_DF, unit)
     # The continuous part keeps some mass even if all observed values are repeated.
     share = max(1.0 - atom_mass.sum(), 1.0 / (1.0 + values.size))
-    width = max(ATOM_WIDTH * unit, 1e-9 * float(np.abs(atoms).max(initial=0.0)))
-    knots, density = _add_atoms(knots, share * density, atoms, (1.0 - share) * _unit_sum(atom_mass), width)
+    width = max(ATOM_WIDTH * fit.unit, 1e-9 * float(np.abs(atoms).max(initial=0.0)))
+    knots, density = _add_atoms(fit.knots, share * fit.density, atoms, (1.0 - share) * _unit_sum(atom_mass), width)
     # The density between values of very different magnitude may underflow.
-    return knots, np.maximum(density, 1e-200 / unit), np.maximum(share * tails, 1e-200), np.full(2, 1.0 / df)
+    density, tails = np.maximum(density, 1e-200 / fit.unit), np.maximum(share * fit.tails, 1e-200)
+    return Estimate(knots, density, tails, np.full(2, 1.0 / fit.df))
 
 
 def _check(residuals: ArrayLike, weights: ArrayLike | None) -> tuple[Floats, Floats]:
@@ -86,19 +99,17 @@ def _check(residuals: ArrayLike, weights: ArrayLike | None) -> tuple[Floats, Flo
     return values[order], mass[order] / mass.sum()
 
 
-def _split_atoms(values: Floats, mass: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """Separate repeated values, treated as point masses, from the others."""
+def _split_atoms(values: Floats, mass: Floats) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+    """Repeated values, treated as point masses, and the others, each with their masses."""
     distinct, index, count = np.unique(values, return_inverse=True, return_counts=True)
     shares = np.bincount(index, mass).astype(np.float64)
     atom = (count >= 3) & (shares >= ATOM_SHARE)
     others = ~atom[index]
-    return distinct[atom], shares[atom], values[others], mass[others]
+    return (distinct[atom], shares[atom]), (values[others], mass[others])
 
 
-def _kernel_corrected_t(
-    values: Floats, mass: Floats, n: float, cover: Floats
-) -> tuple[Floats, Floats, Floats, float, float]:
-    """Knots, density at the knots, tail masses, degrees of freedom and scale of the fitted Student-t."""
+def _kernel_corrected_t(values: Floats, mass: Floats, n: float, cover: Floats) -> _Continuous:
+    """A Student-t that is corrected by a kernel density."""
     points, share, residual_mass = _group(values, mass)
     df, loc, scale = _fit_t(points, share)
     student = StudentT(df, loc, scale)
@@ -122,7 +133,7 @@ def _kernel_corrected_t(
     sides = np.array([at[0], -at[-1]])
     kernel_tails = [(share * ndtr((side - sign * u) / width)).sum() for side, sign in zip(sides, (1.0, -1.0))]
     tails = kernel_share * np.array(kernel_tails) + (1.0 - kernel_share) * ndtr(sides)
-    return knots, density, tails, df, scale
+    return _Continuous(knots, density, tails, df, scale)
 
 
 def _group(values: Floats, mass: Floats) -> tuple[Floats, Floats, Floats]:

@@ -12,26 +12,30 @@ from sklearn.utils.validation import check_is_fitted
 
 from usnrt.distributions import Distribution
 from usnrt.estimators.cluster_fit import active_client, fit_on_cluster
-from usnrt.estimators.dask_predictions import predict_dask, predict_dask_table
-from usnrt.estimators.fit_identity import check_resumable, identity_of
-from usnrt.estimators.prediction_blocks import joined_predictions, predict_source, source_for
+from usnrt.estimators.prediction_blocks import (
+    joined_predictions,
+    predict_dask,
+    predict_dask_table,
+    predict_source,
+    source_for,
+)
 from usnrt.estimators.prediction_table import EncodedPredictions, check_coverage, prediction_table
-from usnrt.estimators.reading import encode_rows, read_training_rows
+from usnrt.estimators.reading import check_resumable, encode_rows, identity_of, read_training_rows
 from usnrt.model.scaling import scale_rows
 from usnrt.model.target import TargetScale
-from usnrt.nn.jax_process import DISK_CACHE
+from usnrt.nn.device import DISK_CACHE
 from usnrt.tables import Column, read_table
 from usnrt.tables.dask_rows import DaskRows, dask_rows, is_dask
 from usnrt.tables.find_source import as_source, read_whole, training_source
 from usnrt.tables.store import MemoryStore, RowStore
 from usnrt.tables.streaming import BLOCK_ROWS, TrainingSource, build_store
 from usnrt.tables.training import DistinctRows, TrainingTable
-from usnrt.utils.blas import ONE_BLAS_THREAD
 from usnrt.utils.checkpoint import NO_CHECKPOINT, Checkpoint, Folder, opened
 from usnrt.utils.constraints import Constraint, check_parameters
+from usnrt.utils.folders import scratch_folder
 from usnrt.utils.progress import Progress
 from usnrt.utils.result_table import Table
-from usnrt.utils.scratch import scratch_folder
+from usnrt.utils.threads import ONE_BLAS_THREAD
 from usnrt.utils.types import Floats, TableLike
 
 

@@ -3,7 +3,7 @@
 1. `usnrt.tables.cluster_store`: statistics of each partition, merged; then chunks of sorted rows, on the workers.
 2. `fit_on_worker`, a task: one worker gathers the sample and fits the model to it, as any fit of a store. It is a
    client of the cluster itself, and submits the shards of each round of training as tasks
-   (`usnrt.tree.cluster_shards`).
+   (`usnrt.tree.shards`).
 3. The fitted attributes are sent to the client.
 """
 
@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.base import clone
 
-from usnrt.nn.jax_process import DISK_CACHE
+from usnrt.nn.device import DISK_CACHE
 from usnrt.tables import read_table
 from usnrt.tables.cluster_store import ChunkTable, ClusterStore, build_chunks, survey_graph
 from usnrt.tables.dask_rows import DaskRows, PartitionKind
 from usnrt.tables.encoder import TableEncoder
 from usnrt.tables.find_source import rows_fit_memory, whole_of
-from usnrt.utils.blas import ONE_BLAS_THREAD
 from usnrt.utils.checkpoint import Folder
 from usnrt.utils.checkpoint_files import CheckpointError
 from usnrt.utils.progress import FitEvent, FitStopped, Progress, progress_stream
+from usnrt.utils.threads import ONE_BLAS_THREAD
 
 if TYPE_CHECKING:
     from usnrt.estimators.base import DistributionalRegressor
@@ -73,7 +73,6 @@ def fit_on_cluster(
     ----------
     model : DistributionalRegressor
         Its fitted attributes are set.
-    rows : DaskRows
     client : distributed.Client
     checkpoint : Folder, optional
         In a file system that all workers share.

@@ -7,7 +7,6 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from usnrt.estimators.tree_regressor import TreeRegressor
-from usnrt.utils.checks import has_default, same_value
 from usnrt.utils.constraints import (
     CATEGORICAL_FEATURES,
     RANDOM_STATE,
@@ -16,6 +15,8 @@ from usnrt.utils.constraints import (
     Unchecked,
     Verbosity,
     Whole,
+    has_default,
+    same_value,
 )
 
 MemberT = TypeVar("MemberT", bound=TreeRegressor)

@@ -12,7 +12,7 @@ from usnrt.estimators.targets import check_target, read_target
 from usnrt.estimators.tree_regressor import TreeRegressor
 from usnrt.nn.quantile_functions import value_at
 from usnrt.nn.quantiles import POSITIONS
-from usnrt.utils.checks import check_number
+from usnrt.utils.constraints import check_number
 from usnrt.utils.types import Floats, TableLike
 
 # How far a bound moves for a surplus of misses, on the scale of conformity scores: in proportion to a small surplus, by

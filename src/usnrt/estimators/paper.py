@@ -20,7 +20,6 @@ from usnrt.nn.forward import predict
 from usnrt.nn.mlp import MLP, hidden_sizes
 from usnrt.nn.train import History
 from usnrt.tree.recipe import PaperTreeRecipe, SplitRule
-from usnrt.utils.checks import check_applies
 from usnrt.utils.constraints import (
     CATEGORICAL_FEATURES,
     RANDOM_STATE,
@@ -33,6 +32,7 @@ from usnrt.utils.constraints import (
     Optional,
     Verbosity,
     Whole,
+    check_applies,
 )
 from usnrt.utils.types import Floats, TableLike
 

@@ -8,7 +8,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.calibration.insufficient import insufficient_calibration
+from usnrt.calibration.groups import insufficient_calibration
 from usnrt.distributions import Distribution
 from usnrt.utils.notices import UnguaranteedIntervalWarning
 from usnrt.utils.result_table import Table

@@ -1,27 +1,31 @@
-"""Reading tables and targets for a fit, and encoding rows for predictions."""
+"""Reading the rows of a fit, of a prediction and of a window in time, and the identity of a fit in its checkpoint."""
 
+import datetime
+import hashlib
 import os
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted
 
 from usnrt.estimators.targets import check_target, read_target
 from usnrt.tables import TableEncoder, read_table
 from usnrt.tables.dask_rows import is_dask
-from usnrt.tables.fingerprint import Fingerprint, fingerprint
 from usnrt.tables.group_labels import check_codes_differ
 from usnrt.tables.groups import groups_and_table, read_groups, warn_of_blocks
 from usnrt.tables.reading import FeatureTable
-from usnrt.tables.rows import counted_weight
+from usnrt.tables.rows import Fingerprint, counted_weight, fingerprint
+from usnrt.tables.store import RowStore
 from usnrt.tables.target_notices import warn_of_target
 from usnrt.tables.time import read_time, time_position
 from usnrt.tables.training import DistinctRows, distinct_rows
-from usnrt.utils.arrays import plain_array
-from usnrt.utils.types import Floats, TableLike
-from usnrt.utils.weights import check_total_weight
+from usnrt.utils.arrays import check_total_weight, plain_array
+from usnrt.utils.result_table import json_value
+from usnrt.utils.types import Floats, Rows, TableLike
 
 if TYPE_CHECKING:
     from usnrt.estimators.base import DistributionalRegressor
@@ -33,8 +37,6 @@ class ReadRows:
 
     Attributes
     ----------
-    rows : DistinctRows
-    encoder : TableEncoder
     fingerprint : Fingerprint
         Of the rows that have a weight.
     target_name : str or None
@@ -125,3 +127,108 @@ def encode_rows(model: "DistributionalRegressor", X: TableLike) -> NDArray[np.fl
     if is_dask(X):
         raise TypeError("predict and predict_table take Dask collections, this takes a table in memory")
     return model.encoder_.transform(read_table(model, X, reset=False))
+
+
+# Parameters that do not affect the fitted model.
+OF_THE_RUN = ("n_jobs", "verbose", "callbacks")
+
+
+def check_resumable(estimator: Any, checkpoint: Any) -> None:
+    """Refuse a checkpoint for an estimator that has none."""
+    if checkpoint is not None and not estimator._RESUMABLE:
+        raise ValueError(
+            f"checkpoint must be None for {type(estimator).__name__}, which cannot continue a fit, got {checkpoint!r}"
+        )
+
+
+def identity_of(estimator: BaseEstimator, store: RowStore, n_categories: ArrayLike) -> dict[str, dict[str, Any]]:
+    """Class, parameters and data of a fit as JSON values.
+
+    Parameters
+    ----------
+    estimator : estimator
+    store : RowStore
+        The rows. Their order depends on their content only, so a table is the same in any order.
+    n_categories : array-like of int
+        Number of categories of each column, 0 for numbers.
+
+    Returns
+    -------
+    dict of str to dict
+        By topic: ``"estimator"``, ``"parameters"``, ``"data"``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt import USNRTRegressor
+    >>> from usnrt.estimators.reading import identity_of
+    >>> from usnrt.tables.store import MemoryStore
+    >>> from usnrt.tables.training import DistinctRows
+    >>> rows = DistinctRows(np.ones((1, 1)), np.ones(1), np.ones(1), np.zeros(1, dtype=int))
+    >>> identity = identity_of(USNRTRegressor(alpha=0.02), MemoryStore(rows), [0])
+    >>> identity["parameters"]["alpha"], identity["data"]["rows"]
+    (0.02, 1)
+    """
+    parameters = {
+        name: json_value(value, nonfinite="text", other=_described)
+        for name, value in estimator.get_params(deep=True).items()
+        if name.split("__")[-1] not in OF_THE_RUN and not hasattr(value, "get_params")
+    }
+    digest = hashlib.sha256(np.asarray(n_categories, dtype=np.int64).tobytes())
+    for bucket in range(store.n_buckets):
+        digest.update(store.hashes(bucket).tobytes())
+    for bucket in range(store.n_buckets):
+        digest.update(store.read(bucket).weight.tobytes())
+    data = {"columns": store.n_features, "rows": store.n_rows, "hash of the data": digest.hexdigest()[:16]}
+    return {"estimator": {"estimator": type(estimator).__name__}, "parameters": parameters, "data": data}
+
+
+def _described(value: Any) -> str:
+    """Text for a value that JSON does not have: the same for equal random generators."""
+    if isinstance(value, np.random.RandomState):
+        kind, keys, *position = value.get_state(legacy=True)
+        return f"{kind} {hashlib.sha256(np.asarray(keys).tobytes()).hexdigest()[:16]} {position}"
+    return repr(value)
+
+
+def recent_rows(model: "DistributionalRegressor", X: TableLike, n_rows: int, window: Any) -> Rows:
+    """Positions of the rows in a window that ends with the latest row.
+
+    Parameters
+    ----------
+    model : DistributionalRegressor
+        Fitted. Rows are ordered by its time column, or without one as they are given.
+    X : array-like or data frame of shape (n_rows, n_features)
+    window : int, timedelta or None
+        A number of rows, or a duration, for which the time column must hold dates; None for all rows.
+
+    Returns
+    -------
+    ndarray of int
+        In increasing order.
+    """
+    if window is None:
+        return np.arange(n_rows)
+    time, is_date = _time(model, X)
+    if isinstance(window, datetime.timedelta | np.timedelta64):
+        seconds = float(np.timedelta64(window) / np.timedelta64(1, "s"))
+        if time is None or not is_date:
+            raise ValueError(f"window as a duration needs a model with a time_column of dates, got {window!r}")
+        if not seconds > 0:
+            raise ValueError(f"window must be positive, got {window!r}")
+        return np.flatnonzero(time > time.max() - seconds)
+    if not isinstance(window, Integral) or isinstance(window, bool) or window < 1:
+        raise ValueError(f"window must be an int >= 1, a timedelta or None, got {window!r}")
+    order = np.arange(n_rows) if time is None else np.argsort(time, kind="stable")
+    return np.sort(order[max(0, n_rows - int(window)) :])
+
+
+def _time(model: "DistributionalRegressor", X: TableLike) -> tuple[Floats | None, bool]:
+    """Time of each row if the model has a time column, and whether it is a date."""
+    column = model._parameter("time_column")
+    if column is None:
+        return None, False
+    table = read_table(model, X, reset=False)
+    position = time_position(column, table)
+    values = model.encoder_._checked(table.column(position), position)
+    return read_time(values, table.names[position]), values.type == "date"

@@ -11,7 +11,6 @@ from usnrt.estimators.tree_regressor import TreeRegressor
 from usnrt.model.fit import ModelFit, ModelRecipe
 from usnrt.nn.train import History
 from usnrt.tree.recipe import QuantileTreeRecipe, SplitRule
-from usnrt.utils.checks import check_applies
 from usnrt.utils.constraints import (
     CATEGORICAL_FEATURES,
     RANDOM_STATE,
@@ -29,6 +28,7 @@ from usnrt.utils.constraints import (
     Optional,
     Verbosity,
     Whole,
+    check_applies,
 )
 
 

@@ -12,15 +12,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from usnrt.calibration.groups import Calibration
-from usnrt.calibration.insufficient import insufficient_calibration
+from usnrt.calibration.groups import Calibration, insufficient_calibration
 from usnrt.calibration.methods import METHODS
 from usnrt.distributions import Distribution, TargetMap
 from usnrt.estimators.base import DistributionalRegressor
 from usnrt.estimators.convergence import warn_if_diverged
-from usnrt.estimators.neighbors import similar_rows
 from usnrt.estimators.prediction_table import EncodedPredictions
-from usnrt.estimators.recent import recent_rows
+from usnrt.estimators.reading import recent_rows
+from usnrt.estimators.regions import similar_rows
 from usnrt.estimators.targets import check_stored_target, check_target, read_target
 from usnrt.memory.retrieval import N_NEIGHBORS
 from usnrt.model.calibrate import calibrate_on
@@ -35,9 +34,8 @@ from usnrt.tables.training import DistinctRows, distinct_rows
 from usnrt.tree.rules import rules_table
 from usnrt.tree.streamed import sample_size
 from usnrt.tree.structure import Tree
-from usnrt.utils.blocks import MIN_ROWS
 from usnrt.utils.checkpoint import Checkpoint, Folder
-from usnrt.utils.checks import check_choice, check_number, check_whole
+from usnrt.utils.constraints import check_choice, check_number, check_whole
 from usnrt.utils.context import FitContext
 from usnrt.utils.notices import (
     InfiniteIntervalWarning,
@@ -48,6 +46,7 @@ from usnrt.utils.notices import (
 )
 from usnrt.utils.progress import Progress
 from usnrt.utils.result_table import Table
+from usnrt.utils.threads import MIN_ROWS
 from usnrt.utils.types import Floats, TableLike
 
 if TYPE_CHECKING:
@@ -253,7 +252,7 @@ class TreeRegressor(DistributionalRegressor):
         """Central prediction intervals with a nominal coverage.
 
         Calibrated models use order statistics of the conformity scores in the row's region (see
-        `usnrt.calibration.calibration`). A region with too few calibration rows for the coverage
+        `usnrt.calibration.groups`). A region with too few calibration rows for the coverage
         (`usnrt.calibration.conformal.rows_needed`; 19 at 90 %) has the intervals of the predicted distribution, which
         are not guaranteed. A `usnrt.utils.notices.UnguaranteedIntervalWarning` then states how many rows it has and how
         many are needed, and ``guaranteed`` is False in `predict_table`.

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from usnrt.experts.base import Query
 from usnrt.nn.quantiles import LEVELS
 from usnrt.tables.training import TreeRows
-from usnrt.utils.blocks import run_in_blocks
 from usnrt.utils.context import FitContext
 from usnrt.utils.schema import Array, Int, Schema
+from usnrt.utils.threads import run_in_blocks
 from usnrt.utils.types import Floats
 
 MIN_ROWS, MAX_ROWS = 100, 200_000

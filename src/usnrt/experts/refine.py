@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.nn.quantiles import LEVELS, MEAN_WEIGHTS, MEDIAN, POSITIONS, SHARES, quantile_function_mean
-from usnrt.utils.blocks import run_in_blocks
+from usnrt.utils.threads import run_in_blocks
 from usnrt.utils.types import Floats
 
 # Candidate shares. The first of equally good ones is chosen, so 0 (no change) comes first.

@@ -6,9 +6,8 @@ from typing import Any, overload
 
 import numpy as np
 
-from usnrt.utils.json_values import json_value
 from usnrt.utils.names import escaped
-from usnrt.utils.result_table import Table
+from usnrt.utils.result_table import Table, json_value
 
 N_SHOWN = 5  # contributions, and rows, that are printed
 

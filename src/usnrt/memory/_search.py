@@ -4,8 +4,7 @@ import math
 
 import numpy as np
 
-from usnrt.nn._layers import CHUNK, dense
-from usnrt.nn._panels import PANEL, ROWS
+from usnrt.nn._layers import CHUNK, PANEL, ROWS, dense
 from usnrt.utils.jit import kernel
 
 LARGEST = np.float32(np.finfo(np.float32).max)

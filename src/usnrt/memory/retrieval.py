@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from usnrt.memory._search import nearest_rows, weighted_summaries
 from usnrt.memory.cells import median_cells
 from usnrt.memory.metric import MetricTraining, learn_metric
-from usnrt.nn._panels import PANEL
+from usnrt.nn._layers import PANEL
 from usnrt.nn.device import DeviceTable
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import GroupedNetworks
@@ -23,8 +23,8 @@ from usnrt.nn.mlp import MLP
 from usnrt.nn.packed import pack_layer
 from usnrt.nn.quantiles import LEVELS, SHARES
 from usnrt.tables.training import TrainingTable
-from usnrt.utils.blocks import run_in_blocks
 from usnrt.utils.context import FitContext
+from usnrt.utils.threads import run_in_blocks
 from usnrt.utils.types import Floats, Rows
 
 # Rows of a cell, cells that are searched, and similar rows that count.
@@ -134,15 +134,8 @@ class Retrieval:
 
         Parameters
         ----------
-        encoding : PiecewiseLinear or None
         metric : ndarray of shape (n_encoded, n_dims), float32
-        table : TrainingTable
         rows : ndarray of int
-        n_threads : int
-
-        Returns
-        -------
-        Retrieval
         """
         rows = np.sort(rows)[:MAX_ROWS]
         # Rounded before distances are computed: a saved model predicts the same as before it was saved.
@@ -317,10 +310,6 @@ class Retrieval:
     def guides(self, retrieved: Retrieved) -> NDArray[np.float32]:
         """Predictions as inputs of a network: mean, log spread and log density, standardised.
 
-        Parameters
-        ----------
-        retrieved : Retrieved
-
         Returns
         -------
         ndarray of shape (n, 3), float32
@@ -340,7 +329,6 @@ class Retrieval:
         ----------
         inputs : ndarray of shape (n, p), float32
         without, without_group : ndarray of int of shape (n,), optional
-        n_threads : int
 
         Returns
         -------
@@ -377,16 +365,7 @@ def fit_retrieval(
 
     Parameters
     ----------
-    table : TrainingTable
-    encoding : PiecewiseLinear or None
     is_validation : ndarray of bool of shape (n,)
-    training : MetricTraining
-    rng : numpy.random.Generator
-    context : FitContext
-
-    Returns
-    -------
-    Retrieval
     """
     n_threads = context.n_threads
     training_rows, validation_rows = np.flatnonzero(~is_validation), np.flatnonzero(is_validation)[:MAX_VALIDATION]

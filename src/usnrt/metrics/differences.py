@@ -63,10 +63,6 @@ def paired_difference(
     is_root : bool, default=False
         Whether to compare the roots of the means.
 
-    Returns
-    -------
-    Difference
-
     Examples
     --------
     >>> import numpy as np

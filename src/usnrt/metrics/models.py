@@ -1,13 +1,16 @@
-"""What a model is evaluated by: its distribution, its own intervals, and whether the rows are training rows."""
+"""Forecasts of models, whatever library they are from, and scorers."""
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from usnrt.distributions import Distribution
-from usnrt.metrics.intervals import is_infinite
+from usnrt.metrics.intervals import is_infinite, rows_of_intervals
+from usnrt.metrics.registry import METRICS, evaluated_rows
 from usnrt.utils.notices import InfiniteIntervalWarning, UnguaranteedIntervalWarning, share_text
 from usnrt.utils.types import Floats, TableLike
 
@@ -97,7 +100,6 @@ def distribution_and_interval(model: Any, X: TableLike, coverages: Sequence[floa
 
     Returns
     -------
-    Distribution
     ndarray of shape (n, 2, k)
     """
     from usnrt.estimators.base import DistributionalRegressor
@@ -119,9 +121,8 @@ def infinite_sentence(model: object, ends: Floats, coverage: float) -> str:
     model : fitted estimator
         As from `resolve`. For a calibrated one the message states how many calibration rows are needed.
     ends : ndarray of shape (n, 2)
-    coverage : float
     """
-    from usnrt.calibration.insufficient import insufficient_calibration
+    from usnrt.calibration.groups import insufficient_calibration
 
     share = float(is_infinite(ends).mean())
     if share == 0:
@@ -136,7 +137,7 @@ def infinite_sentence(model: object, ends: Floats, coverage: float) -> str:
 
 def unguaranteed_sentence(model: object, coverage: float) -> str:
     """Message that intervals are not guaranteed, and how many calibration rows are needed; empty if all are."""
-    from usnrt.calibration.insufficient import insufficient_calibration
+    from usnrt.calibration.groups import insufficient_calibration
 
     insufficient = insufficient_calibration(getattr(model, "calibration_", None), coverage)
     return "" if insufficient is None else insufficient.unguaranteed
@@ -175,3 +176,57 @@ def training_sentence(share: float) -> str:
     return (
         f"{share_text(share)} of these rows are training rows: metrics on them are too optimistic; evaluate on new rows"
     )
+
+
+@dataclass(frozen=True)
+class DistributionScorer:
+    """A metric of a fitted estimator's predictions, negated if lower is better.
+
+    Called as ``scorer(estimator, X, y)``. Metrics of intervals are those of the estimator's ``predict_interval``, the
+    others are of its distribution.
+    """
+
+    name: str
+
+    def __call__(self, estimator: Any, X: TableLike, y: ArrayLike) -> float:
+        metric = METRICS[self.name.removeprefix("neg_")]
+        if metric.of_interval:
+            rows = rows_of_intervals(y, interval_of(estimator, X, 0.9), 0.9)
+        else:
+            rows = evaluated_rows(y, distribution_of(estimator, X))
+        return -metric.value(rows) if metric.orientation == "lower" else metric.value(rows)
+
+
+def get_scorer(name: str) -> DistributionScorer:
+    """A scorer for ``cross_val_score`` or ``GridSearchCV(scoring=...)``.
+
+    Parameters
+    ----------
+    name : str
+        One of :func:`get_scorer_names`, with or without "neg_": "neg_crps" and "crps" are the same scorer.
+
+    Examples
+    --------
+    >>> from usnrt.metrics import get_scorer
+    >>> get_scorer("crps")
+    DistributionScorer(name='neg_crps')
+    """
+    names = get_scorer_names()
+    if name in names:
+        return DistributionScorer(name)
+    if f"neg_{name}" in names:
+        return DistributionScorer(f"neg_{name}")
+    raise ValueError(f"name must be one of {names}, got {name!r}")
+
+
+def get_scorer_names() -> list[str]:
+    """Names accepted by :func:`get_scorer`: metrics of which lower values are better begin with "neg_".
+
+    Examples
+    --------
+    >>> from usnrt.metrics import get_scorer_names
+    >>> get_scorer_names()[:4]
+    ['neg_crps', 'neg_ece', 'neg_interval_score', 'neg_mae']
+    """
+    prefix = {"lower": "neg_", "higher": ""}
+    return sorted(prefix[m.orientation] + m.name for m in METRICS.values() if m.orientation in prefix)

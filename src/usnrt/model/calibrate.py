@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from usnrt.calibration.conformal import sampling_factor, selection_factor
 from usnrt.calibration.groups import GroupCalibration, ScoredRows
 from usnrt.calibration.methods import METHODS
 from usnrt.calibration.seen_rows import (
@@ -16,14 +17,13 @@ from usnrt.calibration.seen_rows import (
     find_seen,
     with_recall,
 )
-from usnrt.calibration.small_tables import sampling_factor, selection_factor
 from usnrt.model.fitted import FittedModel, Stage
 from usnrt.model.target import with_point_masses
 from usnrt.nn.quantile_functions import conformity_scores
 from usnrt.tables.groups import group_correlation
 from usnrt.tables.training import DistinctRows, TrainingTable
+from usnrt.utils.arrays import evidence
 from usnrt.utils.types import Floats, Rows
-from usnrt.utils.weights import evidence
 
 # A correlation within fewer groups is not estimated; 90 % intervals need 19 groups anyway.
 MIN_GROUPS = 30
@@ -104,7 +104,7 @@ def calibrate_by_validation(
     by : str
         A key of `usnrt.calibration.methods.METHODS`.
     selection : float
-        How much smaller errors of validation rows are than those of new rows, see `usnrt.calibration.small_tables`.
+        How much smaller errors of validation rows are than those of new rows, see `usnrt.calibration.conformal`.
     repeats : Repeats or None
     """
     rows, scores = validated

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from usnrt.distributions import Distribution, TransformedDistribution
-from usnrt.distributions.target_map import MIN_SHARE, TargetMap
+from usnrt.distributions.transformed import MIN_SHARE, TargetMap
 from usnrt.utils.types import Floats
 
 # The interval is at most this share of the gap between the bound and the nearest other target.

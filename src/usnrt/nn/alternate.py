@@ -26,7 +26,6 @@ class MeanAndVariance:
 
     Attributes
     ----------
-    mean, variance : Params
     history : dict of str to History
         By the name of the training, e.g. ``"mean 1"``, ``"variance 2"``.
     """
@@ -36,20 +35,60 @@ class MeanAndVariance:
     history: dict[str, History] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Alternation:
+    """How the two networks are trained in turns.
+
+    Attributes
+    ----------
+    training : (Training, Training)
+        Of the mean network and of the variance network.
+    reinitialize : bool
+        Whether every training starts from new weights and draws its validation rows anew, as in the code of the
+        paper's authors. Otherwise each training of a network starts from its previous weights, with the same
+        validation rows.
+    min_relative_variance : float, default=0
+        Lower bound on the variances that become weights, as a share of their median, so that noise-free rows do not
+        dominate.
+    n_alternations : int, default=2
+        Number of trainings of each network.
+    """
+
+    training: tuple[Training, Training]
+    reinitialize: bool
+    min_relative_variance: float = 0.0
+    n_alternations: int = 2
+
+
+@dataclass(frozen=True)
+class NetworkRows:
+    """All rows of a table, as networks take them.
+
+    Attributes
+    ----------
+    table : DeviceTable
+        The network inputs on the device.
+    inputs : ndarray of shape (n, p), float32
+        The same on the host.
+    y, weight : ndarray of shape (n,)
+    encoding : PiecewiseLinear, default=None
+        Of the table, if it has one.
+    """
+
+    table: DeviceTable
+    inputs: NDArray[np.float32]
+    y: Floats
+    weight: Floats
+    encoding: PiecewiseLinear | None = None
+
+
 def train_alternately(
     networks: tuple[MLP, MLP],
-    table: DeviceTable,
-    inputs: NDArray[np.float32],
-    y: Floats,
-    weight: Floats,
+    data: NetworkRows,
     draw_parts: Callable[[], Parts],
-    how: tuple[Training, Training],
+    alternation: Alternation,
     rng: np.random.Generator,
     *,
-    reinitialize: bool,
-    min_relative_variance: float = 0.0,
-    n_alternations: int = 2,
-    encoding: PiecewiseLinear | None = None,
     on_epoch: Callable[[str, int, float, float], None] | None = None,
     checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> MeanAndVariance:
@@ -62,34 +101,10 @@ def train_alternately(
     ----------
     networks : (MLP, MLP)
         The mean network and the variance network.
-    table : DeviceTable
-        The network inputs of all rows on the device.
-    inputs : ndarray of shape (n_table, p), float32
-        The same on the host.
-    y, weight : ndarray of shape (n_table,)
     draw_parts : callable
         Returns training rows and validation rows.
-    how : (Training, Training)
-        Of the mean network and of the variance network.
-    rng : numpy.random.Generator
-    reinitialize : bool
-        Whether every training starts from new weights and draws its validation rows anew, as in the code of the
-        paper's authors. Otherwise each training of a network starts from its previous weights, with the same
-        validation rows.
-    min_relative_variance : float, default=0
-        Lower bound on the variances that become weights, as a share of their median, so that noise-free rows do not
-        dominate.
-    n_alternations : int, default=2
-        Number of trainings of each network.
-    encoding : PiecewiseLinear, default=None
-        Encoding of the table, if it has one.
     on_epoch : callable, default=None
         Called with the name of the training, epoch, training loss and validation loss.
-    checkpoint : Checkpoint, default=NO_CHECKPOINT
-
-    Returns
-    -------
-    MeanAndVariance
     """
     parts = draw_parts()
     rows = np.concatenate(parts)
@@ -97,25 +112,29 @@ def train_alternately(
 
     def run(name: str, which: int, loss: Any, params: Params, target: Floats, row_weight: Floats) -> Params:
         nonlocal parts
-        if reinitialize and name != "mean 1":
+        if alternation.reinitialize and name != "mean 1":
             params, parts = networks[which].init(rng), draw_parts()
         report = None if on_epoch is None else lambda *state: on_epoch(name, *state)
         params, pair.history[name] = train(
-            networks[which], loss, params, table, target, row_weight, *parts, how[which], rng, report,
-            checkpoint=checkpoint.within(name),
+            networks[which], loss, params, data.table, target, row_weight, *parts, alternation.training[which], rng,
+            report, checkpoint=checkpoint.within(name),
         )  # fmt: skip
         return params
 
+    def outputs(which: int, params: Params) -> Floats:
+        return predict(networks[which], params, data.inputs, rows, encoding=data.encoding)
+
+    y, weight = data.y, data.weight
     row_weight = weight
     squared_residual = np.zeros_like(y)
-    for turn in range(1, n_alternations + 1):
+    for turn in range(1, alternation.n_alternations + 1):
         pair.mean = run(f"mean {turn}", 0, squared_error, pair.mean, y, row_weight)
-        squared_residual[rows] = (y[rows] - predict(networks[0], pair.mean, inputs, rows, encoding=encoding)) ** 2
+        squared_residual[rows] = (y[rows] - outputs(0, pair.mean)) ** 2
         pair.variance = run(f"variance {turn}", 1, variance_nll, pair.variance, squared_residual, weight)
-        if turn < n_alternations:
-            variance = predict(networks[1], pair.variance, inputs, rows, encoding=encoding)
+        if turn < alternation.n_alternations:
+            variance = outputs(1, pair.variance)
             row_weight = np.zeros_like(weight)
-            row_weight[rows] = weight[rows] * inverse_variance_weights(variance, min_relative_variance)
+            row_weight[rows] = weight[rows] * inverse_variance_weights(variance, alternation.min_relative_variance)
     return pair
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.mlp import LOG_LIMIT, MIN_VARIANCE, MLP, Params
 from usnrt.nn.packed import PackedLayers
-from usnrt.utils.blocks import run_in_blocks
+from usnrt.utils.threads import run_in_blocks
 
 # Rows processed at a time by networks whose activation is computed by numpy.
 CHUNK = 512
@@ -23,7 +23,6 @@ def forward(network: MLP, params: Params, x: NDArray[np.float32]) -> NDArray[np.
 
     Parameters
     ----------
-    network : MLP
     params : tuple of (weights, bias)
     x : ndarray of shape (n, n_inputs), float32
 
@@ -63,51 +62,11 @@ def predict(
     return GroupedNetworks(network, [params], encoding).predict(x, group, rows, n_threads)
 
 
-def predict_grouped(
-    network: MLP,
-    params_of_group: Sequence[Params],
-    x: NDArray[np.float32],
-    group: NDArray[np.intp],
-    rows: NDArray[np.intp] | None = None,
-    n_threads: int = 1,
-    encoding: PiecewiseLinear | None = None,
-) -> NDArray[np.float64]:
-    """Outputs of one network per group of rows, such as the leaves of a tree.
-
-    To predict repeatedly, keep a `GroupedNetworks`, which prepares the networks only once.
-
-    Parameters
-    ----------
-    network : MLP
-        Architecture of the networks.
-    params_of_group : sequence of Params
-    x : ndarray of shape (n_table, n_inputs), float32
-    group : ndarray of shape (n_table,)
-        Group of each row.
-    rows : ndarray of shape (n,), default=None
-        Rows of the table to predict; all by default.
-    n_threads : int
-    encoding : PiecewiseLinear, default=None
-        Applied to the inputs.
-
-    Returns
-    -------
-    ndarray of shape (n,) for one output, else (n, n_outputs), float64
-    """
-    return GroupedNetworks(network, params_of_group, encoding).predict(x, group, rows, n_threads)
-
-
 class GroupedNetworks:
     """Networks of one architecture, one per group of rows, prepared for prediction.
 
     Each network is prepared when the first row of its group is predicted, so the weights must not be changed in place
     after that. Preparing takes a few milliseconds.
-
-    Parameters
-    ----------
-    network : MLP
-    params_of_group : sequence of Params
-    encoding : PiecewiseLinear, default=None
 
     Examples
     --------
@@ -133,7 +92,16 @@ class GroupedNetworks:
         rows: NDArray[np.intp] | None = None,
         n_threads: int = 1,
     ) -> NDArray[np.float64]:
-        """Outputs for some rows of a table; parameters as of `predict_grouped`.
+        """Outputs for some rows of a table.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_table, n_inputs), float32
+        group : ndarray of shape (n_table,)
+            Group of each row.
+        rows : ndarray of shape (n,), default=None
+            Rows of the table to predict; all by default.
+        n_threads : int, default=1
 
         Returns
         -------

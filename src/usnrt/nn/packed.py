@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.nn._layers import ACTIVATIONS, run_layers
-from usnrt.nn._panels import BLOCK, PANEL
+from usnrt.nn._layers import ACTIVATIONS, BLOCK, PANEL, run_layers
 from usnrt.nn.encoding import INPUT_LIMIT, PiecewiseLinear
 from usnrt.nn.mlp import Params, check_layers
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from usnrt.nn.dropout import LOG_VARIANCE_BOUNDS
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.mlp import check_layers
-from usnrt.utils.blas import ONE_BLAS_THREAD
 from usnrt.utils.jit import kernel
+from usnrt.utils.threads import ONE_BLAS_THREAD
 
 # Rows per chunk; the last chunk is padded, so that the bits of a prediction never change.
 CHUNK = 256
@@ -39,7 +39,6 @@ def predict_passes(
         For each layer the factors of its inputs; 0 drops a unit. Those of the last layer may have shape
         (n_passes, n_outputs, n_units), different ones for each output.
     x : ndarray of shape (n, n_inputs), float32
-    n_threads : int
     encoding : PiecewiseLinear, default=None
         Applied to ``x``.
     activation : {"relu", "elu"}, default="relu"

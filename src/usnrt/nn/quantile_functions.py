@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.nn.quantiles import POSITIONS
-from usnrt.utils.blocks import run_in_blocks
+from usnrt.utils.threads import run_in_blocks
 from usnrt.utils.types import Floats
 
 
@@ -54,7 +54,6 @@ def group_values(knots: Floats, positions: Floats, z: Floats, group: NDArray[np.
     z : ndarray of shape (n_groups, k)
         Positions of each group.
     group : ndarray of int of shape (n,)
-    n_threads : int, default=1
 
     Returns
     -------

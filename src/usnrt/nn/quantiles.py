@@ -13,7 +13,7 @@ from scipy.special import ndtr
 
 from usnrt.nn.encoding import ArrayT
 from usnrt.nn.mlp import MLP, Params
-from usnrt.utils.blocks import run_in_blocks
+from usnrt.utils.threads import run_in_blocks
 
 if TYPE_CHECKING:
     from jax import Array
@@ -25,7 +25,7 @@ LEVELS: NDArray[np.float64] = ndtr(POSITIONS)
 SHARES: NDArray[np.float64] = np.gradient(LEVELS)
 MEDIAN = len(POSITIONS) // 2
 N_OUTPUTS = len(POSITIONS) + 1
-# A quantile is the median plus the sum of the steps up to it, or minus those down to it: signs of shape (steps, quantiles).
+# Quantiles are the median plus the steps between them with these signs, of shape (steps, quantiles).
 STEP_SIGNS: NDArray[np.float32] = np.subtract(
     np.triu(np.ones((len(POSITIONS) - 1, len(POSITIONS)), dtype=np.float32), 1),
     (np.arange(len(POSITIONS) - 1) < MEDIAN)[:, None],
@@ -75,7 +75,6 @@ def predicted_quantiles(outputs: NDArray[np.float64], first: int = 0, n_threads:
     outputs : ndarray of shape (n, n_outputs)
     first : int, default=0
         The first of the ``N_OUTPUTS`` columns to use.
-    n_threads : int, default=1
 
     Returns
     -------
@@ -160,13 +159,8 @@ def start_at(network: MLP, rng: np.random.Generator, mean: float, std: float) ->
     ----------
     network : MLP
         With ``N_OUTPUTS`` linear outputs.
-    rng : numpy.random.Generator
     mean, std : float
         Of the normal distribution; the standard deviation is at least 1e-4.
-
-    Returns
-    -------
-    Params
     """
     std = max(std, 1e-4)
     *hidden, (weights, bias) = network.init(rng)

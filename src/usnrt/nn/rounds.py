@@ -18,9 +18,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.nn.device import MARGIN, compiled, with_leaves
+from usnrt.nn.device import DISK_CACHE, MARGIN, check_not_forked, compiled, with_leaves
 from usnrt.nn.encoding import PiecewiseLinear, encode
-from usnrt.nn.jax_process import DISK_CACHE, check_not_forked
 from usnrt.nn.mlp import Params, to_numpy
 from usnrt.nn.stored import CODEC
 from usnrt.nn.train import History, Training, adam_update, start_state

@@ -15,7 +15,7 @@ from usnrt.calibration.groups import GroupCalibration
 from usnrt.distributions.base import check_levels
 from usnrt.model.ensembles import TreeEnsemble
 from usnrt.model.fitted import FittedModel
-from usnrt.onnx._columns import input_names, read_columns
+from usnrt.onnx._columns import find_leaves, input_names, read_columns
 from usnrt.onnx._distributions import (
     combined_quantiles,
     location_scale_outputs,
@@ -26,7 +26,6 @@ from usnrt.onnx._distributions import (
 from usnrt.onnx._experts import expert_functions
 from usnrt.onnx._graph import IR_VERSION, ML_DOMAIN, ML_OPSET, OPSET, Graph, ints
 from usnrt.onnx._networks import all_networks, network_inputs, network_moments
-from usnrt.onnx._routing import find_leaves
 from usnrt.onnx._support import (
     MeasuredSupport,
     first_rows,

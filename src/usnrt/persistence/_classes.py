@@ -119,7 +119,7 @@ TABLES: Classes = {
         },
         _has_inputs,
     ),
-    "Fingerprint": Stored("usnrt.tables.fingerprint", {"hashes": Array("u8", (None,)), "repeated": Float(0.0, 1.0)}),
+    "Fingerprint": Stored("usnrt.tables.rows", {"hashes": Array("u8", (None,)), "repeated": Float(0.0, 1.0)}),
 }
 
 
@@ -193,7 +193,7 @@ REGIONS: Classes = {
         },
     ),
     "Subjects": Stored(
-        "usnrt.calibration.subjects",
+        "usnrt.calibration.landmarks",
         {
             "columns": Array("i8", ("n_columns",), low=0, order="strictly ascending"),
             "landmarks": one("Landmarks", n_columns="n_columns"),
@@ -237,7 +237,7 @@ REGIONS: Classes = {
         _is_residual_distribution,
     ),
     "TargetMap": Stored(
-        "usnrt.distributions.target_map",
+        "usnrt.distributions.transformed",
         {
             "low": Float(special="inf"),
             "high": Float(special="inf"),
@@ -465,15 +465,15 @@ ESTIMATORS: Classes = {
         "usnrt.paper.baselines.hnn", {**_TWO_NETWORKS, "params_": Many(LAYERS, 2, tuple)}, _has_networks
     ),
     "DeepEnsembleRegressor": Stored(
-        "usnrt.paper.baselines.ensemble",
+        "usnrt.paper.baselines.hnn",
         {**_TWO_NETWORKS, "params_": Many(Many(LAYERS, 2, tuple), least=1)},
         _has_networks,
     ),
     "MCDropoutRegressor": Stored(
-        "usnrt.paper.baselines.mc_dropout", {**_network("DropoutMLP", 1), "noise_": Float(0.0)}, _has_networks
+        "usnrt.paper.baselines.dropout", {**_network("DropoutMLP", 1), "noise_": Float(0.0)}, _has_networks
     ),
     "ConcreteDropoutRegressor": Stored(
-        "usnrt.paper.baselines.concrete_dropout",
+        "usnrt.paper.baselines.dropout",
         {**_network("ConcreteDropoutMLP", 2), "rates_": Array("f8", (None,), 0.0, 1.0)},
         _has_networks,
     ),
@@ -481,7 +481,7 @@ ESTIMATORS: Classes = {
     "RandomForestVarianceRegressor": _forest(),
     "ExtraTreesVarianceRegressor": _forest(),
     "FlatForest": Stored(
-        "usnrt.utils.flat_forest",
+        "usnrt.utils.sklearn_trees",
         {
             "root": Array("i8", (None,), low=0, below="n_nodes", filled=True),
             "feature": Array("i4", ("n_nodes",)),

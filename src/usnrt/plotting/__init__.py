@@ -4,21 +4,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from usnrt.plotting.calibration import PITDisplay, ReliabilityDisplay, SharpnessCalibrationDisplay
     from usnrt.plotting.intervals import IntervalDisplay
     from usnrt.plotting.partition import RootPartitionDisplay
-    from usnrt.plotting.pit import PITDisplay
-    from usnrt.plotting.reliability import ReliabilityDisplay
-    from usnrt.plotting.sharpness import SharpnessCalibrationDisplay
     from usnrt.plotting.tree import plot_tree
     from usnrt.plotting.variance import VarianceFunctionDisplay
 
 # public name -> its module
 _HOME = {
     "IntervalDisplay": "intervals",
-    "PITDisplay": "pit",
-    "ReliabilityDisplay": "reliability",
+    "PITDisplay": "calibration",
+    "ReliabilityDisplay": "calibration",
     "RootPartitionDisplay": "partition",
-    "SharpnessCalibrationDisplay": "sharpness",
+    "SharpnessCalibrationDisplay": "calibration",
     "VarianceFunctionDisplay": "variance",
     "plot_tree": "tree",
 }

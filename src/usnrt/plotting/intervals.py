@@ -12,7 +12,7 @@ from usnrt.metrics.intervals import contains, is_infinite
 from usnrt.metrics.models import distribution_and_interval
 from usnrt.metrics.registry import AnyForecast, evaluated_rows
 from usnrt.plotting._style import BLUE, RED, Display, legend, name_of, percent
-from usnrt.utils.checks import check_choice, check_whole
+from usnrt.utils.constraints import check_choice, check_whole
 from usnrt.utils.notices import share_text
 from usnrt.utils.types import Floats, TableLike
 

@@ -143,7 +143,10 @@ class RootPartitionDisplay(Display):
         residuals = np.asarray(y, dtype=np.float64) - distribution_of(estimator, X).mean()
         if columns[first].kind == "categorical":
             goes_left = tree.left_categories[tree.category_row[0]]
-            x, left, threshold, ticks = _category_positions(raw[:, first], goes_left, columns[first].categories)
+            categories = columns[first].categories
+            order = np.argsort(~goes_left[: len(categories)], kind="stable")
+            x, left = _category_positions(raw[:, first], goes_left, order)
+            threshold, ticks = float(goes_left[: len(order)].sum()) - 0.5, [categories[k] for k in order]
         else:
             x, threshold, ticks = raw[:, first], float(tree.threshold[0]), None
             left = x <= threshold
@@ -227,14 +230,13 @@ def _other_column(other: int | str | None, first: int, splits: NDArray[np.int64]
 
 
 def _category_positions(
-    codes: Floats, goes_left: NDArray[np.bool_], categories: tuple[str, ...]
-) -> tuple[Floats, NDArray[np.bool_], float, list[str]]:
-    """Positions of categories on the axis, those on the left side of the split first."""
-    n = len(categories)
-    order = np.concatenate([np.flatnonzero(goes_left[:n]), np.flatnonzero(~goes_left[:n])])
+    codes: Floats, goes_left: NDArray[np.bool_], order: NDArray[np.intp]
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Positions of rows on an axis of ordered categories, and whether they are on the left side of the split."""
+    n = len(order)
     position = np.empty(n)
     position[order] = np.arange(n)
     is_level = np.isfinite(codes) & (codes >= 0) & (codes < n)
     index = np.where(is_level, codes, 0).astype(int)
     x = np.where(is_level, position[index], np.nan)
-    return x, goes_left[index], float(goes_left[:n].sum()) - 0.5, [categories[k] for k in order]
+    return x, goes_left[index]

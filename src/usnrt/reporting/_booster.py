@@ -11,7 +11,7 @@ from usnrt.estimators.base import DistributionalRegressor
 from usnrt.metrics.forecast import pinball_rows
 from usnrt.reporting._numbers import number, plus_minus
 from usnrt.tables.groups import design_effect, draw_groups
-from usnrt.utils.boosting import MAX_CATEGORIES, without_empty_columns
+from usnrt.utils.sklearn_trees import MAX_CATEGORIES, without_empty_columns
 from usnrt.utils.types import Floats, Rows
 
 LEVELS = np.array([0.1, 0.3, 0.5, 0.7, 0.9])
@@ -26,7 +26,6 @@ class BoosterFacts:
 
     Attributes
     ----------
-    ours, theirs : float
     difference, error : float
         Mean of ours minus theirs, and its standard error.
     rows, trained_on : int
@@ -56,7 +55,6 @@ def compare_with_booster(
 
     Parameters
     ----------
-    model : DistributionalRegressor
     raw : ndarray of shape (n, d)
         Encoded rows.
     y : ndarray of shape (n,)
@@ -124,7 +122,6 @@ def booster_sentence(facts: BoosterFacts, fitted_to: float | None) -> str:
 
     Parameters
     ----------
-    facts : BoosterFacts
     fitted_to : float or None
         Number of training rows of the model.
     """

@@ -16,7 +16,6 @@ def csv_link(facts: Facts, target: str) -> str:
 
     Parameters
     ----------
-    facts : Facts
     target : str
         Name of the target.
     """

@@ -26,7 +26,6 @@ class Window:
     ----------
     label : str
         First and last time.
-    n : int
     coverage, low, high : float
         Share of targets inside their intervals, and its 95 % confidence interval.
     rmse, rmse_error : float
@@ -99,10 +98,6 @@ def time_windows(time: Any, y: Floats, mean: Floats, inside: NDArray[np.bool_]) 
     time : array-like of shape (n,)
     y, mean : ndarray of shape (n,)
     inside : ndarray of bool of shape (n,)
-
-    Returns
-    -------
-    Drift
     """
     order, times = time_order(time)
     n_windows = min(len(order) // MIN_WINDOW, MAX_WINDOWS)
@@ -140,7 +135,6 @@ def permutation_p(values: Floats, sizes: Sequence[int], seed: int = 0) -> float:
     values : ndarray of shape (n,)
     sizes : sequence of int
         Of the windows, in order; their sum is n.
-    seed : int
 
     Examples
     --------

@@ -7,16 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.calibration.groups import GroupCalibration
-from usnrt.calibration.insufficient import calibration_rows, insufficient_calibration
+from usnrt.calibration.groups import GroupCalibration, calibration_rows, insufficient_calibration
 from usnrt.distributions import Distribution, Normal
 from usnrt.estimators.base import DistributionalRegressor
 from usnrt.estimators.prediction_table import EncodedPredictions
 from usnrt.estimators.regions import region_rows, uncertainty_ratio
 from usnrt.estimators.tree_regressor import TreeRegressor
 from usnrt.explain.importance import importance_of_encoded
-from usnrt.explain.rows import row_values
-from usnrt.explain.words import support_reasons
+from usnrt.explain.rows import row_values, support_reasons
 from usnrt.metrics.differences import Z
 from usnrt.metrics.forecast import as_forecast
 from usnrt.metrics.intervals import is_infinite
@@ -66,7 +64,6 @@ class RowLabels:
     ----------
     name : str
         Of the id, or "row".
-    texts : sequence of str
     first_row : int or None
         The number of the first row; None for ids.
     """

@@ -13,19 +13,18 @@ from numpy.typing import ArrayLike
 
 from usnrt.calibration.conformal import rows_needed
 from usnrt.estimators.base import DistributionalRegressor
-from usnrt.estimators.neighbors import has_examples, memory_sentence, rows_in_memory
+from usnrt.estimators.regions import has_examples, memory_sentence, rows_in_memory
 from usnrt.estimators.targets import read_target
 from usnrt.estimators.tree_regressor import TreeRegressor
 from usnrt.metrics.models import training_sentence
 from usnrt.reporting import _charts as charts
-from usnrt.reporting._bidi import escape, isolated
 from usnrt.reporting._booster import BoosterFacts, booster_sentence, compare_with_booster
+from usnrt.reporting._charts import draw_tree
 from usnrt.reporting._download import csv_link
 from usnrt.reporting._drift import MIN_WINDOW, Drift, drift_sentence, time_windows
 from usnrt.reporting._facts import LEVELS, N_SHOWN_FEATURES, Cells, Facts, Region, RowLabels, facts_of_encoded
 from usnrt.reporting._numbers import number, percent, plus_minus
-from usnrt.reporting._svg import shortened
-from usnrt.reporting._tree import draw_tree
+from usnrt.reporting._svg import escape, isolated, shortened
 from usnrt.reporting._words import (
     level_sentence,
     metric_rows,
@@ -39,7 +38,7 @@ from usnrt.reporting._words import (
 from usnrt.tables.groups import groups_and_table, read_groups
 from usnrt.tree.rules import count_text
 from usnrt.utils.atomic_write import atomic_write
-from usnrt.utils.checks import check_whole
+from usnrt.utils.constraints import check_whole
 from usnrt.utils.notices import TrainingRowsWarning
 from usnrt.utils.types import TableLike
 

@@ -1,11 +1,36 @@
-"""Small charts as SVG. Colours are set in the page's style sheet, for dark mode and printing."""
+"""Charts as SVG, and text in them that may run from right to left."""
 
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from html import escape as escape_html
 
 import numpy as np
 
-from usnrt.reporting._bidi import escape
+# Hebrew, Arabic, Syriac, Thaana, N'Ko and their presentation forms.
+_RTL = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc"
+_RUN = re.compile(f"[{_RTL}](?:[{_RTL}\\s_-]*[{_RTL}])?")
+FIRST_STRONG_ISOLATE, POP_ISOLATE = "\u2068", "\u2069"
+
+
+def isolated(text: str) -> str:
+    """The text with its right-to-left runs isolated.
+
+    Examples
+    --------
+    >>> from usnrt.reporting._svg import isolated
+    >>> isolated("area <= 5") == "area <= 5", ascii(isolated("5 < \u05d0\u05d1 <= 7"))
+    (True, "'5 < \\\\u2068\\\\u05d0\\\\u05d1\\\\u2069 <= 7'")
+    """
+    if text.isascii():
+        return text
+    return _RUN.sub(lambda found: f"{FIRST_STRONG_ISOLATE}{found[0]}{POP_ISOLATE}", text)
+
+
+def escape(text: str) -> str:
+    """The text for HTML and SVG, with its right-to-left runs isolated."""
+    return escape_html(isolated(text))
+
 
 # Widths of characters in the font sizes of the style sheet, generous: of a digit of a tick, of a letter of a label, and
 # of a letter of a script whose characters are wide.
@@ -19,7 +44,6 @@ class Chart:
     ----------
     x, y : (low, high)
         Ranges of the axes.
-    x_label, y_label : str
     title : str
         Accessible name, for screen readers.
     width, height : int

@@ -11,8 +11,8 @@ import numpy as np
 from usnrt.distributions import Distribution
 from usnrt.serve._columns import InputColumns
 from usnrt.serve._errors import RequestError
-from usnrt.utils.json_values import json_value
 from usnrt.utils.names import shown_value
+from usnrt.utils.result_table import json_value
 
 MOST_QUANTILES = 100
 # Probability that the drawn part of a distribution leaves out on each side, and the cells that it is drawn in.

@@ -14,8 +14,8 @@ from usnrt.serve._answers import Options, predict_rows
 from usnrt.serve._columns import InputColumns
 from usnrt.serve._errors import RequestError
 from usnrt.serve._monitor import ModelMonitor
-from usnrt.utils.json_values import json_value
 from usnrt.utils.notices import UnguaranteedIntervalWarning
+from usnrt.utils.result_table import json_value
 
 
 @dataclass(frozen=True)

@@ -24,11 +24,11 @@ from usnrt.tables.disk_store import (
     sorted_records,
 )
 from usnrt.tables.encoder import TableEncoder
-from usnrt.tables.fingerprint import Fingerprint
+from usnrt.tables.rows import Fingerprint
 from usnrt.tables.store import BUCKET_ROWS, RowStore, bucket_bits, bucket_starts
 from usnrt.tables.streaming import RowSurvey, encoded, pass_rows
 from usnrt.tables.training import DistinctRows
-from usnrt.utils.blas import ONE_BLAS_THREAD
+from usnrt.utils.threads import ONE_BLAS_THREAD
 from usnrt.utils.types import Rows
 
 CHUNK_ROWS = 524_288  # the largest average number of rows per chunk ...
@@ -44,8 +44,6 @@ class ChunkPlan:
 
     Attributes
     ----------
-    encoder : TableEncoder
-    layout : RecordLayout
     scale : float
         What weights are divided by.
     merge_early : bool
@@ -86,9 +84,6 @@ class ChunkTable:
         Number of the first row of each chunk, and the number of rows.
     starts : ndarray of int of shape (n_buckets + 1,)
         The same of each bucket; no bucket is in two chunks.
-    layout : RecordLayout
-    weight_sum : float
-    fingerprint : Fingerprint
     """
 
     keys: tuple[str, ...]
@@ -104,7 +99,6 @@ class ClusterStore(RowStore):
 
     Parameters
     ----------
-    table : ChunkTable
     client : distributed.Client
     """
 
@@ -193,8 +187,6 @@ class Chunk:
 
     Attributes
     ----------
-    records : Records
-    layout : RecordLayout
     bounds : ndarray of int
         Numbers of the first rows of its buckets in the store, and of the row after the last.
     """
@@ -218,7 +210,6 @@ def survey_graph(rows: DaskRows, categorical_features: Any) -> Any:
 
     Parameters
     ----------
-    rows : DaskRows
     categorical_features : as of the estimators
     """
     from dask.delayed import delayed
@@ -239,8 +230,6 @@ def build_chunks(client: Any, rows: DaskRows, survey: RowSurvey) -> tuple[ChunkT
     Parameters
     ----------
     client : distributed.Client
-    rows : DaskRows
-    survey : RowSurvey
 
     Returns
     -------

@@ -1,7 +1,22 @@
-"""Metadata of an encoded column."""
+"""Encoded columns: their metadata, and values of any library as numbers and codes.
 
+In fit, text becomes dates if it is all dates of one format. In predict, a column is converted to the type it had in fit
+where that is unambiguous, so that a model takes the same table whatever program has read it.
+"""
+
+import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usnrt.tables.dates import DateFormatError, find_format, order_of, parse_dates
+from usnrt.tables.numbers import NULL_TEXTS, PLAIN, NumberFormat, is_missing_word, parse_numbers
+from usnrt.tables.reading import FeatureColumn, label_of
+from usnrt.utils.names import shown_value
+from usnrt.utils.notices import AmbiguousDateWarning, IgnoredColumnWarning, users_level
 
 
 @dataclass(frozen=True)
@@ -61,3 +76,143 @@ class Column:
     def n_categories(self) -> int:
         """Number of categories seen in training; 0 for numeric columns."""
         return len(self.categories)
+
+
+# Rows from which a text that differs in every row is ignored: no new row has one of them.
+MIN_DISTINCT = 50
+_WORDS = {"number": "numbers", "text": "text", "date": "dates"}
+
+
+def understood(column: FeatureColumn, name: str) -> tuple[FeatureColumn, str]:
+    """A column of the training table as dates if its text is all dates; as empty if it differs in every row.
+
+    Returns
+    -------
+    str
+        The format of the dates; "" if they were no text.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.tables.columns import understood
+    >>> from usnrt.tables.reading import FeatureColumn
+    >>> column = FeatureColumn("text", np.array(["31/12/2015", None], dtype=object))
+    >>> understood(column, "sold")
+    (FeatureColumn(type='date', values=array(['2015-12-31T00:00:00.000000', 'NaT'], dtype='datetime64[us]'),
+    labels=None, boolean=False, category=False), '%d/%m/%Y')
+    """
+    if column.type != "text" or column.category:
+        return column, ""
+    found = find_format(column.values)
+    if found is not None:
+        if found.ambiguous:
+            warnings.warn(
+                f"column {name!r} holds dates such as {shown_value(_example(column.values))}, read as {found.format}; "
+                "convert it to dates if day and month are the other way round",
+                AmbiguousDateWarning,
+                stacklevel=users_level(),
+            )
+        return FeatureColumn("date", parse_dates(column.values, found.format)), found.format
+    if _differs_everywhere(column.values):
+        warnings.warn(
+            f"column {name!r} is ignored: its text differs in every row, so that new rows have none of it; "
+            "make it categorical to keep it",
+            IgnoredColumnWarning,
+            stacklevel=users_level(),
+        )
+        return FeatureColumn("empty", np.full(len(column.values), np.nan)), ""
+    return column, ""
+
+
+def _differs_everywhere(values: NDArray[Any]) -> bool:
+    """Whether text can help no new row; missing values might."""
+    if len(values) < MIN_DISTINCT:
+        return False
+    distinct = set(values)
+    return len(distinct) == len(values) and None not in distinct
+
+
+def converted(
+    column: FeatureColumn, expected: str, name: str, format: str = "", file_marks: Mapping[str, str] | None = None
+) -> FeatureColumn:
+    """A column with the type it had in fit.
+
+    Parameters
+    ----------
+    expected : {"number", "text", "date"}
+        Its type in fit.
+    format : str
+        Format of the dates in fit, if they were text.
+    file_marks : mapping of str to str, optional
+        "decimal" and "thousands" of the file that the model was fitted on; then numbers may be text, and text numbers.
+
+    Raises
+    ------
+    ValueError
+        If the values do not have that type.
+    """
+    if column.type == expected and not (expected == "text" and file_marks is not None):
+        return column
+    if expected == "date":
+        dates = _as_dates(column, format)
+        if dates is not None:
+            return FeatureColumn("date", dates)
+        if column.type == "text" and format:
+            raise ValueError(
+                f"column {name!r} must hold dates as in fit ({format}), got {shown_value(_no_date(column, format))}"
+            )
+    elif file_marks is not None and expected == "number" and column.type == "text":
+        numbers = _as_numbers(column, file_marks)
+        if numbers is not None:
+            return FeatureColumn("number", numbers, boolean=column.boolean)
+    elif file_marks is not None and expected == "text" and column.type != "date":
+        return _as_text(column)
+    raise ValueError(f"column {name!r} must hold {_WORDS[expected]} as in fit, but it holds {_WORDS[column.type]}")
+
+
+def _as_dates(column: FeatureColumn, format: str) -> NDArray[Any] | None:
+    """Dates of a format, or of any that is unambiguous."""
+    values = column.values
+    if column.type == "number":  # 20141013
+        if format != "%Y%m%d" or not np.array_equal(values, np.floor(values), equal_nan=True):
+            return None
+        values = np.array([None if value != value else str(int(value)) for value in values], dtype=object)
+    elif column.type == "text":
+        values = np.array(
+            [None if value is None or is_missing_word(value) else value for value in values], dtype=object
+        )
+    if format:
+        try:
+            return parse_dates(values, format)
+        except DateFormatError:
+            pass
+    found = find_format(values, order_of(format))
+    return None if found is None or found.ambiguous else parse_dates(values, found.format)
+
+
+def _no_date(column: FeatureColumn, format: str) -> str:
+    try:
+        parse_dates(column.values, format)
+    except DateFormatError as error:
+        return error.text
+    return _example(column.values)
+
+
+def _as_numbers(column: FeatureColumn, file_marks: Mapping[str, str]) -> NDArray[np.float64] | None:
+    numbers = parse_numbers(
+        column.values, NumberFormat(file_marks.get("decimal", "."), file_marks.get("thousands", ""))
+    )
+    return parse_numbers(column.values, PLAIN) if numbers is None else numbers
+
+
+def _as_text(column: FeatureColumn) -> FeatureColumn:
+    """Text, where a text that means a missing value is one; numbers have the labels of the text they came from."""
+    if column.type == "number":
+        labels = [None if value != value else label_of(value) for value in column.values]
+    else:
+        labels = [None if value in NULL_TEXTS else value for value in column.values]
+    return FeatureColumn("text", np.array(labels, dtype=object))
+
+
+def _example(values: NDArray[Any]) -> str:
+    return min(str(value) for value in values if value is not None)

@@ -40,7 +40,6 @@ class CsvFormat:
         Between columns.
     decimal, thousands : str
         Marks in numbers; "" for no thousands mark.
-    encoding : str
     """
 
     delimiter: str = ","
@@ -291,7 +290,6 @@ def ragged_line(lines: Iterable[str], delimiter: str) -> tuple[int, int, int] | 
     ----------
     lines : iterable of str
         With their line ends.
-    delimiter : str
 
     Examples
     --------

@@ -102,7 +102,6 @@ class DaskTable(TableSource):
     ----------
     name : str
         In messages.
-    n_columns : int
     n_rows : int or None
         If known.
     """
@@ -131,7 +130,6 @@ class DaskRows(TrainingSource):
 
     Attributes
     ----------
-    kind : PartitionKind
     partitions : tuple of (Delayed, Delayed, Delayed or None, Delayed or None)
         Features, target, weights and groups of each partition.
     """
@@ -157,10 +155,6 @@ def dask_rows(X: TableLike, y: Any, sample_weight: Any = None, groups: Any = Non
     y : dask Series or Array of shape (n,), or str
         A name stands for a column of a DataFrame.
     sample_weight, groups : dask Series or Array of shape (n,), str or None
-
-    Returns
-    -------
-    DaskRows
 
     Examples
     --------

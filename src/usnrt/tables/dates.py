@@ -133,10 +133,6 @@ def find_format(texts: Iterable[str | None], order: str = "") -> DateFormat | No
     order : {"", "dmy", "mdy", "ymd"} or str
         Order of day, month and year where it is ambiguous, or a format that contains ``%``.
 
-    Returns
-    -------
-    DateFormat or None
-
     Examples
     --------
     >>> from usnrt.tables.dates import find_format

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.tables.fingerprint import SKETCH_SIZE, Fingerprint
 from usnrt.tables.group_labels import check_codes_differ
 from usnrt.tables.groups import MIN_DISTINCT, feature_codes
-from usnrt.tables.rows import merged_rows, row_hashes
+from usnrt.tables.rows import SKETCH_SIZE, Fingerprint, merged_rows, row_hashes
 from usnrt.tables.store import BUCKET_ROWS, RowStore, bucket_bits, bucket_starts
 from usnrt.tables.training import DistinctRows
 from usnrt.utils.types import Floats, Rows
@@ -180,7 +179,7 @@ class StoreWriter:
     --------
     >>> import numpy as np
     >>> from usnrt.tables.disk_store import StoreWriter
-    >>> from usnrt.utils.scratch import scratch_folder
+    >>> from usnrt.utils.folders import scratch_folder
     >>> with scratch_folder() as folder:
     ...     writer = StoreWriter(folder, 4, np.array([True]))
     ...     writer.add(np.array([[1.0], [2.0]]), np.zeros(2), np.ones(2))
@@ -303,7 +302,7 @@ class StoreTotals:
         return replace(layout, by_features=len(self._groups) >= MIN_DISTINCT)
 
     def fingerprint(self) -> Fingerprint:
-        """As `usnrt.tables.fingerprint.fingerprint` of all rows; but copies in different groups are different rows."""
+        """As `usnrt.tables.rows.fingerprint` of all rows; but copies in different groups are different rows."""
         weights = sorted(self._copies)
         if any(not weight.is_integer() for weight in weights):  # no numbers of copies
             return Fingerprint(self._hashes, 0.0)

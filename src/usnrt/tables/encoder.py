@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.tables.columns import Column
-from usnrt.tables.conversion import converted, understood
+from usnrt.tables.columns import Column, converted, understood
 from usnrt.tables.reading import FeatureColumn, as_table
 from usnrt.tables.time import read_time, recurring_parts
 from usnrt.utils.types import TableLike

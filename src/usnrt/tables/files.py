@@ -31,7 +31,6 @@ class Input:
     path : Path
         ``-`` for standard input.
     kind : {"csv", "tsv", "parquet", "feather", "jsonl", "xlsx"}
-    compression : str or None
     data : bytes or None
         Of standard input.
     """
@@ -92,7 +91,6 @@ class TableFiles(TableSource):
 
     Parameters
     ----------
-    files : list of Input
     name : str
         The path as it was given.
     """

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from usnrt.tables import streaming
-from usnrt.tables.csv_files import CsvFiles
 from usnrt.tables.files import FeatherFiles, Input, ParquetFiles, TableFiles, files_of
 from usnrt.tables.group_labels import GroupLabels, joined_labels
 from usnrt.tables.read_options import ModelColumns, ReadOptions
@@ -17,7 +16,7 @@ from usnrt.tables.reading import read_column
 from usnrt.tables.sources import ArraySource, BatchSource, Block, DatasetSource, SelectedColumns, TableSource
 from usnrt.tables.streaming import TrainingBlock, TrainingSource, column_names, pass_rows
 from usnrt.tables.survey import TableSurvey
-from usnrt.tables.text_files import JsonLines, Workbooks
+from usnrt.tables.text_files import CsvFiles, JsonLines, Workbooks
 from usnrt.tables.typed_table import TypedTable
 from usnrt.utils.arrays import plain_array
 from usnrt.utils.names import check_different, need_column
@@ -109,7 +108,6 @@ def training_source(source: TableSource, y: Any, sample_weight: Any = None, grou
 
     Parameters
     ----------
-    source : TableSource
     y : str or array-like of shape (n,)
     sample_weight, groups : str, array-like of shape (n,) or None
     """

@@ -31,7 +31,6 @@ def read_groups(groups: Any, n_rows: int) -> Rows:
     ----------
     groups : array-like of shape (n_rows,), or GroupLabels
         Labels of the groups, of one type and none missing.
-    n_rows : int
 
     Examples
     --------
@@ -105,8 +104,6 @@ def draw_groups(group: Rows | None, n_drawn: int, n_rows: int, rng: np.random.Ge
     Parameters
     ----------
     group : ndarray of int of shape (n_rows,) or None
-    n_drawn, n_rows : int
-    rng : numpy.random.Generator
 
     Returns
     -------
@@ -212,7 +209,6 @@ def warn_of_blocks(raw: Floats, names: list[str]) -> None:
     ----------
     raw : ndarray of shape (n, d)
         Rows in random order.
-    names : list of str
     """
     n, d = raw.shape
     distinct = np.array([len(np.unique(raw[:, j])) for j in range(d)])

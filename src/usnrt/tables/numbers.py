@@ -90,7 +90,6 @@ def possible_formats(present: Iterable[str], allowed: Sequence[NumberFormat] = N
     ----------
     present : iterable of str
         Those of ``. , ' _`` and space that occur.
-    allowed : sequence of NumberFormat
 
     Examples
     --------
@@ -145,7 +144,6 @@ def parse_numbers(
     Parameters
     ----------
     texts : sequence of n str or None
-    format : NumberFormat
 
     Returns
     -------

@@ -26,7 +26,6 @@ class RowRoles:
 
     Attributes
     ----------
-    seed : int
     validation : float
         Share of validation rows among the rows that are not calibration rows.
     calibration : float
@@ -52,7 +51,6 @@ class RowRoles:
 
         Parameters
         ----------
-        seed : int
         validation, calibration : float
             As of the class.
         units : ndarray of int or uint64 of shape (n,)

@@ -1,11 +1,16 @@
-"""Canonical rows of a training table: duplicates merged with their total weight, in an order given by their contents.
+"""Distinct rows: equal ones merged, hashes, and a sketch that detects evaluation on training data.
 
 Weighting a row by 2 and repeating it must give the same model, bit for bit, and so must a permutation of the rows. Both
 follow if equal rows are merged into one row with the sum of their weights, and rows are sorted by their contents.
 Copies of a row then also stay together in every split into training, validation and calibration rows: otherwise a
 network that memorised a row would be evaluated on its copy, and errors would be underestimated.
+
+A bottom-k sketch: the k smallest of the distinct row hashes. Hashes behave like random numbers, so the rows of another
+table whose hashes fall in the range of the sketch are a random sample of it, and the share of these found in the sketch
+estimates the share of training rows. The sketch of a table with fewer than k distinct rows is exact.
 """
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -215,3 +220,77 @@ class WeightSum:
     def scale(self) -> float:
         """What weights are divided by: 1 if they are whole numbers, else their mean."""
         return 1.0 if self.whole else float(self._sum / self.n_positive)
+
+
+SKETCH_SIZE = 1024
+# Standard errors by which a share must exceed one half before rows are reported as training rows.
+MARGIN = 2.6
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """A sketch of a training table.
+
+    Attributes
+    ----------
+    hashes : ndarray of uint64 of shape (k,)
+        The smallest distinct row hashes, sorted; at most `SKETCH_SIZE`.
+    repeated : float
+        Share of the training rows that duplicate another training row. In a table with few distinct values about this
+        share of new rows equals a training row by chance (Good-Turing estimate). A table repeated as a whole has no
+        duplicates in this sense.
+    """
+
+    hashes: NDArray[np.uint64]
+    repeated: float
+
+    def share_of(self, raw: NDArray[np.float64], y: NDArray[np.float64]) -> float:
+        """Share of rows that are training rows if it significantly exceeds one half beyond chance; else 0.
+
+        Parameters
+        ----------
+        raw : ndarray of shape (n, d)
+            Encoded features.
+        y : ndarray of shape (n,)
+            Unscaled target.
+        """
+        hashes, complete = row_hashes(raw, y), len(self.hashes) < SKETCH_SIZE
+        sample = hashes if complete else hashes[hashes <= self.hashes[-1]]
+        if len(sample) == 0:
+            return 0.0
+        share = float(np.isin(sample, self.hashes).mean())
+        half = (1.0 + self.repeated) / 2  # half of the rows that do not equal training rows by chance
+        exact = complete and self.repeated == 0
+        margin = 0.0 if exact else MARGIN * np.sqrt(half * (1.0 - half) / len(sample))
+        return share if share > half + margin else 0.0
+
+
+def fingerprint(
+    raw: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray[np.float64] | None = None
+) -> Fingerprint:
+    """Sketch a training table, independently of the order of its rows.
+
+    Parameters
+    ----------
+    raw : ndarray of shape (n, d)
+        Encoded features.
+    y : ndarray of shape (n,)
+        Unscaled target.
+    weight : ndarray of shape (n,), optional
+        Number of copies of each row, if copies were merged; fractional weights are ignored.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.tables.rows import fingerprint
+    >>> raw, y = np.arange(10.0).reshape(-1, 1), np.zeros(10)
+    >>> fingerprint(raw, y).share_of(raw[::-1], y)
+    1.0
+    >>> fingerprint(raw, y).share_of(raw + 0.5, y)
+    0.0
+    """
+    distinct, index = np.unique(row_hashes(raw, y), return_inverse=True)
+    integral = weight is not None and np.array_equal(weight, np.floor(weight))
+    counts = np.bincount(index, weights=weight if integral else None).astype(np.int64)
+    single = counts[counts == np.gcd.reduce(counts)].sum()
+    return Fingerprint(distinct[:SKETCH_SIZE], float(1.0 - single / counts.sum()))

@@ -1,6 +1,6 @@
 """Tables outside memory as sequences of blocks: pyarrow datasets, memory maps and iterators of record batches.
 
-`usnrt.tables.files` and `usnrt.tables.csv_files` have those in files, `usnrt.tables.typed_table` types their columns,
+`usnrt.tables.files` and `usnrt.tables.text_files` have those in files, `usnrt.tables.typed_table` types their columns,
 and `usnrt.tables.find_source` finds the right one. A block is a pyarrow Table (or rows of a
 memory map) of a bounded number of rows. All sources can be read several times; an iterator cannot, so its blocks are
 written to the scratch folder as they are read.

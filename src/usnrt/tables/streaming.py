@@ -16,10 +16,10 @@ from usnrt.tables.rows import WeightSum
 from usnrt.tables.sources import Block, TableSource
 from usnrt.tables.store import BUCKET_ROWS
 from usnrt.tables.survey import TableSurvey
+from usnrt.utils.arrays import check_total_weight
+from usnrt.utils.folders import check_space, size_text
 from usnrt.utils.names import shown_value
-from usnrt.utils.scratch import check_space, size_text
 from usnrt.utils.types import Floats, Rows
-from usnrt.utils.weights import check_total_weight
 
 BLOCK_ROWS = 1_048_576  # a table of at most as many rows is read into memory
 BLOCK_BYTES = 1 << 29  # ... if its numbers take no more than this
@@ -48,7 +48,6 @@ class TrainingSource:
 
     Attributes
     ----------
-    source : TableSource
     target : str or ndarray of shape (n,)
     weight : str, ndarray of shape (n,) or None
     group : str, ndarray of shape (n,) or None
@@ -106,8 +105,6 @@ class StoredTable:
 
     Attributes
     ----------
-    encoder : TableEncoder
-    store : DiskStore
     example : pyarrow.Table or ndarray
         The features of one row.
     """
@@ -211,7 +208,6 @@ def build_store(
 
     Parameters
     ----------
-    rows : TrainingSource
     folder : Path
         An empty folder for the files of the store.
     categorical_features : as of the estimators
@@ -221,10 +217,6 @@ def build_store(
         Rows that are read at a time. The store is the same for any number.
     bucket_rows : int
         The largest average number of rows per bucket.
-
-    Returns
-    -------
-    StoredTable
     """
     rows.source.spool(folder)
     survey = _survey(rows, categorical_features, block_rows)

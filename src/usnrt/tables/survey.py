@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.tables.columns import Column
-from usnrt.tables.conversion import understood
+from usnrt.tables.columns import Column, understood
 from usnrt.tables.encoder import (
     CALENDAR_PARTS,
     TableEncoder,
@@ -222,7 +221,7 @@ class _ColumnSurvey:
                 self._ranges[part] = (min(low, float(numbers.min())), max(high, float(numbers.max())))
 
     def understand(self) -> None:
-        """Decide whether text is dates or is ignored, see `usnrt.tables.conversion.understood`."""
+        """Decide whether text is dates or is ignored, see `usnrt.tables.columns.understood`."""
         self.final_type = self.type
         if self.type != "text" or self.named or self.category:
             return

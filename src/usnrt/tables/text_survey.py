@@ -199,7 +199,6 @@ def choose_formats(
     Parameters
     ----------
     surveys : mapping of str to TextSurvey
-    delimiter : str
     thousands : str or None
         The mark that the user has named.
     prior : CsvFormat or None

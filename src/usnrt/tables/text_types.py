@@ -19,8 +19,6 @@ class ColumnType:
     Attributes
     ----------
     kind : str
-    number : NumberFormat
-    date : DateFormat or None
     has_odd : bool
         Whether some values only mean a missing one.
     unit : str

@@ -19,11 +19,6 @@ def time_position(time_column: Any, table: FeatureTable) -> int:
     Parameters
     ----------
     time_column : str or int
-    table : FeatureTable
-
-    Returns
-    -------
-    int
     """
     if isinstance(time_column, str):
         if time_column not in table.names:
@@ -39,7 +34,6 @@ def read_time(column: FeatureColumn, name: str) -> Floats:
 
     Parameters
     ----------
-    column : FeatureColumn
     name : str
         Of the column.
 
@@ -110,7 +104,6 @@ def is_latest(time: Floats, n_latest: int) -> NDArray[np.bool_]:
     Parameters
     ----------
     time : ndarray of shape (n,)
-    n_latest : int
 
     Returns
     -------

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from usnrt.tables import streaming
-from usnrt.tables.csv_files import CsvFiles
 from usnrt.tables.csv_format import CsvFormat
 from usnrt.tables.dates import DateSurvey
 from usnrt.tables.numbers import PLAIN, parse_number
-from usnrt.tables.read_options import ModelColumns, ReadOptions
-from usnrt.tables.reading_words import describe, listed
+from usnrt.tables.read_options import ModelColumns, ReadOptions, describe, listed
 from usnrt.tables.sources import TableSource, blocks_of
-from usnrt.tables.text_files import TextFiles
+from usnrt.tables.text_files import CsvFiles, TextFiles
 from usnrt.utils.names import shown_value
 from usnrt.utils.notices import AmbiguousDateWarning, UnreadCellsWarning, users_level
 
@@ -70,8 +68,6 @@ class TypedTable(TableSource):
 
     Parameters
     ----------
-    source : TableSource
-    options : ReadOptions
     model : ModelColumns
         Of the model that the table is for: its text stays text, and its encoder reads its dates.
     notify : callable, optional

@@ -118,7 +118,6 @@ class Criterion:
             What `prepare` returned for the rows that order the categories; they may differ from the tested rows.
         group : ndarray of int of shape (n,)
             The category of each of these rows, -1 for missing. A category without rows gets the overall mean.
-        n_groups : int
         pseudo_count : float
             Number of pseudo-rows at the overall mean that are added to each category, because means of few rows are
             noisy.

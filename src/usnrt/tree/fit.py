@@ -15,18 +15,16 @@ from usnrt.experts.weights import NETWORK
 from usnrt.memory.retrieval import N_GUIDES, PREDICT_ROWS, Retrieval, fit_retrieval
 from usnrt.nn.device import DeviceTable, compilation_notice
 from usnrt.nn.encoding import PiecewiseLinear
-from usnrt.nn.guided import GuidedMLP
-from usnrt.nn.mlp import MLP, Params, hidden_sizes
+from usnrt.nn.mlp import MLP, GuidedMLP, Params, hidden_sizes
 from usnrt.nn.quantile_functions import conformity_scores
 from usnrt.nn.quantiles import N_OUTPUTS, POSITIONS, quantile_function_mean
 from usnrt.nn.train import History
 from usnrt.tables.training import TrainingTable, TreeRows
-from usnrt.tree.from_scratch import FromScratch, PaperNetworks
 from usnrt.tree.grow import GrownTree, grow
 from usnrt.tree.model import ExpertTree, TreeModel, VarianceTree
 from usnrt.tree.recipe import Hidden, PaperTreeRecipe, QuantileTreeRecipe
-from usnrt.tree.shared_network import NetworkTraining, SharedNetwork, train_root
 from usnrt.tree.stored import CODEC
+from usnrt.tree.strategies import FromScratch, NetworkTraining, PaperNetworks, SharedNetwork, train_root
 from usnrt.tree.streamed import StreamedRows, train_root_on_store
 from usnrt.tree.structure import TreeBuilder
 from usnrt.utils.context import FitContext

@@ -1,7 +1,7 @@
 """Growing the tree (Algorithm 1 of the paper): residuals of a node, best split, children; networks in the leaves.
 
-How the networks of a node are trained is a strategy: in `usnrt.tree.from_scratch`, the paper's, every node starts from
-new weights; in `usnrt.tree.shared_network` there is one network, which regions may fine-tune.
+How the networks of a node are trained is a strategy (`usnrt.tree.strategies`). In the paper's every node starts from
+new weights; in ours there is one network, which regions may fine-tune.
 
 Independent nodes are processed in parallel by threads. The random seed of a node depends on its path from the root
 only, so that the result depends neither on the number of threads nor on their order.
@@ -22,11 +22,11 @@ from usnrt.tree.split import Members, Sample, Split, best_split
 from usnrt.tree.stored import CODEC
 from usnrt.tree.structure import Tree, TreeBuilder
 from usnrt.tree.threshold import refine_threshold
+from usnrt.utils.arrays import effective_weight
 from usnrt.utils.checkpoint import Checkpoint
 from usnrt.utils.context import FitContext
 from usnrt.utils.threads import run_in_threads
 from usnrt.utils.types import Floats, Rows
-from usnrt.utils.weights import effective_weight
 
 # The path from the root to a node: 0 for each step left, 1 for each step right.
 Path = tuple[int, ...]

@@ -53,11 +53,8 @@ def best_division(
 
     Parameters
     ----------
-    criterion : Criterion
     node : object
         The rows under test, as prepared by ``criterion.prepare``.
-    levels : Levels
-    order : LevelOrder
     min_tested : float
         Minimal weight of the tested rows of a side.
 

@@ -210,7 +210,7 @@ class QuantileTreeRecipe:
     weight_decay, average : float
         See `usnrt.nn.train.Training`.
     guide_dropout : float
-        See `usnrt.nn.guided.GuidedMLP`.
+        See `usnrt.nn.mlp.GuidedMLP`.
     in_time_order : bool
         Whether validation rows are later than training rows. The memory then holds the training rows only: neighbours
         from the future would make validation rows look more predictable than new rows are.

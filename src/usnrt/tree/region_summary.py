@@ -34,16 +34,6 @@ class RegionSummary:
 def summarize_regions(store: RowStore, roles: RowRoles, tree: Tree) -> RegionSummary:
     """Count all rows of a store but the calibration rows, which affect nothing in a fit.
 
-    Parameters
-    ----------
-    store : RowStore
-    roles : RowRoles
-    tree : Tree
-
-    Returns
-    -------
-    RegionSummary
-
     Examples
     --------
     >>> import numpy as np

@@ -123,10 +123,6 @@ def experts_text(weights: ArrayLike, names: Sequence[str] = ()) -> str:
     names : sequence of k str, default=()
         Of the experts; those of the experts that are trained together by default.
 
-    Returns
-    -------
-    str
-
     Examples
     --------
     >>> from usnrt.tree.rules import experts_text

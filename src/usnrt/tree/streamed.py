@@ -16,18 +16,16 @@ from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.mlp import Params
 from usnrt.nn.quantiles import pinball, start_at
 from usnrt.nn.rounds import RoundPlan, Runner, ShardRows, rounds_per_pass, train_rounds
-from usnrt.nn.shard_files import ShardFile, ShardWriter
 from usnrt.nn.train import History, validator
 from usnrt.tables.cluster_store import ClusterStore
 from usnrt.tables.inputs import NetworkInputs
 from usnrt.tables.roles import RowRoles
 from usnrt.tables.store import RowStore
-from usnrt.tree.cluster_shards import cluster_runner, cluster_shards
-from usnrt.tree.shard_encoding import ShardEncoding, kept_rows
-from usnrt.tree.shared_network import NetworkTraining
+from usnrt.tree.shards import ShardEncoding, ShardFile, ShardWriter, cluster_runner, cluster_shards, kept_rows
+from usnrt.tree.strategies import NetworkTraining
 from usnrt.utils.context import FitContext
+from usnrt.utils.folders import check_space, scratch_folder
 from usnrt.utils.progress import Progress
-from usnrt.utils.scratch import check_space, scratch_folder
 from usnrt.utils.threads import run_in_threads
 from usnrt.utils.types import Floats, Rows
 
@@ -46,7 +44,6 @@ class StreamedRows:
 
     Attributes
     ----------
-    store : RowStore
     roles : RowRoles
         Only training rows are trained on.
     inputs : NetworkInputs
@@ -79,18 +76,10 @@ class StreamedRows:
 
         Parameters
         ----------
-        folder : Path
-        n_shards : int
         memory : Retrieval or None
             It numbers rows as the sample does: the rows of the store without calibration rows.
         mean_weight : float
             Weights are divided by it.
-        n_threads : int
-        progress : Progress
-
-        Returns
-        -------
-        sequence of ShardFile
         """
         encoding = self.shard_encoding(n_shards, memory, mean_weight)
         check_space(folder, 4 * (encoding.n_inputs + 2) * self.store.n_rows)
@@ -122,7 +111,6 @@ def train_root_on_store(
     ----------
     job : NetworkTraining
         Of the sample, whose validation rows choose the weights.
-    streamed : StreamedRows
     memory : Retrieval or None
         Of training rows.
     encoding : PiecewiseLinear or None

@@ -39,7 +39,7 @@ from usnrt.utils.checkpoint_files import (
     write_manifest,
 )
 from usnrt.utils.codec import PLAIN, Codec
-from usnrt.utils.folder_lock import FolderLock, FolderLocked
+from usnrt.utils.folders import FolderLock, FolderLocked
 
 # Seconds between two saves of the state of a running training.
 INTERVAL = 120.0
@@ -244,10 +244,6 @@ class Folder:
         ----------
         identity : mapping of str to mapping of str to JSON values
             What the fit is determined by, e.g. ``{"parameters": {"alpha": 0.01}}``. Versions are added.
-
-        Returns
-        -------
-        FolderCheckpoint
         """
         wanted = {"versions": _versions(), **json.loads(json.dumps(identity))}
         if (self.path / MANIFEST).exists():

@@ -17,8 +17,6 @@ class FitContext:
         All random numbers follow from it; several numbers seed an ensemble.
     n_threads : int
         Has no effect on the result.
-    progress : Progress
-    checkpoint : Checkpoint
 
     Examples
     --------

@@ -17,8 +17,6 @@ class Resumable:
 
     Parameters
     ----------
-    checkpoint : Checkpoint
-    key : str
     rng : numpy.random.Generator
         All random numbers of the computation come from it.
     codec : Codec, default=PLAIN

@@ -1,10 +1,108 @@
-"""Tasks in threads that stop together: nodes of a tree, members of a model."""
+"""Threads: one for BLAS, blocks of rows in several, and tasks in threads that stop together."""
 
+import functools
+import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from usnrt.utils.progress import FitStopped, Progress
+
+
+class _OneBlasThread:
+    """Reentrant context manager that limits BLAS to one thread; the last exit restores the original limit.
+
+    Fits and predictions run their own threads. BLAS threads on top would compete with them, and the way BLAS
+    partitions a product among threads can change bits (numpy's weighted averages are such products too). The limit
+    applies to the whole process, so active contexts are counted.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._n_active = 0
+        self._limit: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._n_active == 0:
+                self._limit = _blas().limit(limits=1)
+            self._n_active += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._n_active -= 1
+            if self._n_active == 0:
+                self._limit.restore_original_limits()
+
+
+@functools.cache
+def _blas() -> ThreadpoolController:
+    """Controller of the BLAS libraries of this process; finding them takes milliseconds, so it is cached."""
+    return ThreadpoolController().select(user_api="blas")
+
+
+ONE_BLAS_THREAD = _OneBlasThread()
+
+
+# Fewer rows are not worth a thread.
+MIN_ROWS = 2048
+# Several tasks per thread, because other programs may slow one of them down.
+TASKS_PER_THREAD = 4
+
+
+def run_in_blocks(task: Callable[[int, int], None], n_rows: int, n_threads: int) -> None:
+    """Call ``task(start, stop)`` for blocks that partition ``n_rows`` rows, in threads if there are many.
+
+    Parameters
+    ----------
+    task : callable
+        Writes its results; these must not depend on the partition.
+    n_rows, n_threads : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.utils.threads import run_in_blocks
+    >>> squares = np.empty(10_000)
+    >>> def task(start, stop):
+    ...     squares[start:stop] = np.arange(start, stop) ** 2
+    >>> run_in_blocks(task, 10_000, n_threads=2)
+    >>> float(squares[-1])
+    99980001.0
+    """
+    n_tasks = 1 if n_threads == 1 else min(TASKS_PER_THREAD * n_threads, n_rows // MIN_ROWS)
+    if n_tasks <= 1:
+        task(0, n_rows)
+        return
+    cuts = [i * n_rows // n_tasks for i in range(n_tasks + 1)]
+    with ThreadPoolExecutor(n_threads) as pool:
+        list(pool.map(task, cuts[:-1], cuts[1:]))
+
+
+def flat_memory(table: NDArray[np.float64]) -> tuple[NDArray[np.float64], int, int]:
+    """The memory of a table in C or Fortran order, and its steps between rows and between columns.
+
+    Kernels that take these are compiled once for both orders; other tables are copied.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.utils.threads import flat_memory
+    >>> flat_memory(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    (array([1., 2., 3., 4.]), 2, 1)
+    """
+    n, d = table.shape
+    if table.flags.f_contiguous and not table.flags.c_contiguous:
+        flat, steps = table.reshape(-1, order="F"), (1, n)
+    else:
+        flat, steps = np.ascontiguousarray(table).reshape(-1), (d, 1)
+    # numba compiles another program for memory that is read-only
+    return (flat if flat.flags.writeable else flat.copy()), *steps
+
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

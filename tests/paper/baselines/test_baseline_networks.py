@@ -9,9 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 from usnrt.datasets import make_heteroscedastic
 from usnrt.distributions import Mixture, Normal, StudentT
 from usnrt.paper import baselines
-from usnrt.paper.baselines._shared import PAPER_TRAINING, validation_split
-from usnrt.paper.baselines._spread import max_likelihood_spread, stretched
-from usnrt.paper.baselines.mc_dropout import max_likelihood_noise
+from usnrt.paper.baselines._shared import PAPER_TRAINING, max_likelihood_spread, stretched, validation_split
+from usnrt.paper.baselines.dropout import max_likelihood_noise
 from usnrt.tables.training import TrainingTable
 
 NETWORKS = {
@@ -194,7 +193,7 @@ def test_the_papers_recipes(name, own):
     assert NETWORKS[name].paper(learning_rate=0.5).learning_rate == 0.5
 
 
-def test_members_of_the_papers_ensemble_hold_out_rows_of_their_own(smooth):
+def test_members_of_the_papers_ensemble_hold_out_other_rows(smooth):
     # With one epoch of a learning rate next to 0 only the first weights and the validation rows make losses differ.
     quick = {"n_members": 2, "max_epochs": 1, "n_alternations": 1}
     data = smooth.data[:200], smooth.target[:200]
@@ -297,14 +296,14 @@ def test_the_papers_floors_of_the_evidence_are_lower():
 
 
 @pytest.mark.parametrize("name", ["evidential", "mc dropout", "concrete dropout"])
-def test_the_papers_rule_of_early_stopping_validates_several_times_per_epoch(name):
+def test_the_papers_early_stopping_validates_within_epochs(name):
     model = NETWORKS[name]
     assert model.paper()._training(1000.0).validations == 10
     assert model()._training(1000.0).validations == 1
     assert model(patience=None)._training(1000.0).validations == 10
 
 
-def test_rows_with_equal_features_are_on_one_side_if_validation_rows_calibrate():
+def test_equal_rows_are_on_one_side_if_validation_rows_calibrate():
     group = np.repeat(np.arange(60), 5)
     raw = group[:, None].astype(float)
     table = TrainingTable(raw, raw.astype(np.float32), np.arange(300.0), np.ones(300), group=group)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from scipy import stats
 from scipy.special import gammaln
 
-from usnrt.nn.evidential import EvidentialLoss, _log_gamma_ratio, nig_parameters, softplus
+from usnrt.nn.losses import EvidentialLoss, _log_gamma_ratio, nig_parameters, softplus
 from usnrt.paper.baselines import EvidentialRegressor
 
 outputs_of_a_row = st.tuples(st.floats(-3, 3), st.floats(-6, 8), st.floats(-6, 8), st.floats(-6, 8))

@@ -10,7 +10,7 @@ from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 from usnrt.datasets import make_heteroscedastic
 from usnrt.paper.baselines import ExtraTreesVarianceRegressor, RandomForestVarianceRegressor
 from usnrt.paper.baselines.forests import SEARCH_GRID
-from usnrt.utils.flat_forest import FlatForest
+from usnrt.utils.sklearn_trees import FlatForest
 
 BOTH = [
     (RandomForestVarianceRegressor, RandomForestRegressor),
@@ -84,7 +84,7 @@ def test_trees_cut_off_are_distributed_like_trees_grown_short(data):
 
 
 @pytest.mark.parametrize("ours", [ours for ours, _ in BOTH])
-def test_search_chooses_the_smallest_validation_nll_of_the_whole_grid(ours, data, monkeypatch):
+def test_search_chooses_the_smallest_validation_nll_of_the_grid(ours, data, monkeypatch):
     grid = {"n_estimators": (5, 10), "max_depth": (2, 5), "max_features": (0.5, 1.0)}
     monkeypatch.setattr("usnrt.paper.baselines.forests.SEARCH_GRID", grid)
     grown = []
@@ -128,7 +128,7 @@ def test_the_papers_recipe():
 
 
 @pytest.mark.parametrize("ours", [ours for ours, _ in BOTH])
-def test_calibration_stretches_to_the_likelihood_of_validation_rows(ours):
+def test_calibration_stretches_to_validation_likelihood(ours):
     train, fresh = (make_heteroscedastic("smooth", 2000, 3, random_state=seed) for seed in (0, 1))
     plain, calibrated = (
         ours(n_estimators=50, calibrate=on, random_state=0).fit(train.data, train.target) for on in (False, True)

@@ -54,7 +54,7 @@ def test_online_has_two_categories_and_no_constant_column():
     assert not {"id", "umem", "b_size"} & set(frame.columns)
 
 
-def test_facebook2_has_no_header_and_its_last_column_is_the_target():
+def test_facebook2_has_no_header_and_the_target_last():
     frame = parsed("facebook2", FACEBOOK2)
     assert frame.shape == (2, 53)
     assert list(frame["c53"]) == [7.0, 0.0]

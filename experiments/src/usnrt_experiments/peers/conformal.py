@@ -16,7 +16,7 @@ from usnrt.distributions import Distribution, Normal
 from usnrt.estimators.base import DistributionalRegressor
 from usnrt.tables.rows import draw_validation
 from usnrt.tables.training import DistinctRows, TrainingTable
-from usnrt.utils.checks import check_number, check_running, check_whole
+from usnrt.utils.constraints import check_number, check_running, check_whole
 from usnrt.utils.shared_docs import EVERY_MODEL, SharedDocs
 
 # So that the outer levels, 1 and 99 %, are between calibration rows.

@@ -12,9 +12,8 @@ from usnrt.comparison.peers.base import LEVELS, TINY, import_optional
 from usnrt.comparison.quantiles import InterpolatedQuantiles, separated
 from usnrt.estimators.base import DistributionalRegressor
 from usnrt.tables.training import DistinctRows, TrainingTable
-from usnrt.utils.checks import check_running, check_whole
-from usnrt.utils.constraints import Number, check_parameters
-from usnrt.utils.flat_forest import FlatForest
+from usnrt.utils.constraints import Number, check_parameters, check_running, check_whole
+from usnrt.utils.sklearn_trees import FlatForest
 
 # Rows predicted at once, which bounds the memory for their leaf rows.
 CHUNK = 4096

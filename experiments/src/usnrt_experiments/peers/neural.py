@@ -23,7 +23,7 @@ from usnrt.distributions import Distribution, Normal
 from usnrt.estimators.base import DistributionalRegressor
 from usnrt.tables.rows import draw_validation
 from usnrt.tables.training import DistinctRows
-from usnrt.utils.checks import check_number, check_running, check_whole
+from usnrt.utils.constraints import check_number, check_running, check_whole
 from usnrt.utils.shared_docs import EVERY_MODEL, SharedDocs
 from usnrt_experiments.peers.conformal import repeated
 

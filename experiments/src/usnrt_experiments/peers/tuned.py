@@ -17,7 +17,7 @@ from usnrt.comparison.peers.boosting import FEW_LEVELS, CatBoostRegressor, Light
 from usnrt.comparison.quantiles import InterpolatedQuantiles, check_levels, separated
 from usnrt.distributions import Distribution
 from usnrt.tables.training import TrainingTable
-from usnrt.utils.checks import check_number, check_whole
+from usnrt.utils.constraints import check_number, check_whole
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -15,8 +15,8 @@ from usnrt.comparison.peers.base import LEVELS, TINY, BoostingPeer, import_optio
 from usnrt.comparison.quantiles import InterpolatedQuantiles, check_levels, separated
 from usnrt.distributions import Distribution, Normal
 from usnrt.tables.training import TrainingTable
-from usnrt.utils.checks import check_whole
-from usnrt.utils.flat_forest import FlatForest
+from usnrt.utils.constraints import check_whole
+from usnrt.utils.sklearn_trees import FlatForest
 
 # 13 levels instead of 21, to save time.
 FEW_LEVELS = (0.01, 0.05, *(i / 10 for i in range(1, 10)), 0.95, 0.99)

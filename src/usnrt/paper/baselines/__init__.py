@@ -4,12 +4,10 @@ All but the forests are networks trained by `usnrt.nn`. Each has two recipes: it
 settings of the comparison in the USNRT paper.
 """
 
-from usnrt.paper.baselines.concrete_dropout import ConcreteDropoutRegressor
-from usnrt.paper.baselines.ensemble import DeepEnsembleRegressor
+from usnrt.paper.baselines.dropout import ConcreteDropoutRegressor, MCDropoutRegressor
 from usnrt.paper.baselines.evidential import EvidentialRegressor
 from usnrt.paper.baselines.forests import ExtraTreesVarianceRegressor, RandomForestVarianceRegressor
-from usnrt.paper.baselines.hnn import HNNRegressor
-from usnrt.paper.baselines.mc_dropout import MCDropoutRegressor
+from usnrt.paper.baselines.hnn import DeepEnsembleRegressor, HNNRegressor
 
 __all__ = [
     "ConcreteDropoutRegressor",

@@ -1,4 +1,4 @@
-"""Base of the network baselines: parameters, recipes, validation rows and the steps of a fit.
+"""Parameters, splits and training that the baselines share, and the spread of models without one.
 
 The models are dataclasses: scikit-learn reads parameters from the signature of ``__init__``, which a dataclass
 generates from its fields, so that a parameter that all models share is declared only once.
@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
 from sklearn.utils import check_random_state
 
 from usnrt.distributions import Distribution
@@ -22,12 +23,10 @@ from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import predict
 from usnrt.nn.mlp import MLP, Params, hidden_sizes
 from usnrt.nn.train import History, Training, train
-from usnrt.paper.baselines._spread import MIN_ROWS_TO_CALIBRATE, max_likelihood_spread, stretched
 from usnrt.tables.groups import draw_groups
 from usnrt.tables.rows import draw_validation
 from usnrt.tables.training import DistinctRows, TrainingTable
 from usnrt.tree.recipe import PAPER_VALIDATIONS, batch_size_for
-from usnrt.utils.checks import check_applies
 from usnrt.utils.constraints import (
     CATEGORICAL_FEATURES,
     RANDOM_STATE,
@@ -42,11 +41,56 @@ from usnrt.utils.constraints import (
     Optional,
     Verbosity,
     Whole,
+    check_applies,
 )
 from usnrt.utils.progress import Progress
 from usnrt.utils.shared_docs import EVERY_MODEL, SharedDocs
 from usnrt.utils.threads import run_in_threads
 from usnrt.utils.types import Floats, Rows
+
+# Fewer validation rows than this estimate the factor too poorly to use it.
+MIN_ROWS_TO_CALIBRATE = 30
+
+
+def max_likelihood_spread(dist: Distribution, y: NDArray[np.float64], weight: NDArray[np.float64]) -> float:
+    """The maximum-likelihood factor to scale all distributions about their means by.
+
+    Parameters
+    ----------
+    dist : Distribution
+        Of n rows.
+    y, weight : ndarray of shape (n,)
+
+    Returns
+    -------
+    float
+        In [1/20, 20]; 1 if the likelihood is not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.paper.baselines._shared import max_likelihood_spread
+    >>> from usnrt.distributions import Normal
+    >>> y = np.array([-2.0, 2.0])
+    >>> round(max_likelihood_spread(Normal(np.zeros(2), 1.0), y, np.ones(2)), 3)
+    2.0
+    """
+    # Scaled by c about the mean m, the density at y is the original one at m + (y - m) / c, divided by c.
+    mean = dist.mean()
+    residual = y - mean
+
+    def nll(log_factor: float) -> float:
+        values = dist.logpdf(mean + residual / np.exp(log_factor)) - log_factor
+        return -float(np.average(values, weights=weight))
+
+    best = minimize_scalar(nll, bounds=(-np.log(20.0), np.log(20.0)), method="bounded", options={"xatol": 1e-6})
+    return float(np.exp(best.x)) if np.isfinite(best.fun) else 1.0
+
+
+def stretched(dist: Distribution, factor: float) -> Distribution:
+    """Distributions scaled by a factor about their means."""
+    return dist if factor == 1.0 else dist.scaled(dist.mean() * (1.0 - factor), factor)
+
 
 # Training parameters of the paper, the same for all networks.
 PAPER_TRAINING: dict[str, Any] = {
@@ -122,11 +166,8 @@ def validation_split(
 
     Parameters
     ----------
-    table : TrainingTable
     fraction : float
         Of validation rows.
-    rng : numpy.random.Generator
-    calibrates : bool
 
     Returns
     -------
@@ -153,12 +194,9 @@ class TrainingJob:
 
     Attributes
     ----------
-    table : TrainingTable
     inputs : DeviceTable
         The network inputs on the device.
     train_rows, valid_rows : ndarray of int
-    how : Training
-    rng : numpy.random.Generator
     report : callable
         ``report(name)`` returns the ``on_epoch`` callback of the training of that name.
     history : dict of str to History
@@ -169,7 +207,7 @@ class TrainingJob:
     inputs: DeviceTable
     train_rows: Rows
     valid_rows: Rows
-    how: Training
+    training: Training
     rng: np.random.Generator
     report: Callable[[str], Callable[[int, float, float], None]]
     history: dict[str, History] = field(default_factory=dict)
@@ -178,7 +216,7 @@ class TrainingJob:
         """Train a network from newly initialised weights."""
         params, self.history[name] = train(
             network, loss, network.init(self.rng), self.inputs, self.table.y, self.table.weight, self.train_rows,
-            self.valid_rows, self.how, self.rng, self.report(name), penalty,
+            self.valid_rows, self.training, self.rng, self.report(name), penalty,
         )  # fmt: skip
         return params
 
@@ -240,7 +278,7 @@ class NetworkRegressor(SharedDocs, DistributionalRegressor):
 
     def _fit(self, rows: DistinctRows) -> None:
         table = self._scaled_table(rows)
-        how = self._training(float(table.weight.sum()))
+        training = self._training(float(table.weight.sum()))
         self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
         names = self._members()
         # Members share their validation rows if these calibrate the model; otherwise each draws its own.
@@ -256,7 +294,12 @@ class NetworkRegressor(SharedDocs, DistributionalRegressor):
         inputs = DeviceTable(table.inputs, self.encoding_)
         jobs = [
             TrainingJob(
-                table, inputs, *parts, how, self._rng(1, i), functools.partial(progress.reporter, name, table.n_rows)
+                table,
+                inputs,
+                *parts,
+                training,
+                self._rng(1, i),
+                functools.partial(progress.reporter, name, table.n_rows),
             )
             for i, (name, parts) in enumerate(zip(names, splits))
         ]

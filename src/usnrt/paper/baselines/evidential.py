@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.distributions import StudentT
-from usnrt.nn.evidential import EvidentialLoss, nig_parameters, softplus
+from usnrt.nn.losses import EvidentialLoss, nig_parameters, softplus
 from usnrt.nn.mlp import MLP, Params
 from usnrt.paper.baselines._shared import NETWORK_CONSTRAINTS, NetworkRegressor, TrainingJob
 from usnrt.tables.training import TrainingTable

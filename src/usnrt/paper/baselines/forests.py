@@ -14,10 +14,8 @@ from sklearn.utils import check_random_state
 
 from usnrt.distributions import Distribution, Normal
 from usnrt.estimators.base import DistributionalRegressor
-from usnrt.paper.baselines._shared import validation_split
-from usnrt.paper.baselines._spread import MIN_ROWS_TO_CALIBRATE, max_likelihood_spread, stretched
+from usnrt.paper.baselines._shared import MIN_ROWS_TO_CALIBRATE, max_likelihood_spread, stretched, validation_split
 from usnrt.tables.training import DistinctRows, TrainingTable
-from usnrt.utils.checks import check_applies
 from usnrt.utils.constraints import (
     CATEGORICAL_FEATURES,
     RANDOM_STATE,
@@ -28,11 +26,12 @@ from usnrt.utils.constraints import (
     Optional,
     Verbosity,
     Whole,
+    check_applies,
 )
-from usnrt.utils.flat_forest import NO_LIMIT, FlatForest
 from usnrt.utils.progress import Progress
 from usnrt.utils.result_table import Table
 from usnrt.utils.shared_docs import EVERY_MODEL, SharedDocs
+from usnrt.utils.sklearn_trees import NO_LIMIT, FlatForest
 
 # The grid of the paper; `max_features` is the share of the features that a split may choose from.
 SEARCH_GRID: dict[str, tuple[Any, ...]] = {
@@ -144,9 +143,9 @@ class ForestRegressor(SharedDocs, DistributionalRegressor):
         self.forest_ = FlatForest.of(self._grow(table, np.arange(table.n_rows), seed, **self.chosen_))
         progress.node_done("forest", table.n_rows, f"grown in {time.monotonic() - start:.1f} s", is_leaf=False)
 
-    def _grow(self, table: TrainingTable, rows: NDArray[np.intp], seed: int, **how: Any) -> list[Any]:
+    def _grow(self, table: TrainingTable, rows: NDArray[np.intp], seed: int, **options: Any) -> list[Any]:
         forest = self._FOREST(
-            **how, min_samples_leaf=self.min_samples_leaf, random_state=seed, n_jobs=effective_n_jobs(self.n_jobs)
+            **options, min_samples_leaf=self.min_samples_leaf, random_state=seed, n_jobs=effective_n_jobs(self.n_jobs)
         )
         forest.fit(table.inputs[rows], table.y[rows], sample_weight=table.weight[rows])
         return list(forest.estimators_)

@@ -1,4 +1,4 @@
-"""HNN: a mean network and a variance network, trained alternately (Skafte et al. 2019; the USNRT paper's HNN)."""
+"""A network for mean and variance, and deep ensembles of such networks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -7,13 +7,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.distributions import Normal
-from usnrt.nn.alternate import MeanAndVariance, train_alternately
+from usnrt.distributions import Distribution, Mixture, Normal
+from usnrt.nn.alternate import Alternation, MeanAndVariance, NetworkRows, train_alternately
 from usnrt.nn.losses import variance_nll
 from usnrt.nn.mlp import MLP, Params
 from usnrt.nn.train import train
-from usnrt.paper.baselines._shared import NETWORK_CONSTRAINTS, NetworkRegressor, TrainingJob
-from usnrt.paper.baselines._spread import MIN_ROWS_TO_CALIBRATE
+from usnrt.paper.baselines._shared import MIN_ROWS_TO_CALIBRATE, NETWORK_CONSTRAINTS, NetworkRegressor, TrainingJob
 from usnrt.tables.rows import draw_validation
 from usnrt.tables.training import TrainingTable
 from usnrt.tree.recipe import VARIANCE_STOP_MARGIN
@@ -98,13 +97,16 @@ class HNNRegressor(NetworkRegressor):
                 return draw_validation(all_rows, self.validation_fraction, job.rng)
             return job.train_rows, job.valid_rows
 
-        how, min_relative_variance = (job.how, job.how), MIN_RELATIVE_VARIANCE
+        training, min_relative_variance = (job.training, job.training), MIN_RELATIVE_VARIANCE
         if self.reinitialize:  # as in the code of the paper's authors
-            how, min_relative_variance = (job.how, replace(job.how, stop_margin=VARIANCE_STOP_MARGIN)), 0.0
+            training = job.training, replace(job.training, stop_margin=VARIANCE_STOP_MARGIN)
+            min_relative_variance = 0.0
         pair = train_alternately(
-            self.networks_, job.inputs, job.table.inputs, job.table.y, job.table.weight, draw_parts,
-            how, job.rng, reinitialize=self.reinitialize, min_relative_variance=min_relative_variance,
-            n_alternations=self.n_alternations, encoding=self.encoding_,
+            self.networks_,
+            NetworkRows(job.inputs, job.table.inputs, job.table.y, job.table.weight, self.encoding_),
+            draw_parts,
+            Alternation(training, self.reinitialize, min_relative_variance, self.n_alternations),
+            job.rng,
             on_epoch=lambda name, *state: job.report(name)(*state),
         )  # fmt: skip
         job.history |= pair.history
@@ -120,11 +122,11 @@ class HNNRegressor(NetworkRegressor):
             return pair.variance
         squared_residual = np.zeros(table.n_rows)
         squared_residual[rows] = (table.y[rows] - self._outputs(self.networks_[0], pair.mean, table.inputs[rows])) ** 2
-        how = replace(job.how, learning_rate=job.how.learning_rate / 3.0)
+        training = replace(job.training, learning_rate=job.training.learning_rate / 3.0)
         name, half = "variance fine-tuning", len(rows) // 2
         params, job.history[name] = train(
             self.networks_[1], variance_nll, pair.variance, job.inputs, squared_residual, table.weight,
-            np.sort(rows[half:]), np.sort(rows[:half]), how, job.rng, job.report(name), keep_initial=True,
+            np.sort(rows[half:]), np.sort(rows[:half]), training, job.rng, job.report(name), keep_initial=True,
         )  # fmt: skip
         return params
 
@@ -134,3 +136,65 @@ class HNNRegressor(NetworkRegressor):
     def _normal(self, params: tuple[Params, Params], inputs: NDArray[np.float32]) -> Normal:
         mean, variance = (self._outputs(network, each, inputs) for network, each in zip(self.networks_, params))
         return Normal(mean, np.sqrt(variance)).with_parts(variance, None)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class DeepEnsembleRegressor(HNNRegressor):
+    r"""Deep Ensemble: the mixture of several HNNs with different initial weights.
+
+    .. math:: y \mid x \sim \tfrac1M \sum_{m=1}^M N(f_m(x), \sigma_m^2(x))
+
+    Its variance has two parts: the mean of the members' variances (aleatoric) and the variance of the members'
+    means (epistemic), which is larger where training rows are few.
+
+    Parameters
+    ----------
+    n_members : int, default=5
+        Number of HNNs; ``n_jobs`` of them are trained in parallel.
+    hidden : sequence of int or str, default=(128, 64)
+        Hidden layers of each mean network (ReLU) and variance network (Tanh, then Softplus); ``"8d"`` is eight times
+        the number of features. The paper uses ("8d", "4d").
+    n_alternations : int, default=2
+        Number of trainings of each network.
+    reinitialize : bool, default=False
+        See `HNNRegressor`.
+    {shared}
+
+    Attributes
+    ----------
+    params_ : list of (Params, Params)
+        Weights of each member's mean network and variance network.
+    spread_ : float
+        Calibration factor that scales the mixture about its mean.
+    history_ : dict of str to dict of str to History
+        Losses of each training of each member.
+
+    References
+    ----------
+    B. Lakshminarayanan, A. Pritzel, C. Blundell (2017): Simple and scalable predictive uncertainty estimation using
+    deep ensembles.
+
+    Examples
+    --------
+    >>> from usnrt.paper.baselines import DeepEnsembleRegressor
+    >>> from usnrt.datasets import make_heteroscedastic
+    >>> data = make_heteroscedastic("jump", n_samples=500, random_state=0)
+    >>> model = DeepEnsembleRegressor(n_members=3, max_epochs=10, random_state=0).fit(data.data, data.target)
+    >>> parts = model.predict_variance(data.data[:3])
+    >>> bool((abs(parts["aleatoric"] + parts["epistemic"] - parts["total"]) < 1e-9).all())
+    True
+    """
+
+    n_members: int = 5
+
+    _PAPER: ClassVar[dict[str, Any]] = {**HNNRegressor._PAPER, "n_members": 5}
+    _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {**HNNRegressor._CONSTRAINTS, "n_members": Whole(1)}
+
+    def _members(self) -> list[str]:
+        return [f"member {index + 1}" for index in range(self.n_members)]
+
+    def _store_params(self, params: list[Any]) -> None:
+        self.params_ = params
+
+    def _distribution_of_inputs(self, inputs: NDArray[np.float32]) -> Distribution:  # type: ignore[override]
+        return Mixture([self._normal(params, inputs) for params in self.params_])

@@ -1,8 +1,7 @@
 """The paper's 17 data sets from UCI, and its splits."""
 
-from usnrt.paper.datasets.loaders import available_datasets, fetch, list_datasets
+from usnrt.paper.datasets.loaders import SEEDS, available_datasets, fetch, list_datasets, seeds_for, train_test_rows
 from usnrt.paper.datasets.specs import Spec, get_spec
-from usnrt.paper.datasets.splits import SEEDS, seeds_for, train_test_rows
 
 __all__ = [
     "SEEDS",

@@ -1,4 +1,6 @@
-"""Logical shards on the workers of a Dask cluster.
+"""Shards of a store of rows: encoded in files, or on the workers of a cluster.
+
+Pieces are read into memory, not mapped: mapped pages would count as memory of the process.
 
 The rows of a shard are encoded where they are and stay there. In a round, tasks where the rows are cut out the pieces
 that are wanted, and one task per shard trains on them. What the tasks share, such as the common weights, is kept by the
@@ -8,15 +10,152 @@ while a round is trained.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
+from usnrt.memory.retrieval import Retrieval
 from usnrt.nn.rounds import EncodedRows, RoundPlan, Runner, ShardTask, pieces_of
 from usnrt.tables.cluster_store import RETRIES, Chunk, ClusterStore
-from usnrt.tree.shard_encoding import ShardEncoding, kept_rows
-from usnrt.utils.blas import ONE_BLAS_THREAD
+from usnrt.tables.inputs import NetworkInputs
+from usnrt.tables.roles import CALIBRATION, TRAINING, RowRoles, shard_of, units_of
+from usnrt.tables.training import DistinctRows
+from usnrt.utils.threads import ONE_BLAS_THREAD
+from usnrt.utils.types import Floats, Rows
+
+
+@dataclass(frozen=True)
+class ShardEncoding:
+    """How rows of a store become rows of shards.
+
+    Attributes
+    ----------
+    scale_target : callable
+        From targets to the values that the network learns.
+    mean_weight : float
+        Weights are divided by it.
+    group : ndarray of int or None
+        Group of each row of the sample that the memory is from.
+    """
+
+    roles: RowRoles
+    inputs: NetworkInputs
+    scale_target: Callable[[Floats], Floats]
+    mean_weight: float
+    n_shards: int
+    memory: Retrieval | None
+    group: Rows | None = None
+
+    def grouped(self) -> "ShardEncoding":
+        """The encoding as it was before it was sent here: a memory does not take its groups along."""
+        return self if self.memory is None else replace(self, memory=self.memory.grouped(self.group))
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of network inputs, with the guides."""
+        return self.inputs.n_outputs_ + (0 if self.memory is None else self.memory.guide_mean.shape[0])
+
+    def of(
+        self, rows: DistinctRows, hashes: NDArray[np.uint64], n_before: int, n_threads: int = 1
+    ) -> list[tuple[int, EncodedRows]]:
+        """The training rows of a bucket in each shard that has any.
+
+        Parameters
+        ----------
+        n_before : int
+            `kept_rows` of all buckets before.
+        """
+        roles = self.roles.of(units_of(rows, hashes))
+        number = n_before + np.cumsum(roles != CALIBRATION) - 1
+        chosen = np.flatnonzero(roles == TRAINING)
+        inputs = self.inputs.transform(rows.raw[chosen])
+        if self.memory is not None:
+            own, group = (number[chosen], None) if rows.group is None else (None, rows.group[chosen])
+            guides = self.memory.guides_of(inputs, own, n_threads, group)
+            inputs = np.concatenate([inputs, guides], axis=1)
+        y = self.scale_target(rows.target[chosen])
+        weight, shard = rows.weight[chosen] / self.mean_weight, shard_of(hashes[chosen], self.n_shards)
+        parts = [(own, shard == own) for own in np.unique(shard).tolist()]
+        return [(own, EncodedRows(inputs[member], y[member], weight[member])) for own, member in parts]
+
+
+def kept_rows(rows: DistinctRows, hashes: NDArray[np.uint64], roles: RowRoles) -> int:
+    """Number of rows of a bucket that are not calibration rows."""
+    return int((roles.of(units_of(rows, hashes)) != CALIBRATION).sum())
+
+
+@dataclass(frozen=True)
+class ShardFile:
+    """A file of encoded rows; a `usnrt.nn.rounds.ShardRows`.
+
+    Attributes
+    ----------
+    n_rows, n_inputs : int
+        A row is its inputs, its target and its weight.
+    """
+
+    path: str
+    n_rows: int
+    n_inputs: int
+
+    def read(self, start: int, stop: int) -> EncodedRows:
+        """Rows from ``start`` to ``stop``."""
+        width = self.n_inputs + 2
+        flat = np.fromfile(self.path, np.float32, (stop - start) * width, offset=4 * width * start)
+        rows = flat.reshape(stop - start, width)
+        return EncodedRows(rows[:, :-2], rows[:, -2], rows[:, -1])
+
+
+class ShardWriter:
+    """Appends encoded rows to the files of several shards; a context manager.
+
+    Parameters
+    ----------
+    folder : path-like
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from usnrt.nn.rounds import EncodedRows
+    >>> from usnrt.tree.shards import ShardWriter
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with ShardWriter(folder, n_shards=2, n_inputs=3) as writer:
+    ...         writer.append(1, EncodedRows(np.ones((5, 3), np.float32), np.arange(5.0), np.ones(5)))
+    ...     writer.files[1].read(3, 5).target
+    array([3., 4.], dtype=float32)
+    """
+
+    def __init__(self, folder: str | Path, n_shards: int, n_inputs: int) -> None:
+        self.n_inputs = n_inputs
+        self._paths = [Path(folder) / f"shard-{number}.f32" for number in range(n_shards)]
+        self._streams: list[BinaryIO] = []
+        self._n_rows = [0] * n_shards
+
+    def __enter__(self) -> Self:
+        self._streams = [path.open("wb") for path in self._paths]
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        for stream in self._streams:
+            stream.close()
+
+    def append(self, number: int, rows: EncodedRows) -> None:
+        """Append rows to a shard."""
+        table = np.empty((len(rows.target), self.n_inputs + 2), dtype=np.float32)
+        table[:, :-2], table[:, -2], table[:, -1] = rows
+        table.tofile(self._streams[number])
+        self._n_rows[number] += len(table)
+
+    @property
+    def files(self) -> Sequence[ShardFile]:
+        """The files, to be read after the writer is closed."""
+        return [ShardFile(str(path), n, self.n_inputs) for path, n in zip(self._paths, self._n_rows)]
+
 
 ShardParts = dict[int, EncodedRows]  # rows of a chunk by the number of their shard
 Cut = list[tuple[int, EncodedRows]]  # pieces with their numbers
@@ -28,7 +167,6 @@ class ClusterShard:
 
     Attributes
     ----------
-    number : int
     parts : tuple of (Future of ShardParts, int)
         In their order, with their numbers of rows.
     """
@@ -76,17 +214,7 @@ class _Window:
 
 
 def cluster_shards(store: ClusterStore, encoding: ShardEncoding) -> list[ClusterShard]:
-    """Encode the training rows of a store on the workers that have them.
-
-    Parameters
-    ----------
-    store : ClusterStore
-    encoding : ShardEncoding
-
-    Returns
-    -------
-    list of ClusterShard
-    """
+    """Encode the training rows of a store on the workers that have them."""
     n_chunks, client = len(store.table.keys), store.client
     counts = client.gather(store.map_chunks(_kept_in_chunk, [()] * n_chunks, encoding.roles))
     before = np.append(0, np.cumsum(counts))[:-1].tolist()

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from usnrt import USNRTRegressor, load
-from usnrt.calibration.subjects import MIN_SUBJECTS, Subjects
-from usnrt.explain.words import support_reasons
+from usnrt.calibration.landmarks import MIN_SUBJECTS, Subjects
+from usnrt.explain.rows import support_reasons
 
 N_SUBJECTS, N_ROWS = 120, 4
 

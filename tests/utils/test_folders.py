@@ -1,18 +1,45 @@
-"""Scratch folders: those of killed processes are removed by the next one, and nothing else is."""
+"""Folders for temporary files and their locks, and the folder of the cache."""
 
 import json
 import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from usnrt.utils.scratch import scratch_folder
+from usnrt.nn.device import programs_folder
+from usnrt.utils.folders import cache_folder, scratch_folder
+
+
+@pytest.fixture(autouse=True)
+def no_settings(monkeypatch):
+    for name in ("USNRT_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_the_folder_can_be_named(monkeypatch, tmp_path):
+    monkeypatch.setenv("USNRT_CACHE", str(tmp_path))
+    assert cache_folder() == programs_folder() == tmp_path
+
+
+def test_the_default_is_the_cache_folder_of_the_system(monkeypatch, tmp_path):
+    assert cache_folder() == Path.home() / ".cache" / "usnrt"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_folder() == programs_folder() == tmp_path / "usnrt"
+
+
+def test_off_does_not_concern_downloads(monkeypatch, tmp_path):
+    monkeypatch.setenv("USNRT_CACHE", "off")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert programs_folder() is None
+    assert cache_folder() == tmp_path / "usnrt"
+
 
 SCRATCHING = """
 import sys, time
-from usnrt.utils.scratch import scratch_folder
+from usnrt.utils.folders import scratch_folder
 with scratch_folder(sys.argv[1]) as folder:
     (folder / "rows-0000").write_bytes(b"rows")
     print("writing", flush=True)
