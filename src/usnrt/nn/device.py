@@ -25,6 +25,9 @@ class _DiskCache:
     jax has one setting for the whole process, so active contexts are counted; the last exit restores the user's
     settings. jax is not imported before `use`, since not every fit needs it. A cache that the user configured in jax is
     left unchanged. ``USNRT_CACHE=off`` disables ours, another value is its folder.
+
+    A process that has not imported jax before logs none of XLA's errors: on a busy machine it takes two minutes to
+    compile a program, and XLA asks users to report that as a bug. What matters is raised.
     """
 
     def __init__(self) -> None:
@@ -35,6 +38,8 @@ class _DiskCache:
     def __enter__(self) -> None:
         with self._lock:
             self._n_active += 1
+        if "jax" not in sys.modules:
+            os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # jax itself would set 1
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
