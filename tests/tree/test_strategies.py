@@ -14,7 +14,7 @@ from usnrt.nn.train import train
 from usnrt.tree import strategies
 from usnrt.tree.recipe import Schedule
 
-SMALL = {"hidden": (32, 16), "memory": False, "random_state": 0}
+SMALL = {"hidden": (32, 16), "memory": False, "validation": 1, "random_state": 0}
 
 
 def two_peaks(n, seed):
@@ -105,7 +105,7 @@ def test_a_useless_memory_costs_no_second_program(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(800, 4))
     y = X[:, 0] + np.exp(0.5 * X[:, 1]) * rng.normal(size=800)
-    model = USNRTRegressor(hidden=(16, 8), max_epochs=4, max_leaves=1, random_state=0).fit(X, y)
+    model = USNRTRegressor(hidden=(16, 8), max_epochs=4, max_leaves=1, validation=0.2, random_state=0).fit(X, y)
     tree = model.model_.trees
     assert len(networks) > 1
     assert set(networks) == {networks[0]}

@@ -45,6 +45,8 @@ class SplitRule:
         Every ``step``-th threshold of a numeric feature is tested.
     follows_table : bool
         Whether a fifth of a table takes the place of 1000 rows if that is less; at least 100 rows.
+    min_tested : float
+        Each side of a split has at least this many times the square root of the number of tested rows.
     """
 
     alpha: float
@@ -55,6 +57,7 @@ class SplitRule:
     criterion: str = "levene"
     step: int = 1
     follows_table: bool = False
+    min_tested: float = 0.0
 
     def smallest_region(self, n_rows: float) -> float:
         """The smallest weighted number of rows of a region, for a table with a weighted number ``n_rows`` of rows.
@@ -203,6 +206,8 @@ class QuantileTreeRecipe:
     hidden : sequence of int or str
     memory : bool
         Whether there is a memory of training rows.
+    had_memory : bool
+        Whether a network has been trained that is guided by a memory of no use; its program then trains one without.
     further : sequence of str
         Names of the further experts, see `usnrt.experts.registry`.
     models : sequence of regressors
@@ -211,6 +216,8 @@ class QuantileTreeRecipe:
         Whether there is a network; without one there is no memory.
     learning_rate : float
     max_epochs : int
+    n_folds : int or None
+        None for as many as the table has rows for.
     validation_fraction : float
     calibration : {"region", "global"} or None
     calibration_fraction : float
@@ -232,6 +239,7 @@ class QuantileTreeRecipe:
     memory: bool
     learning_rate: float
     max_epochs: int
+    n_folds: int | None
     validation_fraction: float
     calibration: str | None
     calibration_fraction: float
@@ -242,6 +250,7 @@ class QuantileTreeRecipe:
     further: Sequence[str] = ()
     models: Sequence[Any] = ()
     network: bool = True
+    had_memory: bool = False
     metric: MetricTraining = field(default_factory=MetricTraining)
     schedule: Schedule = field(default_factory=Schedule)
     streaming: Streaming = field(default_factory=Streaming)
