@@ -176,7 +176,7 @@ def _fit_quantile_tree(
     roots, members = _fit_roots(recipe, folds, seeds, context, streamed, further)
     # A network that learnt to follow guides is a worse one without them. A store is not read again for that.
     if recipe.memory and not members[0].uses_memory and streamed is None:
-        recipe = replace(recipe, memory=False)
+        recipe = replace(recipe, memory=False, had_memory=True)
         roots, members = _fit_roots(recipe, folds, seeds, context.within("alone"), streamed, further)
     trainings = [root.training(recipe, rows, context) for root, rows in zip(roots, folds)]
     params, history = [member.params[0] for member in members], _numbered([root.history for root in roots])
