@@ -278,8 +278,10 @@ def start_state(params: Params) -> Any:
     """Initial state on the device: weights, state of the optimiser, and averaged weights."""
     import jax
 
-    params = jax.device_put(params)
-    return params, _adamw(0.0, 0.0).init(params), params
+    # Zeros of numpy: each shape of a zero that jax makes is a program to compile.
+    shapes = jax.eval_shape(_adamw(0.0, 0.0).init, params)
+    zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
+    return jax.device_put((params, zeros, params))
 
 
 def _adamw(rate: Any, weight_decay: Any) -> Any:

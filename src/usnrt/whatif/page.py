@@ -112,10 +112,12 @@ def model_data(model: Any, name: str, training_rows: bool = False) -> dict[str, 
         )
     if not isinstance(fitted.calibration, GroupCalibration | None):
         raise ValueError(f"a what-if page does not know the calibration of class {type(fitted.calibration).__name__}")
-    if fitted.memories and not training_rows:
+    keeps = "memory" if fitted.memories else "forest" if "forest" in fitted.expert_names else ""
+    if keeps and not training_rows:
         raise ValueError(
-            f"the model predicts with its memory of {fitted.rows_in_memory:,} training rows, so the page would contain "
-            "them; allow it with training_rows=True (--training-rows), or fit with memory=False (--set memory=false)"
+            f"the model predicts with its {keeps} of {fitted.rows_in_memory:,} training rows, so the page would "
+            "contain them; allow it with training_rows=True (--training-rows), or fit with memory=False (--set "
+            "memory=false)"
         )
     arrays: dict[str, Any] = {}
     encoder = model.encoder_
