@@ -103,6 +103,7 @@ def train(
     penalty: Callable[[Any, Any], Any] | None = None,
     keep_initial: bool = False,
     checkpoint: Checkpoint = NO_CHECKPOINT,
+    stop: Callable[[Any, int], bool] | None = None,
 ) -> tuple[Params, History]:
     """Train a network and keep the weights with the smallest validation loss.
 
@@ -133,6 +134,8 @@ def train(
         Whether to keep the initial weights unless training improves on them.
     checkpoint : Checkpoint, default=NO_CHECKPOINT
         Where the state of the training and its result are stored, under the key "training".
+    stop : callable, default=None
+        ``stop(params, epoch)`` ends the training with the weights after an epoch if it returns True.
 
     Returns
     -------
@@ -142,7 +145,7 @@ def train(
     with Resumable(checkpoint, "training", rng, CODEC) as entry:
         if entry.result is None:
             epochs = _Epochs(network, loss, penalty, how, table, target, weight, train_rows, valid_rows)
-            entry.finish(_train_epochs(epochs, params, entry, on_epoch, keep_initial))
+            entry.finish(_train_epochs(epochs, params, entry, on_epoch, keep_initial, stop))
         result: tuple[Params, History] = entry.result
     return result
 
@@ -206,6 +209,7 @@ def _train_epochs(
     entry: Resumable,
     on_epoch: Callable[[int, float, float], None] | None,
     keep_initial: bool,
+    stop: Callable[[Any, int], bool] | None,
 ) -> tuple[Params, History]:
     """The training itself, from its beginning or from the state of the entry."""
     import jax
@@ -232,6 +236,9 @@ def _train_epochs(
         history.valid_loss.append(valid_loss)
         if candidate_loss < best_loss:
             best, best_loss, history.best_epoch = candidate, candidate_loss, epoch
+        if stop is not None and stop(to_numpy(candidate), epoch):
+            best, history.best_epoch = candidate, epoch
+            break
         if entry.is_active:
             kept = {"state": jax.tree.leaves(state), "best": best, "best_loss": best_loss, "key": key}
             entry.keep({**kept, "epoch": epoch + 1, "history": deepcopy(history)})

@@ -10,14 +10,16 @@ from numpy.typing import NDArray
 
 from usnrt.experts.base import FittedExpert
 from usnrt.experts.builtin import TOGETHER
+from usnrt.experts.refine import pinball_losses
 from usnrt.experts.registry import FURTHER_EXPERTS
 from usnrt.experts.weights import NETWORK
-from usnrt.memory.retrieval import N_GUIDES, PREDICT_ROWS, Retrieval, fit_retrieval
+from usnrt.memory.retrieval import N_GUIDES, Retrieval, fit_retrieval
 from usnrt.nn.device import DeviceTable, compilation_notice
 from usnrt.nn.encoding import PiecewiseLinear
+from usnrt.nn.forward import GroupedNetworks
 from usnrt.nn.mlp import MLP, GuidedMLP, Params, hidden_sizes
 from usnrt.nn.quantile_functions import conformity_scores
-from usnrt.nn.quantiles import N_OUTPUTS, POSITIONS, quantile_function_mean
+from usnrt.nn.quantiles import N_OUTPUTS, POSITIONS, predicted_quantiles, quantile_function_mean
 from usnrt.nn.train import History
 from usnrt.tables.training import TrainingTable, TreeRows
 from usnrt.tree.grow import GrownTree, grow
@@ -35,6 +37,9 @@ ModelT = TypeVar("ModelT", bound=TreeModel)
 
 # Smaller tables have no memory: a metric learnt from fewer rows is arbitrary.
 MIN_ROWS_TO_REMEMBER = 200
+# A guided network is given up while it is trained if the memory alone has this times the loss of the network without
+# guides, and the guides reduce that by less than this share: judged by at most so many validation rows.
+WORSE_MEMORY, LEAST_GUIDED_GAIN, MAX_JUDGES = 1.2, 0.03, 4096
 # Phases of a fit with their shares of its processor time, as measured on 4,000 to 60,000 rows; for the progress bar.
 PHASES = {"memory": 0.33, "network": 0.52, "regions": 0.15}
 
@@ -118,10 +123,12 @@ def _fit_quantile_tree(
 ) -> FittedTree[ExpertTree]:
     context.progress.plan(PHASES)
     announce_compilation(recipe, rows.table, context.progress)
-    root, strategy = _fit_root(recipe, rows, context, streamed)
+    fitted = _fit_root(recipe, rows, context, streamed)
     # A network that learnt to follow guides is a worse one without them. A store is not read again for that.
-    if root.memory is not None and not root.uses_memory and streamed is None:
-        root, strategy = _fit_root(replace(recipe, memory=False), rows, context.within("alone"), streamed)
+    if fitted is None or (fitted[0].memory is not None and not fitted[0].uses_memory and streamed is None):
+        fitted = _fit_root(replace(recipe, memory=False), rows, context.within("alone"), streamed)
+    assert fitted is not None
+    root, strategy = fitted
     context.progress.begin("regions")
     grown = grow(rows, recipe.split, strategy, context)
     table, validation_rows = rows.table, rows.tested
@@ -140,8 +147,8 @@ def _fit_quantile_tree(
 
 def _fit_root(
     recipe: QuantileTreeRecipe, rows: TreeRows, context: FitContext, streamed: StreamedRows | None
-) -> tuple[ExpertTree, SharedNetwork]:
-    """The model of the whole table as one region, and the strategy that grows its tree."""
+) -> tuple[ExpertTree, SharedNetwork] | None:
+    """The model of the whole table as one region, and the strategy that grows its tree; None for a useless memory."""
     table = rows.table
     rng = np.random.default_rng(np.random.SeedSequence(context.seed, spawn_key=(1, 0, 7)))
     encoding, memory, guides = _encoded_and_guided(recipe, rows, rng, context.within("memory"))
@@ -155,7 +162,11 @@ def _fit_root(
     job = NetworkTraining(recipe, rows, DeviceTable(table.inputs, encoding, guides), guided, context)
     context.progress.begin("network")
     if streamed is None:
-        params, history = train_root(job, rng)
+        is_useless = None if memory is None or guides is None else _uselessness(guided, encoding, memory, rows, guides)
+        trained = train_root(job, rng, is_useless)
+        if trained is None:
+            return None
+        params, history = trained
     else:
         params, history = train_root_on_store(job, streamed, memory, encoding, rng)
     if memory is not None and not recipe.in_time_order:
@@ -165,6 +176,28 @@ def _fit_root(
     further = tuple(expert for expert in fitted if expert is not None)
     root, _ = _one_region(network, params, encoding, memory, further, table).refined(table, rows.tested)
     return root, SharedNetwork(job, params, history, functools.partial(_means, root, table))
+
+
+def _uselessness(
+    network: MLP, encoding: PiecewiseLinear | None, memory: Retrieval, rows: TreeRows, guides: NDArray[np.float32]
+) -> Callable[[Params], bool]:
+    """Whether a guided network, while it is trained, shows that its memory is of no use; a function of its weights."""
+    table, validation = rows.table, rows.tested[:MAX_JUDGES]
+    inputs, y, weight = table.inputs[validation], table.y[validation], table.validation_weight[validation]
+    guided = np.concatenate([inputs, guides[validation]], axis=1)
+    unguided = np.concatenate([inputs, np.zeros_like(guides[validation])], axis=1)
+
+    def mean_loss(quantiles: Floats) -> float:
+        return float(np.average(pinball_losses(quantiles, y), weights=weight))
+
+    of_memory = mean_loss(memory.predict(inputs, validation).quantiles)
+
+    def is_useless(params: Params) -> bool:
+        networks, group = GroupedNetworks(network, [params], encoding), np.zeros(len(y), dtype=np.intp)
+        with_guides, alone = (mean_loss(predicted_quantiles(networks.predict(x, group))) for x in (guided, unguided))
+        return of_memory > WORSE_MEMORY * alone and with_guides > (1.0 - LEAST_GUIDED_GAIN) * alone
+
+    return is_useless
 
 
 def announce_compilation(recipe: QuantileTreeRecipe, table: TrainingTable, progress: Progress) -> None:
@@ -213,13 +246,9 @@ def _one_region(
     return ExpertTree(tree, encoding, network, [params], network_of, memory, weights, further)
 
 
-def _means(root: ExpertTree, table: TrainingTable, params: Params, rows: Rows) -> Floats:
-    """Predicted means of rows of the table by the experts of the root, with another network."""
-    model, means = replace(root, params=[params]), np.empty(len(rows))
-    for start in range(0, len(rows), PREDICT_ROWS):
-        own = rows[start : start + PREDICT_ROWS]
-        means[start : start + len(own)] = model.quantile_functions(table.raw[own], table.inputs[own], without=own).mean
-    return means
+def _means(root: ExpertTree, table: TrainingTable, rows: Rows) -> Floats:
+    """Predicted means of rows of the table by the experts of the root."""
+    return root.quantile_functions(table.raw[rows], table.inputs[rows], without=rows).mean
 
 
 def _with_regions(root: ExpertTree, grown: GrownTree) -> ExpertTree:

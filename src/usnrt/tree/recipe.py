@@ -93,7 +93,9 @@ class Schedule:
     min_relative_gain : float
         Relative decrease of the validation loss that a round must achieve to be followed by another.
     late : float
-        A training whose best epoch comes after this share of its epochs has not converged.
+        A training whose best epoch comes after this share of its epochs has not converged,
+    late_gain : float
+        if its validation loss decreased by this share in the second half of the epochs.
     probe_steps : int
         Steps of a probe that decides whether the network is fine-tuned in a region.
     min_probe_gain : float
@@ -110,7 +112,7 @@ class Schedule:
         Large tables need fewer epochs than that: as many as present this number of rows to the network.
     """
 
-    root_steps: int = 4000
+    root_steps: int = 2000
     patience: float = 0.3
     more_steps: int = 8000
     more_decay: float = 0.1
@@ -119,6 +121,7 @@ class Schedule:
     max_large_rounds: int = 8
     min_relative_gain: float = 0.03
     late: float = 0.9
+    late_gain: float = 0.1
     probe_steps: int = 100
     min_probe_gain: float = 0.005
     child_steps: int = 400

@@ -5,6 +5,7 @@ They stop training early, their residuals are tested for splits, they choose the
 conformity scores are used for calibration.
 """
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -71,6 +72,7 @@ class NetworkTraining:
         training: Training,
         rng: np.random.Generator,
         keep_initial: bool = True,
+        stop: Callable[[Params, int], bool] | None = None,
     ) -> tuple[Params, History]:
         """Train the network from some weights.
 
@@ -84,17 +86,20 @@ class NetworkTraining:
         training : Training
         rng : numpy.random.Generator
         keep_initial : bool, default=True
+        stop : callable, default=None
             See `usnrt.nn.train.train`.
         """
         name, rows, checkpoint = node
         return train(
             self.network, pinball, params, self.device_table, self.table.y, self.table.weight, *self.parts(rows),
             training, rng, self.context.progress.reporter(name, len(rows), label, training.max_epochs),
-            keep_initial=keep_initial, checkpoint=checkpoint.within(label),
+            keep_initial=keep_initial, checkpoint=checkpoint.within(label), stop=stop,
         )  # fmt: skip
 
 
-def train_root(job: NetworkTraining, rng: np.random.Generator) -> tuple[Params, dict[str, History]]:
+def train_root(
+    job: NetworkTraining, rng: np.random.Generator, is_useless: Callable[[Params], bool] | None = None
+) -> tuple[Params, dict[str, History]] | None:
     """Train the network on all training rows.
 
     Training is repeated from its last weights as long as the validation loss decreases until the end: with little
@@ -104,11 +109,14 @@ def train_root(job: NetworkTraining, rng: np.random.Generator) -> tuple[Params, 
     ----------
     job : NetworkTraining
     rng : numpy.random.Generator
+    is_useless : callable, optional
+        Asked after each epoch of the first half of the first training, whether there is no use in going on.
 
     Returns
     -------
     params : Params
     history : dict of str to History
+        Or None instead of both, if there was no use in going on.
     """
     recipe, schedule, y = job.recipe, job.recipe.schedule, job.table.y
     rows = np.arange(job.table.n_rows)
@@ -126,14 +134,29 @@ def train_root(job: NetworkTraining, rng: np.random.Generator) -> tuple[Params, 
         label = "network" if number == 1 else f"network {number}"
         if number == 2:
             training = _longer_training(recipe, training, len(training_rows))
-        params, history = job.train(node, label, params, training, rng, keep_initial=number > 1)
+        stop = None
+        if number == 1 and is_useless is not None:
+            stop = functools.partial(_is_useless_early, is_useless, training.max_epochs // 2)
+        params, history = job.train(node, label, params, training, rng, keep_initial=number > 1, stop=stop)
+        if stop is not None and stop(params, len(history.valid_loss) - 1):
+            return None
         histories[label] = history
         loss = min(history.valid_loss, default=np.inf)
-        is_late = history.best_epoch >= schedule.late * training.max_epochs
-        if loss > (1.0 - schedule.min_relative_gain) * best_loss or not is_late:
+        if loss > (1.0 - schedule.min_relative_gain) * best_loss or not _still_improves(history, training, schedule):
             break
         best_loss, n_epochs = loss, n_epochs + training.max_epochs
     return params, histories
+
+
+def _is_useless_early(is_useless: Callable[[Params], bool], n_epochs: int, params: Params, epoch: int) -> bool:
+    return epoch < n_epochs and is_useless(params)
+
+
+def _still_improves(history: History, training: Training, schedule: Schedule) -> bool:
+    """Whether a training ended while its validation loss was decreasing."""
+    at_half = min(history.valid_loss[: training.max_epochs // 2], default=np.inf)
+    is_late = history.best_epoch >= schedule.late * training.max_epochs
+    return is_late and history.valid_loss[history.best_epoch] < (1.0 - schedule.late_gain) * at_half
 
 
 def _longer_training(recipe: QuantileTreeRecipe, training: Training, n_rows: int) -> Training:
@@ -147,7 +170,7 @@ def _longer_training(recipe: QuantileTreeRecipe, training: Training, n_rows: int
 
 
 class SharedNetwork:
-    """A quantile network that was trained on all training rows, and is fine-tuned from node to node where that helps.
+    """A quantile network that was trained on all training rows, and is fine-tuned in the regions where that helps.
 
     Parameters
     ----------
@@ -157,7 +180,7 @@ class SharedNetwork:
     history : dict of str to History
         Of the trainings of the root.
     mean_of : callable
-        ``mean_of(params, rows)`` returns the predicted means of rows of the table, by the experts with this network.
+        ``mean_of(rows)`` returns the predicted means of rows of the table by the experts.
     """
 
     def __init__(
@@ -165,57 +188,48 @@ class SharedNetwork:
         job: NetworkTraining,
         params: Params,
         history: dict[str, History],
-        mean_of: Callable[[Params, Rows], Floats],
+        mean_of: Callable[[Rows], Floats],
     ) -> None:
         self.job, self.params, self.history, self.mean_of = job, params, history, mean_of
         self._training = job.root_training
-        self._root_means = np.full(job.table.n_rows, np.nan)
+        self._means_of_rows = np.full(job.table.n_rows, np.nan)
 
     def compute_residuals(self, node: Node, rng: np.random.Generator) -> None:
-        """Fine-tune the network of the parent; the residuals of validation rows are tested.
-
-        All rows take their place if the node has none.
-        """
-        if node.path:
-            self._fine_tune(node, rng)
-        else:
-            node.networks["network"] = self.params
+        """The residuals of validation rows are tested; those of all rows if the node has none."""
+        node.networks["network"] = self.params
+        if not node.path:
             node.history |= self.history
         rows = self.job.parts(node.rows)[1]
-        node.residuals = rows, self._residuals(node, rows)
+        node.residuals = rows, self._residuals(rows)
 
     def untested_residuals(self, node: Node) -> Residuals:
         """Residuals of the node's training rows; empty if these are tested because the node has no validation rows."""
         is_validation = self.job.rows.is_validation[node.rows]
         rows = node.rows[~is_validation] if is_validation.any() else node.rows[:0]
-        return rows, self._residuals(node, rows)
+        return rows, self._residuals(rows)
 
     def finish_leaf(self, node: Node, rng: np.random.Generator) -> None:
-        """Nothing is left to do but in nodes that were too small to be split."""
+        """Fine-tune the network in the region."""
         if node.residuals is None:
             self.compute_residuals(node, rng)
+        if node.path:
+            self._fine_tune(node, rng)
 
-    def _residuals(self, node: Node, rows: Rows) -> Floats:
-        return self.job.table.y[rows] - self._means(node.networks["network"], rows)
-
-    def _means(self, params: Params, rows: Rows) -> Floats:
-        """Predicted means; those of the network of the root, which most nodes share, are computed once per row."""
-        if params is not self.params:
-            return self.mean_of(params, rows)
-        unknown = rows[np.isnan(self._root_means[rows])]
+    def _residuals(self, rows: Rows) -> Floats:
+        """Residuals of rows, each of which is predicted only once."""
+        unknown = rows[np.isnan(self._means_of_rows[rows])]
         if len(unknown):
-            self._root_means[unknown] = self.mean_of(params, unknown)
-        return self._root_means[rows]
+            self._means_of_rows[unknown] = self.mean_of(unknown)
+        residuals: Floats = self.job.table.y[rows] - self._means_of_rows[rows]
+        return residuals
 
     def _fine_tune(self, node: Node, rng: np.random.Generator) -> None:
-        """Fine-tune the parent's network on the rows of a node, and keep the result if its validation loss is smaller.
+        """Fine-tune the network on the rows of a node, and keep the result if its validation loss is smaller.
 
         A short probe decides whether it is worth more steps.
         """
-        assert node.parent is not None
-        recipe, params = self.job.recipe, node.parent.networks["network"]
+        recipe, params = self.job.recipe, self.params
         schedule: Schedule = recipe.schedule
-        node.networks["network"] = params
         if schedule.child_steps == 0:
             return
         training, validation = self.job.parts(node.rows)
