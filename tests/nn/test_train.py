@@ -1,5 +1,9 @@
 """Compiled training, numpy prediction, and guarantees about compilation and reproducibility."""
 
+import os
+import subprocess
+import sys
+
 import jax
 import numpy as np
 import pytest
@@ -113,6 +117,33 @@ def test_nodes_of_any_size_share_one_program(problem):
     train(network, squared_error, network.init(np.random.default_rng(0)), shorter, y[:2950], None, rows, rows, how,
           np.random.default_rng(0))  # fmt: skip
     assert program._cache_size() - before == 1
+
+
+BITS = """
+import hashlib
+import numpy as np
+from usnrt.nn.device import DeviceTable
+from usnrt.nn.mlp import MLP
+from usnrt.nn.quantiles import N_OUTPUTS, pinball
+from usnrt.nn.train import Training, train
+rng = np.random.default_rng(0)
+x = rng.standard_normal((1280, 40)).astype(np.float32)
+network, rows = MLP((40, 256, 64, N_OUTPUTS), "algebraic"), np.arange(1280)
+params, _ = train(network, pinball, network.init(rng), DeviceTable(x), x[:, 0], None, rows[:1024], rows[1024:],
+                  Training(batch_size=256, max_epochs=2), rng)
+print(hashlib.sha256(b"".join(array.tobytes() for layer in params for array in layer)).hexdigest())
+"""
+
+
+def test_xla_gives_the_same_bits_on_one_thread_and_on_several():
+    """Programs run on as many threads as there are cores: by default XLA divides sums of batches among them."""
+    words = [sys.executable, "-c", BITS]
+    bits = [
+        subprocess.run(words, env={**os.environ, "NPROC": n_threads}, capture_output=True, text=True, check=True).stdout
+        for n_threads in ("1", "3")
+    ]
+    assert len(bits[0]) == 65
+    assert bits[0] == bits[1]
 
 
 def test_same_generator_gives_the_same_bits(problem):

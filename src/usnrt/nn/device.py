@@ -193,7 +193,7 @@ def rounded_up(n: int) -> int:
 
 
 def compiled(program: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a function for a single thread: nodes are trained in parallel, and results do not depend on it."""
+    """Compile a function so that its results do not depend on the number of threads that run it."""
     import jax
 
     return jax.jit(program, compiler_options=_compiler_options())
@@ -201,9 +201,22 @@ def compiled(program: Callable[..., Any]) -> Callable[..., Any]:
 
 @functools.cache
 def _compiler_options() -> dict[str, Any]:
+    """Options under which no sum is divided by the number of threads; operations that are independent still share them.
+
+    XLA runs a program on all cores, whatever ``n_jobs`` is, or on ``NPROC`` threads if that variable is set before jax
+    is used. Versions of jax whose products and sums are divided by YNNPACK know an option against it.
+    """
     import jax
 
-    return {"xla_cpu_multi_thread_eigen": False} if jax.default_backend() == "cpu" else {}
+    if jax.default_backend() != "cpu":
+        return {}
+    options = {"xla_cpu_multi_thread_eigen": False}
+    undivided = {**options, "xla_cpu_experimental_ynn_fusion_type": ""}
+    try:
+        jax.jit(lambda x: x, compiler_options=undivided).lower(0.0).compile()
+    except jax.errors.JaxRuntimeError:
+        return options
+    return undivided
 
 
 _USED_SHAPES: set[str] = set()

@@ -102,6 +102,8 @@ class Schedule:
         Relative decrease of the validation loss that the probe must achieve.
     child_steps : int
         Steps of fine-tuning the network in a region; 0 for no fine-tuning.
+    child_patience : float
+        Probe and fine-tuning stop after this share of their epochs without a smaller validation loss.
     child_rate : float
         Learning rate of fine-tuning, as a share of the root's.
     child_rows : int
@@ -125,6 +127,7 @@ class Schedule:
     probe_steps: int = 100
     min_probe_gain: float = 0.005
     child_steps: int = 400
+    child_patience: float = 0.5
     child_rate: float = 0.5
     child_rows: int = 65_536
     min_epochs: int = 10

@@ -240,7 +240,7 @@ class SharedNetwork:
         fine_tuning = replace(self._training, learning_rate=schedule.child_rate * recipe.learning_rate)
         own = node.name, rows, node.checkpoint(self.job.context.checkpoint)
         for label, n_steps in (("probe", schedule.probe_steps), ("fine-tuning", schedule.child_steps)):
-            steps = recipe.epochs(fine_tuning, n_steps, n_rows, min_epochs=1)
+            steps = recipe.epochs(fine_tuning, n_steps, n_rows, schedule.child_patience, min_epochs=1)
             params, history = self.job.train(own, label, params, steps, rng)
             node.history[label] = history
             gain = history.initial_loss - min(history.valid_loss, default=np.inf)
