@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from usnrt.experts.base import Query
+from usnrt.experts.base import MIN_STANDARD_ERRORS, Query
 from usnrt.nn.quantiles import POSITIONS
 from usnrt.tables.training import TreeRows
 from usnrt.utils.context import FitContext
@@ -24,7 +24,7 @@ RIDGE = 1.0
 
 
 @dataclass(frozen=True)
-class LinearExpert:
+class RidgeExpert:
     """Ridge regression on the network inputs, with a normal distribution of one standard deviation.
 
     Attributes
@@ -37,8 +37,9 @@ class LinearExpert:
     intercept: float
     std: float
 
-    name: ClassVar[str] = "linear model"
+    name: ClassVar[str] = "ridge"
     max_weight: ClassVar[float] = 1.0
+    min_errors: ClassVar[float] = MIN_STANDARD_ERRORS
     # What a model file holds, checked when it is loaded: every field, with its dtype, shape and range.
     FIELDS: ClassVar[Schema] = {
         "coefficients": Array("f8", ("n_inputs",)),
@@ -47,7 +48,7 @@ class LinearExpert:
     }
 
     @classmethod
-    def fit(cls, rows: TreeRows, context: FitContext) -> "LinearExpert | None":
+    def fit(cls, rows: TreeRows, context: FitContext) -> "RidgeExpert | None":
         """Fit to the training rows, never to validation rows: these choose the weights of the experts.
 
         ``context`` has the seed, the number of threads, the progress and the checkpoint of the fit. Return None if the
@@ -65,6 +66,10 @@ class LinearExpert:
         intercept = float(mean - center @ coefficients)
         error = y - x @ coefficients - intercept
         return cls(coefficients, intercept, max(float(np.sqrt(np.average(error**2, weights=weight))), 1e-9))
+
+    def refit(self, rows: TreeRows, context: FitContext) -> "RidgeExpert":
+        """The expert, fitted to other rows, with what was chosen for this one: here nothing."""
+        return self.fit(rows, context) or self
 
     @property
     def n_inputs(self) -> int:

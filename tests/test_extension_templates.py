@@ -11,20 +11,20 @@ FOLDER = Path(__file__).parents[1] / "extension_templates"
 EXPERT = """
 import sys
 sys.path.insert(0, {folder!r})
-from expert import LinearExpert
+from expert import RidgeExpert
 from usnrt.experts.registry import FURTHER_EXPERTS
-FURTHER_EXPERTS.append(LinearExpert)
+FURTHER_EXPERTS.append(RidgeExpert)
 
 import numpy as np
 import usnrt
 rng = np.random.default_rng(0)
 X = rng.normal(size=(400, 8))
 y = X @ np.arange(1.0, 9.0) + rng.normal(size=400)
-for model in (usnrt.USNRTRegressor(hidden=(16,), max_epochs=15, random_state=0),
-              usnrt.USNRTEnsemble(usnrt.USNRTRegressor(hidden=(16,), max_epochs=15), n_estimators=2, random_state=0)):
+quick = usnrt.USNRTRegressor(hidden=(16,), max_epochs=15, experts=["network", "ridge"], random_state=0)
+for model in (quick, usnrt.USNRTEnsemble(quick, n_estimators=2, random_state=0)):
     model.fit(X, y)
-    assert model.rules()["linear model"][0] > 0.5, model.rules()
-    assert "linear model" in model.rules()["experts"][0]
+    assert model.rules()["ridge"][0] > 0.5, model.rules()
+    assert "ridge" in model.rules()["experts"][0]
     model.save({path!r})
     again = usnrt.load({path!r})
     new = rng.normal(size=(50, 8))
@@ -34,7 +34,7 @@ for model in (usnrt.USNRTRegressor(hidden=(16,), max_epochs=15, random_state=0),
     import onnxruntime
     session = onnxruntime.InferenceSession(model.to_onnx().SerializeToString())
     np.testing.assert_allclose(session.run(["mean"], {{"X": new}})[0], model.predict(new), rtol=1e-4, atol=1e-4)
-noise = usnrt.USNRTRegressor(hidden=(16,), max_epochs=15, random_state=0).fit(X, np.sin(9 * X[:, 0]) + y * 0)
+noise = quick.fit(X, np.sin(9 * X[:, 0]) + y * 0)
 assert not noise.model_.trees.further, "an expert without weight is dropped"
 print("done")
 """

@@ -104,6 +104,6 @@ def test_commands_of_tutorials(tmp_path, monkeypatch):
         terminal("usnrt explain model.usnrt", folder=tmp_path)
     with pytest.raises(ValueError, match="command must be of usnrt, got 'ls'"):
         terminal("ls", folder=tmp_path)
-    for line in ("fitted 2 regions in 59.9 s", "root (2,000 rows): split, T = 13.3", "LR (15 rows): region"):
+    for line in ("fitted 2 regions in 59.9 s", "all 2,000 rows: two parts differ", "a part of 15 rows: a region"):
         assert PROGRESS.match(line)
     assert not PROGRESS.match("usnrt: left out: 'id'")

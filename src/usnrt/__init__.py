@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # what users' type checkers see
     from usnrt.plotting import plot_tree
     from usnrt.reporting import write_report as report
     from usnrt.tree.rules import export_graphviz, export_text
+    from usnrt.whatif import write_what_if as what_if
 
 # public name -> the module it lives in, and its name there if it is another one
 _HOME = {
@@ -41,6 +42,7 @@ _HOME = {
     "in_pipeline": "usnrt.estimators.pipeline",
     "report": "usnrt.reporting:write_report",
     "uncertainty_importance": "usnrt.explain.importance",
+    "what_if": "usnrt.whatif:write_what_if",
 }
 
 __all__ = [
@@ -59,6 +61,7 @@ __all__ = [
     "plot_tree",
     "report",
     "uncertainty_importance",
+    "what_if",
 ]
 
 

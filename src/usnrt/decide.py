@@ -55,7 +55,7 @@ def order_quantity(dist: Distribution, shortage_cost: ArrayLike, surplus_cost: A
     array([112.8, 151.3])
     """
     short, over = _costs(dist, shortage_cost, surplus_cost)
-    return _quantiles(dist, short / (short + over))
+    return dist.ppf((short / (short + over))[:, None])[:, 0]
 
 
 def expected_cost(dist: Distribution, quantity: ArrayLike, shortage_cost: ArrayLike, surplus_cost: ArrayLike) -> Floats:
@@ -134,7 +134,7 @@ def expected_shortfall(
     levels = _per_row(dist, level, "level")
     if not ((levels > 0) & (levels < 1)).all():
         raise ValueError(f"level must be in (0, 1), got {levels[~((levels > 0) & (levels < 1))][0]:g}")
-    quantile = _quantiles(dist, levels if side == "upper" else 1.0 - levels)
+    quantile = dist.ppf((levels if side == "upper" else 1.0 - levels)[:, None])[:, 0]
     above, below = _partial_expectations(dist, quantile)
     return quantile + above / (1.0 - levels) if side == "upper" else quantile - below / (1.0 - levels)
 
@@ -243,25 +243,6 @@ def _costs(dist: Distribution, shortage_cost: ArrayLike, surplus_cost: ArrayLike
 
 def _per_row(dist: Distribution, values: ArrayLike, name: str) -> Floats:
     return broadcast_rows({name: values, "the distribution": np.zeros(len(dist))})[0]
-
-
-def _quantiles(dist: Distribution, levels: Floats) -> Floats:
-    """One quantile per row, of a level of its own: by bisection of the distribution function if levels differ."""
-    if len(levels) == 0:
-        return np.empty(0)
-    ends = [float(levels.min()), float(levels.max())]
-    if ends[0] == ends[1]:
-        return dist.ppf(ends[0])
-    low, top = dist.ppf(ends).T
-    high: Floats = np.where(dist.cdf(low) >= levels, low, top)
-    precision = np.finfo(float).eps * np.maximum(np.abs(low), np.abs(high))
-    while (high - low > precision).any():
-        middle = low + (high - low) / 2.0
-        if ((middle <= low) | (middle >= high)).all():
-            break
-        reached = dist.cdf(middle) >= levels
-        low, high = np.where(reached, low, middle), np.where(reached, middle, high)
-    return high
 
 
 def _partial_expectations(dist: Distribution, value: Floats) -> tuple[Floats, Floats]:

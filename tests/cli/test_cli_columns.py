@@ -1,5 +1,6 @@
 """Columns that are left out, kept, renamed, too large, or no target."""
 
+import csv
 import json
 
 import numpy as np
@@ -189,3 +190,18 @@ def test_a_model_of_a_thousand_columns(tmp_path, usnrt):
     run = usnrt("fit", "d.csv", "-t", "price", "-q", *FAST, cwd=tmp_path)
     assert run.returncode == 0, run.stderr
     assert len(usnrt("predict", "d.usnrt", "d.csv", "-q", cwd=tmp_path).stdout.splitlines()) == 41
+
+
+def test_quantiles_and_the_probability_of_a_limit(inside, fitted):
+    folder, _ = fitted
+    arguments = ("predict", "model.usnrt", "test.csv", "--quantiles", "0.1,0.9", "--above", "300", "-q")
+    rows = list(csv.DictReader(inside(*arguments, cwd=folder).stdout.splitlines()))
+    model, table = load(folder / "model.usnrt"), pa_csv.read_csv(folder / "test.csv")
+    dist = model.predict_dist(table)
+    for name, values in {"q0.1": dist.ppf(0.1), "q0.9": dist.ppf(0.9), "probability_above": dist.sf(300)}.items():
+        np.testing.assert_allclose([float(row[name]) for row in rows], values, rtol=1e-9, atol=1e-12)
+    by_python = model.predict_table(table, quantiles=[0.1, 0.9], above=300)
+    assert by_python.column_names == list(rows[0])
+    refused = inside("predict", "model.usnrt", "test.csv", "--quantiles", "0.1;0.9", cwd=folder)
+    sentence = "--quantiles must be levels in (0, 1) with commas, such as 0.1,0.9; got 0.1;0.9"
+    assert refused.stderr == f"usnrt: {sentence}\n"

@@ -65,7 +65,7 @@ def test_a_fit_goes_on_from_its_checkpoint(tmp_path, inside, houses, monkeypatch
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(library.USNRTRegressor, "_fit_support", stop)
+    monkeypatch.setattr("usnrt.model.fit._widening_support", stop)
     run = inside(*command, "-o", "resumed.usnrt", "--checkpoint", "fit", cwd=tmp_path)
     assert run.returncode == 130
     assert run.stderr == (

@@ -78,7 +78,7 @@ def test_the_default_name_of_a_model():
 class Counted(DistributionalRegressor):
     """Knows how many rows it was fitted to."""
 
-    def _fit_store(self, store):
+    def _fit_store(self, store, checkpoint):
         self.weight_sum_ = store.weight_sum
 
 
@@ -87,7 +87,7 @@ class Grouped(DistributionalRegressor):
 
     _TAKES_GROUPS = True
 
-    def _fit_store(self, store):
+    def _fit_store(self, store, checkpoint):
         assert store.sample(store.n_rows).has_groups
         assert self.feature_names_in_.tolist() == ["area", "garden", "sold", "nothing"]
 

@@ -74,8 +74,10 @@ def test_the_planted_winner_wins_and_equal_models_are_tied(result):
     row = dict(zip(result.table["model"], result.table["tie"]))
     assert row == {"true": True, "same": True, "flat": False, "far": False, "broken": False}
     assert result.table["difference"][1] == 0.0
-    assert result.verdict.startswith("true has the lowest CRPS, but is tied with same (0): the difference is within")
-    assert "The next is flat, behind by" in result.verdict
+    assert result.verdict.startswith(
+        "true has the lowest CRPS, but is tied with same. Within the error of the difference: same (0)."
+    )
+    assert "The next is behind: flat by " in result.verdict
 
 
 def test_metrics_are_those_of_the_library(result):

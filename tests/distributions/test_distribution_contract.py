@@ -177,7 +177,8 @@ def test_to_frame_without_pandas(family, monkeypatch):
         (lambda d: d.crps(np.inf), "y must be finite, but it contains infinity"),
         (lambda d: d.ppf(1.5), r"q must be in \(0, 1\), got 1.5"),
         (lambda d: d.ppf([0.5, 0.0]), r"q must be in \(0, 1\), got 0.0"),
-        (lambda d: d.ppf([[0.5]]), r"q must be a number or a list, got \(1, 1\)"),
+        (lambda d: d.ppf(np.full((3, 2), 0.5)), r"q must have shape \(k,\) or \(7, k\), got \(3, 2\)"),
+        (lambda d: d.expect(lambda y: y[:, 0]), r"function must return values of the shape that it is given"),
         (lambda d: d.interval(1.0), r"coverage must be in \(0, 1\), got 1.0"),
         (lambda d: d.interval(np.nan), r"coverage must be in \(0, 1\), got nan"),
         (lambda d: d.rvs(0), "size must be an int >= 1, got 0"),
@@ -197,3 +198,23 @@ def test_ends_of_the_line(family):
     far = dist.logpdf(np.tile([-1e30, 1e30], (7, 1)))
     assert (far < -50).all()
     assert np.isfinite(far).all()
+
+
+def test_levels_and_values_broadcast_as_of_scipy(family):
+    dist, level = make(family), np.linspace(0.05, 0.95, 7)
+    of_row = dist.ppf(level[:, None])
+    assert of_row.shape == (7, 1)
+    np.testing.assert_allclose(of_row[:, 0], [dist[row].ppf(q)[0] for row, q in enumerate(level)], rtol=1e-12)
+    np.testing.assert_allclose(dist.ppf([[0.1, 0.9]]), dist.ppf([0.1, 0.9]), rtol=1e-14)
+    both = dist.ppf(np.column_stack([level, level[::-1]]))
+    np.testing.assert_allclose(both[:, :1], of_row, rtol=1e-12)
+    np.testing.assert_allclose(dist.cdf(of_row)[:, 0], level, atol=1e-9)
+    np.testing.assert_array_equal(dist.cdf([[0.0, 1.0]]), np.column_stack([dist.cdf(0.0), dist.cdf(1.0)]))
+
+
+def test_median_and_expected_values(family):
+    dist = make(family)
+    np.testing.assert_array_equal(dist.median(), dist.ppf(0.5))
+    np.testing.assert_allclose(dist.expect(lambda y: y), dist.mean(), atol=1e-3 * dist.std().max())
+    np.testing.assert_allclose(dist.expect(lambda y: y > 1.0), dist.sf(1.0), atol=0.002)
+    np.testing.assert_allclose(dist.expect(np.ones_like), 1.0, rtol=1e-12)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LinearRegression
 
 from usnrt import USNRTEnsemble, USNRTRegressor
 from usnrt.paper import baselines
@@ -147,6 +148,11 @@ TREE: dict[str, list[Change]] = {
     "n_bins": [Change(4), Change(0)],
     "hidden": [Change((5,))],
     "memory": [Change(False)],
+    "experts": [
+        Change(["network"]),
+        Change(["network", "memory", LinearRegression()]),
+        Change(["memory"], refused="experts must hold 'network' if they hold 'memory', which guides it"),
+    ],
     "calibration": [Change("global"), Change(None)],
     "calibration_fraction": [
         Change(0.3),

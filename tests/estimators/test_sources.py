@@ -35,7 +35,7 @@ class Stored(DistributionalRegressor):
         self.rows_, self.n_buckets_ = rows, 0
         self.target_scale_ = TargetScale(float(np.mean(rows.target)), 1.0)
 
-    def _fit_store(self, store):
+    def _fit_store(self, store, checkpoint):
         if self.fail is not None:
             raise self.fail
         self._fit(store.sample(store.n_rows))
@@ -308,10 +308,10 @@ def test_a_scratch_folder_that_cannot_be_written(place, mounted, folder, small_b
 
 def test_a_scratch_file_that_was_cut_off_is_noticed(folder, scratch, small_blocks):
     class Vandal(Stored):
-        def _fit_store(self, store):
+        def _fit_store(self, store, checkpoint):
             for file in scratch.glob("usnrt-*/rows-*"):
                 Path(file).write_bytes(Path(file).read_bytes()[:-1])
-            super()._fit_store(store)
+            super()._fit_store(store, checkpoint)
 
     with pytest.raises(OSError, match=r"^the scratch file .*rows-0000 is truncated: it was changed"):
         Vandal().fit(folder / "*.parquet", y="price", scratch=scratch)

@@ -46,5 +46,5 @@ def show(browser, page, width=1100, height=900, scheme="light", fragment=""):
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     browser.get("about:blank")
     browser.get_log("browser"), browser.get_log("performance")
-    browser.get(f"{page if str(page).startswith('http') else f'file://{page}'}{fragment}")
+    browser.get(f"{page if '://' in str(page) else f'file://{page}'}{fragment}")
     return browser

@@ -9,8 +9,8 @@ def with_target(model, factor=1.0, shift=0.0, name=None):
     scaled = copy(model)
     fitted = model.model_
     target = replace(fitted.target, mean=factor * fitted.target.mean + shift, std=abs(factor) * fitted.target.std)
-    tree = fitted.tree
-    tree = replace(tree, residual_std=abs(factor) * tree.residual_std, residual_mean=factor * tree.residual_mean)
+    tree = copy(fitted.tree)
+    tree.residual_std, tree.residual_mean = abs(factor) * tree.residual_std, factor * tree.residual_mean
     scaled.model_ = replace(fitted, target=target).with_tree(tree)
     scaled.target_name_ = name or model.target_name_
     return scaled, lambda y: factor * y + shift

@@ -142,7 +142,7 @@ def test_regions_with_few_rows_are_counted(facts):
 
 def test_a_promise_that_any_wide_interval_keeps_is_vacuous(facts):
     wide = replace(facts, metrics={**facts.metrics, "width": (1000.0, 900.0)})
-    assert "This promise says little: on average the intervals are as wide (1000) as those of" in verdict(wide)["rest"]
+    assert "This promise says little: on average the intervals are as wide (1,000) as those of" in verdict(wide)["rest"]
     assert "says little" not in verdict(facts)["rest"]
 
 
@@ -329,7 +329,7 @@ def test_without_jinja2_a_sentence_names_the_extra():
 
 def test_numbers_for_people():
     assert [number(v) for v in (0, 1, 1234.5, 0.00123, 1e-7, 1e20, np.inf, -np.inf)] == [
-        *("0", "1", "1234", "0.00123", "100\u00a0×\u00a010⁻⁹", "100\u00a0×\u00a010¹⁸", "∞", "-∞")
+        *("0", "1", "1,234", "0.00123", "100\u00a0×\u00a010⁻⁹", "100\u00a0×\u00a010¹⁸", "∞", "-∞")
     ]
     assert percent(float("nan")) == "–"
     assert wilson(0, 0) == (0.0, 1.0)

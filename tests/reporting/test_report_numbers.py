@@ -66,7 +66,7 @@ def test_the_axis_has_the_name_of_the_target(model, houses, tmp_path):
 
 def test_years_are_years():
     assert [cell_text(value) for value in (1950, 1950.0, 2024, 12345)] == ["1950", "1950", "2024", "12,345"]
-    assert [number(value) for value in (1950, 9999.4, 12345, -1950)] == ["1950", "9999", "12,345", "-1950"]
+    assert [number(value) for value in (1950, 9999.4, 12345, -1950)] == ["1950", "9,999", "12,345", "-1,950"]
 
 
 def test_large_targets_have_few_digits_and_close_ones_enough(model, houses):

@@ -1,4 +1,4 @@
-"""The what-if page in a real browser: numbers of Python, keyboard, links, dark mode, phones."""
+"""The what-if page, served and as one file, in a browser: numbers of Python, keyboard, links, dark mode, phones."""
 
 import json
 import os
@@ -10,10 +10,11 @@ from urllib.parse import quote
 import pytest
 from chromium import WHY, show, start
 
-import usnrt.serve
+import usnrt.whatif
+from usnrt.whatif import write_what_if
 
 pytestmark = pytest.mark.skipif(bool(WHY) and not os.environ.get("USNRT_NEED_BROWSER"), reason=str(WHY))
-FOLDER = Path(usnrt.serve.__file__).parent
+FOLDER = Path(usnrt.whatif.__file__).parent
 
 
 @pytest.fixture(scope="module")
@@ -23,8 +24,12 @@ def browser():
     driver.quit()
 
 
-@pytest.fixture(scope="module")
-def address(serving, model_file):
+@pytest.fixture(scope="module", params=["service", "file"])
+def address(request, serving, model, model_file, tmp_path_factory):
+    if request.param == "file":
+        path = tmp_path_factory.mktemp("page") / "what-if.html"
+        yield f"file://{write_what_if(model, path, name='flats')}"
+        return
     with serving(model_file) as (_, found):
         yield f"{found}/"
 
@@ -93,7 +98,7 @@ def test_no_errors_and_nothing_from_elsewhere(opened, address):
     messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
     asked = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
     assert [url for url in asked if not url.startswith((address, "data:", "about:", "chrome"))] == []
-    assert any(url.endswith("/models/flats/predict") for url in asked)
+    assert any(url.endswith("/models/flats/predict") for url in asked) == address.startswith("http")
 
 
 def test_the_keyboard_moves_sliders_and_the_picture_follows(opened, rows):
@@ -202,7 +207,19 @@ def test_the_token_is_asked_for(browser, serving, model_file):
 
 
 def test_the_script_writes_text_only():
-    script = (FOLDER / "page.js").read_text()
+    script = (FOLDER / "page.js").read_text() + (FOLDER / "evaluator.js").read_text()
     assert not re.search(
         r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|https?://(?!www\.w3\.org/2000/svg)", script
     )
+
+
+def test_a_name_of_a_category_cannot_end_the_script(browser, houses, tmp_path):
+    from usnrt import USNRTRegressor
+
+    X, y = houses(300, 0)
+    X["district"] = X["district"].replace({"north": "</script><b id=broken>&amp;"})
+    model = USNRTRegressor(memory=False, hidden=(16, 8), max_epochs=2, random_state=0).fit(X, y)
+    show(browser, f"file://{write_what_if(model, tmp_path / 'page.html')}")
+    wait_for(lambda: find(browser, "mean").text)
+    assert browser.find_elements("id", "broken") == []
+    assert "</script><b id=broken>&amp;" in label_of(browser, "district").text

@@ -16,6 +16,7 @@ import pytest
 import usnrt.tree.streamed
 from usnrt import USNRTRegressor
 from usnrt.tables.store import MemoryStore
+from usnrt.utils.checkpoint import NO_CHECKPOINT
 from usnrt.utils.threads import ONE_BLAS_THREAD
 
 sys.path.append(str(Path(__file__).parents[1] / "tree"))
@@ -99,7 +100,7 @@ def fit(X, y, seed, streamed=False, **changes):
         return model.fit(X, y)
     with ONE_BLAS_THREAD, pytest.MonkeyPatch.context() as patch:
         patch.setattr(usnrt.tree.streamed, "SAMPLE_ROWS", len(y) // 2)
-        model._fit_store(MemoryStore(model._read_rows(X, y, None), 500))
+        model._fit_store(MemoryStore(model._read_rows(X, y, None), 500), NO_CHECKPOINT)
     return model
 
 

@@ -58,10 +58,13 @@ def test_categories_are_shown_by_label_and_intersected():
     assert regions(model) == ["city = B", "city in {A, D}", "city = C"]
 
 
-def test_long_lists_of_categories_are_cut_short():
+def test_rules_have_all_categories_and_texts_some_of_them():
     letters = column("letter", tuple("ABCDEFGHIJKLMNOP"))
     model = make_model([letters], {0: (0, tuple(range(13)), True)})
-    assert regions(model) == ["letter in {A, B, C, D, E, F, ... (7 more)}", "letter in {N, O, P}"]
+    assert regions(model) == ["letter in {A, B, C, D, E, F, G, H, I, J, K, L, M}", "letter in {N, O, P}"]
+    shown = rules_table(model.tree_, model.columns_, max_labels=6)["rule"].tolist()
+    assert shown == ["letter in {A, B, C, D, E, F, ... (7 more)}", "letter in {N, O, P}"]
+    assert "letter in {A, B, C, D, E, F, ... (7 more)}" in export_text(model)
 
 
 def test_rules_mention_missing_values_of_training_where_they_go():

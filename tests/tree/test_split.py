@@ -74,6 +74,13 @@ def test_best_split_of_categories_equals_brute_force(node, min_samples_leaf, cri
 
 
 @pytest.mark.parametrize("criterion", SEARCHES)
+def test_few_rows_below_a_centre_do_not_limit_t(criterion):
+    X = np.array([[0.0], [0.0], [1.0], [np.nan]])
+    values, weight = np.array([0.125, 0.0, 0.0, 0.0]), np.array([2, 1, 1, 1])
+    check_against_brute_force(X, values, weight, np.array([2]), 1, criterion)
+
+
+@pytest.mark.parametrize("criterion", SEARCHES)
 @pytest.mark.parametrize("any_missing", [False, True])
 def test_ten_categories_try_allsubsets(criterion, any_missing):
     rng = np.random.default_rng(5)

@@ -20,6 +20,7 @@ from usnrt.tables.store import MemoryStore
 from usnrt.tables.training import DistinctRows
 from usnrt.tree.recipe import Streaming
 from usnrt.tree.streamed import StreamedRows
+from usnrt.utils.checkpoint import NO_CHECKPOINT
 from usnrt.utils.progress import Progress
 from usnrt.utils.threads import ONE_BLAS_THREAD
 
@@ -44,7 +45,7 @@ def fit_store(X, y, bucket_rows=200, sample_weight=None, **parameters):
     model = USNRTRegressor(**settings)
     with ONE_BLAS_THREAD:
         rows = model._read_rows(X, y, sample_weight)
-        model._fit_store(MemoryStore(rows, bucket_rows))
+        model._fit_store(MemoryStore(rows, bucket_rows), NO_CHECKPOINT)
     return model
 
 
@@ -69,7 +70,7 @@ def test_the_network_is_trained_on_more_than_the_sample(small, data):
     rows, _ = merged_rows(data.data, data.target, np.ones(2500))
     changed = data.target.copy()
     changed[rows[np.argmax(row_hashes(data.data, data.target)[rows])]] += 0.5  # the last row, far from the sample
-    roles = RowRoles(USNRTRegressor(random_state=0)._seed(), 0.2)
+    roles = RowRoles(USNRTRegressor(random_state=0)._drawn_seed(), 0.2)
     assert (roles.of(feature_codes(data.data))[data.target != changed] == TRAINING).all()
     assert np.abs(quantiles(fit_store(data.data, changed), data) - first).max() > 0
 
@@ -115,7 +116,7 @@ def test_support_covers_what_is_outside_the_sample(small, data):
 def test_calibration_rows_affect_nothing_but_the_calibration(small, data):
     model = fit_store(data.data, data.target, calibration_fraction=0.2)
     rows, _ = merged_rows(data.data, data.target, np.ones(2500))
-    roles = RowRoles.balanced(model._seed(), 0.2, 0.2, feature_codes(data.data[rows[:800]]))
+    roles = RowRoles.balanced(model._drawn_seed(), 0.2, 0.2, feature_codes(data.data[rows[:800]]))
     is_calibration = roles.of(feature_codes(data.data)) == CALIBRATION
     assert model.tree_.n_rows[0] == (~is_calibration).sum()
     covered = model.predict_interval(data.data, 0.9)

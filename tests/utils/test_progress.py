@@ -41,19 +41,19 @@ def test_a_terminal_shows_a_bar_and_clears_it_for_lines(monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     stream = Terminal()
     progress = Progress(1, n_rows=4000, stream=stream)
-    progress.node_done("L", 2000, "region", is_leaf=True)
+    progress.node_done("L", 2000, "a region", is_leaf=True)
     progress.epoch(EVENT, n_epochs=30)
-    assert stream.getvalue().startswith("\r\rL (2,000 rows): region\n")
+    assert stream.getvalue().startswith("\r\ra part of 2,000 rows: a region\n")
     shown = stream.getvalue().splitlines()[-1].strip()
     assert re.fullmatch(
         r"\[#{10}\.{10}\] 50%, about 0 s left, [\d,]+ MB, 1 region with 2,000 of 4,000 rows; "
-        r"LR \(1,200 rows\) mean 1: epoch 10 of 30, validation loss 0\.25",
+        r"a part of 1,200 rows, mean 1: epoch 10 of 30, validation loss 0\.25",
         shown,
     )
-    progress.node_done("R", 2000, "region", is_leaf=True)
+    progress.node_done("R", 2000, "a region", is_leaf=True)
     progress.finish()
     # the bar is overwritten with blanks before the next line is written
-    assert f"\r{' ' * len(shown)}\rR (2,000 rows): region\n" in stream.getvalue()
+    assert f"\r{' ' * len(shown)}\ra part of 2,000 rows: a region\n" in stream.getvalue()
     assert re.search(r"\rfitted 2 regions in \d+\.\d s\n$", stream.getvalue())
 
 
@@ -66,12 +66,13 @@ def test_a_terminal_is_not_flooded():
 
 
 def test_a_log_has_nodes_and_with_verbose_2_every_tenth_epoch():
-    for verbose, expected in ((0, ""), (1, "root (10 rows): region\n"), (2, "LR mean 1: epoch 11, loss 0.25\n")):
+    printed = ((0, ""), (1, "all 10 rows: a region\n"), (2, "a part of 1,200 rows, mean 1: epoch 11, loss 0.25\n"))
+    for verbose, expected in printed:
         stream = io.StringIO()
         progress = Progress(verbose, n_rows=10, stream=stream)
         for epoch in (9, 10, 11):
             progress.epoch(FitEvent("LR", 1200, "mean 1", epoch, 0.5, 0.25))
-        progress.node_done("root", 10, "region", is_leaf=True)
+        progress.node_done("root", 10, "a region", is_leaf=True)
         progress.finish()
         lines = stream.getvalue()
         assert lines.startswith(expected)
@@ -93,7 +94,7 @@ def test_fit_writes_to_stderr(data, capsys):
     printed = capsys.readouterr()
     assert printed.out == ""
     lines = printed.err.splitlines()
-    assert re.fullmatch(r"root \(600 rows\): split, T = -\d+\.\d", lines[0])
+    assert re.fullmatch(r"all 600 rows: two parts differ in spread, T = -\d+\.\d", lines[0])
     assert re.fullmatch(r"fitted 2 regions in \d+\.\d s", lines[-1])
     assert len(lines) == 4
 
@@ -123,13 +124,13 @@ def test_a_bar_follows_the_plan_of_a_fit(monkeypatch):
         shown.append(last_shown(stream).split()[1].rstrip(","))
 
     report("memory", 99, 200, "step")
-    assert "root (4,000 rows) memory: step 100 of 200, validation loss 0.25" in last_shown(stream)
+    assert "all 4,000 rows, memory: step 100 of 200, validation loss 0.25" in last_shown(stream)
     progress.begin("network")  # the memory has stopped early
     report("network", 0, 10)
     report("network", 4, 10)
     report("network 2", 0, 20)  # a second round; the bar does not go back
     progress.begin("regions")
-    progress.node_done("L", 1000, "region", is_leaf=True)
+    progress.node_done("L", 1000, "a region", is_leaf=True)
     report("probe", 0, 5)
     assert shown == ["15%", "35%", "55%", "55%", "85%"]
 
@@ -146,16 +147,16 @@ def test_the_time_left_does_not_count_earlier_calls(monkeypatch):
         progress.plan({"network": 0.5, "regions": 0.5})
         if restored:
             progress.begin("regions")  # without an epoch: the network was in the checkpoint
-            progress.node_done("L", 1000, "region", True, is_restored=True)
-            assert "L (1,000 rows): region, from the checkpoint\n" in stream.getvalue()
+            progress.node_done("L", 1000, "a region", True, is_restored=True)
+            assert "a part of 1,000 rows: a region, from the checkpoint\n" in stream.getvalue()
         clock[0] = 60.0
         if restored:
-            progress.node_done("R", 1000, "region", True)
+            progress.node_done("R", 1000, "a region", True)
         else:
             for epoch in range(4):
                 progress.reporter("root", 4000, "network", 4)(epoch, 0.5, 0.25)
             progress.begin("regions")
-            progress.node_done("L", 2000, "region", True)
+            progress.node_done("L", 2000, "a region", True)
         progress.epoch(EVENT)
         return re.search(r" (\d+%), about (.*?) left", last_shown(stream)).groups()
 
@@ -183,7 +184,7 @@ def test_a_log_gets_a_line_per_minute(monkeypatch):
     monkeypatch.setattr(progress_module, "LOG_INTERVAL", 0.0)
     progress.epoch(EVENT, 30)
     assert re.fullmatch(
-        r"0%, [\d,]+ MB; LR \(1,200 rows\) mean 1: epoch 10 of 30, validation loss 0\.25\n", stream.getvalue()
+        r"0%, [\d,]+ MB; a part of 1,200 rows, mean 1: epoch 10 of 30, validation loss 0\.25\n", stream.getvalue()
     )
 
 
@@ -208,11 +209,11 @@ def test_members_are_shown_together():
     stream = io.StringIO()
     progress = Progress(1, n_rows=100, stream=stream)
     first, second = progress.members(2)
-    first.node_done("L", 50, "region", is_leaf=True)
-    second.node_done("root", 100, "region", is_leaf=True)
+    first.node_done("L", 50, "a region", is_leaf=True)
+    second.node_done("root", 100, "a region", is_leaf=True)
     progress.finish()
     assert re.fullmatch(
-        r"member 1 L \(50 rows\): region\nmember 2 root \(100 rows\): region\nfitted 2 regions in \d+\.\d s\n",
+        r"member 1, a part of 50 rows: a region\nmember 2, all 100 rows: a region\nfitted 2 regions in \d+\.\d s\n",
         stream.getvalue(),
     )
     first.stop.set()
@@ -227,7 +228,7 @@ def test_an_ensemble_reports_its_members(data, capsys):
     assert printed.out == ""
     lines = printed.err.splitlines()
     for member in (1, 2):
-        assert any(re.match(rf"member {member} root \(600 rows\): ", line) for line in lines)
+        assert any(re.match(rf"member {member}, all 600 rows: ", line) for line in lines)
     assert re.fullmatch(r"fitted \d regions in \d+\.\d s", lines[-1])
 
 

@@ -17,6 +17,7 @@ from usnrt.cli._streams import is_standard, read_standard_input, shown
 from usnrt.cli._tables import check_roles, in_memory, open_table
 from usnrt.tables.read_options import ModelColumns, ReadOptions
 from usnrt.tables.sources import TableSource
+from usnrt.tables.target_notices import left_out_sentence
 from usnrt.tables.typed_table import Reading
 from usnrt.utils.names import need_column, shown_value
 
@@ -224,9 +225,7 @@ def with_target(
     if not known.any():
         raise UserError(f"the target {target!r} has no value in any row of {shown(path)}")
     if not known.all():
-        count = int((~known).sum())
-        rows = "1 row without a target was" if count == 1 else f"{count:,} rows without a target were"
-        notice(f"{rows} left out")
+        notice(left_out_sentence(int((~known).sum())))
         table, values = table.filter(pa.array(known)), values[known]
     if np.isinf(values).any():
         row = int(np.flatnonzero(np.isinf(values))[0]) + 1

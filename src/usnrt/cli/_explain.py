@@ -1,5 +1,6 @@
 """``usnrt explain``: the rules of a model, or why the rows of a table are uncertain."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,9 +14,8 @@ from usnrt.cli._streams import check_one_input, shown
 from usnrt.tables.read_options import ReadOptions
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from usnrt.estimators.base import DistributionalRegressor
+    from usnrt.explain import Explanation
 
 N_ROWS = 10
 
@@ -48,15 +48,34 @@ def explain(
         check_one_input(model, data)
     fitted = load_model(model)
     if data is None:
-        _explain_model(fitted, model, as_json)
+        _explain_model(fitted, model, as_json, silent if quiet else notice)
         return
     check_coverage(coverage)
     notify = silent if quiet else notice
     all_columns, X = table_and_features(fitted, data, notify, reading)
-    _explain_table(fitted, data, all_columns, X, row, rows, id_column, table, coverage, as_json, notify)
+    if not hasattr(fitted, "explain"):
+        raise UserError(f"a {type(fitted).__name__} has no regions, so its rows cannot be explained")
+    if id_column is not None and id_column not in all_columns.column_names:
+        raise UserError(f"{shown(data)} has no column {id_column!r} to name the rows")
+    numbers = _numbers_of_rows(row, rows, X.num_rows, data, notify)
+    positions = [number - 1 for number in numbers]
+    # A model that kept no background is explained by the rows of the table.
+    background = X if fitted.model_.kept.background is None else None
+    if background is not None:
+        notify(f"the model kept no background rows: rows are compared with those of {shown(data)}")
+    baseline = "table" if table else "region"
+    explained = fitted.explain(X.take(positions), coverage=coverage, baseline=baseline, background=background)
+    ids = None if id_column is None else all_columns[id_column].take(positions).to_pylist()
+    if as_json:
+        _print_json(explained, numbers, ids)
+        return
+    print("Rows are counted from 1, the first one below the header.")
+    for place, explanation in enumerate(explained):
+        name = f"{id_column} {ids[place]}, row {numbers[place]}" if ids is not None else f"row {numbers[place]}"
+        say(f"\n{explanation.text(name)}")
 
 
-def _explain_model(fitted: "DistributionalRegressor", path: Path, as_json: bool) -> None:
+def _explain_model(fitted: "DistributionalRegressor", path: Path, as_json: bool, notify: Any) -> None:
     from usnrt.estimators.regions import (
         has_examples,
         memory_sentence,
@@ -81,54 +100,29 @@ def _explain_model(fitted: "DistributionalRegressor", path: Path, as_json: bool)
             }
         )
         return
-    print_table(region_table(regions), title="Regions, the least certain first")
+    print_table(region_table(fitted, notify), title="Regions, the least certain first")
     for sentence in (ratio_sentence(ratio), memory_sentence(n_remembered, has_examples(fitted))):
         if sentence:
             say(sentence)
 
 
-def _explain_table(
-    fitted: "DistributionalRegressor",
-    data: Path,
-    table: "pa.Table",
-    X: "pa.Table",
-    chosen: list[int] | None,
-    most: int,
-    id_column: str | None,
-    against_table: bool,
-    coverage: float,
-    as_json: bool,
-    notify: Any,
-) -> None:
-    if not hasattr(fitted, "explain"):
-        raise UserError(f"a {type(fitted).__name__} has no regions, so its rows cannot be explained")
-    if id_column is not None and id_column not in table.column_names:
-        raise UserError(f"{shown(data)} has no column {id_column!r} to name the rows")
-    beyond = [number for number in chosen or [] if number > table.num_rows]
+def _numbers_of_rows(
+    chosen: list[int] | None, most: int, n_rows: int, data: Path, notify: Callable[[str], None]
+) -> list[int]:
+    """The rows that are chosen, or the first ones, counted from 1."""
+    beyond = [number for number in chosen or [] if number > n_rows]
     if beyond:
-        raise UserError(
-            f"--row must be at most {table.num_rows:,}, the number of rows of {shown(data)}, got {beyond[0]}"
-        )
-    numbers = chosen or list(range(1, min(most, table.num_rows) + 1))
-    if not chosen and table.num_rows > len(numbers):
-        notify(f"the first {len(numbers):,} of {table.num_rows:,} rows are explained; --rows or --row changes that")
-    positions = [number - 1 for number in numbers]
-    baseline = "table" if against_table else "region"
-    # A model that kept no background is explained by the rows of the table.
-    background = X if fitted.model_.kept.background is None else None
-    if background is not None:
-        notify(f"the model kept no background rows: rows are compared with those of {shown(data)}")
-    explained = fitted.explain(X.take(positions), coverage=coverage, baseline=baseline, background=background)
-    ids = None if id_column is None else table[id_column].take(positions).to_pylist()
-    if as_json:
-        result = explained.to_dict()
-        for place, entry in enumerate(result["rows"]):
-            entry["row"] = numbers[place]
-            if ids is not None:
-                entry["id"] = ids[place]
-        print_json({**result, "first row": 1})
-        return
-    print("Rows are counted from 1, the first one below the header.")
-    for place, explanation in enumerate(explained):
-        name = f"{id_column} {ids[place]}, row {numbers[place]}" if ids is not None else f"row {numbers[place]}"
-        say(f"\n{explanation.text(name)}")
+        raise UserError(f"--row must be at most {n_rows:,}, the number of rows of {shown(data)}, got {beyond[0]}")
+    numbers = chosen or list(range(1, min(most, n_rows) + 1))
+    if not chosen and n_rows > len(numbers):
+        notify(f"the first {len(numbers):,} of {n_rows:,} rows are explained; --rows or --row changes that")
+    return numbers
+
+
+def _print_json(explained: "Explanation", numbers: list[int], ids: list[Any] | None) -> None:
+    result = explained.to_dict()
+    for place, entry in enumerate(result["rows"]):
+        entry["row"] = numbers[place]
+        if ids is not None:
+            entry["id"] = ids[place]
+    print_json({**result, "first row": 1})

@@ -151,7 +151,7 @@ def fit(
         if as_json:
             print_json(result)
         else:
-            _print_summary(result, len(held_out), notify)
+            _print_summary(result, model, len(held_out), notify)
 
 
 @contextmanager
@@ -180,12 +180,12 @@ def _check_holdout(holdout: float) -> None:
         raise UserError(f"--holdout must be in [0, 1), got {holdout:g}")
 
 
-def _print_summary(result: dict[str, Any], n_held_out: int, notify: Callable[[str], None]) -> None:
+def _print_summary(result: dict[str, Any], model: object, n_held_out: int, notify: Callable[[str], None]) -> None:
     from usnrt.estimators.regions import memory_sentence
 
     for line in result["columns"]:
         notify(line)
-    print_table(region_table(result["regions"]), title="Regions, the least certain first")
+    print_table(region_table(model, notify), title="Regions, the least certain first")
     if n_held_out:
         print_metrics(result["held out"], title=f"On {n_held_out:,} held-out rows")
     if result["training rows in memory"]:
@@ -237,9 +237,9 @@ def _check_preset(preset: Preset, paper: bool, members: int) -> None:
 
 
 def _parameter_value(text: str) -> Any:
-    """A Python literal (number, tuple, None); anything else is text."""
+    """A Python literal (number, tuple, None), true or false in any case; anything else is text."""
     try:
-        return ast.literal_eval(text)
+        return ast.literal_eval(text.title() if text.lower() in ("true", "false", "none") else text)
     except (ValueError, SyntaxError):
         return text
 

@@ -8,15 +8,13 @@ import typer
 from usnrt.cli._errors import UserError
 
 # readable=False: unreadable files are reported by our own error messages
-Data = Annotated[
-    Path,
-    typer.Argument(
-        help="A .csv, .tsv, .parquet, .feather, .jsonl or .xlsx file, also with .gz, .bz2 or .zst; a folder or a "
-        "pattern in quotes; "
-        "- is standard input.",
-        readable=False,
-    ),
-]
+_TABLE = typer.Argument(
+    help="A .csv, .tsv, .parquet, .feather, .jsonl or .xlsx file, also with .gz, .bz2 or .zst; a folder or a pattern "
+    "in quotes; - is standard input.",
+    readable=False,
+)
+Data = Annotated[Path, _TABLE]
+OptionalData = Annotated[Path | None, _TABLE]
 Model = Annotated[
     Path, typer.Argument(help="A model file written by `usnrt fit`; - is standard input.", readable=False)
 ]

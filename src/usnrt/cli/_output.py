@@ -78,22 +78,28 @@ def print_metrics(metrics: Mapping[str, Any], title: str | None = None) -> None:
     print_table([{"metric": name, "value": value} for name, value in metrics.items()], title)
 
 
-def region_table(regions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The main columns of `region_rows`, with shares in percent, for `print_table`."""
+def region_table(model: object, notify: Callable[[str], None]) -> list[dict[str, Any]]:
+    """The main columns of `region_rows`, with shares in percent and short rules, for `print_table`."""
+    from usnrt.estimators.regions import region_rows
+    from usnrt.tree.rules import MAX_LABELS
+
+    regions = region_rows(model, MAX_LABELS)
+    if [region["rule"] for region in regions] != [region["rule"] for region in region_rows(model)]:
+        notify("rules are shortened here; --json and rules() have all their categories")
     names = ("region", "rule", "rows", "share", "residual_std", "experts")
     shown = [{name: region[name] for name in names if name in region} for region in regions]
     return [{**region, "share": f"{100 * region['share']:.1f} %"} for region in shown]
 
 
 def text_of(value: object) -> str:
-    """A value as text: numbers with four significant digits."""
+    """A value as text: numbers with four significant digits, or to the unit."""
     if isinstance(value, bool | np.bool_):
         return str(bool(value))
     if isinstance(value, int | np.integer):
         return f"{int(value):,}"
     if isinstance(value, float | np.floating):
         number = float(value)
-        return f"{int(number):,}" if number.is_integer() and abs(number) < 1e15 else f"{number:.4g}"
+        return f"{number:,.0f}" if number.is_integer() or 1e3 <= abs(number) < 1e15 else f"{number:.4g}"
     return str(value)
 
 

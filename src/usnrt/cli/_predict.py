@@ -29,6 +29,13 @@ def predict(
         Path | None, typer.Option("--output", "-o", help="The table to write; default: CSV to the terminal.")
     ] = None,
     coverage: Coverage = 0.9,
+    quantiles: Annotated[
+        str | None, typer.Option("--quantiles", help="Levels of further columns q0.1, q0.9: such as 0.1,0.9.")
+    ] = None,
+    above: Annotated[
+        float | None,
+        typer.Option("--above", help="A limit: adds probability_above, that of a target above the limit."),
+    ] = None,
     keep: Annotated[
         list[str] | None, typer.Option("--keep", help="A column of the data to copy, such as an id; may be repeated.")
     ] = None,
@@ -45,11 +52,13 @@ def predict(
     """
     from usnrt.cli._data import load_model
     from usnrt.cli._tables import open_table, predict_blocks, table_writer
+    from usnrt.estimators.prediction_table import FurtherColumns
     from usnrt.tables.files import format_of
     from usnrt.tables.find_source import fits_memory
     from usnrt.tables.read_options import ModelColumns
 
     check_coverage(coverage)
+    levels = _levels(quantiles)
     check_one_input(model, data)
     if output is not None and not is_standard(output):
         format_of(output)
@@ -62,7 +71,7 @@ def predict(
     n_rows = n_unsupported = 0
     rows: list[dict[str, Any]] = []
     with warnings_as_notices(notify), nullcontext(None) if as_json else table_writer(output) as write:
-        for table in predict_blocks(fitted, source, coverage, keep or []):
+        for table in predict_blocks(fitted, source, coverage, keep or [], FurtherColumns(levels, above)):
             n_rows += table.num_rows
             if "supported" in table.column_names:
                 n_unsupported += table["supported"].to_pylist().count(False)
@@ -78,6 +87,17 @@ def predict(
         print_json(rows)
     elif output is not None and not is_standard(output):
         notify(f"wrote {output}, {n_rows:,} rows")
+
+
+def _levels(text: str | None) -> tuple[float, ...]:
+    """The levels of --quantiles."""
+    try:
+        levels = tuple(float(level) for level in (text or "").split(",") if text)
+    except ValueError:
+        levels = (np.nan,)
+    if not all(0 < level < 1 for level in levels):
+        raise UserError(f"--quantiles must be levels in (0, 1) with commas, such as 0.1,0.9; got {text}")
+    return levels
 
 
 @reads_tables

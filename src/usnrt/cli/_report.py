@@ -10,7 +10,7 @@ import typer
 from numpy.typing import NDArray
 
 from usnrt.cli._errors import UserError
-from usnrt.cli._options import Coverage, Data, Force, GroupColumn, Model, Quiet, Target, check_coverage
+from usnrt.cli._options import Coverage, Force, GroupColumn, Model, OptionalData, Quiet, Target, check_coverage
 from usnrt.cli._output import check_writable, notice, say, silent, warnings_as_notices
 from usnrt.cli._reading_options import reads_tables
 from usnrt.cli._streams import check_one_input, is_standard, messages_to_stderr, output_file, shown
@@ -27,8 +27,11 @@ if TYPE_CHECKING:
 def report(
     context: typer.Context,
     model: Model,
-    data: Data,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
+    data: OptionalData = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The page to write; default: report.html, or what-if.html."),
+    ] = None,
     target: Target = None,
     coverage: Coverage = 0.9,
     id_column: Annotated[
@@ -43,6 +46,13 @@ def report(
     ] = None,
     booster: Annotated[bool, typer.Option(help="Compare with a quick booster of scikit-learn.")] = True,
     group_column: GroupColumn = None,
+    what_if: Annotated[
+        bool,
+        typer.Option("--what-if", help="Write a page to play with the inputs of the model instead, without a table."),
+    ] = False,
+    training_rows: Annotated[
+        bool, typer.Option("--training-rows", help="The what-if page may contain training rows, with their targets.")
+    ] = False,
     force: Force = False,
     quiet: Quiet = False,
     *,
@@ -52,6 +62,14 @@ def report(
     from usnrt.cli._data import features_and_target, groups_of, load_model
 
     check_coverage(coverage)
+    if what_if:
+        if data is not None:
+            raise UserError(f"--what-if needs a model only, got also {shown(data)}")
+        _write_what_if(model, output or Path("what-if.html"), training_rows, force)
+        return
+    if data is None:
+        raise UserError("report needs a table with known targets after the model; --what-if needs none")
+    output = output or Path("report.html")
     check_one_input(model, data, *([] if train is None else [train]))
     check_writable(output, force, model, data, train)
     fitted = load_model(model)
@@ -73,6 +91,23 @@ def report(
         )  # fmt: skip
     with messages_to_stderr(output):
         say(f"wrote {output}")
+
+
+def _write_what_if(model: Path, output: Path, training_rows: bool, force: bool) -> None:
+    """Write the what-if page, and say what is in it."""
+    from usnrt.cli._data import load_model
+    from usnrt.whatif import write_what_if
+
+    check_writable(output, force, model)
+    fitted: Any = load_model(model)
+    name = "model" if is_standard(model) else model.stem
+    with TemporaryDirectory() as folder, messages_to_stderr(output):
+        page = write_what_if(fitted, Path(folder) / "what-if.html", training_rows=training_rows, name=name).read_bytes()
+        with output_file(output) as file:
+            file.write(page)
+        rows = fitted.model_.rows_in_memory if training_rows else 0
+        contains = f"the model and {rows:,} training rows" if rows else "the model, but no training rows"
+        say(f"wrote {output}, {len(page) / 1e6:.1f} MB, which contains {contains}")
 
 
 def _write_report(model: Any, X: TableLike, y: Any, output: Path, **options: Any) -> None:

@@ -24,6 +24,7 @@ from usnrt.utils.result_table import json_value
 
 if TYPE_CHECKING:
     from usnrt.estimators.base import DistributionalRegressor
+    from usnrt.estimators.prediction_table import FurtherColumns
     from usnrt.estimators.tree_regressor import TreeRegressor
 
 
@@ -108,12 +109,16 @@ def fit_large(
 
 
 def predict_blocks(
-    model: "DistributionalRegressor", source: TableSource, coverage: float, keep: Sequence[str]
+    model: "DistributionalRegressor",
+    source: TableSource,
+    coverage: float,
+    keep: Sequence[str],
+    further: "FurtherColumns",
 ) -> Iterator[pa.Table]:
     """The predictions of a table, block by block, after the columns to keep."""
     from usnrt.estimators.prediction_blocks import predict_source
 
-    for block, predicted in predict_source(model, source, coverage):
+    for block, predicted in predict_source(model, source, coverage, further):
         for name in keep:
             if name not in block.table.column_names:
                 raise UserError(f"{block.place} has no column {name!r} to keep")

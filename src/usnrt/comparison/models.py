@@ -11,6 +11,7 @@ from typing import Any, Self
 from sklearn.base import clone
 
 from usnrt.comparison.forecasts import SplitConformal, kind_of
+from usnrt.utils.sklearn_trees import MIN_ROWS_FOR_THREADS
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,11 @@ def missing_packages() -> list[str]:
 
 
 def contenders(
-    models: Mapping[str, Any] | Iterable[Any] | None, seed: int, n_jobs: int | None, categorical_features: Any
+    models: Mapping[str, Any] | Iterable[Any] | None,
+    seed: int,
+    n_jobs: int | None,
+    categorical_features: Any,
+    n_rows: int = MIN_ROWS_FOR_THREADS,
 ) -> list[Contender]:
     """The models to compare.
 
@@ -143,9 +148,16 @@ def contenders(
     seed : int
         Given to all models whose ``random_state`` is None.
     n_jobs : int or None
-        Given to the models that are chosen by name.
+        Given to the models that are chosen by name. For small tables other libraries get one thread: several would
+        wait for each other.
     categorical_features : list or None
         Given to the models that are chosen by name.
+    n_rows : int, optional
+        Of the table.
+
+    Returns
+    -------
+    list of Contender
     """
     if models is None:
         models = installed_models()
@@ -157,7 +169,7 @@ def contenders(
     found = []
     for name, model in items:
         if isinstance(model, str):
-            found.append(_by_name(str(name), model, seed, n_jobs, categorical_features))
+            found.append(_by_name(str(name), model, seed, n_jobs, categorical_features, n_rows))
         elif not isinstance(models, Mapping):
             raise TypeError(f"models must be a dict of names and estimators, or a list of names, got {model!r} in it")
         else:
@@ -169,13 +181,15 @@ def contenders(
     return found
 
 
-def _by_name(name: str, model: str, seed: int, n_jobs: int | None, categorical_features: Any) -> Contender:
+def _by_name(name: str, model: str, seed: int, n_jobs: int | None, categorical_features: Any, n_rows: int) -> Contender:
     by_lower_case = {known.lower(): known for known in _BUILT_IN} | _SHORT
     base, change, _ = model.partition("?")
     known = by_lower_case.get(base.lower().strip())
     if known is None:
         raise ValueError(f"models must be among {', '.join(_BUILT_IN)}, got {model!r}")
     recipe = Recipe(known, _BUILT_IN[known][0]).changed(model)
+    if known not in OURS and n_rows < MIN_ROWS_FOR_THREADS:
+        n_jobs = 1
 
     def make() -> Any:
         built = recipe.build(seed, -1 if n_jobs is None else n_jobs)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from usnrt.comparison.models import OURS
-from usnrt.comparison.words import notes, shown_rows, with_error
+from usnrt.comparison.words import details, headline, notes, shown_rows, with_error
 from usnrt.metrics.differences import Z
 from usnrt.reporting._numbers import number, percent
 from usnrt.utils.atomic_write import atomic_write
@@ -48,7 +48,8 @@ def render(comparison: "Comparison", source: str | None, command: str | None) ->
     return template.render(
         title=f"Models compared{f' on predicting {comparison.target}' if comparison.target else ''}",
         subject=_subject(comparison, source),
-        verdict=comparison.verdict.replace(" ± ", "\u00a0±\u00a0"),
+        headline=headline(comparison).replace(" ± ", "\u00a0±\u00a0"),
+        details=details(comparison).replace(" ± ", "\u00a0±\u00a0"),
         head=list(rows[0]),
         rows=[list(zip(kinds_of(kind, row), row.values())) for kind, row in zip(kinds, rows)],
         differences=_differences(comparison),

@@ -94,4 +94,4 @@ def _draw_seconds(ax: "Axes", comparison: "Comparison") -> None:
     ax.plot(seconds, rows, "o", color=GREY, ms=5)
     ax.set_xscale("log")
     ax.set_xlim(5e-4, max(seconds.max() * 2, 1e-1))
-    ax.set_xlabel("seconds to fit" + (", per fold" if len(comparison.splits.folds) > 1 else ""))
+    ax.set_xlabel("processor seconds to fit" + (", per fold" if len(comparison.splits.folds) > 1 else ""))

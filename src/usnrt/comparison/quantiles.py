@@ -86,10 +86,7 @@ class InterpolatedQuantiles(Distribution):
         return np.asarray(np.log(rise / (right - left)) - below - above)
 
     def _ppf(self, q: Floats) -> Floats:
-        return self._quantiles(np.broadcast_to(q, (len(self), q.size)))
-
-    def _quantiles(self, q: Floats) -> Floats:
-        """Quantiles at levels of shape (n, k), different ones for each row."""
+        q = np.broadcast_to(q, (len(self), q.shape[1]))
         index = np.searchsorted(self.levels, q, side="right")
         left, right, rise = self._step(index)
         start = self.levels[np.clip(index - 1, 0, self.levels.size - 2)]
@@ -110,7 +107,7 @@ class InterpolatedQuantiles(Distribution):
         return np.asarray(steps.sum(axis=1) + low + high)
 
     def _draw(self, size: int, rng: np.random.Generator) -> Floats:
-        return self._quantiles(rng.random((len(self), size)))
+        return self._ppf(rng.random((len(self), size)))
 
     def _take(self, index: Any) -> "InterpolatedQuantiles":
         return InterpolatedQuantiles(self.levels, self.values[index])

@@ -32,7 +32,7 @@ class Entry:
     metrics : dict of str to ndarray of shape (n,), or None
         By name, for each test row; None if it failed.
     fit_seconds, predict_seconds : float
-        Mean over the folds.
+        Processor time, of all threads: mean over the folds.
     error : str
         Why it failed.
     """

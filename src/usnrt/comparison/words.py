@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from usnrt.metrics.accuracy import CRPS
+from usnrt.metrics.differences import Difference
 from usnrt.metrics.intervals import COVERAGE
 from usnrt.metrics.registry import Metric, on_page
 from usnrt.reporting._numbers import metric_text, number, percent, wilson
@@ -44,7 +45,12 @@ def with_error(value: float, error: float) -> str:
 
 
 def verdict(comparison: "Comparison") -> str:
-    """Who is best by CRPS, ahead of whom, and who is tied.
+    """`headline` and `details`."""
+    return " ".join(filter(None, (headline(comparison), details(comparison))))
+
+
+def headline(comparison: "Comparison") -> str:
+    """Who is best by CRPS, and whether others are tied with it: one short sentence.
 
     Parameters
     ----------
@@ -52,21 +58,39 @@ def verdict(comparison: "Comparison") -> str:
     """
     if comparison.n_done == 0:
         return "No model could be compared."
+    best, tied, behind = _ranked(comparison)
+    if tied:
+        who = tied[0][0] if len(tied) == 1 else f"{len(tied)} others"
+        return f"{best} has the lowest CRPS, but is tied with {who}."
+    if behind:
+        return f"{best} is best by CRPS, ahead of {_by(behind[0])}."
+    return f"{best} has a CRPS of {number(float(comparison.table['crps'][0]))}; there is no other model."
+
+
+def details(comparison: "Comparison") -> str:
+    """The differences behind the headline, and a remark on the coverage of the best model; may be empty."""
+    if comparison.n_done == 0:
+        return ""
+    _, tied, behind = _ranked(comparison)
+    sentences = []
+    if tied:
+        texts = [f"{name} ({with_error(d.value, d.std_error)})" for name, d in tied]
+        sentences.append(f"Within the error of the difference: {_listed(texts)}.")
+        if behind:
+            sentences.append(f"The next is behind: {_by(behind[0])}.")
+    return " ".join(filter(None, [*sentences, _coverage(comparison).strip()]))
+
+
+def _ranked(comparison: "Comparison") -> tuple[str, list[tuple[str, Difference]], list[tuple[str, Difference]]]:
+    """The best model, those that are tied with it, and those behind."""
     best = comparison.best
     others = [(name, d) for name, d in comparison._differences("crps", None) if name != best]
-    tied = [(name, d) for name, d in others if d.tie]
-    behind = [(name, d) for name, d in others if not d.tie]
-    if not others:
-        return f"{best} has a CRPS of {number(float(comparison.table['crps'][0]))}; there is no other model."
-    if not tied:
-        name, d = behind[0]
-        return f"{best} is best by CRPS, ahead of {name} by {with_error(d.value, d.std_error)}." + _coverage(comparison)
-    texts = [f"{name} ({with_error(d.value, d.std_error)})" for name, d in tied]
-    sentence = f"{best} has the lowest CRPS, but is tied with {_listed(texts)}: the difference is within its error."
-    if behind:
-        name, d = behind[0]
-        sentence += f" The next is {name}, behind by {with_error(d.value, d.std_error)}."
-    return sentence + _coverage(comparison)
+    return best, [pair for pair in others if pair[1].tie], [pair for pair in others if not pair[1].tie]
+
+
+def _by(model: tuple[str, Difference]) -> str:
+    name, difference = model
+    return f"{name} by {with_error(difference.value, difference.std_error)}"
 
 
 def _coverage(comparison: "Comparison") -> str:
@@ -124,8 +148,8 @@ def shown_rows(comparison: "Comparison") -> list[dict[str, str]]:
                 "behind the best": "failed" if failed else _behind(row),
                 **{_heading(m, comparison): metric_text(m, row[m.name]) for m in shown_metrics() if m is not CRPS},
                 "worst region": "–" if failed else f"{100 * row['worst_gap']:+.1f}",
-                "fit s": _seconds(row["fit_seconds"]),
-                "predict s": _seconds(row["predict_seconds"]),
+                "fit, CPU s": _seconds(row["fit_seconds"]),
+                "predict, CPU s": _seconds(row["predict_seconds"]),
             }
         )
     return [{name.replace("\u00a0", " "): text.replace("\u00a0%", " %") for name, text in row.items()} for row in rows]

@@ -7,15 +7,22 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr
 
 from usnrt.utils.constraints import check_whole
 from usnrt.utils.types import Floats
+
+# Quantiles of `expect`, and their weights.
+_NODES: Floats = np.linspace(-8.0, 8.0, 2001)
+EXPECT_LEVELS: Floats = ndtr(_NODES)
+EXPECT_WEIGHTS: Floats = np.exp(-(_NODES**2) / 2.0) / np.exp(-(_NODES**2) / 2.0).sum()
 
 
 class Distribution(ABC):
     """One distribution per row, for ``n`` rows; the methods are those of a frozen scipy distribution.
 
-    Subclasses implement the hooks (names with an underscore), which receive validated arguments of shape ``(n, k)``.
+    Subclasses implement the hooks (names with an underscore), which receive validated arguments of shape ``(n, k)``;
+    ``_ppf`` also gets levels of shape ``(1, k)``, the same for all rows.
     """
 
     # Variance components set by `with_parts`; they take precedence over those of the subclass.
@@ -105,7 +112,24 @@ class Distribution(ABC):
             return np.exp(self.logpdf(y))
 
     def cdf(self, y: ArrayLike) -> Floats:
-        """P(Y <= y) for ``y``, a number or of shape ``(n,)`` or ``(n, k)``; returns shape ``(n,)`` or ``(n, k)``."""
+        """P(Y <= y).
+
+        Parameters
+        ----------
+        y : float or array-like
+            A number; of shape ``(n,)``, a value per row; or of shape ``(n, k)`` or ``(1, k)``, as numpy broadcasts.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, k)
+
+        Examples
+        --------
+        >>> from usnrt.distributions import Normal
+        >>> dist = Normal([0.0, 1.0], [1.0, 1.0])
+        >>> dist.cdf([0.0, 1.0]), dist.cdf([[0.0, 1.0, 2.0]]).shape
+        (array([0.5, 0.5]), (2, 3))
+        """
         return self._on_rows(self._cdf, y)
 
     def sf(self, y: ArrayLike) -> Floats:
@@ -131,16 +155,67 @@ class Distribution(ABC):
 
         Parameters
         ----------
-        q : float or array-like of shape (k,)
-            Levels in (0, 1).
+        q : float or array-like
+            Levels in (0, 1): one; of shape ``(k,)``, the same for all rows; or of shape ``(n, 1)`` or ``(n, k)``,
+            levels of each row, as numpy broadcasts.
 
         Returns
         -------
-        ndarray of shape (n,) for one level, (n, k) for k levels
+        ndarray of shape (n,) for one level, else (n, k)
+
+        Examples
+        --------
+        >>> from usnrt.distributions import Normal
+        >>> dist = Normal([0.0, 10.0], [1.0, 1.0])
+        >>> dist.ppf([0.1, 0.9]).round(2)
+        array([[-1.28,  1.28],
+               [ 8.72, 11.28]])
+        >>> dist.ppf([[0.1], [0.9]]).round(2)
+        array([[-1.28],
+               [11.28]])
         """
-        levels = check_levels(q, "q")
-        quantiles = self._ppf(np.atleast_1d(levels))
+        levels = check_levels(q, "q", 2)
+        if levels.ndim == 2 and levels.shape[0] not in (1, len(self)):
+            raise ValueError(f"q must have shape (k,) or ({len(self)}, k), got {levels.shape}")
+        quantiles = self._ppf(np.atleast_2d(levels))
         return quantiles[:, 0] if levels.ndim == 0 else quantiles
+
+    def median(self) -> Floats:
+        """Median of each row, shape ``(n,)``."""
+        return self.ppf(0.5)
+
+    def expect(self, function: Callable[[Floats], ArrayLike]) -> Floats:
+        """Expected value of a function of the target.
+
+        It is integrated over 2,001 quantiles per row, by the trapezoidal rule on the normal scale: the error is far
+        below 0.1 % for continuous functions, and at most 0.2 % of the height of a jump.
+
+        Parameters
+        ----------
+        function : callable
+            From values of shape (m, k) to values of that shape.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from usnrt.distributions import Normal
+        >>> Normal([0.0, 1.0], [1.0, 2.0]).expect(lambda y: np.maximum(y, 0.0)).round(3)
+        array([0.399, 1.396])
+        """
+        result = np.empty(len(self))
+        for rows in row_chunks(len(self), EXPECT_LEVELS.size):
+            values = self[rows]._ppf(EXPECT_LEVELS[None])
+            found = np.asarray(function(values), dtype=np.float64)
+            if found.shape != values.shape:
+                raise ValueError(
+                    f"function must return values of the shape that it is given, {values.shape}, got {found.shape}"
+                )
+            result[rows] = (found * EXPECT_WEIGHTS).sum(axis=1)
+        return result
 
     def interval(self, coverage: ArrayLike = 0.9) -> Floats:
         """Central interval of probability ``coverage``, with equal probabilities in both tails.
@@ -158,7 +233,7 @@ class Distribution(ABC):
         tails = (1.0 - np.atleast_1d(coverages)) / 2.0
         # 1 - tail rounds to 1 for a coverage close to 1, and levels are below 1.
         upper = np.minimum(1.0 - tails, np.nextafter(1.0, 0.0))
-        ends = self._ppf(np.concatenate([tails, upper])).reshape(len(self), 2, tails.size)
+        ends = self._ppf(np.concatenate([tails, upper])[None]).reshape(len(self), 2, tails.size)
         return ends[:, :, 0] if coverages.ndim == 0 else ends
 
     def rvs(
@@ -264,6 +339,8 @@ class Distribution(ABC):
         values = np.asarray(y, dtype=np.float64)
         if values.ndim == 0:
             values = np.broadcast_to(values, (n,))
+        if values.ndim == 2 and values.shape[0] == 1:
+            values = np.broadcast_to(values, (n, values.shape[1]))
         if values.ndim > 2 or values.shape[0] != n:
             raise ValueError(f"y must be a number or have shape ({n},) or ({n}, k), got {values.shape}")
         if np.isnan(values).any():
@@ -271,10 +348,10 @@ class Distribution(ABC):
         return function(values[:, None])[:, 0] if values.ndim == 1 else function(values)
 
 
-def check_levels(levels: ArrayLike, name: str) -> Floats:
-    """Levels as an array of 0 or 1 dimensions, each inside (0, 1)."""
+def check_levels(levels: ArrayLike, name: str, max_ndim: int = 1) -> Floats:
+    """Levels as an array of at most so many dimensions, each inside (0, 1)."""
     checked = np.asarray(levels, dtype=np.float64)
-    if checked.ndim > 1:
+    if checked.ndim > max_ndim:
         raise ValueError(f"{name} must be a number or a list, got {checked.shape}")
     outside = ~((checked > 0) & (checked < 1))
     if outside.any():

@@ -226,17 +226,19 @@ class Mixture(Distribution):
         return result
 
     def _ppf(self, q: Floats) -> Floats:
-        quantiles = np.empty((len(self), q.size))
-        for rows in row_chunks(len(self), self.n_members * q.size):
-            quantiles[rows] = self._ppf_of_rows(rows, q)
+        levels = np.broadcast_to(q, (len(self), q.shape[1]))
+        quantiles = np.empty(levels.shape)
+        for rows in row_chunks(len(self), self.n_members * q.shape[1]):
+            quantiles[rows] = self._ppf_of_rows(rows, levels[rows])
         # Quantiles at adjacent levels may cross by a rounding error.
-        order = np.argsort(q)
-        quantiles[:, order] = np.maximum.accumulate(quantiles[:, order], axis=1)
+        order = np.argsort(levels, axis=1)
+        increasing = np.maximum.accumulate(np.take_along_axis(quantiles, order, axis=1), axis=1)
+        np.put_along_axis(quantiles, order, increasing, axis=1)
         return quantiles
 
     def _ppf_of_rows(self, rows: slice, q: Floats) -> Floats:
         parameters = self.means[rows, None, :], self.stds[rows, None, :]
-        at_members = Normal.formula_ppf(q[:, None], *parameters)  # (rows, k, m)
+        at_members = Normal.formula_ppf(q[:, :, None], *parameters)  # (rows, k, m)
         shape = at_members.shape[:2]
         flat = tuple(
             np.broadcast_to(p, at_members.shape).reshape(-1, self.n_members)
@@ -252,7 +254,7 @@ class Mixture(Distribution):
         start = np.einsum("nkm,nm->nk", at_members, self.weights[rows])
         quantiles = solve_quantiles(
             cdf_and_pdf,
-            np.broadcast_to(q, shape).ravel(),
+            q.ravel(),
             at_members.min(axis=2).ravel(),
             at_members.max(axis=2).ravel(),
             start.ravel(),

@@ -157,8 +157,11 @@ class QuantileDistribution(Distribution):
         return np.where(starts, 0.0, self._grouped.cdf(z))
 
     def _ppf(self, q: Floats) -> Floats:
-        z = self._grouped.group_ppf(q)
-        values = group_values(self.knots, self.positions, z, self.group, self._n_threads)
+        if len(q) == 1:  # per group, not per row
+            z = self._grouped.group_ppf(q[0])
+            values = group_values(self.knots, self.positions, z, self.group, self._n_threads)
+        else:
+            values = value_at(self.knots, self.positions, self._grouped.ppf(q))
         values += self.loc[:, None]
         return values
 

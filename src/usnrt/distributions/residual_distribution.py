@@ -320,6 +320,10 @@ class GroupedResiduals:
         """P(E > z) for ``z`` of shape (n, k)."""
         return self._by_group("sf", z)
 
+    def ppf(self, q: Floats) -> Floats:
+        """Quantiles at levels of each row, shape (n, k)."""
+        return self._by_group("ppf", q)
+
     def group_ppf(self, q: Floats) -> Floats:
         """Quantiles of each residual distribution at levels of shape (k,), shape (n_groups, k)."""
         return np.array([residual.ppf(q) for residual in self.residuals]).reshape(len(self.residuals), q.size)

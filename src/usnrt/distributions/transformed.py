@@ -304,7 +304,7 @@ class TransformedDistribution(Distribution):
         return mean, std
 
     def _moments_by_nodes(self) -> tuple[Floats, Floats]:
-        values = self.map.to_range(self.base._ppf(NODE_LEVELS))
+        values = self.map.to_range(self.base._ppf(NODE_LEVELS[None]))
         # Sums, not matrix products: these round a row differently depending on the other rows.
         centre: Floats = (values * NODE_WEIGHTS).sum(axis=1)
         deviation = values - centre[:, None]
@@ -346,7 +346,7 @@ class TransformedDistribution(Distribution):
         return np.maximum(score, 0.0)
 
     def _node_crps(self, y: Floats) -> Floats:
-        values = self.map.to_range(self.base._ppf(NODE_LEVELS)) - y[:, None]
+        values = self.map.to_range(self.base._ppf(NODE_LEVELS[None])) - y[:, None]
         score: Floats = ((np.abs(values) - values * (2.0 * NODE_LEVELS - 1.0)) * NODE_WEIGHTS).sum(axis=1)
         # The distance bends at the outcome: the error of the trapezoidal rule by Euler and Maclaurin.
         left, rows = np.clip((values < 0).sum(axis=1) - 1, 0, len(NODES) - 2), np.arange(len(y))

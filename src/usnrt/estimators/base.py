@@ -1,7 +1,7 @@
 """Base of all estimators: fitting to tables in memory, outside it and on a cluster, and predictions of all kinds."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any, ClassVar, Literal, Self, overload
 
@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from usnrt.distributions import Distribution
+from usnrt.distributions.base import check_levels
 from usnrt.estimators.cluster_fit import active_client, fit_on_cluster
 from usnrt.estimators.prediction_blocks import (
     joined_predictions,
@@ -19,8 +20,20 @@ from usnrt.estimators.prediction_blocks import (
     predict_source,
     source_for,
 )
-from usnrt.estimators.prediction_table import EncodedPredictions, check_coverage, prediction_table
-from usnrt.estimators.reading import check_resumable, encode_rows, identity_of, read_training_rows
+from usnrt.estimators.prediction_table import (
+    NOTHING_FURTHER,
+    EncodedPredictions,
+    FurtherColumns,
+    check_coverage,
+    prediction_table,
+)
+from usnrt.estimators.reading import (
+    check_resumable,
+    encode_rows,
+    identity_of,
+    read_training_rows,
+    training_columns,
+)
 from usnrt.model.scaling import scale_rows
 from usnrt.model.target import TargetScale
 from usnrt.nn.device import DISK_CACHE
@@ -31,12 +44,15 @@ from usnrt.tables.store import MemoryStore, RowStore
 from usnrt.tables.streaming import BLOCK_ROWS, TrainingSource, build_store
 from usnrt.tables.training import DistinctRows, TrainingTable
 from usnrt.utils.checkpoint import NO_CHECKPOINT, Checkpoint, Folder, opened
-from usnrt.utils.constraints import Constraint, check_parameters
+from usnrt.utils.constraints import Constraint, check_choice, check_parameters
 from usnrt.utils.folders import scratch_folder
 from usnrt.utils.progress import Progress
 from usnrt.utils.result_table import Table
 from usnrt.utils.threads import ONE_BLAS_THREAD
-from usnrt.utils.types import Floats, TableLike
+from usnrt.utils.types import Floats, Rows, TableLike
+
+Output = Literal["mean", "median", "quantiles", "full"]
+DECILES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 
 class DistributionalRegressor(RegressorMixin, BaseEstimator):
@@ -85,8 +101,9 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
             512 MB of numbers, and the model is then that of the same table in memory. A larger one is read block by
             block. Dask collections are fitted on the workers of the active ``distributed.Client``, if there is one.
         y : array-like of shape (n_samples,), or str
-            The target; the name of its column if X is a source of rows other than a ``numpy.memmap``. For Dask
-            collections a Series or Array with the partitions of X, or the name of a column.
+            The target, or the name of its column in X (always the name if X is a source of rows other than a
+            ``numpy.memmap``). Rows of a data frame whose named target is missing are left out, with a warning. For
+            Dask collections a Series or Array with the partitions of X, or the name of a column.
         sample_weight : array-like of shape (n_samples,), or str, default=None
             Weights of the rows. Whole numbers are repetitions: a weight of 2 is equivalent to repeating the row. Other
             weights say how important a row is for the population to predict, and are scaled to average 1. Neither is
@@ -122,6 +139,12 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
                 raise ValueError(f"groups are for USNRTRegressor and USNRTEnsemble, not for {type(self).__name__}")
             if is_dask(X):
                 fitted._fit_dask(dask_rows(X, y, sample_weight, groups), scratch, folder)
+            elif source is None and isinstance(y, str):
+                given = training_columns(X, y, sample_weight, groups)
+                fitted._fit_table(given.X, given.y, given.sample_weight, given.groups, folder)
+                fitted.target_name_ = y
+                if given.kept is not None:
+                    fitted._renumber(given.kept)
             elif source is None:
                 fitted._fit_table(X, y, sample_weight, groups, folder)
             else:
@@ -186,6 +209,9 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         """Fit to a table in memory."""
         rows = self._read_rows(X, y, sample_weight, groups)
         self._fit_rows(rows, NO_CHECKPOINT if folder is None else self._resumed(folder, MemoryStore(rows)))
+
+    def _renumber(self, kept: Rows) -> None:
+        """Number the training rows that the model keeps as in the table that was given, of which these were kept."""
 
     def _fit_source(self, rows: TrainingSource, scratch: str | os.PathLike[str] | None, folder: Folder | None) -> None:
         """Fit to a table outside memory, in memory if it is small enough."""
@@ -258,24 +284,55 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
     @overload
     def predict(self, X: TableLike, return_std: Literal[True]) -> tuple[Floats, Floats]: ...
 
-    def predict(self, X: TableLike, return_std: bool = False) -> Any:
-        """Predicted mean and optionally standard deviation.
+    @overload
+    def predict(
+        self, X: TableLike, return_std: bool = False, *, output_type: Output, quantiles: Sequence[float] = DECILES
+    ) -> Any: ...
+
+    def predict(
+        self,
+        X: TableLike,
+        return_std: bool = False,
+        *,
+        output_type: Output = "mean",
+        quantiles: Sequence[float] = DECILES,
+    ) -> Any:
+        """Predicted mean and optionally standard deviation, or what users of TabPFN ask for.
 
         Parameters
         ----------
         X : array-like or data frame of shape (n_samples, n_features)
+            The columns of a data frame are found by name; further ones are ignored.
         return_std : bool, default=False
+        output_type : {"mean", "median", "quantiles", "full"}, default="mean"
+        quantiles : sequence of k floats, default=(0.1, 0.2, ..., 0.9)
+            Levels for ``output_type="quantiles"`` and ``"full"``, in (0, 1).
 
         Returns
         -------
         mean : ndarray of shape (n_samples,)
+            With ``output_type="median"`` the median. With ``"quantiles"`` a list of k arrays, one per level
+            (`predict_quantiles` returns one matrix). With ``"full"`` a dict with ``mean``, ``median``, ``quantiles``
+            and the ``distribution``.
         std : ndarray of shape (n_samples,)
             Only with ``return_std=True``.
         """
+        check_choice("output_type", output_type, ("mean", "median", "quantiles", "full"))
+        if return_std and output_type != "mean":
+            raise ValueError(f"return_std must be False with output_type={output_type!r}, got True")
         if is_dask(X):
             check_is_fitted(self, "encoder_")
+            if output_type != "mean":
+                raise ValueError(f"output_type must be 'mean' for Dask collections, got {output_type!r}")
             return predict_dask(self, X, return_std)
-        dist = self._predict_dist(self._encode(X), parts=False)
+        dist = self._predict_dist(self._encode(X), parts=output_type == "full")
+        if output_type == "median":
+            return dist.median()
+        if output_type == "quantiles":
+            return list(dist.ppf(list(quantiles)).T)
+        if output_type == "full":
+            by_level = list(dist.ppf(list(quantiles)).T)
+            return {"mean": dist.mean(), "median": dist.median(), "quantiles": by_level, "distribution": dist}
         return (dist.mean(), dist.std()) if return_std else dist.mean()
 
     def predict_interval(self, X: TableLike, coverage: float | Sequence[float] = 0.9) -> NDArray[np.float64]:
@@ -331,7 +388,9 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         }
         return Table({**parts, "total": dist.var()})
 
-    def predict_table(self, X: TableLike, coverage: float = 0.9) -> Any:
+    def predict_table(
+        self, X: TableLike, coverage: float = 0.9, *, quantiles: Sequence[float] = (), above: float | None = None
+    ) -> Any:
         """Mean, standard deviation, interval, region and support as a table of the library that X came from.
 
         Parameters
@@ -341,6 +400,10 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
             a Dask DataFrame or Array are a lazy Dask DataFrame.
         coverage : float, default=0.9
             Nominal coverage of the interval from ``lower`` to ``upper``.
+        quantiles : sequence of k floats, default=()
+            Levels of further columns ``q0.1``, ``q0.5``, ... with quantiles.
+        above : float or None, default=None
+            A limit: the further column ``probability_above`` has the probability that the target exceeds it.
 
         Returns
         -------
@@ -351,12 +414,15 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
             for sources.
         """
         check_is_fitted(self, "encoder_")
+        further = FurtherColumns(tuple(check_levels(quantiles, "quantiles").ravel().tolist()), above)
         if is_dask(X):
+            if further != NOTHING_FURTHER:
+                raise ValueError("quantiles and above are for tables that are not Dask collections")
             return predict_dask_table(self, X, coverage)
         source = source_for(self, X)
         if source is None:
-            return prediction_table(self, X, coverage)
-        return joined_predictions([part for _, part in predict_source(self, source, coverage)], source)
+            return prediction_table(self, X, coverage, further)
+        return joined_predictions([part for _, part in predict_source(self, source, coverage, further)], source)
 
     def predict_blocks(self, X: TableLike, coverage: float = 0.9) -> Iterator[Any]:
         """``predict_table`` for a table larger than memory, block by block.
@@ -386,17 +452,20 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         """Name, kind and categories of each column."""
         return self.encoder_.columns_
 
-    def save(self, path: Any) -> None:
+    def save(self, path: Any, user_models: Callable[[Any], bytes] | None = None) -> None:
         """Write the model to one file that `usnrt.load` reads; loading it never runs code.
 
         Parameters
         ----------
         path : str or path-like
             Conventionally with the extension ``.usnrt``.
+        user_models : callable, default=None
+            Turns fitted models of yours (parameter ``experts``) into bytes, such as ``pickle.dumps``; `usnrt.load`
+            then needs the reverse, and runs code if that does.
         """
         from usnrt.persistence import save
 
-        save(self, path)
+        save(self, path, user_models)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

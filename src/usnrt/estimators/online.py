@@ -1,5 +1,6 @@
 """Intervals that keep their coverage while the data drift: every observed target moves the bounds."""
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -145,16 +146,18 @@ class OnlineCalibrator:
         """
         return self._run(X, read_target(y))
 
-    def save(self, path: Any) -> None:
+    def save(self, path: Any, user_models: Callable[[Any], bytes] | None = None) -> None:
         """Write the calibrator and its model to one file that `usnrt.load` reads.
 
         Parameters
         ----------
         path : str or path-like
+        user_models : callable, default=None
+            See `usnrt.USNRTRegressor.save`.
         """
         from usnrt.persistence import save
 
-        save(self, path)
+        save(self, path, user_models)
 
     def _run(self, X: TableLike, target: Floats) -> Floats:
         check_target(target, self.model._parameter("target_bounds"))

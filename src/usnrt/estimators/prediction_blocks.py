@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.estimators.prediction_table import check_coverage, prediction_columns, prediction_table
+from usnrt.estimators.prediction_table import (
+    NOTHING_FURTHER,
+    FurtherColumns,
+    check_coverage,
+    prediction_columns,
+    prediction_table,
+)
 from usnrt.tables.find_source import as_source
 from usnrt.tables.read_options import ModelColumns
 from usnrt.tables.sources import Block, TableSource
@@ -25,7 +31,10 @@ def source_for(model: "DistributionalRegressor", X: TableLike) -> TableSource | 
 
 
 def predict_source(
-    model: "DistributionalRegressor", source: TableSource, coverage: float = 0.9
+    model: "DistributionalRegressor",
+    source: TableSource,
+    coverage: float = 0.9,
+    further: FurtherColumns = NOTHING_FURTHER,
 ) -> Iterator[tuple[Block, Any]]:
     """The blocks of a source and their predictions.
 
@@ -37,6 +46,7 @@ def predict_source(
         With the columns of the model; others are ignored.
     coverage : float, default=0.9
         Nominal coverage of the intervals.
+    further : FurtherColumns, optional
 
     Yields
     ------
@@ -47,7 +57,7 @@ def predict_source(
     """
     check_coverage(coverage)
     for block in source.blocks(pass_rows(source.n_columns)):
-        predicted = prediction_table(model, features_of(model, block.table, block.place), coverage)
+        predicted = prediction_table(model, features_of(model, block.table, block.place), coverage, further)
         yield block, _without_support(predicted, source.bad_rows, block)
 
 

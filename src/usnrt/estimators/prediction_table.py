@@ -43,7 +43,43 @@ class EncodedPredictions:
     guaranteed: NDArray[np.bool_] | None = None
 
 
-def prediction_table(model: "DistributionalRegressor", X: TableLike, coverage: float = 0.9) -> Any:
+@dataclass(frozen=True)
+class FurtherColumns:
+    """What a table of predictions has beside its usual columns.
+
+    Attributes
+    ----------
+    quantiles : tuple of float
+        Levels of the columns ``q<level>``.
+    above : float or None
+        The limit of the column ``probability_above``.
+
+    Examples
+    --------
+    >>> from usnrt.distributions import Normal
+    >>> from usnrt.estimators.prediction_table import FurtherColumns
+    >>> FurtherColumns((0.5,), 0.0).of(Normal([0.0], [1.0]))
+    {'q0.5': array([0.]), 'probability_above': array([0.5])}
+    """
+
+    quantiles: tuple[float, ...] = ()
+    above: float | None = None
+
+    def of(self, dist: Distribution) -> dict[str, NDArray[Any]]:
+        """The columns."""
+        columns: dict[str, NDArray[Any]] = {}
+        if self.quantiles:
+            levels = dist.ppf(list(self.quantiles)).T
+            columns |= {f"q{level:g}": values for level, values in zip(self.quantiles, levels)}
+        return columns if self.above is None else {**columns, "probability_above": dist.sf(self.above)}
+
+
+NOTHING_FURTHER = FurtherColumns()
+
+
+def prediction_table(
+    model: "DistributionalRegressor", X: TableLike, coverage: float = 0.9, further: FurtherColumns = NOTHING_FURTHER
+) -> Any:
     """Mean, standard deviation, interval, region and support of every row.
 
     Parameters
@@ -53,6 +89,7 @@ def prediction_table(model: "DistributionalRegressor", X: TableLike, coverage: f
     X : array-like or data frame of shape (n_rows, n_features)
     coverage : float, default=0.9
         Nominal coverage of the interval from ``lower`` to ``upper``.
+    further : FurtherColumns, optional
 
     Returns
     -------
@@ -87,7 +124,7 @@ def prediction_table(model: "DistributionalRegressor", X: TableLike, coverage: f
         insufficient = insufficient_calibration(getattr(model, "calibration_", None), float(coverage))
         if insufficient is not None:
             warnings.warn(insufficient.unguaranteed, UnguaranteedIntervalWarning, stacklevel=3)
-    return like_frame(prediction_columns(predicted), X)
+    return like_frame(prediction_columns(predicted) | further.of(predicted.distribution), X)
 
 
 def like_frame(columns: dict[str, NDArray[Any]], X: TableLike) -> Any:

@@ -3,10 +3,12 @@
 import datetime
 import hashlib
 import os
+import warnings
 from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
@@ -20,15 +22,78 @@ from usnrt.tables.groups import groups_and_table, read_groups, warn_of_blocks
 from usnrt.tables.reading import FeatureTable
 from usnrt.tables.rows import Fingerprint, counted_weight, fingerprint
 from usnrt.tables.store import RowStore
-from usnrt.tables.target_notices import warn_of_target
+from usnrt.tables.target_notices import left_out_sentence, warn_of_target
 from usnrt.tables.time import read_time, time_position
 from usnrt.tables.training import DistinctRows, distinct_rows
 from usnrt.utils.arrays import check_total_weight, plain_array
+from usnrt.utils.names import need_column
+from usnrt.utils.notices import MissingTargetWarning, users_level
 from usnrt.utils.result_table import json_value
 from usnrt.utils.types import Floats, Rows, TableLike
 
 if TYPE_CHECKING:
     from usnrt.estimators.base import DistributionalRegressor
+
+
+@dataclass(frozen=True)
+class TrainingColumns:
+    """A table in memory, divided into features, target, weights and groups.
+
+    Attributes
+    ----------
+    X, y, sample_weight, groups
+        As ``fit`` takes them.
+    kept : ndarray of int or None
+        Positions of the rows in the table that was given; None if it is all of them.
+    """
+
+    X: Any
+    y: Any
+    sample_weight: Any
+    groups: Any
+    kept: Rows | None = None
+
+
+def training_columns(X: TableLike, y: str, sample_weight: Any = None, groups: Any = None) -> TrainingColumns:
+    """Take the columns that have a name out of a data frame, and the rows that have a target.
+
+    Parameters
+    ----------
+    X : data frame of shape (n_samples, n_columns)
+    y : str
+    sample_weight, groups : str, array-like or None
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from usnrt.estimators.reading import training_columns
+    >>> given = training_columns(pd.DataFrame({"size": [1.0, 2.0], "n": [3, 1], "price": [7.5, 9.5]}), "price", "n")
+    >>> list(given.X), given.y.tolist(), given.sample_weight.tolist()
+    (['size'], [7.5, 9.5], [3, 1])
+    """
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame):
+        raise ValueError(f"y must be an array if X has no column names, got {y!r}")
+    names = list(dict.fromkeys(name for name in (y, sample_weight, groups) if isinstance(name, str)))
+    for name in names:
+        need_column([str(column) for column in frame.columns], name, "X")
+    given, kept = frame[y], None
+    is_missing = (given.is_null() | given.is_nan()) if given.dtype.is_float() else given.is_null()
+    if is_missing.any():
+        if is_missing.all():
+            raise ValueError(f"the target {y!r} has no value in any row")
+        kept = np.flatnonzero(~np.asarray(is_missing.to_numpy(), dtype=bool))
+        frame = frame[kept]
+        warnings.warn(left_out_sentence(len(given) - len(kept)), MissingTargetWarning, stacklevel=users_level())
+
+    def column(values: Any) -> Any:
+        if isinstance(values, str):
+            return frame[values].to_numpy()
+        return values if values is None or kept is None else plain_array(values, "sample_weight or groups")[kept]
+
+    return TrainingColumns(
+        frame.drop(names).to_native(), frame[y].to_native(), column(sample_weight), column(groups), kept
+    )
 
 
 @dataclass(frozen=True)

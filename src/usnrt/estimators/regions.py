@@ -14,13 +14,15 @@ from usnrt.tree.rules import rules_table
 from usnrt.utils.types import Floats
 
 
-def region_rows(model: object) -> list[dict[str, Any]]:
+def region_rows(model: object, max_labels: int | None = None) -> list[dict[str, Any]]:
     """The rows of ``model.rules()``, the least certain region first.
 
     Parameters
     ----------
     model : fitted model
         The list is empty for a model without a tree.
+    max_labels : int, optional
+        Number of categories listed in a rule; all by default.
 
     Returns
     -------
@@ -38,8 +40,8 @@ def region_rows(model: object) -> list[dict[str, Any]]:
         return []
     weights = getattr(model, "expert_weights_", None)
     names = getattr(getattr(model, "model_", None), "expert_names", [])
-    rows = rules_table(model.tree_, model.columns_, expert_weights=weights, expert_names=names).rows()
-    return sorted(rows, key=lambda row: -np.nan_to_num(row["residual_std"]))
+    table = rules_table(model.tree_, model.columns_, expert_weights=weights, expert_names=names, max_labels=max_labels)
+    return sorted(table.rows(), key=lambda row: -np.nan_to_num(row["residual_std"]))
 
 
 def uncertainty_ratio(model: object) -> float:

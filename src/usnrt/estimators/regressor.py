@@ -8,6 +8,7 @@ import numpy as np
 from usnrt.calibration.methods import METHODS
 from usnrt.estimators.paper import PaperUSNRTRegressor
 from usnrt.estimators.tree_regressor import TreeRegressor
+from usnrt.experts.registry import REMEMBERING, selectable_names
 from usnrt.model.fit import ModelFit, ModelRecipe
 from usnrt.nn.train import History
 from usnrt.tree.recipe import QuantileTreeRecipe, SplitRule
@@ -24,6 +25,7 @@ from usnrt.utils.constraints import (
     Flag,
     HiddenLayers,
     Jobs,
+    NamesOrRegressors,
     Number,
     Optional,
     Verbosity,
@@ -67,7 +69,14 @@ class USNRTRegressor(TreeRegressor):
         a model, and its file, contains training data: the targets and a transformation of the features of up to 65,536
         rows, and for `explain` the features, without targets, of 32 rows per region. With ``"examples"`` it also
         contains the rows of the memory unmodified, so that `explain` shows them; predictions are the same. With False,
-        `explain` compares rows with quantiles of each column instead of training rows.
+        `explain` compares rows with quantiles of each column instead of training rows, and there is no forest, whose
+        leaves are targets of training rows.
+    experts : sequence of str and regressors, default=None
+        What the predictive distributions combine: ``"network"``, ``"memory"``, ``"forest"`` (extremely randomised
+        trees), ``"linear"`` (ridge regression), and models of your own with ``fit`` and ``predict``, which are cloned
+        and cross-fitted, and given the table as you gave it. Validation rows choose their weights in each region; what
+        has none in any is dropped. None for all of the library's. Without ``"network"`` the tree splits on the
+        residuals of the others: ``experts=[model]`` is your model with regions and calibrated distributions.
     learning_rate : float, default=0.003
         Step size of Adam at the start; it falls to 0 along a cosine.
     max_epochs : int, default=300
@@ -108,8 +117,9 @@ class USNRTRegressor(TreeRegressor):
         The tree in flat arrays: feature, threshold, left, right, n_rows, statistic, log10_p and more.
     model_ : FittedModel
         The parts that predict: scales, tree with its networks, support, calibration, and what explanations need.
-    expert_weights_ : ndarray of shape (n_leaves, 3)
-        Weights of the network, of the network guided by the memory, and of the memory in each region, left to right.
+    expert_weights_ : ndarray of shape (n_leaves, 3 + n_further)
+        Weights of the network, of the network guided by the memory, of the memory, and of further experts that some
+        region uses, in each region, left to right; `rules` has their names.
     row_positions_ : ndarray of int or None
         Positions in the table given to `fit` of the rows that the memory numbers, see `neighbors`.
     calibration_ : Calibration or None
@@ -158,6 +168,7 @@ class USNRTRegressor(TreeRegressor):
         "n_bins": Whole(0),
         "hidden": HiddenLayers(),
         "memory": Either(Flag(), "examples"),
+        "experts": Optional(NamesOrRegressors(selectable_names)),
         "learning_rate": Number(0, np.inf),
         "max_epochs": Whole(1),
         "validation_fraction": Number(0, 1),
@@ -183,6 +194,7 @@ class USNRTRegressor(TreeRegressor):
         n_bins: int = 16,
         hidden: Sequence[int | str] = (256, 128, 64),
         memory: bool | str = True,
+        experts: Sequence[Any] | None = None,
         learning_rate: float = 0.003,
         max_epochs: int = 300,
         validation_fraction: float = 0.2,
@@ -204,6 +216,7 @@ class USNRTRegressor(TreeRegressor):
         self.n_bins = n_bins
         self.hidden = hidden
         self.memory = memory
+        self.experts = experts
         self.learning_rate = learning_rate
         self.max_epochs = max_epochs
         self.validation_fraction = validation_fraction
@@ -253,6 +266,12 @@ class USNRTRegressor(TreeRegressor):
         super()._check_parameters()
         check_applies(self, "max_leaves", min_samples_leaf=None)
         check_applies(self, "calibration_fraction", calibration=tuple(METHODS))
+        names = [] if self.experts is None else [entry for entry in self.experts if isinstance(entry, str)]
+        if "memory" in names and "network" not in names:
+            raise ValueError("experts must hold 'network' if they hold 'memory', which guides it")
+        remembering = [] if self.memory else [name for name in names if name in REMEMBERING]
+        if remembering:
+            raise ValueError(f"experts must not hold {remembering[0]!r} if memory is False: it holds training rows")
 
     def _model_recipe(self) -> ModelRecipe:
         """The parameters that determine the fitted model."""
@@ -264,16 +283,21 @@ class USNRTRegressor(TreeRegressor):
             criterion="conservative-brown-forsythe",
             follows_table=True,
         )
+        chosen = selectable_names() if self.experts is None else self.experts
+        names = [entry for entry in chosen if isinstance(entry, str) and (self.memory or entry not in REMEMBERING)]
         tree = QuantileTreeRecipe(
             split=split,
             n_bins=self.n_bins,
             hidden=self.hidden,
-            memory=bool(self.memory),
+            memory="memory" in names,
             learning_rate=self.learning_rate,
             max_epochs=self.max_epochs,
             validation_fraction=self.validation_fraction,
             calibration=self.calibration,
             calibration_fraction=self.calibration_fraction,
+            further=[name for name in names if name not in ("network", "memory")],
+            models=[entry for entry in chosen if not isinstance(entry, str)],
+            network="network" in names,
         )
         return ModelRecipe(tree, None, self.target_bounds, self.target_transform)
 

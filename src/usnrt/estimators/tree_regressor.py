@@ -27,6 +27,7 @@ from usnrt.model.fit import ModelFit, ModelRecipe, fit_model, fit_model_to_store
 from usnrt.model.fitted import FittedModel
 from usnrt.model.target import TargetScale
 from usnrt.nn.train import History
+from usnrt.tables.form import GivenForm
 from usnrt.tables.groups import feature_groups, groups_and_table, read_groups, warn_of_blocks
 from usnrt.tables.reading import as_table
 from usnrt.tables.store import RowStore
@@ -47,7 +48,7 @@ from usnrt.utils.notices import (
 from usnrt.utils.progress import Progress
 from usnrt.utils.result_table import Table
 from usnrt.utils.threads import MIN_ROWS
-from usnrt.utils.types import Floats, TableLike
+from usnrt.utils.types import Floats, Rows, TableLike
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -69,6 +70,8 @@ class TreeRegressor(DistributionalRegressor):
     _RESUMABLE = True
     _HAS_MEMORY = True
 
+    # How the table of a fit was given, for models of the user.
+    _form: GivenForm | None = None
     model_: FittedModel
     n_jobs: int | None
     verbose: int
@@ -89,13 +92,20 @@ class TreeRegressor(DistributionalRegressor):
         return FitContext(seed, effective_n_jobs(self.n_jobs), progress, checkpoint)
 
     def _fit_rows(self, rows: DistinctRows, checkpoint: Checkpoint) -> None:
-        self._keep(fit_model(self._model_recipe(), rows, self.encoder_, self._context(checkpoint)))
+        recipe = replace(self._model_recipe(), form=self._form)
+        self._keep(fit_model(recipe, rows, self.encoder_, self._context(checkpoint)))
 
     def _fit_table(self, X: TableLike, y: Any, sample_weight: Any, groups: Any, folder: Folder | None) -> None:
+        self._form = GivenForm.of(groups_and_table(X, groups)[0])
         super()._fit_table(X, y, sample_weight, groups, folder)
         if self._parameter("memory") == "examples" and self.model_.kept.positions is not None:
             given = as_table(groups_and_table(X, groups)[0])
             self.model_ = self.model_.with_examples([given.column(index).values for index in range(given.n_columns)])
+
+    def _renumber(self, kept: Rows) -> None:
+        positions = self.model_.kept.positions
+        if positions is not None:
+            self.model_ = replace(self.model_, kept=replace(self.model_.kept, positions=kept[positions]))
 
     def _check_takes_store(self) -> None:
         super()._check_takes_store()

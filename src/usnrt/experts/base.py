@@ -13,6 +13,9 @@ from usnrt.utils.context import FitContext
 from usnrt.utils.schema import Schema
 from usnrt.utils.types import Floats, Rows
 
+# What most experts need: the best of many combinations is better than the network by chance.
+MIN_STANDARD_ERRORS = 3.0
+
 
 @dataclass(frozen=True)
 class Query:
@@ -55,34 +58,48 @@ class Query:
 class Expert(Protocol):
     """Predicts a quantile function of every row, on the scale of the scaled target."""
 
-    # In tables and sentences.
-    name: ClassVar[str]
-    # The largest weight that it may have in a region.
-    max_weight: ClassVar[float]
+    @property
+    def name(self) -> str:
+        """Its name in tables and sentences."""
+
+    @property
+    def max_weight(self) -> float:
+        """The largest weight that it may have in a region."""
+
+    @property
+    def min_errors(self) -> float:
+        """Standard errors by which combinations with it must be better than the best without it."""
 
     def quantile_functions(self, query: Query) -> Floats:
         """Quantile functions at `usnrt.nn.quantiles.POSITIONS`, shape (n, n_positions), each non-decreasing."""
 
 
-class FittedExpert(Expert, Protocol):
-    """An expert that is fitted by itself, to the training rows of a table.
+class FurtherExpert(Expert, Protocol):
+    """An expert that is fitted by itself, beside those that are trained together.
 
     One whose weight is 0 in every region is dropped: it then costs neither bytes nor time.
     """
 
-    # What its file holds: the fields of the class and what each may be, see `usnrt.utils.schema`.
-    FIELDS: ClassVar[Schema]
-
     @property
     def n_inputs(self) -> int:
         """Number of network inputs that it takes."""
-
-    @classmethod
-    def fit(cls, rows: TreeRows, context: FitContext) -> Self | None:
-        """Fit to the training rows, never to validation rows, which choose the weights; None for too small tables."""
 
     def fits_together(self) -> bool:
         """Whether the fields of one that was read from a file fit together, each of which is valid by itself."""
 
     def to_onnx(self, graph: Any, query: Mapping[str, str]) -> str:
         """Quantile functions in an ONNX graph, from the names of its ``"inputs"`` and ``"leaf"``; name, (n, J)."""
+
+
+class FittedExpert(FurtherExpert, Protocol):
+    """A further expert of the library: its class is entered in `usnrt.experts.registry`."""
+
+    # What its file holds: the fields of the class and what each may be, see `usnrt.utils.schema`.
+    FIELDS: ClassVar[Schema]
+
+    @classmethod
+    def fit(cls, rows: TreeRows, context: FitContext) -> Self | None:
+        """Fit to the training rows, never to validation rows, which choose the weights; None for too small tables."""
+
+    def refit(self, rows: TreeRows, context: FitContext) -> Self:
+        """The expert with the choices of this one, fitted to the training rows of other rows."""

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.experts.base import Query
+from usnrt.experts.base import MIN_STANDARD_ERRORS, Query
 from usnrt.memory.retrieval import N_GUIDES, Retrieval
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import GroupedNetworks
@@ -54,6 +54,7 @@ class NetworkExpert:
 
     name: ClassVar[str] = "network"
     max_weight: ClassVar[float] = 1.0
+    min_errors: ClassVar[float] = MIN_STANDARD_ERRORS
 
     def quantile_functions(self, query: Query) -> Floats:
         """See `usnrt.experts.base.Expert`."""
@@ -70,6 +71,7 @@ class GuidedExpert:
 
     name: ClassVar[str] = "guided network"
     max_weight: ClassVar[float] = 1.0
+    min_errors: ClassVar[float] = MIN_STANDARD_ERRORS
 
     def quantile_functions(self, query: Query) -> Floats:
         """See `usnrt.experts.base.Expert`."""
@@ -90,6 +92,7 @@ class MemoryExpert:
 
     name: ClassVar[str] = "memory"
     max_weight: ClassVar[float] = 0.9
+    min_errors: ClassVar[float] = MIN_STANDARD_ERRORS
 
     def quantile_functions(self, query: Query) -> Floats:
         """See `usnrt.experts.base.Expert`."""

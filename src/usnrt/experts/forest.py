@@ -7,17 +7,27 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.experts.base import Query
+from usnrt.experts.base import MIN_STANDARD_ERRORS, Query
+from usnrt.experts.refine import pinball_losses
 from usnrt.nn.quantiles import LEVELS
 from usnrt.tables.training import TreeRows
 from usnrt.utils.context import FitContext
-from usnrt.utils.schema import Array, Int, Schema
+from usnrt.utils.schema import Array, Float, Int, Schema
 from usnrt.utils.threads import run_in_blocks
 from usnrt.utils.types import Floats
 
 MIN_ROWS, MAX_ROWS = 100, 200_000
-# Trees of the forest, fewer of large tables: a file holds at most MAX_NODES nodes of 14 bytes each, 56 MB.
+# Trees of the forest, fewer of large tables: 4 million nodes of 14 bytes, 56 MB, or of MAX_ROWS rows 16 trees, 90 MB.
 N_TREES, MIN_TREES, MAX_NODES = 64, 16, 4_000_000
+# Shares of the inputs that a split tries. Validation rows choose, MAX_JUDGES of them at most, by forests of this size.
+SHARES_TRIED, TRIAL_TREES, MAX_JUDGES = (1.0, 1 / 3), 16, 4000
+# Trees of the forest of the training rows, which validation rows judge before there is one of all rows.
+JUDGED_TREES = 32
+# Most splits that are evaluated, rows times levels times inputs times trees; about 1e-8 s of processor each. Splits of
+# wide tables try fewer inputs.
+MAX_WORK = 6e8
+# Trees between two looks at whether the fit is to end.
+BATCH = 8
 
 
 @dataclass(frozen=True)
@@ -34,6 +44,8 @@ class ForestExpert:
     value : ndarray of float32 of shape (n_nodes,)
         Threshold: smaller and equal inputs go left. At leaves the mean target of their rows.
     n_inputs : int
+    share : float
+        Share of the inputs that splits try.
     """
 
     root: NDArray[np.int32]
@@ -41,49 +53,58 @@ class ForestExpert:
     right: NDArray[np.int32]
     value: NDArray[np.float32]
     n_inputs: int
+    share: float
 
     name: ClassVar[str] = "forest"
     # Its widths are far too narrow alone: all trees may end in the same row.
     max_weight: ClassVar[float] = 0.9
+    min_errors: ClassVar[float] = MIN_STANDARD_ERRORS
     FIELDS: ClassVar[Schema] = {
         "root": Array("i4", ("n_trees",), low=0, below="n_nodes", filled=True),
         "feature": Array("i2", ("n_nodes",), low=-1, below="n_inputs"),
         "right": Array("i4", ("n_nodes",), low=-1, below="n_nodes"),
         "value": Array("f4", ("n_nodes",)),
         "n_inputs": Int(1, 2**15 - 1, size="n_inputs"),
+        "share": Float(0.0, 1.0),
     }
 
     @classmethod
     def fit(cls, rows: TreeRows, context: FitContext) -> "ForestExpert | None":
-        """Grow the trees on the training rows."""
-        from sklearn.ensemble import ExtraTreesRegressor
-
-        training = np.flatnonzero(~rows.is_validation)[:MAX_ROWS]
-        table = rows.table
-        if len(training) < MIN_ROWS or not 0 < table.inputs.shape[1] < 2**15:
+        """Grow the trees on the training rows; validation rows choose how many inputs a split tries."""
+        training, judges = np.flatnonzero(~rows.is_validation), np.flatnonzero(rows.is_validation)[:MAX_JUDGES]
+        if len(training) < MIN_ROWS or not 0 < rows.table.inputs.shape[1] < 2**15:
             return None
-        n_trees = int(np.clip(MAX_NODES // (2 * len(training)), MIN_TREES, N_TREES))
-        forest = ExtraTreesRegressor(
-            n_trees, max_features=1.0 if table.inputs.shape[1] <= 10 else 0.5, random_state=_seed(context.seed),
-            n_jobs=context.n_threads,
-        )  # fmt: skip
-        forest.fit(table.inputs[training], table.y[training], sample_weight=table.weight[training])
-        parts = [tree.tree_ for tree in forest.estimators_]
+        trials = [_Growth.planned(rows, share, context) for share in SHARES_TRIED[: len(judges) + 1]]
+        if len(trials) > 1:
+            inputs, y, weight = rows.table.inputs[judges], rows.table.y[judges], rows.table.validation_weight[judges]
+            forests = [cls._of(trial.grown(TRIAL_TREES, context)) for trial in trials]
+            losses = [pinball_losses(forest._quantiles(inputs, context.n_threads), y) @ weight for forest in forests]
+            trials = [trials[int(np.argmin(losses))]]
+        return cls._of(trials[0].grown(JUDGED_TREES, context))
+
+    def refit(self, rows: TreeRows, context: FitContext) -> "ForestExpert":
+        """See `usnrt.experts.base.FittedExpert`."""
+        n_trees = TRIAL_TREES if rows.is_validation.any() else N_TREES
+        return self._of(_Growth.planned(rows, self.share, context).grown(n_trees, context))
+
+    @classmethod
+    def _of(cls, growth: "_Growth") -> "ForestExpert":
+        """From the trees of scikit-learn."""
+        parts = [tree.tree_ for tree in growth.forest.estimators_]
         root = np.concatenate([[0], np.cumsum([part.node_count for part in parts])[:-1]]).astype(np.int32)
         is_leaf = [part.children_left < 0 for part in parts]
+        feature = [np.where(leaf, -1, part.feature) for part, leaf in zip(parts, is_leaf)]
+        right = [np.where(leaf, -1, part.children_right + first) for part, leaf, first in zip(parts, is_leaf, root)]
+        value = [
+            np.where(leaf, part.value[:, 0, 0], _rounded_down(part.threshold)) for part, leaf in zip(parts, is_leaf)
+        ]
         return cls(
             root,
-            np.concatenate([np.where(leaf, -1, part.feature) for part, leaf in zip(parts, is_leaf)]).astype(np.int16),
-            np.concatenate(
-                [np.where(leaf, -1, part.children_right + first) for part, leaf, first in zip(parts, is_leaf, root)]
-            ).astype(np.int32),
-            np.concatenate(
-                [
-                    np.where(leaf, part.value[:, 0, 0], _rounded_down(part.threshold))
-                    for part, leaf in zip(parts, is_leaf)
-                ]
-            ).astype(np.float32),
-            table.inputs.shape[1],
+            np.concatenate(feature).astype(np.int16),
+            np.concatenate(right).astype(np.int32),
+            np.concatenate(value).astype(np.float32),
+            growth.x.shape[1],
+            growth.share,
         )
 
     def fits_together(self) -> bool:
@@ -111,7 +132,10 @@ class ForestExpert:
 
     def quantile_functions(self, query: Query) -> Floats:
         """See `usnrt.experts.base.Expert`."""
-        values = self.leaf_values(np.ascontiguousarray(query.inputs), query.n_threads)
+        return self._quantiles(query.inputs, query.n_threads)
+
+    def _quantiles(self, inputs: NDArray[np.float32], n_threads: int) -> Floats:
+        values = self.leaf_values(np.ascontiguousarray(inputs), n_threads)
         low, share = self._places()
         return (1.0 - share) * values[:, low] + share * values[:, np.minimum(low + 1, values.shape[1] - 1)]
 
@@ -143,6 +167,46 @@ class ForestExpert:
         ends = (graph.op("Gather", ordered, place, axis=1) for place in (low, np.minimum(low + 1, n_trees - 1)))
         first, second = (graph.cast(end, np.float64) for end in ends)
         return str(graph.op("Add", graph.op("Mul", first, 1.0 - share), graph.op("Mul", second, share)))
+
+
+@dataclass(frozen=True)
+class _Growth:
+    """A forest of scikit-learn and the rows that it grows on; trees that are added do not change the others."""
+
+    forest: Any
+    share: float
+    x: NDArray[np.float32]
+    y: Floats
+    weight: Floats
+
+    @classmethod
+    def planned(cls, rows: TreeRows, share: float, context: FitContext) -> "_Growth":
+        """A forest without trees."""
+        from sklearn.ensemble import ExtraTreesRegressor
+
+        table, training = rows.table, np.flatnonzero(~rows.is_validation)[:MAX_ROWS]
+        n_inputs = table.inputs.shape[1]
+        most = MAX_WORK / (_n_trees(N_TREES, len(training)) * len(training) * np.log2(len(training) + 1))
+        forest = ExtraTreesRegressor(
+            max_features=int(np.clip(share * n_inputs, 1, max(most, 1))),
+            random_state=_seed(context.seed),
+            n_jobs=context.n_threads,
+            warm_start=True,
+        )
+        return cls(forest, share, table.inputs[training], table.y[training], table.weight[training])
+
+    def grown(self, n_trees: int, context: FitContext) -> "_Growth":
+        """The same forest with this many trees, fewer of large tables."""
+        n_trees = _n_trees(n_trees, len(self.x))
+        for number in range(len(getattr(self.forest, "estimators_", ())), n_trees, BATCH):
+            context.progress.check()
+            self.forest.set_params(n_estimators=min(number + BATCH, n_trees))
+            self.forest.fit(self.x, self.y, sample_weight=self.weight)
+        return self
+
+
+def _n_trees(wanted: int, n_rows: int) -> int:
+    return min(wanted, max(MIN_TREES, MAX_NODES // (2 * n_rows)))
 
 
 def _seed(seed: Any) -> int:

@@ -80,7 +80,7 @@ def shapley_values(
     k, (n_background, d) = len(features), backgrounds.shape[1:]
     start = value_of(backgrounds.reshape(-1, d)).reshape(*backgrounds.shape[:2], -1)
     end = value_of(rows)
-    step, background_row = _orders(k, n_background, rounds, seed)
+    step, background_row = orders_of(k, n_background, rounds, seed)
     feature_of = np.empty(d, dtype=np.int64)
     for number, columns in enumerate(features):
         feature_of[list(columns)] = number
@@ -104,7 +104,7 @@ def shapley_values(
     return Contributions(start.mean(axis=1)[group], values, errors)
 
 
-def _orders(k: int, n_background: int, rounds: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def orders_of(k: int, n_background: int, rounds: int = 1, seed: int = 0) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The step at which each feature changes in each order, shape (n_orders, k), and the background row of each order.
 
     An order and its reverse follow each other.

@@ -4,18 +4,10 @@ A metric is registered in the module that defines it; `evaluate` shows them in t
 """
 
 from usnrt.metrics.accuracy import crps, mae, nll, pinball, r2, rmse
-from usnrt.metrics.calibration import (
-    calibration_by_group,
-    ece,
-    ece_by_chance,
-    pit,
-    quantile_bins,
-    reliability,
-    sharpness,
-    tce,
-)
+from usnrt.metrics.calibration import ece, pit, reliability, sharpness, tce
 from usnrt.metrics.evaluate import evaluate
 from usnrt.metrics.forecast import UndefinedMetricError, as_forecast
+from usnrt.metrics.groups import calibration_by_group, ece_by_chance, quantile_bins
 from usnrt.metrics.intervals import coverage, interval_score, mean_width
 from usnrt.metrics.models import get_scorer, get_scorer_names
 from usnrt.metrics.registry import METRICS, EvaluatedRows, Metric, register_metric

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 
 from usnrt.distributions import Distribution
 from usnrt.distributions.base import as_generator
-from usnrt.metrics.calibration import by_group, check_groups
 from usnrt.metrics.forecast import Forecast, UndefinedMetricError, as_forecast, check_truth
+from usnrt.metrics.groups import by_group, check_groups
 from usnrt.metrics.intervals import check_interval
 from usnrt.metrics.models import (
     distribution_and_interval,

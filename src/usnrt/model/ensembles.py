@@ -48,6 +48,10 @@ class TreeEnsemble:
         """The same networks with other residual moments or numbers of rows in the regions."""
         return replace(self, members=[replace(self.members[0], tree=tree), *self.members[1:]])
 
+    def without_folds(self) -> "TreeEnsemble":
+        """See `ExpertTree.without_folds`."""
+        return replace(self, members=[member.without_folds() for member in self.members])
+
     def quantile_functions(self, raw: Floats, inputs: NDArray[np.float32], n_threads: int = 1) -> Predicted:
         """Region, mean, narrowed quantile functions, and disagreement of the members."""
         predicted = [member.quantile_functions(raw, inputs, n_threads) for member in self.members]

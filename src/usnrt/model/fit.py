@@ -27,9 +27,10 @@ from usnrt.model.roles import (
 from usnrt.model.scaling import ScaledRows, scale_rows
 from usnrt.model.target import candidate_maps
 from usnrt.tables import TableEncoder
+from usnrt.tables.form import GivenForm, TableForm
 from usnrt.tables.roles import RowRoles
 from usnrt.tables.store import RowStore
-from usnrt.tables.training import DistinctRows, TrainingTable, TreeRows
+from usnrt.tables.training import DistinctRows, GivenRows, TrainingTable, TreeRows
 from usnrt.tree.fit import FittedTree, announce_compilation, fit_paper_tree, fit_quantile_tree
 from usnrt.tree.model import ExpertTree, VarianceTree
 from usnrt.tree.recipe import PaperTreeRecipe, QuantileTreeRecipe
@@ -61,12 +62,15 @@ class ModelRecipe:
         Of an ensemble; None for a single tree.
     target_bounds, target_transform
         See `usnrt.USNRTRegressor`.
+    form : GivenForm or None
+        How the table was given, for models of the user; None if it is not in memory.
     """
 
     tree: QuantileTreeRecipe | PaperTreeRecipe
     n_members: int | None = None
     target_bounds: Any = None
     target_transform: str | None = None
+    form: GivenForm | None = None
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,7 @@ def fit_model(recipe: ModelRecipe, rows: DistinctRows, encoder: TableEncoder, co
     seeds = _Seeds.of(recipe, context)
     kept, calibration_rows = draw_calibration_rows(rows, tree.calibration_fraction, seeds.rows)
     if recipe.n_members is None:
-        is_validation = draw_validation_rows(kept, tree.validation_fraction, seeds.rows)[None]
+        is_validation = draw_validation_rows(kept, tree.tested_fraction, seeds.rows)[None]
     else:
         is_validation = draw_members_rows(kept, tree.validation_fraction, recipe.n_members, seeds.rows)
     tree = replace(tree, in_time_order=rows.time is not None)
@@ -127,7 +131,7 @@ def fit_model_to_store(recipe: ModelRecipe, store: RowStore, encoder: TableEncod
     """
     tree, sample = recipe.tree, store.sample(sample_size(store))
     assert isinstance(tree, QuantileTreeRecipe)
-    fit_rows = roles_in_store(store, sample, tree.validation_fraction, tree.calibration_fraction, context.seed)
+    fit_rows = roles_in_store(store, sample, tree.tested_fraction, tree.calibration_fraction, context.seed)
     tree = tree.for_sample(sample.weight.sum() / store.weight_sum)
     return _fit_quantile_model(recipe, tree, fit_rows, encoder, _Seeds.of(recipe, context), context)
 
@@ -174,7 +178,13 @@ def _fit_quantile_model(
     is_recalled = repeats is not None and repeats.recalls and repeats.repeated.is_determined
     scaled = replace(scaled, table=replace(scaled.table, is_recalled=is_recalled))
     context.progress.expect(scaled.table.n_rows)
-    fitted = _fit_trees(tree, scaled, encoder, fit_rows, seeds, context)
+    given = None
+    if tree.models:
+        form, scale = TableForm.of(recipe.form, encoder, rows.raw), scaled.target
+        # of a map they learn what the networks learn: their means could not be sent through it
+        own = (rows.target, scale.mean, scale.std) if target_map is None else (scaled.table.y, 0.0, 1.0)
+        given = GivenRows(form, *own)
+    fitted = _fit_trees(tree, scaled, encoder, fit_rows, seeds, context, given)
     if recipe.n_members is None:
         held_out: SingleTree | Folds = SingleTree(fitted[0])
     else:
@@ -198,6 +208,8 @@ def _fit_quantile_model(
     if target_map is not None:
         quantiles = held_out.quantiles(scaled.inputs, scaled.table, context.n_threads)
         model = fit_target(model, scaled.table, held_out.rows, rows.target[held_out.rows], quantiles)
+    assert isinstance(model.trees, ExpertTree | TreeEnsemble)
+    model = replace(model, trees=model.trees.without_folds())
     return ModelFit(model, fitted, tree.split.smallest_region(float(scaled.table.weight.sum())))
 
 
@@ -208,18 +220,20 @@ def _fit_trees(
     fit_rows: FitRows,
     seeds: _Seeds,
     context: FitContext,
+    given: GivenRows | None,
 ) -> list[FittedTree[ExpertTree]]:
     """The tree, or the members of an ensemble."""
     table, streamed = scaled.table, None
-    given = [TreeRows(table, scaled.inputs.numeric_, encoder.n_categories_, own) for own in fit_rows.is_validation]
-    if len(given) == 1:
+    numeric, n_categories = scaled.inputs.numeric_, encoder.n_categories_
+    of_member = [TreeRows(table, numeric, n_categories, own, given) for own in fit_rows.is_validation]
+    if len(of_member) == 1:
         if fit_rows.store is not None:
             streamed = StreamedRows(*fit_rows.store, scaled.inputs, scaled.target, table.group)
-        fitted = [fit_quantile_tree(recipe, given[0], context, streamed)]
+        fitted = [fit_quantile_tree(recipe, of_member[0], context, streamed)]
         context.progress.finish()
         return fitted
     announce_compilation(recipe, table, context.progress)  # once, not by each member
-    return _in_parallel(lambda number, own: fit_quantile_tree(recipe, given[number], own), seeds.members, context)
+    return _in_parallel(lambda number, own: fit_quantile_tree(recipe, of_member[number], own), seeds.members, context)
 
 
 # -- the recipe of the paper ------------------------------------------------------------------------------------------

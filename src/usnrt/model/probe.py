@@ -61,6 +61,9 @@ def choose_map(
         hidden=HIDDEN,
         max_epochs=min(MAX_EPOCHS, recipe.max_epochs),
         memory=False,
+        further=(),
+        models=(),
+        network=True,
         split=replace(recipe.split, max_depth=0),
     )
     scores = [

@@ -14,6 +14,7 @@ from scipy.special import ndtr
 from usnrt.nn.encoding import ArrayT
 from usnrt.nn.mlp import MLP, Params
 from usnrt.utils.threads import run_in_blocks
+from usnrt.utils.types import Floats
 
 if TYPE_CHECKING:
     from jax import Array
@@ -157,3 +158,23 @@ def start_at(network: MLP, rng: np.random.Generator, mean: float, std: float) ->
     *hidden, (weights, bias) = network.init(rng)
     bias[:2] = mean / std, np.log(std)
     return (*hidden, ((0.1 * weights).astype(np.float32), bias))
+
+
+def constant_network(network: MLP, y: Floats, weight: Floats) -> Params:
+    """Weights that predict the same normal distribution for all rows, that of the target: what stands for no network.
+
+    Parameters
+    ----------
+    network : MLP
+        Without hidden layers.
+    y, weight : ndarray of shape (n,)
+    """
+    mean = float(np.average(y, weights=weight))
+    std = float(np.sqrt(np.average((y - mean) ** 2, weights=weight)))
+    ((weights, bias),) = start_at(network, np.random.default_rng(0), mean, std)
+    return ((np.zeros_like(weights), bias),)
+
+
+def is_constant(params: Params) -> bool:
+    """Whether weights are those of `constant_network`: a trained network has none that are all 0."""
+    return not any(layer[0].any() for layer in params)

@@ -322,7 +322,7 @@ def _mixture_quantiles(graph: Graph, means: str, stds: str, levels: NDArray[np.f
     width = graph.op("Sub", graph.op("ReduceMax", own, axes=[2], keepdims=1), low)
     means, stds = (graph.op("Unsqueeze", value, ints(1)) for value in (means, stds))  # (n, 1, 1, M)
 
-    body = Graph(f"{graph.prefix}/bracket")
+    body = graph.inner("bracket")
     body.input(f"{body.prefix}/iteration", np.int64, [])
     condition = body.input(f"{body.prefix}/condition", np.bool_, [])
     shape: list[int | str] = ["n", len(levels), 1]

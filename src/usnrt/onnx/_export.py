@@ -140,16 +140,9 @@ def _distribution(
 ) -> list[str]:
     """Names of mean, std and quantiles, by the type of the predictive distribution."""
     leaf = _first_member(graph, leaves)  # of the n + m rows that the networks are evaluated at
-    experts = [member for member in model.members if isinstance(member, ExpertTree)]
-    if experts:
+    if isinstance(model.members[0], ExpertTree):
         row_leaf = first_rows(graph, found, leaf) if found else leaf
-        quantiles = expert_functions(graph, experts, inputs, leaves)
-        if isinstance(model.trees, TreeEnsemble):
-            quantiles = combined_quantiles(graph, model.trees, quantiles, leaf)
-        else:
-            quantiles = graph.op("Squeeze", quantiles, ints(1))
-        if found:
-            quantiles = widened_quantiles(graph, model.support, found, quantiles)
+        quantiles = quantile_functions(graph, model, inputs, leaves, found)
         return quantile_outputs(graph, model, quantiles, row_leaf, levels)
     variance_trees = [member for member in model.members if isinstance(member, VarianceTree)]
     means, variance = network_moments(graph, variance_trees, inputs, leaves)
@@ -160,6 +153,36 @@ def _distribution(
     else:
         mean, scale = mixture_moments(graph, means, variance)
     return location_scale_outputs(graph, model, mean, scale, leaf, levels)
+
+
+def quantile_functions(
+    graph: Graph, model: FittedModel, inputs: str, leaves: str, found: MeasuredSupport | None
+) -> str:
+    """Quantile functions of models of experts, before calibration.
+
+    Parameters
+    ----------
+    graph : Graph
+    model : FittedModel
+    inputs : str
+        Name of the network inputs, shape (n, p), float32.
+    leaves : str
+        Name of the leaves, shape (n, n_members), int64.
+    found : MeasuredSupport or None
+        If given, rows are widened where they lack support; the inputs are then those of n + m rows.
+
+    Returns
+    -------
+    str
+        Name, shape (n, J).
+    """
+    experts = [member for member in model.members if isinstance(member, ExpertTree)]
+    quantiles = expert_functions(graph, experts, inputs, leaves)
+    if isinstance(model.trees, TreeEnsemble):
+        quantiles = combined_quantiles(graph, model.trees, quantiles, _first_member(graph, leaves))
+    else:
+        quantiles = graph.op("Squeeze", quantiles, ints(1))
+    return widened_quantiles(graph, model.support, found, quantiles) if found else quantiles
 
 
 def _first_member(graph: Graph, leaves: str) -> str:

@@ -65,6 +65,10 @@ class Graph:
 
         return self.op("Cast", value, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
+    def inner(self, name: str) -> "Graph":
+        """An empty graph for the body of a `loop`; the name is distinct from that of other loops."""
+        return Graph(f"{self.prefix}/{name}")
+
     def loop(self, n_iterations: Value, body: "Graph", *start: Value, n_scans: int = 0) -> list[str]:
         """Iterate ``body`` and return the names of the final state, one per initial value in ``start``.
 

@@ -56,7 +56,7 @@ def retrieve(graph: Graph, name: str, memory: Retrieval, inputs: str) -> Summari
     last = graph.op("Sub", graph.op("Add", n_rows, size), np.int64(1))
     n_blocks = graph.op("Max", graph.op("Div", last, size), np.int64(1))
 
-    body = Graph(f"{graph.prefix}/{name}")
+    body = graph.inner(name)
     iteration = body.input(f"{body.prefix}/iteration", np.int64, [])
     condition = body.input(f"{body.prefix}/condition", np.bool_, [])
     own = body.op("Add", body.op("Range", np.int64(0), size, np.int64(1)), body.op("Mul", iteration, size))

@@ -150,7 +150,7 @@ def _by_group(graph: Graph, name: str, group: str, width: int, evaluate: Callabl
     used = graph.op("Unique", group, sorted=1)
     # In float32, the type of the outputs.
     zeros = graph.op("ConstantOfShape", graph.op("Concat", graph.op("Shape", group), ints(width), axis=0))
-    body = Graph(f"{graph.prefix}/{name}")
+    body = graph.inner(name)
     iteration = body.input(f"{body.prefix}/iteration", np.int64, [])
     condition = body.input(f"{body.prefix}/condition", np.bool_, [])
     outputs = body.input(f"{body.prefix}/outputs", np.float32, ["queries", width])

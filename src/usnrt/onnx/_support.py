@@ -33,6 +33,8 @@ class MeasuredSupport:
         As in `usnrt.calibration.support.RowSupport`, float64.
     rows : str
         Indices of the m rows outside their range, shape (m,), int64; "" if the table has no numeric columns.
+    outside, far, unlike : str
+        As in `RowSupport`, bool; "" if none can be.
     """
 
     supported: str
@@ -41,6 +43,9 @@ class MeasuredSupport:
     walk: str
     distance: str
     rows: str = ""
+    outside: str = ""
+    far: str = ""
+    unlike: str = ""
 
 
 def measure(
@@ -88,12 +93,16 @@ def measure(
     if support.subjects is not None:
         of_subject = np.searchsorted(columns.positions, support.subjects.columns)
         spaces.append((graph.op("Gather", numbers, of_subject, axis=1), support.subjects.landmarks))
+    beyond_landmarks = []
     for values, landmarks in spaces:
         excess = _excess(graph, landmarks, values)
         distance = graph.op("Add", distance, graph.op("Mul", excess, excess))
-        unsupported = graph.op("Or", unsupported, graph.op("Greater", excess, np.float64(0)))
+        beyond_landmarks.append(graph.op("Greater", excess, np.float64(0)))
+        unsupported = graph.op("Or", unsupported, beyond_landmarks[-1])
     rows = graph.op("Squeeze", graph.op("NonZero", outside), ints(0))
-    measured = MeasuredSupport(graph.op("Not", unsupported), region, blank, walk, distance, rows)
+    measured = MeasuredSupport(
+        graph.op("Not", unsupported), region, blank, walk, distance, rows, outside, *beyond_landmarks
+    )
     clamped = _clipped(graph, numbers, low, high)
     reach = np.float64(REACH)
     lowest = graph.op("Sub", low, graph.op("Mul", below, reach))

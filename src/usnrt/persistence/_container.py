@@ -7,7 +7,7 @@ import math
 import os
 import stat
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
@@ -19,6 +19,8 @@ from usnrt.utils.codec import DecodingError
 FORMAT = "usnrt-model"
 FORMAT_VERSION = 4
 MANIFEST, STATE, ARRAYS = "manifest.json", "state.json", "arrays.safetensors"
+# Fitted models of the user, numbered from 0, as bytes of a format that the user chose.
+USER_MODEL = "user_models/{}.bin"
 MAX_MANIFEST = 10**6  # bytes
 MAX_FILE = 4 * 2**30  # bytes; a sparse file can have any size without using disk space
 _FIXED_DATE = (1980, 1, 1, 0, 0, 0)  # so that equal models give equal bytes
@@ -28,7 +30,7 @@ class ModelFileError(ValueError):
     """A file is not a model file of this library, or it is damaged."""
 
 
-def save(model: Any, path: str | os.PathLike[str]) -> None:
+def save(model: Any, path: str | os.PathLike[str], user_models: Callable[[Any], bytes] | None = None) -> None:
     """Write a fitted model to one file.
 
     Parameters
@@ -37,6 +39,9 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         Any fitted model of the library.
     path : path-like
         Conventionally with the extension ``.usnrt``. An existing file is replaced atomically.
+    user_models : callable, optional
+        Turns a fitted model of yours that is an expert (parameter ``experts``) into bytes, such as ``skops.io.dumps``
+        or ``pickle.dumps``; needed if there is one. `load` needs the reverse.
 
     Notes
     -----
@@ -67,6 +72,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         check_is_fitted(model)
     arrays, state = CODEC.encode(model, where="model")
     members = {STATE: _dump(state), ARRAYS: write_tensors(arrays) if arrays else b""}
+    members |= _written_by(user_models, user_models_of(model))
     manifest = {
         "format": FORMAT,
         "version": FORMAT_VERSION,
@@ -81,7 +87,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
             archive.writestr(zipfile.ZipInfo(member, _FIXED_DATE), data)
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str], user_models: Callable[[bytes], Any] | None = None) -> Any:
     """Read a model that `save` wrote.
 
     Loading executes no code from the file, and needs memory in proportion to the actual size of the file.
@@ -89,6 +95,9 @@ def load(path: str | os.PathLike[str]) -> Any:
     Parameters
     ----------
     path : path-like
+    user_models : callable, optional
+        Turns the bytes of a model of the file's author into the model, such as ``pickle.loads``; only for files that
+        hold one. It may run code from the file: give it for files that you trust.
 
     Returns
     -------
@@ -103,7 +112,21 @@ def load(path: str | os.PathLike[str]) -> Any:
         If the file cannot be read at all.
     """
     with _refusals_with(path), _opened(path) as file:
-        return _build(*_read_members(file))
+        manifest, members = _read_members(file)
+        model = _build(manifest, members)
+        experts = user_models_of(model)
+        if len(experts) != len(members) - 2:
+            raise DecodingError("it has another number of models of its author than its experts")
+        if experts and user_models is None:
+            names = ", ".join(dict.fromkeys(expert.name for expert in experts))
+            raise DecodingError(
+                f"it holds models of its author ({names}); pass user_models, a function from bytes to a model, if you "
+                "trust the file"
+            )
+    for number, expert in enumerate(experts):
+        assert user_models is not None
+        object.__setattr__(expert, "_model", user_models(members[USER_MODEL.format(number)]))
+    return model
 
 
 def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -157,13 +180,14 @@ def _read_members(file: BinaryIO) -> tuple[dict[str, Any], dict[str, bytes]]:
         raise DecodingError("it is not a zip archive")
     with zipfile.ZipFile(file) as archive:
         names = [info.filename for info in archive.infolist()]
-        if sorted(names) != sorted([MANIFEST, STATE, ARRAYS]):
+        own = [USER_MODEL.format(number) for number in range(len(names) - 3)]
+        if sorted(names) != sorted([MANIFEST, STATE, ARRAYS, *own]):
             raise DecodingError("its members are not those of a model file")
         if sum(info.file_size for info in archive.infolist()) > file_size:
             raise DecodingError("the declared sizes of its members exceed the size of the file")
         manifest = _checked_manifest(_read_member(archive, MANIFEST, MAX_MANIFEST))
         members = {}
-        for name in (STATE, ARRAYS):
+        for name in (STATE, ARRAYS, *own):
             data = _read_member(archive, name, file_size)
             expected = manifest["members"][name]
             if len(data) != expected["size"] or hashlib.sha256(data).hexdigest() != expected["sha256"]:
@@ -207,6 +231,30 @@ def _build(manifest: dict[str, Any], members: dict[str, bytes]) -> Any:
     if hasattr(model, "get_params") and not hasattr(model, "encoder_"):
         raise DecodingError("it contains no fitted model")
     return model
+
+
+def user_models_of(model: Any) -> list[Any]:
+    """The experts that are models of the user, members after members."""
+    fitted = getattr(getattr(model, "model", model), "model_", None)
+    members = [] if fitted is None else fitted.members
+    return [expert for member in members for expert in getattr(member, "user_models", ())]
+
+
+def _written_by(user_models: Callable[[Any], bytes] | None, experts: list[Any]) -> dict[str, bytes]:
+    """Models of the user as members of an archive."""
+    if experts and user_models is None:
+        names = ", ".join(dict.fromkeys(expert.name for expert in experts))
+        raise TypeError(
+            f"save needs user_models, a function from a model to bytes, for your models ({names}); usnrt never pickles"
+        )
+    members = {}
+    for number, expert in enumerate(experts):
+        assert user_models is not None
+        data = user_models(expert._model)
+        if not isinstance(data, bytes | bytearray):
+            raise TypeError(f"user_models must return bytes, got {type(data).__name__}")
+        members[USER_MODEL.format(number)] = bytes(data)
+    return members
 
 
 def _dump(value: Any, indent: int | None = None) -> bytes:

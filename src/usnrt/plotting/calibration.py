@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from usnrt.distributions import Distribution
-from usnrt.metrics.calibration import ece_by_chance, mean_gap, pit, reliability
+from usnrt.metrics.calibration import mean_gap, pit, reliability
 from usnrt.metrics.evaluate import evaluate
 from usnrt.metrics.forecast import Given
+from usnrt.metrics.groups import ece_by_chance
 from usnrt.metrics.models import distribution_of
 from usnrt.metrics.registry import AnyForecast
 from usnrt.plotting._style import (

@@ -9,7 +9,7 @@ from usnrt.reporting._drift import Window
 from usnrt.reporting._facts import LEVELS, CalibrationFacts, Facts
 from usnrt.reporting._numbers import axis_labels, number, percent, wilson
 from usnrt.reporting._svg import Chart, escape, nice_ticks, shortened
-from usnrt.tree.rules import ModelWithTree, split_text
+from usnrt.tree.rules import ModelWithTree, n_categories, split_text
 from usnrt.tree.structure import Tree
 from usnrt.utils.types import Floats
 
@@ -253,13 +253,16 @@ def _split_box(model: ModelWithTree, node: int, x: float, y: float) -> str:
 def _edge(model: ModelWithTree, node: int, to_left: bool, start: tuple[float, float], end: tuple[float, float]) -> str:
     tree = model.tree_
     rule = split_text(tree, node, model.columns_, to_left=to_left)
+    whole = split_text(tree, node, model.columns_, to_left=to_left, max_labels=None)
     name = model.columns_[int(tree.feature[node])].name
     branch = rule.removeprefix(f"{name} ").removeprefix("= ").removeprefix("in ").strip("{}")
     room = max(abs(end[0] - start[0]) * 1.6, BOX_WIDTH - 8)
+    if len(branch) * TEXT_WIDTH > room and rule.startswith(f"{name} in {{"):  # a beginning would say nothing
+        branch = f"{n_categories(tree, node, model.columns_, to_left)} categories"
     (x0, y0), (x1, y1) = start, end
     middle = (y0 + y1) / 2
     return (
         f'<path class="edge" d="M{x0:g} {y0:g} C{x0:g} {middle:g} {x1:g} {middle:g} {x1:g} {y1:g}"/>'
-        f'<text class="branch" x="{x1:g}" y="{y1 - 9:g}" text-anchor="middle"><title>{escape(rule)}</title>'
+        f'<text class="branch" x="{x1:g}" y="{y1 - 9:g}" text-anchor="middle"><title>{escape(whole)}</title>'
         f"{escape(shortened(branch, room, TEXT_WIDTH))}</text>"
     )

@@ -22,6 +22,7 @@ from usnrt.metrics.models import encoded_training_share
 from usnrt.metrics.registry import EvaluatedRows, defined_values
 from usnrt.reporting._numbers import digits_for, number, plus_minus, wilson
 from usnrt.tables.groups import design_effect
+from usnrt.tree.rules import MAX_LABELS
 from usnrt.utils.types import Floats, Rows, TableLike
 
 LEVELS = np.array([*np.arange(5, 100, 5), 99]) / 100
@@ -291,7 +292,7 @@ def _regions(
         return []
     calibration = getattr(model, "calibration_", None)
     regions = []
-    for row in region_rows(model):
+    for row in region_rows(model, MAX_LABELS):
         members = np.flatnonzero(facts.region == row["region"])
         leaf = int(model.tree_.leaf_index[row["region"]])
         error = facts.y[members] - facts.mean[members]

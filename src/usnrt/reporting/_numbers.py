@@ -14,7 +14,8 @@ SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 def number(value: float, digits: int = 3) -> str:
     """A number with some significant digits; a power of ten only for very large or small ones.
 
-    Digits are grouped by thousands from 10,000 on, so that a year is a year. There is no space to break a line at.
+    Digits are grouped by thousands; not those of whole numbers from 1800 to 2100, which may be years. There is no space
+    to break a line at.
 
     Examples
     --------
@@ -36,9 +37,14 @@ def number(value: float, digits: int = 3) -> str:
         text = text.rstrip("0").rstrip(".") if "." in text else text
         return f"{text}\u00a0×\u00a010{str(power).translate(SUPERSCRIPTS)}"
     text = f"{value:,.{max(digits - 1 - size, 0)}f}"
-    if abs(value) < 9999.5:
+    if is_year(value):
         text = text.replace(",", "")
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def is_year(value: float) -> bool:
+    """Whether a number may be a year."""
+    return float(value).is_integer() and 1800 <= value <= 2100
 
 
 def plus_minus(value: float, error: float, digits: int = 3, error_digits: int = 2) -> str:
@@ -146,6 +152,7 @@ def axis_labels(ticks: Sequence[float]) -> tuple[list[str], str]:
     while decimals < 15 and abs(round(step / scale, decimals) * scale - step) > 1e-6 * step:
         decimals += 1
     labels = [f"{tick / scale:,.{decimals}f}" for tick in ticks]
-    labels = [text.replace(",", "") if abs(tick / scale) < 9999.5 else text for tick, text in zip(ticks, labels)]
+    if all(is_year(tick) for tick in ticks):
+        labels = [text.replace(",", "") for text in labels]
     labels = ["0" if tick == 0 else text for tick, text in zip(ticks, labels)]
     return labels, f"10{str(power).translate(SUPERSCRIPTS)}" if power else ""

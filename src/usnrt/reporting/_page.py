@@ -26,11 +26,13 @@ from usnrt.reporting._facts import LEVELS, N_SHOWN_FEATURES, Cells, Facts, Regio
 from usnrt.reporting._numbers import number, percent, plus_minus
 from usnrt.reporting._svg import escape, isolated, shortened
 from usnrt.reporting._words import (
+    bound_sentence,
     level_sentence,
     metric_rows,
     rows_note,
     subject,
     support_sentence,
+    typical_sentence,
     verdict,
     where_sentence,
     why_sentence,
@@ -191,6 +193,8 @@ def render(
         reliability=Markup(charts.reliability(facts.calibration, facts.coverage)),
         pit=Markup(charts.pit_histogram(facts.pit, facts.calibration.evidence)),
         intervals=[Markup(svg) for svg in charts.intervals(facts, target)],
+        typical=typical_sentence(facts),
+        tip=bound_sentence(facts),
         booster="" if compared is None else booster_sentence(compared, _fitted_to(model)),
         drift=None if windows is None else _drift(windows, facts),
         download=csv_link(facts, model.target_name_ or "target"),

@@ -15,6 +15,7 @@ from usnrt.utils.notices import share_text
 FEW_ROWS = 30
 # Half width of the 95 % confidence interval of the coverage from which the rows are too few to call it calibrated.
 UNCERTAIN_COVERAGE = 0.06
+MUCH_LESS_CERTAIN = 1.5  # ratio of residual standard deviations from which a region is named
 TOLERANCE = 0.02  # a deviation of the coverage that is negligible, even if statistically significant
 
 
@@ -90,7 +91,7 @@ def _worst_level(c: CalibrationFacts) -> int | None:
         if low <= level <= high or c.infinite_at[index]:
             deviation[index] = 0.0
     worst = int(np.argmax(deviation))
-    return worst if deviation[worst] > 2 * TOLERANCE else None
+    return worst if deviation[worst] > TOLERANCE else None
 
 
 def _infinite_head(facts: Facts) -> str:
@@ -174,6 +175,38 @@ def _worst_region(facts: Facts) -> str:
         worst = max(deviating, key=lambda r: abs(r.calibration.inside - facts.coverage))
         return f"In region {worst.region} ({worst.rule}) the coverage is {percent(worst.calibration.inside)}."
     return ""
+
+
+def typical_sentence(facts: Facts) -> str:
+    """How far off predictions are, in units of the target, and what to do about it."""
+    if facts.n == 0:
+        return ""
+    error = np.abs(facts.y - facts.mean)
+    half, most = (number(float(np.quantile(error, share))) for share in (0.5, 0.9))
+    first = f"Half of the predictions are off by less than {half}, nine of ten by less than {most}."
+    if facts.supported is not None and not facts.supported.all():
+        share = percent(float((~facts.supported).mean()))
+        first += f" Check by hand the {share} of rows that do not resemble the training rows (column supported)."
+    if facts.ratio >= MUCH_LESS_CERTAIN and len(facts.regions) > 1:
+        worst = facts.regions[0]
+        return (
+            f"{first} Errors are largest in region {worst.region} ({worst.rule}): rely on its intervals rather than on "
+            "its means, and look for columns that tell its rows apart."
+        )
+    return f"{first} Errors are about as large everywhere: a column that explains the target better helps most."
+
+
+def bound_sentence(facts: Facts) -> str:
+    """A tip if intervals contain values below 0, though no target is negative."""
+    lower = facts.lower[np.isfinite(facts.lower)]
+    if len(lower) == 0 or lower.min() >= 0 or facts.y.min() < 0:
+        return ""
+    n_below, lowest = int((lower < 0).sum()), number(float(lower.min()))
+    intervals = "1 interval reaches" if n_below == 1 else f"{n_below:,} intervals reach"
+    return (
+        f"{intervals} below 0, down to {lowest}, though no target is negative. If it cannot be, fit with "
+        "usnrt fit --lower 0, or target_bounds=(0, None): intervals then end at 0."
+    )
 
 
 def _untested_regions(facts: Facts) -> str:

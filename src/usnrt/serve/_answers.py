@@ -13,17 +13,9 @@ from usnrt.serve._columns import InputColumns
 from usnrt.serve._errors import RequestError
 from usnrt.utils.names import shown_value
 from usnrt.utils.result_table import json_value
+from usnrt.whatif.card import CURVE_CELLS, CURVE_TAIL, REASONS
 
 MOST_QUANTILES = 100
-# Probability that the drawn part of a distribution leaves out on each side, and the cells that it is drawn in.
-CURVE_TAIL, CURVE_CELLS = 0.002, 120
-REASONS = {
-    "outside_range": "a number is outside the range that it had in the training rows of its region",
-    "unseen_category": "a category that training did not have",
-    "unexpected_missing": "a value is missing that never was in training",
-    "far": "the combination of its numbers is far from all training rows",
-    "unlike_subjects": "its subject is unlike all training subjects",
-}
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,6 @@
 """The service as an ASGI application."""
 
 import asyncio
-import base64
-import hashlib
 import hmac
 import json
 import logging
@@ -11,7 +9,6 @@ import uuid
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -27,30 +24,14 @@ from usnrt.serve._errors import RequestError
 from usnrt.serve._models import ModelStore, ServedModel
 from usnrt.serve._monitor import RequestMonitor, model_lines
 from usnrt.serve._openapi import openapi
+from usnrt.whatif.page import what_if_page
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 log = logging.getLogger("usnrt.serve")
-FOLDER = Path(__file__).parent
-
-
-def _page() -> tuple[str, str]:
-    """The what-if page in one piece, and the policy that lets browsers run its script and its style only."""
-    page, hashes = (FOLDER / "page.html").read_text(encoding="utf-8"), {}
-    for name in ("page.css", "page.js"):
-        content = (FOLDER / name).read_text(encoding="utf-8")
-        page = page.replace(f"{{{{{name}}}}}", content)
-        hashes[name] = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
-    policy = (
-        f"default-src 'none'; script-src 'sha256-{hashes['page.js']}'; style-src 'sha256-{hashes['page.css']}'; "
-        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    )
-    return page, policy
-
-
-PAGE, POLICY = _page()
+PAGE, POLICY = what_if_page()
 HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -195,7 +176,7 @@ class Service:
     async def card(self, name: str) -> JSONResponse:
         """The model card."""
         model = self.store.get(name)
-        return JSONResponse({**model.card, "example": model.columns.example()})
+        return JSONResponse(model.card)
 
     async def reload(self) -> dict[str, Any]:
         """Load the model files that have changed; requests in progress finish with the former models."""

@@ -5,8 +5,7 @@ import datetime
 import io
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,65 +14,13 @@ from usnrt.serve._errors import RequestError
 from usnrt.tables.numbers import NULL_TEXTS, PLAIN, NumberFormat, parse_number
 from usnrt.tables.reading import label_of
 from usnrt.utils.names import missing_names, shown_value
+from usnrt.whatif.columns import InputColumn, input_columns
 
-Kind = Literal["number", "boolean", "text", "date", "ignored"]
 Row = Mapping[str, Any]
 
 DELIMITERS = (",", ";", "\t", "|")
 _TRUE, _FALSE = ("true", "1", "1.0", "yes"), ("false", "0", "0.0", "no")
 _WORDS = {"number": "a number", "boolean": "true or false", "text": "text", "date": "a date"}
-
-
-@dataclass(frozen=True)
-class InputColumn:
-    """A column of the model's table.
-
-    Attributes
-    ----------
-    name : str
-    kind : {"number", "boolean", "text", "date", "ignored"}
-        A column whose values were all missing in fit is ignored.
-    categories : tuple
-        Text, or numbers if categories are codes; empty if the column is not categorical.
-    low, high : float or None
-        Range of the numbers, or of the years of dates, in the training rows, with the margin of the model's support;
-        None if unknown.
-    has_missing : bool
-        Whether values were missing in fit.
-    """
-
-    name: str
-    kind: Kind
-    categories: tuple[Any, ...] = ()
-    low: float | None = None
-    high: float | None = None
-    has_missing: bool = False
-
-    def schema(self) -> dict[str, Any]:
-        """The column as JSON schema; values beyond the range or the categories are allowed, but not supported."""
-        types = {"number": "number", "boolean": "boolean", "text": "string", "date": "string"}
-        described: dict[str, Any] = {"type": [types.get(self.kind, "null"), "null"]}
-        sentences = []
-        if self.kind == "ignored":
-            return {"description": "Ignored: it was empty in the training rows."}
-        if self.kind == "date":
-            described["format"] = "date-time"
-        if self.categories:
-            described["x-categories"] = list(self.categories)
-            sentences.append(f"one of {len(self.categories)} categories of the training rows")
-        if self.low is not None:
-            described["x-range"] = [self.low, self.high]
-            what = "years" if self.kind == "date" else "range"
-            sentences.append(f"{what} of the training rows: {self.low:g} to {self.high:g}")
-        if not self.has_missing:
-            sentences.append("never missing in the training rows")
-        return described | ({"description": "; ".join(sentences)} if sentences else {})
-
-    def to_dict(self) -> dict[str, Any]:
-        """The column for the model card."""
-        categories = {"categories": list(self.categories)} if self.categories else {}
-        bounds = {} if self.low is None else {"range": [self.low, self.high]}
-        return {"name": self.name, "type": self.kind, **categories, **bounds, "missing_in_training": self.has_missing}
 
 
 class InputColumns:
@@ -90,7 +37,7 @@ class InputColumns:
         self._marks = PLAIN
         if encoder.reading_ is not None:
             self._marks = NumberFormat(encoder.reading_.get("decimal", "."), encoder.reading_.get("thousands", ""))
-        self.columns = _described(encoder, *_ranges(model))
+        self.columns = input_columns(model)
         self.names = [column.name for column in self.columns]
         self.needed = [column.name for column in self.columns if column.kind != "ignored"]
 
@@ -101,7 +48,7 @@ class InputColumns:
 
     def example(self) -> dict[str, Any]:
         """A row in the middle of the training rows."""
-        return {column.name: _middle(column) for column in self.columns}
+        return {column.name: column.middle() for column in self.columns}
 
     def ignored(self, rows: Sequence[Row]) -> list[str]:
         """Members of the first row that are no columns of the model."""
@@ -202,54 +149,6 @@ def read_csv(body: bytes, names: Sequence[str], most_rows: int) -> list[dict[str
     if len(set(header)) < len(header):
         raise RequestError(400, "invalid_csv", "the header must have unique names")
     return rows
-
-
-def _described(encoder: Any, low: Mapping[int, float], high: Mapping[int, float]) -> list[InputColumn]:
-    """The columns of the user's table, from those that the encoder made of them."""
-    result = []
-    for index, (name, kind) in enumerate(zip(encoder.source_names_, encoder.source_types_)):
-        encoded = [(j, column) for j, column in enumerate(encoder.columns_) if column.source_index == index]
-        if kind == "empty" or not encoded:
-            result.append(InputColumn(name, "ignored" if kind == "empty" else kind))
-            continue
-        of_range = [j for j, column in encoded if column.part in ("", "year") and not column.is_categorical]
-        position = of_range[0] if of_range else -1
-        column = encoded[0][1]
-        is_boolean = column.boolean and kind == "number"
-        ends = (None, None) if is_boolean else (low.get(position), high.get(position))
-        if kind == "date" and ends[0] is not None and ends[1] is not None:  # whole years, without the margin
-            ends = (math.ceil(ends[0]), math.floor(ends[1]))
-        result.append(
-            InputColumn(
-                name,
-                "boolean" if is_boolean else kind,
-                () if is_boolean else tuple(column.codes or column.categories),
-                *ends,
-                column.has_missing,
-            )
-        )
-    return result
-
-
-def _ranges(model: Any) -> tuple[dict[int, float], dict[int, float]]:
-    """Ranges of the encoded columns in all training rows, by position; the only place that knows where they are."""
-    support = getattr(model, "support_", None)
-    if support is None:
-        return {}, {}
-    ends = zip(support.low[-1].tolist(), support.high[-1].tolist())
-    finite = {j: pair for j, pair in enumerate(ends) if all(map(math.isfinite, pair))}
-    return {j: low for j, (low, _) in finite.items()}, {j: high for j, (_, high) in finite.items()}
-
-
-def _middle(column: InputColumn) -> Any:
-    if column.kind == "boolean":
-        return False
-    if column.categories:
-        return column.categories[0]
-    if column.low is None or column.high is None:
-        return {"number": 0.0, "date": "2000-01-01"}.get(column.kind)
-    middle = (column.low + column.high) / 2.0
-    return f"{round(middle):04d}-07-01" if column.kind == "date" else float(f"{middle:.4g}")
 
 
 def _text(value: Any) -> str:

@@ -15,7 +15,7 @@ from usnrt.serve._columns import InputColumns
 from usnrt.serve._errors import RequestError
 from usnrt.serve._monitor import ModelMonitor
 from usnrt.utils.notices import UnguaranteedIntervalWarning
-from usnrt.utils.result_table import json_value
+from usnrt.whatif.card import model_facts
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def load_served(name: str, path: Path) -> ServedModel:
     rules = dict(zip(*(model.rules()[key].tolist() for key in ("region", "rule")))) if hasattr(model, "rules") else {}
     table = columns.table([columns.example()])
     predict_rows(model, table, Options(above=0.0, curve=True), rules)
-    card = {**model_card(name, path, model, columns), "sha256": digest}
+    card = {**model_card(name, path, model), "sha256": digest}
     return ServedModel(name, model, columns, rules, card, ModelMonitor(name, model))
 
 
@@ -122,25 +122,14 @@ def digest_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def model_card(name: str, path: Path, model: Any, columns: InputColumns) -> dict[str, Any]:
-    """A model in facts, as values that JSON can hold; it contains no rows of the training table."""
+def model_card(name: str, path: Path, model: Any) -> dict[str, Any]:
+    """A model and its file in facts, as values that JSON can hold; it contains no rows of the training table."""
     manifest = read_manifest(path)
-    defaults = type(model)().get_params(deep=False)
-    changed = {key: value for key, value in model.get_params(deep=False).items() if value != defaults[key]}
-    remembered = getattr(model, "row_positions_", None)
-    facts = {
+    return {
         "name": name,
         "class": manifest["class"],
         "library": manifest["library"],
-        "target": model.target_name_,
         "loaded_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "size_in_bytes": path.stat().st_size,
-        "columns": [column.to_dict() for column in columns.columns],
-        "regions": model.rules().rows() if hasattr(model, "rules") else [],
-        "calibrated": getattr(model, "calibration_", None) is not None,
-        "training_rows_in_memory": 0 if remembered is None else len(remembered),
-        "unmodified_training_rows": getattr(model, "examples_", None) is not None,
-        "parameters": {key: value for key, value in changed.items() if key not in ("verbose", "callbacks")},
+        **model_facts(model),
     }
-    card: dict[str, Any] = json_value(facts)
-    return card

@@ -91,6 +91,8 @@ def read_table(estimator: Any, X: TableLike, *, reset: bool) -> FeatureTable:
     """
     X = plain_array(X, "X")
     frame = _as_frame(X)
+    if not reset and frame is not None:
+        frame = _by_name(estimator, frame)
     if not reset and frame is not None and not _has_fitted_names(estimator, frame):
         # names first: the more likely mistake, with the clearer message
         _check_names(estimator, X, frame)
@@ -140,6 +142,19 @@ def _check_names(estimator: Any, X: TableLike, frame: nw.DataFrame[Any]) -> None
         if not sentence.endswith("?"):  # nothing to add
             raise
         raise ValueError(f"{sentence} {error}") from None
+
+
+def _by_name(estimator: Any, frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
+    """The columns that were fitted, in their order, if the frame has all of them.
+
+    scikit-learn's checks demand that the fitted columns in another order, and no others, are refused after a fit to X
+    and an array; of a target with a name the model knows that the columns of the table have meanings.
+    """
+    names = list(getattr(estimator, "feature_names_in_", ()))
+    if not names or list(frame.columns) == names or not set(names) <= set(frame.columns):
+        return frame
+    is_named = getattr(estimator, "target_name_", None) is not None
+    return frame.select(names) if is_named or len(frame.columns) > len(names) else frame
 
 
 def _has_fitted_names(estimator: Any, frame: nw.DataFrame[Any]) -> bool:

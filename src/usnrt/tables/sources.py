@@ -59,6 +59,8 @@ class TableSource(ABC):
 
     #: in messages
     name: str = "the table"
+    #: whether all columns are text, whose types are found by their values
+    is_text: bool = False
     #: numbers, from 0, of rows with cells that are no values of a model's columns
     bad_rows: Set[int] = frozenset()
 

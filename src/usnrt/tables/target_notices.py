@@ -104,3 +104,16 @@ def _has_order(values: Floats, target: Floats) -> bool:
     if (change[step == 0] != 0).any():
         return False
     return bool((change >= 0).all() or (change <= 0).all())
+
+
+def left_out_sentence(count: int) -> str:
+    """What is said of rows that have no target.
+
+    Examples
+    --------
+    >>> from usnrt.tables.target_notices import left_out_sentence
+    >>> left_out_sentence(1), left_out_sentence(1200)
+    ('1 row without a target was left out', '1,200 rows without a target were left out')
+    """
+    rows = "1 row without a target was" if count == 1 else f"{count:,} rows without a target were"
+    return f"{rows} left out"

@@ -33,12 +33,10 @@ if TYPE_CHECKING:
 BLOCK_ROWS = 10_000
 
 
-class TextFiles(TableFiles):
-    """Files whose columns are all text."""
-
-
-class JsonLines(TextFiles):
+class JsonLines(TableFiles):
     """Files with a JSON object in each line; a key that a line lacks is a missing value."""
+
+    is_text = True
 
     def tables(self, file: Input, block_rows: int) -> "Iterator[pa.Table]":
         """The rows of one file."""
@@ -48,8 +46,10 @@ class JsonLines(TextFiles):
             yield _text_table(names, ([row.get(name) for name in names] for row in rows))
 
 
-class Workbooks(TextFiles):
+class Workbooks(TableFiles):
     """The first sheets of Excel workbooks, whose first rows have the names of the columns."""
+
+    is_text = True
 
     def tables(self, file: Input, block_rows: int) -> "Iterator[pa.Table]":
         """The rows of one file; empty rows and columns without name and values are left out."""
@@ -116,7 +116,7 @@ SAMPLE = 1 << 18
 READ_BYTES = 1 << 23
 
 
-class CsvFiles(TextFiles):
+class CsvFiles(TableFiles):
     """CSV files, each with the encoding and the separator that it has or that the options name.
 
     Parameters
@@ -124,6 +124,8 @@ class CsvFiles(TextFiles):
     model : ModelColumns
         Of the model that the files are for.
     """
+
+    is_text = True
 
     def __init__(
         self, files: list[Input], name: str, options: ReadOptions | None = None, model: ModelColumns | None = None

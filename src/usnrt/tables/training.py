@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from usnrt.tables.form import TableForm
 from usnrt.tables.groups import feature_groups
 from usnrt.tables.rows import merged_rows
 from usnrt.utils.types import Floats, Rows
@@ -155,6 +156,26 @@ class TrainingTable:
 
 
 @dataclass(frozen=True)
+class GivenRows:
+    """The rows of a table as their user gave them, for models of the user.
+
+    Attributes
+    ----------
+    form : TableForm
+        Turns encoded rows back into the user's table.
+    target : ndarray of shape (n,)
+        What models of the user learn.
+    center, unit : float
+        The scaled target is ``(target - center) / unit``.
+    """
+
+    form: TableForm
+    target: Floats
+    center: float
+    unit: float
+
+
+@dataclass(frozen=True)
 class TreeRows:
     """The rows that a tree and its experts are fitted to.
 
@@ -167,12 +188,15 @@ class TreeRows:
         Number of categories of each column, 0 for numbers.
     is_validation : ndarray of bool of shape (n,)
         The validation rows of the whole tree; trees of the paper draw their own.
+    given : GivenRows or None
+        The same rows for models of the user, if there are any.
     """
 
     table: TrainingTable
     numeric: NDArray[np.int64]
     n_categories: NDArray[np.int64]
     is_validation: NDArray[np.bool_]
+    given: GivenRows | None = None
 
     @property
     def tested(self) -> Rows:

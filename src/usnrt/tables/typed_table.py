@@ -11,10 +11,11 @@ import numpy as np
 from usnrt.tables import streaming
 from usnrt.tables.csv_format import CsvFormat
 from usnrt.tables.dates import DateSurvey
+from usnrt.tables.files import TableFiles
 from usnrt.tables.numbers import PLAIN, parse_number
 from usnrt.tables.read_options import ModelColumns, ReadOptions, describe, listed
 from usnrt.tables.sources import TableSource, blocks_of
-from usnrt.tables.text_files import CsvFiles, TextFiles
+from usnrt.tables.text_files import CsvFiles
 from usnrt.utils.names import shown_value
 from usnrt.utils.notices import AmbiguousDateWarning, UnreadCellsWarning, users_level
 
@@ -87,7 +88,7 @@ class TypedTable(TableSource):
         self.source, self.name = source, source.name
         self._options, self._model = options or ReadOptions(), model or ModelColumns()
         self._notify, self._numbers = notify, numbers
-        self._is_text = isinstance(source, TextFiles)
+        self._is_text = source.is_text
         self._texts: list[tuple[pa.Table, str]] = []
         self.bad_rows: set[int] = set()
 
@@ -341,7 +342,7 @@ class TypedTable(TableSource):
                         AmbiguousDateWarning,
                     )
             return
-        files = self.source.files if isinstance(self.source, TextFiles) else []
+        files = self.source.files if isinstance(self.source, TableFiles) and self._is_text else []
         plain = "\t" if files and files[0].kind == "tsv" else ","
         n_skipped = self.source.n_titles if isinstance(self.source, CsvFiles) else 0
         sentence = describe(format, types, self._options, plain, n_skipped)

@@ -305,15 +305,15 @@ def scan_cuts(order, allowed, rank, values_by_rank, weight_by_rank, total, min_w
 
 
 @kernel()
-def _sums_below_rank(mask, limit, start, ranks, weight_before, sum_before):  # type: ignore[no-untyped-def]
-    """Weight and weighted sum of the rows of the groups in `mask` whose rank is below `limit`."""
+def _sums_below_rank(mask, rank, start, ranks, weight_before, sum_before):  # type: ignore[no-untyped-def]
+    """Weight and weighted sum of the rows of the groups in `mask` whose rank is below `rank`."""
     weight, value = 0.0, 0.0
     for g in range(start.shape[0] - 1):
         if mask >> g & 1:
             low, high = start[g], start[g + 1]
             while low < high:
                 middle = (low + high) // 2
-                if ranks[middle] < limit:
+                if ranks[middle] < rank:
                     low = middle + 1
                 else:
                     high = middle
@@ -414,8 +414,8 @@ def scan_subsets(masks, group, row_by_rank, values_by_rank, weight, min_weight, 
                 if kind != CENTRE_MEAN:
                     low, high = _middle_of_groups(mask, w / 2, start, ranks, weight_before, sum_before, values_by_rank)
                     centre = _choose_median(low, high, mean, kind)
-                limit = np.searchsorted(values_by_rank, centre, side="right")
-                below_w, below_s = _sums_below_rank(mask, limit, start, ranks, weight_before, sum_before)
+                rank = np.searchsorted(values_by_rank, centre, side="right")
+                below_w, below_s = _sums_below_rank(mask, rank, start, ranks, weight_before, sum_before)
                 deviation[side], squared[side] = deviations(
                     w, mean, squares_l if side == 0 else squares_r, centre, below_w, below_s
                 )

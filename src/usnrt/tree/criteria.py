@@ -220,15 +220,18 @@ class BrownForsythe(SearchCriterion):
     compares_spreads = True
 
 
-class LeveneByP(Levene):
+class LeveneByP(SearchCriterion):
     """Levene's test, candidates compared by p in double precision, as in the code of the paper's authors."""
 
+    compares_spreads = True
     compares_p = True
 
 
-class BrownForsytheByP(BrownForsythe):
+class BrownForsytheByP(SearchCriterion):
     """Brown-Forsythe, candidates compared by p in double precision, as in the code of the paper's authors."""
 
+    kind = CENTRE_MEDIAN
+    compares_spreads = True
     compares_p = True
 
 

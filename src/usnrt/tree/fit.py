@@ -1,17 +1,19 @@
 """Fitting a tree, given a recipe and rows."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.experts.base import FittedExpert
+from usnrt.experts.base import FurtherExpert
 from usnrt.experts.builtin import TOGETHER
+from usnrt.experts.cross_fit import CrossFitted, cross_fitted
 from usnrt.experts.refine import pinball_losses
 from usnrt.experts.registry import FURTHER_EXPERTS
+from usnrt.experts.user_model import ModelExpert, completed, fit_models, model_names, with_spread
 from usnrt.experts.weights import NETWORK
 from usnrt.memory.retrieval import N_GUIDES, Retrieval, fit_retrieval
 from usnrt.nn.device import DeviceTable, compilation_notice
@@ -19,7 +21,14 @@ from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import GroupedNetworks
 from usnrt.nn.mlp import MLP, GuidedMLP, Params, hidden_sizes
 from usnrt.nn.quantile_functions import conformity_scores
-from usnrt.nn.quantiles import N_OUTPUTS, POSITIONS, predicted_quantiles, quantile_function_mean
+from usnrt.nn.quantiles import (
+    N_OUTPUTS,
+    POSITIONS,
+    constant_network,
+    is_constant,
+    predicted_quantiles,
+    quantile_function_mean,
+)
 from usnrt.nn.train import History
 from usnrt.tables.training import TrainingTable, TreeRows
 from usnrt.tree.grow import GrownTree, grow
@@ -110,6 +119,8 @@ def _stored(rows: TreeRows, context: FitContext, fit: Callable[[FitContext], Fit
         return saved
     within = context.within("tree")
     fitted = fit(within)
+    if isinstance(fitted.model, ExpertTree) and fitted.model.user_models:  # these are fitted again
+        return fitted
     if context.checkpoint.save("tree", fitted, CODEC, shared):
         within.checkpoint.clear()
     return fitted
@@ -123,17 +134,20 @@ def _fit_quantile_tree(
 ) -> FittedTree[ExpertTree]:
     context.progress.plan(PHASES)
     announce_compilation(recipe, rows.table, context.progress)
-    fitted = _fit_root(recipe, rows, context, streamed)
+    further = _fit_further(recipe, rows, context)
+    if not recipe.network:
+        recipe = replace(recipe, memory=False, schedule=replace(recipe.schedule, child_steps=0))
+    fitted = _fit_root(recipe, rows, context, streamed, further)
     # A network that learnt to follow guides is a worse one without them. A store is not read again for that.
     if fitted is None or (fitted[0].memory is not None and not fitted[0].uses_memory and streamed is None):
-        fitted = _fit_root(replace(recipe, memory=False), rows, context.within("alone"), streamed)
-    assert fitted is not None
+        fitted = _fit_root(replace(recipe, memory=False), rows, context.within("alone"), streamed, further)
+    assert fitted is not None  # without a memory there is nothing to give up
     root, strategy = fitted
     context.progress.begin("regions")
     grown = grow(rows, recipe.split, strategy, context)
     table, validation_rows = rows.table, rows.tested
     y, weight = table.y[validation_rows], table.validation_weight[validation_rows]
-    model, refined = _with_regions(root, grown).refined(table, validation_rows)
+    model, refined = _with_regions(root, grown, table).refined(table, validation_rows)
     leaf = model.tree.leaf_of(table.raw[validation_rows])
     tree = model.tree.with_leaf_residuals(leaf, y - quantile_function_mean(refined), weight)
     return FittedTree(
@@ -145,8 +159,32 @@ def _fit_quantile_tree(
     )
 
 
+def _fit_further(recipe: QuantileTreeRecipe, rows: TreeRows, context: FitContext) -> tuple[FurtherExpert, ...]:
+    """The experts that are fitted by themselves, so that validation rows can choose their weights."""
+    fitted = (kind.fit(rows, context) for kind in FURTHER_EXPERTS if str(kind.name) in recipe.further)
+    of_user = fit_models(recipe.models, rows, context, recipe.in_time_order)
+    return (*(expert for expert in fitted if expert is not None), *of_user)
+
+
+def _completed(
+    recipe: QuantileTreeRecipe, further: Sequence[FurtherExpert], rows: TreeRows, context: FitContext
+) -> tuple[FurtherExpert, ...]:
+    """The experts that have a weight, fitted to all rows."""
+    models = dict(zip(model_names(recipe.models), recipe.models))
+    return tuple(
+        completed(expert, models[expert.name], rows, context, recipe.in_time_order)
+        if isinstance(expert, CrossFitted)
+        else cross_fitted(expert, rows, context, recipe.in_time_order)
+        for expert in further
+    )
+
+
 def _fit_root(
-    recipe: QuantileTreeRecipe, rows: TreeRows, context: FitContext, streamed: StreamedRows | None
+    recipe: QuantileTreeRecipe,
+    rows: TreeRows,
+    context: FitContext,
+    streamed: StreamedRows | None,
+    further: tuple[FurtherExpert, ...],
 ) -> tuple[ExpertTree, SharedNetwork] | None:
     """The model of the whole table as one region, and the strategy that grows its tree; None for a useless memory."""
     table = rows.table
@@ -154,14 +192,18 @@ def _fit_root(
     encoding, memory, guides = _encoded_and_guided(recipe, rows, rng, context.within("memory"))
     n_inputs = table.inputs.shape[1] + (0 if guides is None else N_GUIDES)
     n_inputs = n_inputs if encoding is None else encoding.n_outputs
-    network = _network(recipe.hidden, "hidden", table, n_inputs, N_OUTPUTS, "algebraic")
+    hidden = recipe.hidden if recipe.network else ()
+    network = _network(hidden, "hidden", table, n_inputs, N_OUTPUTS, "algebraic")
     guided = network
     if memory is not None:
         first = table.inputs.shape[1]
         guided = GuidedMLP(network.sizes, network.activation, network.output, first, N_GUIDES, recipe.guide_dropout)
     job = NetworkTraining(recipe, rows, DeviceTable(table.inputs, encoding, guides), guided, context)
     context.progress.begin("network")
-    if streamed is None:
+    history: dict[str, History] = {}
+    if not recipe.network:
+        params = constant_network(network, table.y, table.weight)
+    elif streamed is None:
         is_useless = None if memory is None or guides is None else _uselessness(guided, encoding, memory, rows, guides)
         trained = train_root(job, rng, is_useless)
         if trained is None:
@@ -172,9 +214,9 @@ def _fit_root(
     if memory is not None and not recipe.in_time_order:
         # From now on the memory holds the validation rows too; they are predicted like new rows, without themselves.
         memory = memory.with_rows(table, context.n_threads)
-    fitted = (kind.fit(rows, context.within(kind.name)) for kind in FURTHER_EXPERTS)
-    further = tuple(expert for expert in fitted if expert is not None)
     root, _ = _one_region(network, params, encoding, memory, further, table).refined(table, rows.tested)
+    root = root.without_unused_further()
+    root = replace(root, further=_completed(recipe, root.further, rows, context))
     return root, SharedNetwork(job, params, history, functools.partial(_means, root, table))
 
 
@@ -218,7 +260,7 @@ def _encoded_and_guided(
     """
     table, training_rows = rows.table, np.flatnonzero(~rows.is_validation)
     encoding = None
-    if recipe.n_bins > 0:
+    if recipe.n_bins > 0 and recipe.network:
         encoding = PiecewiseLinear.fit(table.inputs[training_rows], rows.numeric, recipe.n_bins)
     if not recipe.memory or len(training_rows) < MIN_ROWS_TO_REMEMBER or not rows.is_validation.any():
         return encoding, None, None
@@ -235,13 +277,14 @@ def _one_region(
     params: Params,
     encoding: PiecewiseLinear | None,
     memory: Retrieval | None,
-    further: tuple[FittedExpert, ...],
+    further: tuple[FurtherExpert, ...],
     table: TrainingTable,
 ) -> ExpertTree:
     """The model of the whole table as one region."""
     builder = TreeBuilder(table.raw.shape[1], np.zeros(table.raw.shape[1], dtype=np.int64))
     builder.add_root(float(table.weight.sum()))
-    weights = np.eye(len(TOGETHER) + len(further))[[NETWORK]]
+    first = NETWORK if not is_constant(params) or not further else len(TOGETHER)
+    weights = np.eye(len(TOGETHER) + len(further))[[first]]
     tree, network_of = builder.build()[0], np.zeros(1, dtype=np.int64)
     return ExpertTree(tree, encoding, network, [params], network_of, memory, weights, further)
 
@@ -251,15 +294,23 @@ def _means(root: ExpertTree, table: TrainingTable, rows: Rows) -> Floats:
     return root.quantile_functions(table.raw[rows], table.inputs[rows], without=rows).mean
 
 
-def _with_regions(root: ExpertTree, grown: GrownTree) -> ExpertTree:
-    """The model with the regions of a grown tree and the networks that were fine-tuned in them."""
+def _with_regions(root: ExpertTree, grown: GrownTree, table: TrainingTable) -> ExpertTree:
+    """The model with the regions of a grown tree, the networks fine-tuned and the errors of models in them."""
+    leaf = grown.tree.leaf_of(table.raw)
+    further = (
+        with_spread(expert, table, leaf, grown.tree.n_leaves)
+        if isinstance(expert, CrossFitted) and isinstance(expert.final, ModelExpert)
+        else expert
+        for expert in root.further
+    )
     params = list({id(leaf.networks["network"]): leaf.networks["network"] for leaf in grown.leaves}.values())
     numbers = {id(own): number for number, own in enumerate(params)}
     network_of = [numbers[id(leaf.networks["network"])] for leaf in grown.leaves]
     weights = np.tile(root.expert_weights, (len(network_of), 1))
     return replace(
-        root, tree=grown.tree, params=params, network_of=np.array(network_of), expert_weights=weights, refinement=None
-    )
+        root, tree=grown.tree, params=params, network_of=np.array(network_of), expert_weights=weights, refinement=None,
+        further=tuple(further),
+    )  # fmt: skip
 
 
 # -- the tree of the paper ------------------------------------------------------------------------------------------

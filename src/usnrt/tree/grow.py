@@ -172,7 +172,7 @@ def grow(rows: TreeRows, rule: SplitRule, strategy: Strategy, context: FitContex
         is_restored = node.restore(checkpoint)
         if not is_restored:
             compute(node, n_rows)
-        outcome = "region" if node.split is None else f"split, T = {node.split.statistic:.1f}"
+        outcome = "a region" if node.split is None else f"two parts differ in spread, T = {node.split.statistic:.1f}"
         if not node.path and n_rows < 2 * smallest:
             outcome = f"one region: a table needs {2 * smallest:,.0f} rows to be split"
         progress.node_done(node.name, len(node.rows), outcome, node.split is None, is_restored)

@@ -9,15 +9,17 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.experts.base import Expert, FittedExpert, Query
+from usnrt.experts.base import Expert, FurtherExpert, Query
 from usnrt.experts.builtin import TOGETHER, GuidedExpert, MemoryExpert, NetworkExpert, RegionNetworks
+from usnrt.experts.cross_fit import CrossFitted
 from usnrt.experts.refine import Refinement, blend_and_refine
-from usnrt.experts.weights import GUIDED, MEMORY, NETWORK, fit_weights
+from usnrt.experts.user_model import ModelExpert
+from usnrt.experts.weights import GUIDED, MEMORY, NETWORK, Traits, fit_weights
 from usnrt.memory.retrieval import N_GUIDES, PREDICT_ROWS, Retrieval, Retrieved
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import GroupedNetworks
 from usnrt.nn.mlp import MLP, Params
-from usnrt.nn.quantiles import POSITIONS, quantile_function_mean
+from usnrt.nn.quantiles import POSITIONS, is_constant, quantile_function_mean
 from usnrt.tables.training import TrainingTable
 from usnrt.tree.structure import Tree
 from usnrt.utils.types import Floats, Rows
@@ -142,7 +144,7 @@ class ExpertTree(TreeModel):
     expert_weights : ndarray of shape (n_leaves, 3 + n_further)
         Weights of the network, of the network guided by the memory, of the memory, and of further experts; each row
         sums to 1.
-    further : tuple of FittedExpert
+    further : tuple of FurtherExpert
     refinement : Refinement or None
         Set by `refined`.
     """
@@ -152,7 +154,7 @@ class ExpertTree(TreeModel):
     network_of: NDArray[np.int64]
     memory: Retrieval | None
     expert_weights: Floats
-    further: tuple[FittedExpert, ...] = ()
+    further: tuple[FurtherExpert, ...] = ()
     refinement: Refinement | None = None
 
     @cached_property
@@ -160,6 +162,8 @@ class ExpertTree(TreeModel):
         """The experts by their position in the weights; not a field, so that it is not stored in files."""
         networks = RegionNetworks(self.network, self.params, self.network_of, self.encoding)
         experts: dict[int, Expert] = {NETWORK: NetworkExpert(networks, self.memory is not None)}
+        if self.further and is_constant(self.params[0]):  # there is no network
+            experts = {}
         if self.memory is not None:
             experts |= {GUIDED: GuidedExpert(networks, self.memory), MEMORY: MemoryExpert(self.memory)}
         return experts | dict(enumerate(self.further, len(TOGETHER)))
@@ -244,11 +248,12 @@ class ExpertTree(TreeModel):
     def _fitted_weights(self, query: Query, y: Floats, weight: Floats) -> Floats:
         """Weights of the experts by validation rows; those that are not there have none."""
         quantiles = np.stack([expert.quantile_functions(query) for expert in self._experts.values()])
-        largest = [expert.max_weight for expert in self._experts.values()]
+        traits = [
+            Traits(expert.max_weight, expert.min_errors, number < len(TOGETHER))
+            for number, expert in self._experts.items()
+        ]
         weights = np.zeros((self.tree.n_leaves, len(self.expert_names)))
-        weights[:, list(self._experts)] = fit_weights(
-            quantiles, query.leaf, y, weight, self.tree.n_leaves, max_weights=largest
-        )
+        weights[:, list(self._experts)] = fit_weights(quantiles, query.leaf, y, weight, self.tree.n_leaves, traits)
         return weights
 
     @property
@@ -256,13 +261,29 @@ class ExpertTree(TreeModel):
         """Whether any region gives a weight to the memory or to the network that it guides."""
         return bool(self.expert_weights[:, [GUIDED, MEMORY]].any())
 
+    @property
+    def user_models(self) -> list[ModelExpert]:
+        """The experts that are models of the user."""
+        finals = (getattr(expert, "final", expert) for expert in self.further)
+        return [expert for expert in finals if isinstance(expert, ModelExpert)]
+
     def without_unused(self) -> "ExpertTree":
         """The model without experts that no region uses; without a memory the network has no guides."""
-        used = [number for number in range(len(self.further)) if self.expert_weights[:, len(TOGETHER) + number].any()]
-        columns = [NETWORK, GUIDED, MEMORY, *(len(TOGETHER) + number for number in used)]
-        further, weights = tuple(self.further[number] for number in used), self.expert_weights[:, columns]
-        model = replace(self, further=further, expert_weights=np.ascontiguousarray(weights))
+        model = self.without_unused_further()
         return model if model.memory is None or model.uses_memory else model._without_memory(model.memory)
+
+    def without_unused_further(self) -> "ExpertTree":
+        """The model without those further experts that no region uses."""
+        first = len(TOGETHER)
+        used = np.flatnonzero(self.expert_weights[:, first:].any(axis=0)).tolist()
+        columns = [*range(first), *(first + number for number in used)]
+        further, weights = tuple(self.further[number] for number in used), self.expert_weights[:, columns]
+        return replace(self, further=further, expert_weights=np.ascontiguousarray(weights))
+
+    def without_folds(self) -> "ExpertTree":
+        """The model for new rows: without what experts need to predict training rows as if they were new."""
+        finals = (expert.final if isinstance(expert, CrossFitted) else expert for expert in self.further)
+        return replace(self, further=tuple(finals))
 
     def _without_memory(self, memory: Retrieval) -> "ExpertTree":
         first = memory.n_inputs

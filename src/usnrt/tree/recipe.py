@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -208,6 +209,12 @@ class QuantileTreeRecipe:
     hidden : sequence of int or str
     memory : bool
         Whether there is a memory of training rows.
+    further : sequence of str
+        Names of the further experts, see `usnrt.experts.registry`.
+    models : sequence of regressors
+        Models of the user that are experts, too.
+    network : bool
+        Whether there is a network; without one there is no memory.
     learning_rate : float
     max_epochs : int
     validation_fraction : float
@@ -238,6 +245,9 @@ class QuantileTreeRecipe:
     average: float = 0.99
     guide_dropout: float = 0.3
     in_time_order: bool = False
+    further: Sequence[str] = ()
+    models: Sequence[Any] = ()
+    network: bool = True
     metric: MetricTraining = field(default_factory=MetricTraining)
     schedule: Schedule = field(default_factory=Schedule)
     streaming: Streaming = field(default_factory=Streaming)
@@ -248,6 +258,11 @@ class QuantileTreeRecipe:
         if smallest is None:
             return self
         return replace(self, split=replace(self.split, min_samples_leaf=max(1, round(smallest * share))))
+
+    @property
+    def tested_fraction(self) -> float:
+        """Share of the rows that are tested; without a network that validates, all but those that order categories."""
+        return self.validation_fraction if self.network or self.further else 1.0 - self.validation_fraction
 
     def root_training(self, n_rows: float) -> Training:
         """Training at the root; ``n_rows`` is the weighted number of training rows.

@@ -13,16 +13,18 @@ from usnrt.utils.names import escaped
 from usnrt.utils.result_table import Table
 from usnrt.utils.types import Floats
 
-#: maximal number of categories listed in a rule; the others are counted
+#: number of categories listed in a rule that is displayed; the others are counted
 MAX_LABELS = 6
 # Weights from which an expert is called the only one or the main one, and from which a third one is mentioned;
 # difference from which two weights are no longer called halves.
 ALONE, MOSTLY, MENTIONED, HALVES = 0.95, 0.65, 0.15, 0.15
-# What is said of an expert that has all weight, and most of it; others are called by their names.
+# What is said of an expert that has all weight, and most of it, the three that are trained together first; others are
+# called by their names.
 EXPERT_WORDS = {
     "network": ("network alone", "mostly network"),
     "guided network": ("network guided by similar rows", "mostly network guided by similar rows"),
     "memory": ("memory of similar rows alone", "mostly memory of similar rows"),
+    "linear": ("linear model alone", "mostly linear model"),
 }
 
 
@@ -53,6 +55,7 @@ def rules_table(
     expert_weights: Floats | None = None,
     expert_names: Sequence[str] = (),
     decimals: int = 3,
+    max_labels: int | None = None,
 ) -> Table:
     """The regions of a tree, one row per region.
 
@@ -67,6 +70,8 @@ def rules_table(
         Their names; those of the experts that are trained together by default.
     decimals : int, default=3
         Decimals of the thresholds.
+    max_labels : int, optional
+        Number of categories listed in a rule; all by default.
 
     Returns
     -------
@@ -95,7 +100,7 @@ def rules_table(
         rows.append(
             {
                 "region": int(leaf),
-                "rule": region_text(tree, leaf, columns, decimals=decimals),
+                "rule": region_text(tree, leaf, columns, decimals=decimals, max_labels=max_labels),
                 "rows": int(tree.n_rows[leaf]) if integral else float(tree.n_rows[leaf]),
                 "share": tree.n_rows[leaf] / tree.n_rows[0],
                 "residual_std": tree.residual_std[leaf],
@@ -107,7 +112,7 @@ def rules_table(
         )
     table = {name: [row[name] for row in rows] for name in rows[0]}
     if expert_weights is not None:
-        names = list(expert_names) or list(EXPERT_WORDS)
+        names = list(expert_names) or list(EXPERT_WORDS)[:3]
         table |= dict(zip(("guided" if name == "guided network" else name for name in names), expert_weights.T))
         table["experts"] = [experts_text(weights, names) for weights in expert_weights]
     return Table(table)
@@ -135,7 +140,7 @@ def experts_text(weights: ArrayLike, names: Sequence[str] = ()) -> str:
     >>> experts_text([0.3, 0.2, 0.5])
     'memory, network and guided network'
     """
-    names = list(names) or list(EXPERT_WORDS)
+    names = list(names) or list(EXPERT_WORDS)[:3]
     shares = np.asarray(weights, dtype=np.float64).round(6)  # averages of equal weights may differ in their last bits
     order = np.argsort(-shares, kind="stable")[:3]
     first, second, third = (*order, *order[-1:], *order[-1:])[:3]
@@ -144,6 +149,7 @@ def experts_text(weights: ArrayLike, names: Sequence[str] = ()) -> str:
         return alone
     if shares[first] >= MOSTLY:
         return mostly
+    names = ["linear model" if name == "linear" else name for name in names]
     one, other = names[first], names[second]
     if len(order) > 2 and shares[third] >= MENTIONED:
         return f"{one}, {other} and {names[third]}"
@@ -153,35 +159,49 @@ def experts_text(weights: ArrayLike, names: Sequence[str] = ()) -> str:
     return f"more {one} than {other}"
 
 
-def region_text(tree: Tree, node: int, columns: Sequence[ColumnInfo], *, decimals: int = 3) -> str:
+def region_text(
+    tree: Tree, node: int, columns: Sequence[ColumnInfo], *, decimals: int = 3, max_labels: int | None = MAX_LABELS
+) -> str:
     """The region of a node as text, with merged conditions per feature; "all rows" at the root."""
-    return " and ".join(region_conditions(tree, node, columns, decimals=decimals)) or "all rows"
-
-
-def region_conditions(tree: Tree, node: int, columns: Sequence[ColumnInfo], *, decimals: int = 3) -> list[str]:
-    """The conditions of a node's region, one per feature, in the order of their first split."""
     conditions: dict[int, _Condition] = {}
     path = tree.path(node)
     for split, child in pairwise(path):
         feature = int(tree.feature[split])
         condition = conditions.setdefault(feature, _Condition(columns[feature]))
         condition.narrow(tree, split, to_left=bool(tree.left[split] == child))
-    return [condition.text(decimals, alone=len(conditions) == 1) for condition in conditions.values()]
+    alone = len(conditions) == 1
+    return " and ".join(own.text(decimals, alone, max_labels) for own in conditions.values()) or "all rows"
 
 
-def split_text(tree: Tree, node: int, columns: Sequence[ColumnInfo], *, to_left: bool = True, decimals: int = 3) -> str:
+def split_text(
+    tree: Tree,
+    node: int,
+    columns: Sequence[ColumnInfo],
+    *,
+    to_left: bool = True,
+    decimals: int = 3,
+    max_labels: int | None = MAX_LABELS,
+) -> str:
     """The condition of a node's split as text, for its left or its right child.
 
     Categories and missing values that cannot reach the node are left out.
     """
-    feature = int(tree.feature[node])
-    condition = _Condition(columns[feature])
+    return _split_condition(tree, node, columns[int(tree.feature[node])], to_left).text(decimals, True, max_labels)
+
+
+def n_categories(tree: Tree, node: int, columns: Sequence[ColumnInfo], to_left: bool) -> int:
+    """Number of categories on one side of a node's split."""
+    return len(_split_condition(tree, node, columns[int(tree.feature[node])], to_left).codes)
+
+
+def _split_condition(tree: Tree, node: int, column: ColumnInfo, to_left: bool) -> "_Condition":
+    condition = _Condition(column)
     for split, child in pairwise(tree.path(node)):
-        if tree.feature[split] == feature:
+        if tree.feature[split] == tree.feature[node]:
             condition.narrow(tree, split, to_left=bool(tree.left[split] == child))
     condition.lower, condition.upper = -np.inf, np.inf  # one threshold, that of this split
     condition.narrow(tree, node, to_left)
-    return condition.text(decimals, alone=True)
+    return condition
 
 
 class _Condition:
@@ -207,13 +227,13 @@ class _Condition:
             self.lower = max(self.lower, float(tree.threshold[split]))
             self.present &= self.lower < np.inf
 
-    def text(self, decimals: int, alone: bool) -> str:
+    def text(self, decimals: int, alone: bool, max_labels: int | None = MAX_LABELS) -> str:
         name = self.name
         if not self.present:
             return f"{name} missing"
         missing_too = self.missing and self.column.has_missing
         if self.column.kind == "categorical":
-            rule = self._categories_text(missing_too)
+            rule = self._categories_text(missing_too, max_labels)
         else:
             rule = self._interval_text(decimals)
         if not missing_too:
@@ -231,15 +251,15 @@ class _Condition:
             return f"{name} > {number_text(low, decimals)}"
         return f"{name} <= {number_text(high, decimals)}" if high < np.inf else ""
 
-    def _categories_text(self, missing_too: bool) -> str:
+    def _categories_text(self, missing_too: bool, max_labels: int | None) -> str:
         labels = [escaped(str(self.column.categories[code])) for code in sorted(self.codes)]
         if len(labels) == len(self.column.categories) and not missing_too:
             return ""
         if len(labels) == 1:
             return f"{self.name} = {labels[0]}"
-        shown = ", ".join(labels[:MAX_LABELS])
-        if len(labels) > MAX_LABELS:
-            shown += f", ... ({len(labels) - MAX_LABELS} more)"
+        shown = ", ".join(labels[:max_labels])
+        if max_labels is not None and len(labels) > max_labels:
+            shown += f", ... ({len(labels) - max_labels} more)"
         return f"{self.name} in {{{shown}}}"
 
 

@@ -5,7 +5,9 @@ from typing import Any
 import numpy as np
 
 from usnrt.experts.builtin import TOGETHER
+from usnrt.experts.cross_fit import stored_fields
 from usnrt.experts.registry import FURTHER_EXPERTS
+from usnrt.experts.user_model import FORM_FIELDS, ModelExpert
 from usnrt.experts.weights import GUIDED, MEMORY
 from usnrt.memory.retrieval import N_GUIDES
 from usnrt.nn.quantiles import N_OUTPUTS
@@ -75,6 +77,8 @@ def _has_experts(model: Any) -> bool:
         all(has_weights(model.network, params) for params in model.params)
         and weights.shape[1] == len(TOGETHER) + len(model.further)
         and all(expert.n_inputs == _n_inputs(model) for expert in model.further)
+        and all(len(expert.spread) == model.tree.n_leaves for expert in model.user_models)
+        and all(len(expert.form.columns) == model.tree.n_features for expert in model.user_models)
         and np.allclose(weights.sum(axis=1), 1.0)
         and (memory.n_inputs == _n_inputs(model) if memory is not None else not weights[:, [GUIDED, MEMORY]].any())
     )
@@ -91,6 +95,9 @@ def _has_variance(model: Any) -> bool:
 TREES: Classes = {
     **NETWORKS,
     **FURTHER,
+    "ModelExpert": Stored("usnrt.experts.user_model", ModelExpert.FIELDS, lambda expert: expert.fits_together()),
+    "TableForm": Stored("usnrt.tables.form", FORM_FIELDS),
+    "CrossFitted": Stored("usnrt.experts.cross_fit", stored_fields([*FURTHER]), lambda expert: expert.fits_together()),
     "Tree": Stored(
         "usnrt.tree.structure",
         {
@@ -165,7 +172,7 @@ TREES: Classes = {
             "network_of": Array("i8", ("n_leaves",), low=0, below="n_networks"),
             "memory": Maybe(one("Retrieval")),
             "expert_weights": Array("f8", ("n_leaves", "n_experts"), 0.0, 1.0 + 1e-9),
-            "further": Many(one(*FURTHER), kind=tuple),
+            "further": Many(one("CrossFitted", "ModelExpert", *FURTHER), kind=tuple),
             "refinement": one("Refinement", n_leaves="n_leaves"),
         },
         _has_experts,

@@ -5,7 +5,7 @@ documentation.
 """
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Protocol
@@ -179,6 +179,34 @@ class Callables:
 
     def allows(self, value: Any) -> bool:
         return value is None or (isinstance(value, Iterable) and all(map(callable, value)))
+
+
+@dataclass(frozen=True)
+class NamesOrRegressors:
+    """Some of certain names, each at most once, and regressors; at least one of them.
+
+    ``names`` returns the names, which extensions may add to.
+    """
+
+    names: Callable[[], Sequence[str]]
+    kind: str = "sequence of str and regressors"
+
+    @property
+    def must(self) -> str:
+        return f"hold some of {', '.join(map(repr, self.names()))}, each once, and regressors with fit and predict"
+
+    def allows(self, value: Any) -> bool:
+        if not isinstance(value, list | tuple) or not value:
+            return False
+        names = [entry for entry in value if isinstance(entry, str)]
+        others = [entry for entry in value if not isinstance(entry, str)]
+        has_methods = (hasattr(other, "fit") and hasattr(other, "predict") for other in others)
+        return (
+            len(set(names)) == len(names)
+            and set(names) <= set(self.names())
+            and all(has_methods)
+            and not any(isinstance(other, type) for other in others)
+        )
 
 
 @dataclass(frozen=True)

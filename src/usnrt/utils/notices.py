@@ -44,6 +44,10 @@ class SuspiciousTargetWarning(ResultWarning):
     """The target is probably not what was meant: a row of totals, two values, or determined by a column."""
 
 
+class MissingTargetWarning(ResultWarning):
+    """Rows without a target are left out."""
+
+
 class RoundedIntegersWarning(ResultWarning):
     """Integers are rounded, because they are beyond those that float64 holds exactly."""
 

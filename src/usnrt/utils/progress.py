@@ -117,7 +117,7 @@ class Progress:
         made = []
         for index in range(number):
             member = Progress(self.verbose, self.callbacks, self.n_rows)
-            member.stop, member._name, member._display = self.stop, f"member {index + 1} ", self._display
+            member.stop, member._name, member._display = self.stop, f"member {index + 1}, ", self._display
             made.append(member)
         self._display.works = [member._work for member in made]
         return made
@@ -185,13 +185,12 @@ class Progress:
             if not self.verbose:
                 return
             of = "" if n_epochs is None else f" of {n_epochs:,}"
-            where = f"{self._name}{event.node}"
+            where = f"{self._name}{_rows_of(event.node, event.n_rows)}"
             self._display.training(
-                f"{where} ({event.n_rows:,} rows) {event.network}: "
-                f"{unit} {event.epoch + 1:,}{of}, validation loss {event.valid_loss:.4g}"
+                f"{where}, {event.network}: {unit} {event.epoch + 1:,}{of}, validation loss {event.valid_loss:.4g}"
             )
             if self.verbose > 1 and event.epoch % 10 == 0 and not self._display.is_live:
-                self._line(f"{where} {event.network}: {unit} {event.epoch + 1}, loss {event.valid_loss:.4g}")
+                self._line(f"{where}, {event.network}: {unit} {event.epoch + 1}, loss {event.valid_loss:.4g}")
 
     def reporter(
         self, node: str, n_rows: int, network: str, n_epochs: int | None = None, unit: str = "epoch"
@@ -208,7 +207,7 @@ class Progress:
                 self._work.finish_region(n_rows, is_restored)
             if self.verbose:
                 restored = ", from the checkpoint" if is_restored else ""
-                self._line(f"{self._name}{node} ({n_rows:,} rows): {outcome}{restored}")
+                self._line(f"{self._name}{_rows_of(node, n_rows)}: {outcome}{restored}")
 
     def note(self, text: str) -> None:
         """Write a line about something that is not an epoch or a node, such as where files are."""
@@ -384,6 +383,13 @@ def _duration(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def _rows_of(node: str, n_rows: int) -> str:
+    """The rows of a node in words; nodes of the tree are named by their paths, which say nothing to users."""
+    if node == "root":
+        return f"all {n_rows:,} rows"
+    return f"a part of {n_rows:,} rows" if set(node) <= set("LR") else f"{node} ({n_rows:,} rows)"
 
 
 def _regions(number: int) -> str:

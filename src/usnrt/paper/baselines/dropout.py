@@ -21,32 +21,22 @@ PASSES_CONSTRAINTS: Mapping[str, Constraint] = {**NETWORK_CONSTRAINTS, "n_passes
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PassesRegressor(NetworkRegressor):
-    """Base of the dropout models: predictions are the moments of many forward passes.
-
-    Parameters
-    ----------
-    n_passes : int, default=1000
-        Number of forward passes per prediction.
-    {shared}
-    """
+class _Passes:
+    """The dropout models: predictions are the moments of many forward passes."""
 
     n_passes: int = 1000
 
-    _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = PASSES_CONSTRAINTS
-
-    def _moments(self, inputs: NDArray[np.float32]) -> tuple[NDArray[np.float64], ...]:
+    def _moments(self: Any, inputs: NDArray[np.float32]) -> tuple[NDArray[np.float64], ...]:
         """Mean and variance over the passes, and the mean of the noise variances that they predict, each (n,)."""
         from usnrt.nn.passes import predict_passes
 
-        network: Any = self.network_
-        masks = network.draw_masks(self.params_, self.n_passes, self._rng(2))
-        layers, n_threads = network.layers(self.params_), effective_n_jobs(self.n_jobs)
-        return predict_passes(layers, masks, inputs, n_threads, self.encoding_, network.activation)
+        masks = self.network_.draw_masks(self.params_, self.n_passes, self._rng(2))
+        layers, n_threads = self.network_.layers(self.params_), effective_n_jobs(self.n_jobs)
+        return predict_passes(layers, masks, inputs, n_threads, self.encoding_, self.network_.activation)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class MCDropoutRegressor(PassesRegressor):
+class MCDropoutRegressor(_Passes, NetworkRegressor):
     r"""MC Dropout: mean and variance over many forward passes with dropout.
 
     .. math:: E[y] = \tfrac1T \sum_t f_t(x), \qquad Var[y] = \tau^{-1} + Var_t[f_t(x)]
@@ -168,7 +158,7 @@ def max_likelihood_noise(
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ConcreteDropoutRegressor(PassesRegressor):
+class ConcreteDropoutRegressor(_Passes, NetworkRegressor):
     r"""Concrete Dropout: a network with learned dropout rates and two outputs, mean and logarithm of the variance.
 
     .. math::

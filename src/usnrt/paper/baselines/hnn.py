@@ -82,64 +82,20 @@ class HNNRegressor(NetworkRegressor):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.reinitialize and self.calibrate:
-            raise ValueError("calibrate must be False if reinitialize is True, got True")
+        check_reinitialize(self)
 
     def _set_networks(self, table: TrainingTable) -> None:
-        sizes = self._sizes(table, n_outputs=1)
-        self.networks_ = (MLP(sizes, "relu", "linear"), MLP(sizes, "tanh", "softplus"))
+        self.networks_ = mean_and_variance_networks(self, table)
 
     def _train(self, job: TrainingJob) -> tuple[Params, Params]:
-        all_rows = np.arange(job.table.n_rows)
-
-        def draw_parts() -> tuple[Rows, Rows]:
-            if self.reinitialize:
-                return draw_validation(all_rows, self.validation_fraction, job.rng)
-            return job.train_rows, job.valid_rows
-
-        training, min_relative_variance = (job.training, job.training), MIN_RELATIVE_VARIANCE
-        if self.reinitialize:  # as in the code of the paper's authors
-            training = job.training, replace(job.training, stop_margin=VARIANCE_STOP_MARGIN)
-            min_relative_variance = 0.0
-        pair = train_alternately(
-            self.networks_,
-            NetworkRows(job.inputs, job.table.inputs, job.table.y, job.table.weight, self.encoding_),
-            draw_parts,
-            Alternation(training, self.reinitialize, min_relative_variance, self.n_alternations),
-            job.rng,
-            on_epoch=lambda name, *state: job.report(name)(*state),
-        )  # fmt: skip
-        job.history |= pair.history
-        return pair.mean, self._fine_tuned(pair, job) if self.calibrate else pair.variance
-
-    def _fine_tuned(self, pair: MeanAndVariance, job: TrainingJob) -> Params:
-        """Fine-tune the variance network on residuals of validation rows, which the mean network has not memorised.
-
-        Half of these rows train, the others validate; the initial weights are kept unless the loss improves.
-        """
-        table, rows = job.table, job.rng.permutation(job.valid_rows)
-        if len(rows) < MIN_ROWS_TO_CALIBRATE:
-            return pair.variance
-        squared_residual = np.zeros(table.n_rows)
-        squared_residual[rows] = (table.y[rows] - self._outputs(self.networks_[0], pair.mean, table.inputs[rows])) ** 2
-        training = replace(job.training, learning_rate=job.training.learning_rate / 3.0)
-        name, half = "variance fine-tuning", len(rows) // 2
-        params, job.history[name] = train(
-            self.networks_[1], variance_nll, pair.variance, job.inputs, squared_residual, table.weight,
-            np.sort(rows[half:]), np.sort(rows[:half]), training, job.rng, job.report(name), keep_initial=True,
-        )  # fmt: skip
-        return params
+        return train_pair(self, job)
 
     def _distribution_of_inputs(self, inputs: NDArray[np.float32]) -> Normal:
-        return self._normal(self.params_, inputs)
-
-    def _normal(self, params: tuple[Params, Params], inputs: NDArray[np.float32]) -> Normal:
-        mean, variance = (self._outputs(network, each, inputs) for network, each in zip(self.networks_, params))
-        return Normal(mean, np.sqrt(variance)).with_parts(variance, None)
+        return normal_of(self, self.params_, inputs)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class DeepEnsembleRegressor(HNNRegressor):
+class DeepEnsembleRegressor(NetworkRegressor):
     r"""Deep Ensemble: the mixture of several HNNs with different initial weights.
 
     .. math:: y \mid x \sim \tfrac1M \sum_{m=1}^M N(f_m(x), \sigma_m^2(x))
@@ -185,10 +141,22 @@ class DeepEnsembleRegressor(HNNRegressor):
     True
     """
 
+    n_alternations: int = 2
+    reinitialize: bool = False
     n_members: int = 5
 
     _PAPER: ClassVar[dict[str, Any]] = {**HNNRegressor._PAPER, "n_members": 5}
     _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {**HNNRegressor._CONSTRAINTS, "n_members": Whole(1)}
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_reinitialize(self)
+
+    def _set_networks(self, table: TrainingTable) -> None:
+        self.networks_ = mean_and_variance_networks(self, table)
+
+    def _train(self, job: TrainingJob) -> tuple[Params, Params]:
+        return train_pair(self, job)
 
     def _members(self) -> list[str]:
         return [f"member {index + 1}" for index in range(self.n_members)]
@@ -196,5 +164,71 @@ class DeepEnsembleRegressor(HNNRegressor):
     def _store_params(self, params: list[Any]) -> None:
         self.params_ = params
 
-    def _distribution_of_inputs(self, inputs: NDArray[np.float32]) -> Distribution:  # type: ignore[override]
-        return Mixture([self._normal(params, inputs) for params in self.params_])
+    def _distribution_of_inputs(self, inputs: NDArray[np.float32]) -> Distribution:
+        return Mixture([normal_of(self, params, inputs) for params in self.params_])
+
+
+def check_reinitialize(model: "HNNRegressor | DeepEnsembleRegressor") -> None:
+    """Raise a ValueError if no rows are left to calibrate by."""
+    if model.reinitialize and model.calibrate:
+        raise ValueError("calibrate must be False if reinitialize is True, got True")
+
+
+def mean_and_variance_networks(model: NetworkRegressor, table: TrainingTable) -> tuple[MLP, MLP]:
+    """The two networks, without weights."""
+    sizes = model._sizes(table, n_outputs=1)
+    return MLP(sizes, "relu", "linear"), MLP(sizes, "tanh", "softplus")
+
+
+def train_pair(model: "HNNRegressor | DeepEnsembleRegressor", job: TrainingJob) -> tuple[Params, Params]:
+    """Weights of the mean network and of the variance network."""
+    all_rows = np.arange(job.table.n_rows)
+
+    def draw_parts() -> tuple[Rows, Rows]:
+        if model.reinitialize:
+            return draw_validation(all_rows, model.validation_fraction, job.rng)
+        return job.train_rows, job.valid_rows
+
+    training, min_relative_variance = (job.training, job.training), MIN_RELATIVE_VARIANCE
+    if model.reinitialize:  # as in the code of the paper's authors
+        training = job.training, replace(job.training, stop_margin=VARIANCE_STOP_MARGIN)
+        min_relative_variance = 0.0
+    pair = train_alternately(
+        model.networks_,
+        NetworkRows(job.inputs, job.table.inputs, job.table.y, job.table.weight, model.encoding_),
+        draw_parts,
+        Alternation(training, model.reinitialize, min_relative_variance, model.n_alternations),
+        job.rng,
+        on_epoch=lambda name, *state: job.report(name)(*state),
+    )  # fmt: skip
+    job.history |= pair.history
+    return pair.mean, fine_tuned_variance(model, pair, job) if model.calibrate else pair.variance
+
+
+def fine_tuned_variance(
+    model: "HNNRegressor | DeepEnsembleRegressor", pair: MeanAndVariance, job: TrainingJob
+) -> Params:
+    """Fine-tune the variance network on residuals of validation rows, which the mean network has not memorised.
+
+    Half of these rows train, the others validate; the initial weights are kept unless the loss improves.
+    """
+    table, rows = job.table, job.rng.permutation(job.valid_rows)
+    if len(rows) < MIN_ROWS_TO_CALIBRATE:
+        return pair.variance
+    squared_residual = np.zeros(table.n_rows)
+    squared_residual[rows] = (table.y[rows] - model._outputs(model.networks_[0], pair.mean, table.inputs[rows])) ** 2
+    training = replace(job.training, learning_rate=job.training.learning_rate / 3.0)
+    name, half = "variance fine-tuning", len(rows) // 2
+    params, job.history[name] = train(
+        model.networks_[1], variance_nll, pair.variance, job.inputs, squared_residual, table.weight,
+        np.sort(rows[half:]), np.sort(rows[:half]), training, job.rng, job.report(name), keep_initial=True,
+    )  # fmt: skip
+    return params
+
+
+def normal_of(
+    model: "HNNRegressor | DeepEnsembleRegressor", params: tuple[Params, Params], inputs: NDArray[np.float32]
+) -> Normal:
+    """The normal distribution of each row."""
+    mean, variance = (model._outputs(network, each, inputs) for network, each in zip(model.networks_, params))
+    return Normal(mean, np.sqrt(variance)).with_parts(variance, None)

@@ -1,0 +1,102 @@
+"""Experts that learn from all rows in the end, and still predict rows of the training table as if they were new."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usnrt.experts.base import FurtherExpert, Query
+from usnrt.nn.quantiles import POSITIONS
+from usnrt.tables.training import TreeRows
+from usnrt.utils.context import FitContext
+from usnrt.utils.schema import Array, Many, Schema, one
+from usnrt.utils.types import Floats
+
+
+@dataclass(frozen=True)
+class CrossFitted:
+    """An expert that was fitted to all rows, and the same one fitted without each fold; exists only during a fit.
+
+    Attributes
+    ----------
+    final : FurtherExpert
+    parts : tuple of FurtherExpert
+        One per fold, fitted without its rows.
+    fold_of : ndarray of int of shape (n,)
+        Fold of each row of the training table.
+    """
+
+    final: Any
+    parts: tuple[Any, ...]
+    fold_of: NDArray[np.int64]
+
+    @property
+    def name(self) -> str:
+        """Name of the expert."""
+        return str(self.final.name)
+
+    @property
+    def max_weight(self) -> float:
+        """The largest weight that it may have in a region."""
+        return float(self.final.max_weight)
+
+    @property
+    def min_errors(self) -> float:
+        """See `usnrt.experts.base.Expert`."""
+        return float(self.final.min_errors)
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of network inputs that it takes."""
+        return int(self.final.n_inputs)
+
+    def fits_together(self) -> bool:
+        """See `usnrt.experts.base.FittedExpert`."""
+        return all(part.n_inputs == self.n_inputs for part in self.parts)
+
+    def quantile_functions(self, query: Query) -> Floats:
+        """Of rows of the training table by the part that did not learn from them."""
+        if query.without is None:
+            final: Floats = self.final.quantile_functions(query)
+            return final
+        quantiles, fold = np.empty((len(query.leaf), len(POSITIONS))), self.fold_of[query.without]
+        for number, part in enumerate(self.parts):
+            rows = np.flatnonzero(fold == number)
+            if len(rows):
+                quantiles[rows] = part.quantile_functions(query.take(rows))
+        return quantiles
+
+    def to_onnx(self, graph: Any, query: Mapping[str, str]) -> str:
+        """See `usnrt.experts.base.FittedExpert`."""
+        return str(self.final.to_onnx(graph, query))
+
+
+def stored_fields(names: list[str]) -> Schema:
+    """What a checkpoint holds of a cross-fitted expert, from the names of the classes of experts."""
+    return {"final": one(*names), "parts": Many(one(*names), kind=tuple), "fold_of": Array("i8", (None,), low=0)}
+
+
+def cross_fitted(expert: Any, rows: TreeRows, context: FitContext, in_time_order: bool) -> FurtherExpert:
+    """An expert that was fitted to the training rows, fitted to all rows.
+
+    Validation rows are still predicted by the one that was fitted to the training rows, and training rows by one that
+    was fitted to the validation rows: only the order of categories and the exact place of thresholds use these.
+
+    Parameters
+    ----------
+    expert : FittedExpert
+    rows : TreeRows
+    context : FitContext
+    in_time_order : bool
+        Whether validation rows are later than training rows: it then learns from none of them.
+    """
+    is_validation = rows.is_validation
+    if not is_validation.any():
+        further: FurtherExpert = expert
+        return further
+    everything = replace(rows, is_validation=np.zeros_like(is_validation))
+    final = expert if in_time_order else expert.refit(everything, context)
+    reverse = expert.refit(replace(rows, is_validation=~is_validation), context)
+    return CrossFitted(final, (expert, reverse), np.where(is_validation, 0, 1))
