@@ -56,6 +56,43 @@ def test_training_gradient_is_that_of_the_weighted_loss():
     np.testing.assert_allclose(params[0][0][:, 0], start[0][0][:, 0] - 1e-3 * np.sign(gradient), rtol=1e-4)
 
 
+def test_a_step_along_components_is_one_of_adam_in_their_basis():
+    """Every component of the weights moves by the learning rate against the sign of its gradient."""
+    network = MLP((3, 1))
+    rng = np.random.default_rng(0)
+    x = (rng.standard_normal((50, 3)) @ rng.standard_normal((3, 3))).astype(np.float32)
+    y, start, rows = rng.standard_normal(50), network.init(rng), np.arange(50)
+    components = np.linalg.eigh(x.T.astype(float) @ x)[1]
+    residual = y - forward(network, start, x)[:, 0]
+    gradient = components.T @ (-2 * x.T @ residual / 50)
+    how = Training(learning_rate=1e-3, batch_size=64, max_epochs=1, along_components=True)
+    params, _ = train(network, squared_error, start, DeviceTable(x), y, None, rows, rows, how, rng)
+    moved = components.T @ (params[0][0][:, 0].astype(float) - start[0][0][:, 0])
+    np.testing.assert_allclose(moved, -1e-3 * np.sign(gradient), rtol=1e-3)
+
+
+@pytest.mark.parametrize("spread", [0.03, 1.0])
+def test_differences_of_equal_columns_are_learnt_along_components(spread):
+    """Planted: columns that differ by little, on whose differences the target depends; null: columns that differ."""
+    rng = np.random.default_rng(0)
+    own = rng.standard_normal((1500, 6))
+    x = (rng.standard_normal((1500, 1)) + spread * own).astype(np.float32)
+    y, rows, network = np.sin(own[:, 0] - own[:, 1]), np.arange(1500), MLP((6, 32, 1))
+    losses = []
+    for along in (False, True):
+        how = Training(0.003, 64, 30, "cosine", 30, along_components=along)
+        start, generator = network.init(np.random.default_rng(1)), np.random.default_rng(2)
+        table = DeviceTable(x)
+        losses.append(
+            min(
+                train(network, squared_error, start, table, y, None, rows[:1200], rows[1200:], how, generator)[
+                    1
+                ].valid_loss
+            )
+        )
+    assert losses[1] < (0.5 if spread < 1 else 1.5) * losses[0]
+
+
 def test_losses_are_reported_as_weighted_means(problem):
     x, y, _ = problem
     network = MLP((4, 1))

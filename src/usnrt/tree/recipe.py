@@ -117,7 +117,7 @@ class Schedule:
 
     root_steps: int = 2000
     patience: float = 0.3
-    more_steps: int = 8000
+    more_steps: int = 4000
     more_decay: float = 0.1
     max_rounds: int = 3
     few_epochs: int = 100

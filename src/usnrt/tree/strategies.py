@@ -160,13 +160,13 @@ def _still_improves(history: History, training: Training, schedule: Schedule) ->
 
 
 def _longer_training(recipe: QuantileTreeRecipe, training: Training, n_rows: int) -> Training:
-    """Training of a network that has not converged: longer, and with less weight decay, since nothing overfits.
+    """Training of a network that has not converged: longer, along components, and with less weight decay.
 
     It does not stop early: starting again at the full step size, the loss increases before it decreases.
     """
     schedule = recipe.schedule
     longer = recipe.epochs(training, schedule.more_steps, n_rows, min_epochs=schedule.least_epochs(n_rows))
-    return replace(longer, weight_decay=schedule.more_decay * training.weight_decay)
+    return replace(longer, weight_decay=schedule.more_decay * training.weight_decay, along_components=True)
 
 
 class SharedNetwork:
