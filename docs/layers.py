@@ -20,7 +20,7 @@ PURPOSE = {
     "__main__": "python -m usnrt", "cli": "commands", "comparison": "models compared", "demo": "the demo",
     "reporting": "a page for managers",
     "onnx": "export", "persistence": "model files", "plotting": "figures", "metrics": "scores of forecasts",
-    "decide": "decisions by forecasts", "serve": "models over HTTP",
+    "decide": "decisions by forecasts", "serve": "models over HTTP", "whatif": "a page to play with",
     "explain": "why a row is uncertain",
     "paper": "its baselines, its data", "estimators": "ours and the paper's", "model": "fitted models",
     "calibration": "regions, support", "distributions": "predictive distributions", "tree": "splits and growth",

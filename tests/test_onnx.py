@@ -38,7 +38,7 @@ from usnrt.tree.structure import TreeBuilder
 
 SAMPLES = Path(__file__).parent / "data"
 LEVELS = (0.05, 0.5, 0.95)
-SMALL = {"hidden": (16, 8), "max_epochs": 5, "min_samples_leaf": 100, "n_jobs": 1}
+SMALL = {"hidden": (16, 8), "max_epochs": 5, "min_samples_leaf": 100, "validation": 1, "n_jobs": 1}
 PAPER = {"min_samples_leaf": 100, "max_epochs": 3, "n_jobs": 1}
 
 
@@ -119,13 +119,15 @@ def fitted(table):
         models[f"{name}ensemble"] = make(estimator=member, n_estimators=3, random_state=0, n_jobs=1)
     y = make_target(table, 1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("usnrt.tree.model.fit_weights", lambda *arguments, **_: given_weights(arguments[-1]))
+        patch.setattr("usnrt.tree.model.fit_weights", lambda *arguments, **_: given_weights(*arguments[-2:]))
         return {name: model.fit(table, y) for name, model in models.items()}
 
 
-def given_weights(n_leaves):
+def given_weights(n_leaves, traits):
     """Weights of the experts, all of them used, whatever a validation of these small models would choose."""
-    return np.resize([[0.3, 0.5, 0.2], [0.8, 0.0, 0.2], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0]], (n_leaves, 3))
+    of_region = [[3, 4, 1, 3, 2], [6, 0, 2, 1, 0], [0, 1, 0, 0, 0], [1, 0, 0, 0, 0], [0, 1, 0, 8, 1]]
+    weights = np.resize(of_region, (n_leaves, 5))[:, : len(traits)]
+    return weights / weights.sum(axis=1, keepdims=True)
 
 
 @pytest.fixture(
@@ -141,6 +143,7 @@ def model(request, fitted):
     made = copy.copy(fitted[name])
     if name in ("tree", "ensemble"):
         assert all(member.memory is not None for member in made.model_.members)
+        assert all(len(member.further) == 2 for member in made.model_.members)
     if change == "uncalibrated":
         made.model_ = dataclasses.replace(made.model_, calibration=None)
     elif change == "global":
@@ -236,17 +239,6 @@ def test_experts_without_weight_are_left_out(fitted):
     assert not any("network" in name for name in loops_of(model.to_onnx()))
 
 
-def test_members_with_and_without_memory(fitted):
-    model = copy.copy(fitted["ensemble"])
-    first, *others = model.model_.members
-    members = [with_weights(first, [1.0, 0.0, 0.0]), *others]
-    set_trees(model, dataclasses.replace(model.model_.trees, members=members))
-    assert [member.memory is None for member in model.model_.members] == [True, False, False]
-    session = session_of(model.to_onnx())
-    assert_same_predictions(model, make_table(200, 6), session=session)
-    assert_same_predictions(model, make_table(100, 7, strange=True), session=session)
-
-
 def test_a_memory_of_fewer_rows_than_neighbours(fitted):
     """Cells with empty places, such that not all places of the nearest rows hold one."""
     model = copy.copy(fitted["tree"])
@@ -275,7 +267,7 @@ def test_inputs_without_encoding(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 3))
     model = USNRTRegressor(**SMALL, n_bins=0, random_state=0)
-    monkeypatch.setattr("usnrt.tree.model.fit_weights", lambda *arguments, **_: given_weights(arguments[-1]))
+    monkeypatch.setattr("usnrt.tree.model.fit_weights", lambda *arguments, **_: given_weights(*arguments[-2:]))
     model.fit(X, np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=400))
     assert model.model_.trees.memory is not None
     assert_same_predictions(model, rng.normal(size=(100, 3)))

@@ -57,9 +57,9 @@ def table(n: int = 280) -> tuple[np.ndarray, np.ndarray]:
     return X, 0.3 * numbers[:, 0] + noise * rng.normal(size=n)
 
 
-def all_experts(quantiles: np.ndarray, *arguments: Any, **limits: Any) -> np.ndarray:
+def all_experts(quantiles: np.ndarray, *arguments: Any) -> np.ndarray:
     """Weights for all experts, whatever these small models would choose."""
-    return np.full((arguments[-1], len(quantiles)), 1.0 / len(quantiles))
+    return np.full((arguments[-2], len(quantiles)), 1.0 / len(quantiles))
 
 
 @pytest.fixture(scope="module")

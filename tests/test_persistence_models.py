@@ -69,8 +69,14 @@ def parameters(model):
 def test_the_same_predictions_to_the_last_bit(name, tmp_path, monkeypatch):
     X, y = table()
     # All experts have weight, whatever these small models would choose.
-    weights = [[0.2, 0.5, 0.3], [0.5, 0.0, 0.5]]
-    monkeypatch.setattr("usnrt.tree.model.fit_weights", lambda *arguments, **_: np.resize(weights, (arguments[-1], 3)))
+    weights = np.array([[2, 5, 3, 1, 1], [5, 0, 5, 1, 1]])
+
+    def given(*arguments):
+        n_leaves, traits = arguments[-2:]
+        own = np.resize(weights, (n_leaves, 5))[:, : len(traits)]
+        return own / own.sum(axis=1, keepdims=True)
+
+    monkeypatch.setattr("usnrt.tree.model.fit_weights", given)
     model = MODELS[name].fit(X, y)
     if name in ("default", "ensemble"):
         assert all(member.memory is not None for member in model.model_.members)

@@ -21,6 +21,11 @@ POLICY = (
 )
 
 
+def test_the_page_of_signatures_is_that_of_the_api():
+    described = json.loads(json.dumps(make_public_api.describe()))
+    assert make_public_api.PAGE.read_text() == make_public_api.signatures(described), "make api renews it"
+
+
 def test_the_public_api_is_that_of_the_snapshot():
     breaking, added = make_public_api.changes(
         json.loads(make_public_api.PATH.read_text()), json.loads(json.dumps(make_public_api.describe()))

@@ -88,6 +88,29 @@ def test_a_broken_link_is_found(tmp_path):
     assert broken == [("", "two"), ("other.md", "")]
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(DOCS).as_posix())
+def test_every_snippet_is_executed_when_the_site_is_built(page):
+    fences = re.findall(r"^ *```(?:python|py)\b(.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert [fence for fence in fences if "exec=" not in fence] == []
+
+
+def test_pages_for_programs_lead_somewhere():
+    """llms.txt, whose links are from the root of the repository."""
+    targets = re.findall(r"\]\(([^)#]+)\)", (ROOT / "llms.txt").read_text(encoding="utf-8"))
+    assert len(targets) >= 10
+    assert [target for target in targets if not (ROOT / target).is_file()] == []
+
+
+def test_the_page_for_agents_runs(capsys):
+    text = (DOCS / "agents.md").read_text(encoding="utf-8")
+    session = {}
+    for code in re.findall(r"^```python[^\n]*\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        exec(compile(code, "agents.md", "exec"), session)
+    assert list(session["predicted"])[-3:] == ["q0.1", "q0.9", "probability_above"]
+    for name in re.findall(r"`model\.(\w+)", text):
+        assert hasattr(session["model"], name), name
+
+
 def test_thirty_questions_are_answered():
     page = DOCS / "how_do_i.md"
     rows = re.findall(r"^\| (.*\?) \| \[[^\]]*\]\(([^)]*)\) \|$", page.read_text(), re.MULTILINE)

@@ -18,8 +18,8 @@ def blocks(page):
     return [found.groups() for found in BLOCK.finditer(page.read_text(encoding="utf-8"))]
 
 
-def test_there_are_twelve():
-    assert [page.name[:2] for page in PAGES] == [f"{number:02d}" for number in range(1, 13)]
+def test_there_are_fourteen():
+    assert [page.name[:2] for page in PAGES] == [f"{number:02d}" for number in range(1, 15)]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -78,6 +78,32 @@ def test_the_page_on_decisions_runs_and_saves_money(monkeypatch, capsys):
     assert profits["point forecast, 10 % off"] < profits["best_price"] <= profits["truth"]
     assert total(session["inspected"]) < 0.6 * total(session["largest"])
     assert "USNRT_DATA is not set" in capsys.readouterr().out
+
+
+def run_page(name):
+    """Run the code of a page, and return its names."""
+    session = {}
+    for language, _, code in blocks(FOLDER / name):
+        if language == "python":
+            exec(compile(code, name, "exec"), session)
+    return session
+
+
+def test_the_shop_saves_money_and_its_rules_are_found(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    session = run_page("14-shop.md")
+    costs = session["costs"]
+    assert costs["order_quantity"] < costs["the mean and one margin for all days"] < costs["the mean"]
+    rules = session["model"].rules()
+    worst = rules["rule"][rules["residual_std"].argmax()]
+    assert worst == "weekday > 3.5 and shop = station"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_hospital_tells_groups_apart():
+    session = run_page("13-hospital.md")
+    assert set(session["shares"]) == {"sex a", "sex b", "under 40", "40 to 60", "over 60"}
+    assert 0.8 < session["coverage_of_new"] < 0.97
 
 
 def test_all_pages_are_in_the_navigation():

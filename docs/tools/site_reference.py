@@ -20,6 +20,7 @@ PACKAGES = {
     "usnrt.distributions": "Predictive distributions",
     "usnrt.persistence": "Model files",
     "usnrt.serve": "Models as a service",
+    "usnrt.whatif": "A page to play with the inputs of a model",
     "usnrt.onnx": "Export to ONNX",
     "usnrt.datasets": "Generators with known noise",
     "usnrt.paper.datasets": "The paper's data sets",

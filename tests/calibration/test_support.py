@@ -292,10 +292,10 @@ def test_missing_value_variances_find_what_matters():
     assert support.missing_value_variance[0] == pytest.approx(1.0, rel=0.15)
     assert 0.5 < support.missing_value_variance[1] < 2.5
     assert support.missing_value_variance[2] < 1e-6
-    blanked = raw.copy()
-    blanked[:, 0] = np.nan
-    quantiles = linear_model(blanked)
-    found = measured(support, blanked)
+    incomplete = raw.copy()
+    incomplete[:, 0] = np.nan
+    quantiles = linear_model(incomplete)
+    found = measured(support, incomplete)
     for judged, least, most in ((quantiles, 0.0, 0.4), (support.widen(quantiles, found), 0.88, 0.96)):
         edge = 1.5 + 0.145  # 1.645 lies between two of the positions
         low, high = (np.array([np.interp(z, POSITIONS, row) for row in judged]) for z in (-edge, edge))
@@ -307,7 +307,7 @@ def test_unknown_columns_widen_up_to_the_target_only():
     raw = np.random.default_rng(0).integers(0, 3, size=(200, 6)).astype(float)
     support = replace(one_region(raw, np.ones(6, dtype=bool)), target_variance=0.25)
     unknown = measured(support, np.full((1, 6), -1.0))
-    assert unknown.blank == 6.0
+    assert unknown.unknown_variance == 6.0
     assert half_widths(support.widen(0.3 * POSITIONS[None], unknown)) == pytest.approx(0.5)
     np.testing.assert_allclose(support.widen(2.0 * POSITIONS[None], unknown), 2.0 * POSITIONS[None])
 
@@ -400,10 +400,10 @@ def test_predict_support_names_the_cause(model):
     assert model.predict_table(X)["supported"].tolist() == table["supported"].tolist()
 
 
-@pytest.mark.parametrize(("column", "blank"), [("a", np.nan), ("kind", "new")])
-def test_intervals_without_a_column_hold_the_target(model, column, blank):
+@pytest.mark.parametrize(("column", "value"), [("a", np.nan), ("kind", "new")])
+def test_intervals_without_a_column_hold_the_target(model, column, value):
     X, y = houses(1000, 3)
-    X[column] = blank
+    X[column] = value
 
     def coverage(of):
         low, high = of.predict_interval(X, 0.9).T

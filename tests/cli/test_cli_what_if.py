@@ -21,9 +21,12 @@ def remembering(fitted):
 
     from usnrt import USNRTRegressor
 
+    def all_experts(quantiles, leaf, y, weight, n_leaves, traits=None):
+        return np.full((n_leaves, len(quantiles)), 1 / len(quantiles))
+
     table = pa_csv.read_csv(fitted[0] / "train.csv").select(["area", "district", "price"])
     model = USNRTRegressor(hidden=(16, 8), max_epochs=2, random_state=0)
-    with patch("usnrt.tree.model.fit_weights", lambda *arguments, **_: np.full((arguments[-1], 3), 1 / 3)):
+    with patch("usnrt.tree.model.fit_weights", all_experts):
         model.fit(table, y="price")
     model.save(fitted[0] / "remembering.usnrt")
     return model

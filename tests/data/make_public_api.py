@@ -1,4 +1,4 @@
-"""Describe the public API: names, parameters and defaults. ``make api`` renews ``public_api.json``.
+"""Describe the public API: names, parameters and defaults. ``make api`` renews ``public_api.json`` and its page.
 
 A key is a public name, or a public member of a public class; its value is a list of parameters (of a class: of its
 constructor), ``"property"``, ``"attribute"`` (those of fitted models are taken from the docstring), or the type of a
@@ -16,6 +16,12 @@ from pathlib import Path
 from typing import Any
 
 PATH = Path(__file__).with_name("public_api.json")
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "signatures.md"
+SIGNATURES = """# All signatures
+
+Every public name with its parameters, to read without building the site; `make api` writes this page. What they mean is
+in the docstrings: `help(usnrt.USNRTRegressor.fit)`.
+"""
 PACKAGES = (
     "usnrt",
     "usnrt.comparison",
@@ -31,6 +37,7 @@ PACKAGES = (
     "usnrt.plotting",
     "usnrt.reporting",
     "usnrt.serve",
+    "usnrt.whatif",
 )
 
 
@@ -141,9 +148,26 @@ def by_position(parameters: list[str]) -> list[str]:
     return list(takewhile(lambda parameter: not parameter.startswith(("*", "-")), parameters))
 
 
+def signatures(described: dict[str, Any]) -> str:
+    """The page of all signatures, as Markdown."""
+    parts: dict[str, list[str]] = {}
+    for name, value in described.items():
+        package = max((own for own in PACKAGES if f"{name}.".startswith(f"{own}.")), key=len, default="commands")
+        if name.startswith("$ "):
+            parts.setdefault("Commands", []).append(f"{name[2:]} {' '.join(value)}".rstrip())
+        elif isinstance(value, list):
+            parts.setdefault(f"`{package}`", []).append(f"{name.removeprefix(f'{package}.')}({', '.join(value)})")
+        else:
+            parts.setdefault(f"`{package}`", []).append(f"{name.removeprefix(f'{package}.')}: {value}")
+    sections = [f"## {title}\n\n```text\n" + "\n".join(lines) + "\n```\n" for title, lines in parts.items()]
+    return "\n".join([SIGNATURES, *sections])
+
+
 def main() -> None:
-    """Write the file."""
-    PATH.write_text(json.dumps(describe(), indent=1) + "\n")
+    """Write the files."""
+    described = describe()
+    PATH.write_text(json.dumps(described, indent=1) + "\n")
+    PAGE.write_text(signatures(described))
     print(f"wrote {PATH}")
 
 

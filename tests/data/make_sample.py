@@ -37,9 +37,11 @@ def main():
 
     from usnrt import USNRTRegressor
 
-    weights = [[0.2, 0.5, 0.3], [0.5, 0.0, 0.5]]
-    model = USNRTRegressor(min_samples_leaf=150, alpha=0.5, hidden=(16, 8), max_epochs=60, n_bins=4, random_state=0)
-    with patch("usnrt.tree.model.fit_weights", lambda *arguments, **_: np.resize(weights, (arguments[-1], 3))):
+    weights = [[0.2, 0.3, 0.2, 0.2, 0.1], [0.4, 0.0, 0.4, 0.0, 0.2]]
+    model = USNRTRegressor(
+        min_samples_leaf=150, alpha=0.5, hidden=(16, 8), max_epochs=60, n_bins=4, validation=1, random_state=0
+    )
+    with patch("usnrt.tree.model.fit_weights", lambda *arguments: np.resize(weights, (arguments[4], 5))):
         model.fit(*houses(2000, 0))
     model.target_name_ = "price"
     model.save(FOLDER / "model-v4.usnrt")

@@ -101,6 +101,7 @@ def test_more_leaves_than_rows(fitted):
     ("parameter", "value", "sentence"),
     [
         ("hidden", (0,), f"hidden {HIDDEN} (0,)"),
+        ("validation", 1.0, "validation must be a float in (0, 1), an int >= 1 or 'auto', got 1.0"),
         ("memory", 1, "memory must be True or False or 'examples', got 1"),
         ("n_bins", -1, "n_bins must be an int >= 0, got -1"),
         ("calibration", "leaf", "calibration must be one of 'region', 'global' or None, got 'leaf'"),

@@ -8,7 +8,7 @@ from threadpoolctl import threadpool_limits
 from usnrt import USNRTEnsemble, USNRTRegressor
 from usnrt.datasets import make_heteroscedastic
 
-TINY = USNRTRegressor(hidden=(8,), memory=False, max_epochs=15, min_samples_leaf=300)
+TINY = USNRTRegressor(hidden=(8,), memory=False, max_epochs=15, validation=1, min_samples_leaf=300)
 
 
 @pytest.fixture(scope="module")

@@ -50,7 +50,7 @@ def table(n_rows: int = N_ROWS) -> tuple[np.ndarray, np.ndarray]:
 # -- the recipes: small models that fit in a moment -------------------------------------------------------------
 
 QUICK = {"max_epochs": 3, "min_samples_leaf": 100}
-SMALL = {**QUICK, "hidden": (4,)}
+SMALL = {**QUICK, "hidden": (4,), "validation": 1}
 SCRATCH = {**QUICK, "mean_hidden": (4,), "split_hidden": (4,), "variance_hidden": (4,)}
 SEED = {"random_state": 0, "n_jobs": 1}
 NETWORK = {"hidden": (4,), "batch_size": 64, "max_epochs": 3, **SEED}
@@ -123,7 +123,6 @@ GROWTH: dict[str, list[Change]] = {
     "max_depth": [Change(0)],
     "learning_rate": [Change(0.1)],
     "max_epochs": [Change(2)],
-    "validation_fraction": [Change(0.4)],
     "categorical_features": [Change([2])],
     "random_state": [Change(1)],
 }
@@ -148,6 +147,7 @@ TREE: dict[str, list[Change]] = {
     "n_bins": [Change(4), Change(0)],
     "hidden": [Change((5,))],
     "memory": [Change(False)],
+    "validation": [Change(0.4), Change(2)],
     "experts": [
         Change(["network"]),
         Change(["network", "memory", LinearRegression()]),
@@ -166,6 +166,7 @@ TREE: dict[str, list[Change]] = {
 }
 TREE_PAPER: dict[str, list[Change]] = {
     **GROWTH,
+    "validation_fraction": [Change(0.4)],
     "criterion": [Change("cart"), Change("support")],
     "center": [
         Change("median"),
@@ -219,12 +220,9 @@ OF_TREES = members(TREE, USNRTRegressor(**{**SMALL, "max_epochs": 2}))
 ENSEMBLE = {
     **OF_TREES,
     **TARGET,
-    "estimator__validation_fraction": [
-        Change(
-            0.4,
-            refused="estimator.validation_fraction is not used, members validate by folds: set n_estimators of the "
-            "ensemble, got 0.4",
-        )
+    "estimator__validation": [
+        Change(2),
+        Change(0.4, refused="estimator.validation must be an int >= 1 or 'auto' without time_column, got 0.4"),
     ],
 }
 ENSEMBLE_PAPER = members(TREE_PAPER, USNRTRegressor.paper(**{**SCRATCH, "max_epochs": 2}))

@@ -15,7 +15,7 @@ from usnrt.datasets import make_heteroscedastic
 from usnrt.nn import train as training
 
 N = 700
-SMALL = {"hidden": (16, 8), "n_bins": 4, "max_epochs": 4, "min_samples_leaf": 150}
+SMALL = {"hidden": (16, 8), "n_bins": 4, "max_epochs": 4, "validation": 1, "min_samples_leaf": 150}
 
 
 def quick(**changes):
@@ -40,7 +40,11 @@ def model(data):
     return quick().fit(*data)
 
 
-@pytest.fixture(params=[quick, quick_ensemble], ids=["tree", "ensemble"])
+def quick_folds(**changes):
+    return quick(**{"validation": 3, **changes})
+
+
+@pytest.fixture(params=[quick, quick_folds, quick_ensemble], ids=["tree", "folds", "ensemble"])
 def make(request):
     return request.param
 
@@ -48,7 +52,7 @@ def make(request):
 @pytest.fixture(scope="module")
 def fitted(data, model):
     """The fitted model of each maker."""
-    models = {quick: model, quick_ensemble: quick_ensemble().fit(*data)}
+    models = {quick: model, **{make: make().fit(*data) for make in (quick_folds, quick_ensemble)}}
     assert all(len(made.model_.memories) == len(made.model_.members) for made in models.values())
     return models
 
@@ -358,13 +362,15 @@ def test_intervals_are_those_of_the_calibration(data, make, fitted):
 
 def test_quantile_functions_are_those_of_the_experts(data, model):
     """The refined mean of the quantile functions of network, guided network and memory, in each region."""
+    from usnrt.experts.base import Query
     from usnrt.nn.quantiles import quantile_function_mean
 
     tree, raw = model.model_.trees, model._encode(data[0][:40])
     inputs, leaf = model.model_.inputs.transform(raw), model.tree_.leaf_of(raw)
     found = None if tree.memory is None else tree.memory.predict(inputs)
     weights = tree.expert_weights[leaf].T
-    experts = [tree._expert(k, inputs, leaf, found, 1) if weights[k].any() else 0.0 for k in range(3)]
+    query = Query(raw, inputs, leaf, retrieved=found)
+    experts = [tree._experts[k].quantile_functions(query) if weights[k].any() else 0.0 for k in range(3)]
     combined = sum(own[:, None] * quantiles for own, quantiles in zip(weights, experts))
     expected = tree.refinement.apply(leaf, quantile_function_mean(combined), combined)
     np.testing.assert_allclose(tree.quantile_functions(raw, inputs).quantiles, expected, rtol=1e-12, atol=1e-12)

@@ -64,8 +64,9 @@ def test_validation_and_calibration_rows_are_the_latest(kind, monkeypatch):
     class Stop(Exception):
         pass
 
-    def spy(recipe, rows, context, streamed=None):
-        seen["y"], seen["is_validation"] = rows.table.y, rows.is_validation
+    def spy(recipe, folds, *others):
+        seen["y"], seen["is_validation"] = folds[0].table.y, folds[0].is_validation
+        assert len(folds) == (1 if kind == "tree" else 2)
         raise Stop
 
     monkeypatch.setattr(usnrt.model.fit, "fit_quantile_tree", spy)
@@ -88,7 +89,8 @@ def test_the_order_of_rows_does_not_matter():
 
 def test_equal_rows_of_different_times_stay_apart():
     rows = DistinctRows(np.zeros((6, 1)), np.arange(6.0), np.ones(6), np.arange(6), np.arange(6.0))
-    assert draw_validation_rows(rows, 0.34, np.random.default_rng(0)).tolist() == [False] * 4 + [True] * 2
+    recipe = USNRTRegressor(validation=0.34)._model_recipe().tree
+    assert draw_validation_rows(rows, recipe, None, np.random.default_rng(0)).tolist() == [[False] * 4 + [True] * 2]
     X, y = np.column_stack([np.arange(300.0), np.zeros(300)]), np.tile([0.0, 1.0], 150)
     assert USNRTRegressor(time_column=0)._read_rows(X, y, None).n_rows == 300
     assert USNRTRegressor()._read_rows(X[:, 1:], y, None).n_rows == 2
@@ -166,9 +168,9 @@ def test_ensembles_in_time_order():
     assert abs(covered - 0.9) < 4 * np.sqrt(0.09 / 300 + 0.09 / 3000)
 
 
-def test_members_with_a_time_column_use_validation_fraction():
-    member = USNRTRegressor(validation_fraction=0.3)
-    with pytest.raises(ValueError, match="members validate by folds"):
+def test_members_with_a_time_column_use_a_share_for_validation():
+    member = USNRTRegressor(validation=0.3)
+    with pytest.raises(ValueError, match="^estimator.validation must be an int >= 1 or 'auto' without time_column"):
         USNRTEnsemble(member).fit(*table(40))
     USNRTEnsemble(member, time_column="when")._check_parameters()
 

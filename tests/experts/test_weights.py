@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from usnrt.experts.refine import best_candidates
-from usnrt.experts.weights import MEMORY, NETWORK, _is_better, fit_weights
+from usnrt.experts.weights import MAX_NARROW, MEMORY, NETWORK, Traits, _is_better, candidate_weights, fit_weights
 from usnrt.nn.quantiles import POSITIONS
 
 
@@ -68,3 +68,35 @@ def test_heavy_rows_of_a_region_do_not_outvote_the_prior():
     weight = np.where(leaf == 0, 1000.0, 1.0)
     assert best_candidates(losses, leaf, weight, 2, 50.0).tolist() == [0, 0]
     assert best_candidates(losses, leaf, np.full(502, 3.0), 2, 50.0).tolist() == [0, 0]
+
+
+def test_narrow_experts_leave_a_share_to_the_others():
+    weights = candidate_weights([1.0, 1.0, 0.9, 0.9, 1.0], first=1)
+    np.testing.assert_allclose(weights.sum(axis=1), 1.0)
+    assert weights[:, 2:4].sum(axis=1).max() == pytest.approx(MAX_NARROW)
+    assert weights[:, 2:4].max() <= 0.9
+
+
+@pytest.mark.parametrize(("min_errors", "used"), [(3.0, False), (1.0, True)])
+def test_an_expert_of_few_parameters_needs_less_evidence(min_errors, used):
+    """40 rows on which it is better by two standard errors."""
+    rng = np.random.default_rng(4)
+    y = rng.normal(size=40)
+    simple, network = y + 0.8 * rng.normal(size=40), y + 1.1 * rng.normal(size=40)
+    experts = np.stack([network[:, None] + POSITIONS, simple[:, None] + POSITIONS])
+    traits = [Traits(), Traits(min_errors=min_errors, together=False)]
+    weights = fit_weights(experts, np.zeros(40, dtype=int), y, np.ones(40), 1, traits)
+    assert (weights[0, 1] > 0) == used
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_further_experts_must_be_better_than_the_best_without_them(seed):
+    """A copy of the memory is as good as the memory, hence no reason to keep it."""
+    rng = np.random.default_rng(seed)
+    y = rng.normal(size=600)
+    network, memory = narrow(y + rng.normal(size=600)), narrow(y + 0.3 * rng.normal(size=600))
+    experts = np.stack([network, network, memory, memory])
+    traits = [Traits(), Traits(), Traits(0.9), Traits(0.9, together=False)]
+    weights = fit_weights(experts, np.zeros(600, dtype=int), y, np.ones(600), 1, traits)
+    assert weights[0, 2] > 0.5
+    assert weights[0, 3] == 0.0

@@ -6,7 +6,7 @@ import pytest
 import usnrt.tree.fit as tree_fit
 from usnrt import USNRTEnsemble, USNRTRegressor
 
-SMALL = {"hidden": (32, 16), "max_epochs": 40, "random_state": 0}
+SMALL = {"hidden": (32, 16), "max_epochs": 40, "validation": 1, "random_state": 0}
 N_PLACES, N_TRAIN, N_TEST = 300, 3000, 4000
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from usnrt.model.ensembles import draw_folds
 from usnrt.model.pairs import Pairs, capped_disagreement, level_factors, mean_error_factor, own_error_share
+from usnrt.model.roles import draw_folds
 from usnrt.nn.quantiles import POSITIONS
 
 
@@ -67,7 +67,7 @@ def test_scores_of_single_members_become_those_of_the_ensemble(n_members, shared
     pairs, single, truth = known_members(shared=shared, n_members=n_members)
     own = own_error_share(pairs)
     remaining = 1.0 - own * (1.0 - 1.0 / n_members)  # what quantile functions are narrowed by, in squares
-    expected = single * level_factors(pairs, single, own, n_members) * np.sqrt(remaining)
+    expected = single * level_factors(pairs, single, np.ones(len(single), int), own, n_members) * np.sqrt(remaining)
     levels = [0.1, 0.3, 0.5, 0.7, 0.9, 0.95]
     ratio = np.quantile(np.abs(expected), levels) / np.quantile(np.abs(truth), levels)
     np.testing.assert_allclose(ratio, 1.0, atol=0.06)
@@ -84,6 +84,6 @@ def test_levels_are_corrected_apart():
     one_factor = np.sqrt(1.0 - share * (1.0 - 1.0 / n_members))
     levels = [0.3, 0.5, 0.9]
     wanted = np.quantile(np.abs(truth), levels)
-    factors = level_factors(pairs, single, share, n_members)
+    factors = level_factors(pairs, single, np.ones(n, int), share, n_members)
     np.testing.assert_allclose(np.quantile(np.abs(single * factors * one_factor), levels) / wanted, 1.0, atol=0.1)
     assert np.abs(np.quantile(np.abs(single * one_factor), levels) / wanted - 1.0).max() > 0.15

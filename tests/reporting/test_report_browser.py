@@ -38,6 +38,25 @@ def test_no_errors_and_no_network(opened):
     assert len([url for url in asked if url.startswith("file://")]) == 1
 
 
+@pytest.mark.parametrize("width", [640, 390])
+def test_tables_that_are_cut_off_show_it(opened, width):
+    """Shadows at the edges that hide columns, and a first column that stays."""
+    browser = opened(width=width)
+    tables = [table for table in css(browser, ".scroll") if table.is_displayed()]
+    cut = [t for t in tables if browser.execute_script("return arguments[0].scrollWidth > arguments[0].clientWidth", t)]
+    assert cut
+    for table in cut:
+        assert browser.execute_script("return getComputedStyle(arguments[0]).backgroundAttachment", table) == (
+            "local, local, scroll, scroll"
+        )
+        assert table.get_attribute("tabindex") == "0"
+    rows = next(table for table in cut if table.find_elements("css selector", "table.rows"))
+    cell = rows.find_element("css selector", "tbody td:first-child")
+    before = cell.rect["x"]
+    browser.execute_script("arguments[0].scrollLeft = 200", rows)
+    assert cell.rect["x"] == pytest.approx(before, abs=2.0)
+
+
 def test_clicking_a_region_shows_its_details(opened):
     browser = opened()
     leaves = css(browser, ".tree .leaf")

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from usnrt.estimators.regressor import MIN_TESTED
 from usnrt.tree.grow import TreeRows, grow
 from usnrt.tree.recipe import SplitRule
 from usnrt.utils.context import FitContext
@@ -38,7 +39,8 @@ def grow_given(
     weight = np.ones(n) if weight is None else weight
     table = SimpleNamespace(raw=np.asfortranarray(X), y=residuals, weight=weight, group=None, n_rows=n)
     kinds = np.zeros(d, np.int64) if n_categories is None else np.asarray(n_categories)
-    rule = SplitRule(alpha, 10, min_samples_leaf, max_depth, bonferroni, criterion)
+    min_tested = 0.0 if part == 1 else MIN_TESTED
+    rule = SplitRule(alpha, 10, min_samples_leaf, max_depth, bonferroni, criterion, min_tested=min_tested)
     is_validation = None if part == 1 else np.arange(n) % part == 0
     # the strategy has validation rows of its own
     rows = TreeRows(table, np.arange(d), kinds, np.zeros(n, dtype=bool))

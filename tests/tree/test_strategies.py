@@ -10,7 +10,7 @@ from tree_recipes import change_recipe
 from usnrt import USNRTEnsemble, USNRTRegressor
 from usnrt.tree.recipe import Schedule
 
-SMALL = {"hidden": (32, 16), "memory": False, "random_state": 0}
+SMALL = {"hidden": (32, 16), "memory": False, "validation": 1, "random_state": 0}
 
 
 def two_peaks(n, seed):

@@ -95,9 +95,12 @@ def test_a_tree_without_memory(predict, table, houses):
 def test_a_memory_and_an_ensemble(predict, table, houses):
     from unittest.mock import patch
 
-    weights = [[0.2, 0.5, 0.3], [0.5, 0.0, 0.5]]
+    def all_experts(quantiles, leaf, y, weight, n_leaves, traits=None):
+        weights = np.resize([[0.2, 0.5, 0.3], [0.5, 0.0, 0.5]], (n_leaves, 3))
+        return np.pad(weights, ((0, 0), (0, len(quantiles) - 3)))
+
     X = strange(houses(60, 1)[0].astype({"age": float}))
-    with patch("usnrt.tree.model.fit_weights", lambda *arguments, **_: np.resize(weights, (arguments[-1], 3))):
+    with patch("usnrt.tree.model.fit_weights", all_experts):
         model = USNRTEnsemble(USNRTRegressor(min_samples_leaf=150, **SMALL), n_estimators=3, random_state=0).fit(*table)
     assert model.model_.memories
     assert_same(predict(model, X, above=250.0), model, X, above=250.0)

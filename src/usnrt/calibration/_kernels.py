@@ -11,7 +11,8 @@ from usnrt.utils.jit import kernel
 @kernel(error_model="numpy")
 def measure_rows(  # type: ignore[no-untyped-def]
     table, row_step, column_step, start, stop, categorical, never_missing, missing_value_variance, growth,
-    largest_growth, max_delta, low, high, below, above, outside, unseen, missing, region, blank, walk, distance,
+    largest_growth, max_delta, low, high, below, above, outside, unseen, missing, region,
+    unknown_variance, walk, distance,
 ):  # fmt: skip
     """Write the support of rows without the joint space; ``region`` holds their leaves at first."""
     whole_table = len(low) - 1
@@ -21,10 +22,10 @@ def measure_rows(  # type: ignore[no-untyped-def]
             if x != x:
                 if never_missing[j]:
                     missing[i] = True
-                    blank[i] += missing_value_variance[j]
+                    unknown_variance[i] += missing_value_variance[j]
             elif categorical[j] and x == -1.0:
                 unseen[i] = True
-                blank[i] += missing_value_variance[j]
+                unknown_variance[i] += missing_value_variance[j]
         if missing[i] or unseen[i]:
             region[i] = whole_table
         r = region[i]

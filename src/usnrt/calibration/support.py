@@ -10,7 +10,7 @@ supported rows are unchanged, bit for bit.
 The added variance, in units of the scaled target (whose variance is 1), is the sum of
 
 - the missing-value variance of each unknown column (unseen category or missing value): the increase of the squared
-  errors of validation rows when the column is blanked, see `Support.with_missing_value_variances`. Their sum widens no
+  errors of validation rows when the column is missing, see `Support.with_missing_value_variances`. Their sum widens no
   prediction beyond the training distribution of the target, robustly estimated: whatever is unknown, the target is one
   of these;
 - for each number outside its range by δ units (standard deviations, or more in columns with heavy tails), its
@@ -32,7 +32,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.calibration.landmarks import Landmarks, Subjects
-from usnrt.calibration.widening import BLANK_LEVELS, MIN_BLANK_ROWS, needed_variance, variances_of_columns, widened
+from usnrt.calibration.widening import (
+    MEASURED_LEVELS,
+    MIN_MEASURED_ROWS,
+    needed_variance,
+    variances_of_columns,
+    widened,
+)
 from usnrt.experts.refine import half_widths
 from usnrt.nn.quantile_functions import conformity_scores
 from usnrt.utils.threads import flat_memory, run_in_blocks
@@ -92,7 +98,7 @@ class RowSupport:
         Whether the attributes of the row's subject are far from those of all training subjects; see `Subjects`.
     region : ndarray of int of shape (n,)
         Index of the ranges that apply: the leaf, or n_leaves (the whole table) if the row has unknown columns.
-    blank, walk, distance : ndarray of shape (n,)
+    unknown_variance, walk, distance : ndarray of shape (n,)
         Sum of the missing-value variances of unknown columns, variance of the random walk beyond the ranges, and D².
     """
 
@@ -102,7 +108,7 @@ class RowSupport:
     far: NDArray[np.bool_]
     unlike: NDArray[np.bool_]
     region: NDArray[np.int64]
-    blank: NDArray[np.float64]
+    unknown_variance: NDArray[np.float64]
     walk: NDArray[np.float64]
     distance: NDArray[np.float64]
 
@@ -216,9 +222,10 @@ class Support:
         never_missing = np.asarray(~np.isnan(raw).any(axis=0))
         low, high, below, above = (np.ascontiguousarray(part) for part in np.moveaxis(ranges, 2, 0))
         subjects = None if group is None else Subjects.fit(raw, categorical, group)
-        blank, typical = np.ones(d), np.zeros(n_leaves + 1)
+        missing_value_variance, typical = np.ones(d), np.zeros(n_leaves + 1)
         return cls(
-            categorical, low, high, below, above, never_missing, landmarks, blank, typical, subjects=subjects
+            categorical, low, high, below, above, never_missing, landmarks,
+            missing_value_variance, typical, subjects=subjects,
         )  # fmt: skip
 
     def covering(
@@ -254,7 +261,7 @@ class Support:
 
         n = len(raw)
         outside, unseen, missing = (np.zeros(n, dtype=bool) for _ in range(3))
-        blank, walk, distance = (np.zeros(n) for _ in range(3))
+        unknown_variance, walk, distance = (np.zeros(n) for _ in range(3))
         region = np.array(leaf, dtype=np.int64)
         table, growth = flat_memory(raw), self.growth
 
@@ -262,14 +269,16 @@ class Support:
             measure_rows(
                 *table, start, stop, self.categorical, self.never_missing, self.missing_value_variance, growth,
                 growth.max(), MAX_DELTA, self.low, self.high, self.below, self.above,
-                outside, unseen, missing, region, blank, walk, distance,
+                outside, unseen, missing, region, unknown_variance, walk, distance,
             )  # fmt: skip
 
         run_in_blocks(write, n, n_threads)
         of_row = self._excess(raw, n_threads)
         of_subject = np.zeros(n) if self.subjects is None else self.subjects.excess(raw, n_threads)
         distance += of_row**2 + of_subject**2
-        return RowSupport(outside, unseen, missing, of_row > 0, of_subject > 0, region, blank, walk, distance)
+        return RowSupport(
+            outside, unseen, missing, of_row > 0, of_subject > 0, region, unknown_variance, walk, distance
+        )
 
     def _excess(self, raw: NDArray[np.float64], n_threads: int) -> NDArray[np.float64]:
         """Excess distance from the landmarks in the joint space of the numeric columns, shape (n,)."""
@@ -319,7 +328,7 @@ class Support:
     ) -> "Support":
         """Measure missing-value variances and the typical variance of each region on validation rows.
 
-        Each column is blanked in turn (see `variances_of_columns`), by NaN for a number and -1 for a category.
+        Each column is made missing in turn (see `variances_of_columns`), by NaN for a number and -1 for a category.
 
         Parameters
         ----------
@@ -328,7 +337,7 @@ class Support:
             argument is k concatenated modified copies of all rows, m = k n, so that each row can be predicted by
             networks that were not trained on it.
         raw : ndarray of shape (n, d)
-            Encoded validation rows, selected by `blank_rows`.
+            Encoded validation rows, selected by `measured_rows`.
         leaf : ndarray of int of shape (n,)
         y : ndarray of shape (n,)
             Scaled target.
@@ -338,14 +347,14 @@ class Support:
         Support
             With the missing-value variances of `fit` if there are fewer than 20 rows.
         """
-        if len(raw) < MIN_BLANK_ROWS:
+        if len(raw) < MIN_MEASURED_ROWS:
             return self
         quantiles = quantiles_of(raw)
         variance = half_widths(quantiles) ** 2
         overall = float(np.median(variance))
         n_leaves = len(self.low) - 1
         typical = [float(np.median(variance[leaf == k])) if (leaf == k).any() else overall for k in range(n_leaves)]
-        reference = np.quantile(np.abs(conformity_scores(quantiles, y)), BLANK_LEVELS)
+        reference = np.quantile(np.abs(conformity_scores(quantiles, y)), MEASURED_LEVELS)
         measure = functools.partial(self._group_variances, quantiles_of=quantiles_of, raw=raw, y=y, reference=reference)
         missing_value_variance = variances_of_columns(raw.shape[1], measure)
         return replace(
@@ -360,15 +369,15 @@ class Support:
         y: NDArray[np.float64],
         reference: NDArray[np.float64],
     ) -> NDArray[np.float64]:
-        """Variance needed if all columns of a group are blanked, shape (n_groups,)."""
+        """Variance needed if all columns of a group are missing, shape (n_groups,)."""
         variances: list[float] = []
         at_once = max(BLOCK // len(raw), 1)
         for first in range(0, len(groups), at_once):
             own = groups[first : first + at_once]
-            blanked = np.repeat(raw[None], len(own), axis=0)
-            for copy, columns in zip(blanked, own):
+            incomplete = np.repeat(raw[None], len(own), axis=0)
+            for copy, columns in zip(incomplete, own):
                 copy[:, columns] = np.where(self.categorical[columns], -1.0, np.nan)
-            by_group = quantiles_of(blanked.reshape(-1, raw.shape[1])).reshape(len(own), len(raw), -1)
+            by_group = quantiles_of(incomplete.reshape(-1, raw.shape[1])).reshape(len(own), len(raw), -1)
             variances += [needed_variance(quantiles, y, reference) for quantiles in by_group]
         return np.array(variances)
 
@@ -386,8 +395,8 @@ class Support:
             0 for supported rows.
         """
         deficit = np.maximum(self.typical_variance[found.region] - half_width**2, 0.0)
-        blank = np.minimum(found.blank, np.maximum(self.target_variance - half_width**2, 0.0))
-        return blank + found.walk - np.expm1(-found.distance / 2.0) * (1.0 + deficit)
+        unknown_variance = np.minimum(found.unknown_variance, np.maximum(self.target_variance - half_width**2, 0.0))
+        return unknown_variance + found.walk - np.expm1(-found.distance / 2.0) * (1.0 + deficit)
 
     def widen(self, quantiles: NDArray[np.float64], found: RowSupport) -> NDArray[np.float64]:
         """Quantile functions with the variance for lack of support added.

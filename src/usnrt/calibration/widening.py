@@ -10,10 +10,10 @@ from usnrt.calibration.landmarks import evenly
 from usnrt.nn.quantile_functions import value_at
 from usnrt.nn.quantiles import MEDIAN, POSITIONS
 
-BLANK_LEVELS = (0.5, 0.8, 0.9, 0.95)
+MEASURED_LEVELS = (0.5, 0.8, 0.9, 0.95)
 # Bounds of the number of rows used to measure missing-value variances, and of rows times columns.
-MIN_BLANK_ROWS, FEW_BLANK_ROWS, MAX_BLANK_ROWS, MAX_BLANK_CELLS = 20, 200, 1000, 25_000
-MAX_BLANKED = 1024  # predictions of all these rows: their number times the width of the rows is the work
+MIN_MEASURED_ROWS, FEW_MEASURED_ROWS, MAX_MEASURED_ROWS, MAX_MEASURED_CELLS = 20, 200, 1000, 25_000
+MAX_MEASURED_COLUMNS = 1024  # predictions of all these rows: their number times the width of the rows is the work
 
 
 def widened(quantiles: NDArray[np.float64], variance: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -76,24 +76,24 @@ def robust_variance(y: NDArray[np.float64]) -> float:
     return variance or float(np.var(y)) or 1.0
 
 
-def blank_rows(n_rows: int, n_columns: int) -> NDArray[np.intp]:
+def measured_rows(n_rows: int, n_columns: int) -> NDArray[np.intp]:
     """Indices of the validation rows used to measure missing-value variances: evenly spaced, fewer for wide tables.
 
     Examples
     --------
-    >>> from usnrt.calibration.widening import blank_rows
-    >>> len(blank_rows(800, 4)), len(blank_rows(5000, 4)), len(blank_rows(5000, 90))
+    >>> from usnrt.calibration.widening import measured_rows
+    >>> len(measured_rows(800, 4)), len(measured_rows(5000, 4)), len(measured_rows(5000, 90))
     (800, 1000, 277)
     """
-    return evenly(n_rows, int(np.clip(MAX_BLANK_CELLS // n_columns, FEW_BLANK_ROWS, MAX_BLANK_ROWS)))
+    return evenly(n_rows, int(np.clip(MAX_MEASURED_CELLS // n_columns, FEW_MEASURED_ROWS, MAX_MEASURED_ROWS)))
 
 
 def variances_of_columns(
     n_columns: int, variances_of: Callable[[Sequence[NDArray[np.intp]]], NDArray[np.float64]]
 ) -> NDArray[np.float64]:
-    """Blank variance of each column, from those of at most `MAX_BLANKED` groups of columns.
+    """Missing-value variance of each column, from those of at most `MAX_MEASURED_COLUMNS` groups of columns.
 
-    More columns than that are first blanked in groups, each column with an equal share of its group's variance; then
+    More columns than that are first missing in groups, each column with an equal share of its group's variance; then
     the columns of the groups with the largest variances one by one.
 
     Parameters
@@ -114,12 +114,12 @@ def variances_of_columns(
     >>> bool(np.array_equal(variances, truth))
     True
     """
-    if n_columns <= MAX_BLANKED:
+    if n_columns <= MAX_MEASURED_COLUMNS:
         return variances_of(list(np.arange(n_columns)[:, None]))
-    groups = np.array_split(np.arange(n_columns), MAX_BLANKED // 2)
+    groups = np.array_split(np.arange(n_columns), MAX_MEASURED_COLUMNS // 2)
     by_group = variances_of(groups)
     variances = np.concatenate([np.full(len(group), value / len(group)) for group, value in zip(groups, by_group)])
-    largest = np.argsort(-by_group, kind="stable")[: max(MAX_BLANKED // 2 // len(groups[0]), 1)]
+    largest = np.argsort(-by_group, kind="stable")[: max(MAX_MEASURED_COLUMNS // 2 // len(groups[0]), 1)]
     columns = np.concatenate([groups[k] for k in largest])
     variances[columns] = variances_of(list(columns[:, None]))
     return variances
@@ -153,7 +153,7 @@ def needed_variance(quantiles: NDArray[np.float64], y: NDArray[np.float64], refe
     """
     needed = 0.0
     error = y - quantiles[:, MEDIAN]
-    for level, score in zip(BLANK_LEVELS, np.maximum(reference, 0.05)):
+    for level, score in zip(MEASURED_LEVELS, np.maximum(reference, 0.05)):
         # With added variance v a row has this score if error² = (distance of its quantile at the score)² + score² v.
         at_score = value_at(quantiles, POSITIONS, np.copysign(score, error)[:, None])[:, 0] - quantiles[:, MEDIAN]
         needed = max(needed, float(np.quantile((error**2 - at_score**2) / score**2, level)))

@@ -93,10 +93,8 @@ def training_data(
     ----------
     source : TableSource
         As from `open_table`.
-    target : str
     drop : sequence of str
         Columns to leave out.
-    notice : callable
     keep : sequence of str
         Columns to keep though they look like identifiers or free text.
     declared : collection of str

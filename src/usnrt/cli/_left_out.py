@@ -27,7 +27,6 @@ def reason_to_leave_out(name: str, column: pa.ChunkedArray) -> str:
 
     Parameters
     ----------
-    name : str
     column : pyarrow.ChunkedArray
 
     Examples

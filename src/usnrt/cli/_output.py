@@ -108,7 +108,6 @@ def check_writable(path: Path, force: bool, *inputs: Path | None) -> None:
 
     Parameters
     ----------
-    path : Path
     force : bool
         Whether an existing file is overwritten without a question.
     *inputs : Path or None

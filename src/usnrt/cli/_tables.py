@@ -42,7 +42,6 @@ def open_table(
         ``-`` is standard input.
     notify : callable
         Called with a message about anything that was guessed.
-    options : ReadOptions, optional
     model : ModelColumns, optional
         Of the model that the table is for.
     """

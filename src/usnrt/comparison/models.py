@@ -154,10 +154,6 @@ def contenders(
         Given to the models that are chosen by name.
     n_rows : int, optional
         Of the table.
-
-    Returns
-    -------
-    list of Contender
     """
     if models is None:
         models = installed_models()

@@ -50,12 +50,7 @@ def verdict(comparison: "Comparison") -> str:
 
 
 def headline(comparison: "Comparison") -> str:
-    """Who is best by CRPS, and whether others are tied with it: one short sentence.
-
-    Parameters
-    ----------
-    comparison : Comparison
-    """
+    """Who is best by CRPS, and whether others are tied with it: one short sentence."""
     if comparison.n_done == 0:
         return "No model could be compared."
     best, tied, behind = _ranked(comparison)

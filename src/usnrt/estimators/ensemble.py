@@ -37,8 +37,9 @@ class USNRTEnsemble(TreeRegressor):
     Parameters
     ----------
     estimator : USNRTRegressor, default=None
-        The member; None for the default one. Its ``n_jobs``, ``verbose`` and ``validation_fraction`` must have their
-        defaults: the ensemble sets these.
+        The member; None for the default one. Its ``n_jobs`` and ``verbose`` must have their defaults: the ensemble sets
+        these. Its ``validation`` is the number of folds of a member, one network each; ``"auto"`` cross-fits members in
+        tables of up to 5,000 rows. Members of one network are themselves the folds.
     n_estimators : int, default=5
         Number of members.
     target_bounds : pair of floats or None, default=None
@@ -47,7 +48,7 @@ class USNRTEnsemble(TreeRegressor):
         See `USNRTRegressor`; None for that of the estimator.
     time_column : str or int, default=None
         See `USNRTRegressor`; None for that of the estimator. Folds would look ahead, so all members then validate on
-        the latest rows, ``validation_fraction`` of the estimator, and differ by their seeds only.
+        the latest rows, the share in ``validation`` of the estimator, and differ by their seeds only.
     categorical_features : list of names or positions, or bool mask, default=None
         See `USNRTRegressor`; None for those of the estimator.
     random_state : int, RandomState or None, default=None
@@ -65,9 +66,9 @@ class USNRTEnsemble(TreeRegressor):
         ``epistemic_factor``, the squared error of the ensemble's mean in units of the variance between members' means.
     tree_ : Tree
         The regions: those of the first member.
-    expert_weights_ : ndarray of shape (n_leaves, 3)
-        Weights of the network, of the network guided by the memory, and of the memory in each region, averaged over
-        the members and the training rows of the region.
+    expert_weights_ : ndarray of shape (n_leaves, 3 + n_further)
+        Weights of the network, of the network guided by the memory, of the memory, and of further experts that some
+        member uses, in each region, averaged over the members and the training rows of the region.
     row_positions_
         See `USNRTRegressor`.
     calibration_ : Calibration or None
@@ -132,8 +133,12 @@ class USNRTEnsemble(TreeRegressor):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        by_folds = {"validation_fraction": "members validate by folds: set n_estimators of the ensemble"}
-        check_member(self, USNRTRegressor, {} if self._parameter("time_column") is not None else by_folds)
+        check_member(self, USNRTRegressor)
+        validation = member_of(self, USNRTRegressor).validation
+        if isinstance(validation, float) and self._parameter("time_column") is None:
+            raise ValueError(
+                f"estimator.validation must be an int >= 1 or 'auto' without time_column, got {validation}"
+            )
 
     def _parameter(self, name: str) -> Any:
         return shared_parameter(self, name)

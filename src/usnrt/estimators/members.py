@@ -39,7 +39,7 @@ def member_of(ensemble: Any, kind: type[MemberT]) -> MemberT:
     return member
 
 
-def check_member(ensemble: Any, kind: type[TreeRegressor], set_by_ensemble: Mapping[str, str] = {}) -> None:
+def check_member(ensemble: Any, kind: type[TreeRegressor]) -> None:
     """Check the estimator of an ensemble, its parameters, and that those that the ensemble sets have their defaults.
 
     Parameters
@@ -47,14 +47,12 @@ def check_member(ensemble: Any, kind: type[TreeRegressor], set_by_ensemble: Mapp
     ensemble : TreeRegressor
     kind : type
         Of the members.
-    set_by_ensemble : mapping of str to str
-        Further parameters that the ensemble sets, each with the advice of the error message.
     """
     if ensemble.estimator is not None and not isinstance(ensemble.estimator, kind):
         raise TypeError(f"estimator must be a {kind.__name__} or None, got {ensemble.estimator!r}")
     member = member_of(ensemble, kind)
     member._check_parameters()
-    for name, advice in {**SET_BY_ENSEMBLE, **set_by_ensemble}.items():
+    for name, advice in SET_BY_ENSEMBLE.items():
         if not has_default(member, name):
             raise ValueError(f"estimator.{name} is not used, {advice}, got {getattr(member, name)!r}")
 

@@ -60,7 +60,6 @@ def training_columns(X: TableLike, y: str, sample_weight: Any = None, groups: An
     Parameters
     ----------
     X : data frame of shape (n_samples, n_columns)
-    y : str
     sample_weight, groups : str, array-like or None
 
     Examples

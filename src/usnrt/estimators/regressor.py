@@ -1,6 +1,7 @@
 """USNRTRegressor: a tree of regions of different noise, each predicted by a network and a memory of similar rows."""
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,10 +29,18 @@ from usnrt.utils.constraints import (
     NamesOrRegressors,
     Number,
     Optional,
+    ShareOrWhole,
     Verbosity,
     Whole,
     check_applies,
 )
+
+# In a t-test of a few rows a single outlier is significant, and the largest of n heavy-tailed residuals grows with n:
+# with sides of 2 rows, residuals from a Student-t with 3 degrees of freedom split 12 % of homogeneous tables at
+# alpha = 0.01; if each side has this many times sqrt(n) rows, about 1 % (tests/statistical/test_levels.py).
+MIN_TESTED = 2.5
+# Share of validation rows where no other is given.
+VALIDATION_FRACTION = 0.2
 
 
 class USNRTRegressor(TreeRegressor):
@@ -81,8 +90,12 @@ class USNRTRegressor(TreeRegressor):
         Step size of Adam at the start; it falls to 0 along a cosine.
     max_epochs : int, default=300
         The largest number of epochs per training; large tables need fewer.
-    validation_fraction : float, default=0.2
-        Share of the rows for validation: for early stopping, split tests and calibration.
+    validation : float, int or "auto", default="auto"
+        Which rows networks are not trained on; they stop trainings early, test splits, weight experts and calibrate. An
+        int is the number of folds of a cross-fitted model: one network per fold, trained on the other folds, so that
+        all rows do this, and predictions average the networks. A float is the share of the rows that do it for a single
+        network; 1 stands for a fifth of the rows. ``"auto"`` cross-fits tables of up to 5,000 rows, whose fits are
+        short, and holds out a fifth of larger ones, and the latest fifth with a ``time_column``.
     calibration : {"region", "global", None}, default="region"
         Whether every region, or the whole table, has a residual distribution of its own; None for the distributions
         that the networks predict.
@@ -171,7 +184,7 @@ class USNRTRegressor(TreeRegressor):
         "experts": Optional(NamesOrRegressors(selectable_names)),
         "learning_rate": Number(0, np.inf),
         "max_epochs": Whole(1),
-        "validation_fraction": Number(0, 1),
+        "validation": Either(ShareOrWhole(1), "auto"),
         "calibration": Optional(Choice(tuple(METHODS))),
         "calibration_fraction": Number(0, 1, include_low=True),
         "target_bounds": TARGET_BOUNDS,
@@ -197,7 +210,7 @@ class USNRTRegressor(TreeRegressor):
         experts: Sequence[Any] | None = None,
         learning_rate: float = 0.003,
         max_epochs: int = 300,
-        validation_fraction: float = 0.2,
+        validation: float | int | str = "auto",
         calibration: str | None = "region",
         calibration_fraction: float = 0.0,
         target_bounds: tuple[float | None, float | None] | None = None,
@@ -219,7 +232,7 @@ class USNRTRegressor(TreeRegressor):
         self.experts = experts
         self.learning_rate = learning_rate
         self.max_epochs = max_epochs
-        self.validation_fraction = validation_fraction
+        self.validation = validation
         self.calibration = calibration
         self.calibration_fraction = calibration_fraction
         self.target_bounds = target_bounds
@@ -244,9 +257,9 @@ class USNRTRegressor(TreeRegressor):
         --------
         >>> from usnrt import USNRTRegressor
         >>> USNRTRegressor.fast(max_leaves=5)
-        USNRTRegressor(hidden=(128, 64), max_epochs=15, max_leaves=5)
+        USNRTRegressor(hidden=(128, 64), max_epochs=15, max_leaves=5, validation=1)
         """
-        return USNRTRegressor(**{"hidden": (128, 64), "max_epochs": 15, **parameters})
+        return USNRTRegressor(**{"hidden": (128, 64), "max_epochs": 15, "validation": 1, **parameters})
 
     @staticmethod
     def paper(**parameters: Any) -> PaperUSNRTRegressor:
@@ -266,12 +279,26 @@ class USNRTRegressor(TreeRegressor):
         super()._check_parameters()
         check_applies(self, "max_leaves", min_samples_leaf=None)
         check_applies(self, "calibration_fraction", calibration=tuple(METHODS))
+        if self._n_folds not in (None, 1):
+            check_applies(self, "validation", time_column=None)
         names = [] if self.experts is None else [entry for entry in self.experts if isinstance(entry, str)]
         if "memory" in names and "network" not in names:
             raise ValueError("experts must hold 'network' if they hold 'memory', which guides it")
         remembering = [] if self.memory else [name for name in names if name in REMEMBERING]
         if remembering:
             raise ValueError(f"experts must not hold {remembering[0]!r} if memory is False: it holds training rows")
+
+    def _check_takes_store(self) -> None:
+        super()._check_takes_store()
+        if self._n_folds not in (None, 1):
+            raise ValueError(f"validation={self.validation} needs a table in memory, got a larger one; use 'auto'")
+
+    @property
+    def _n_folds(self) -> int | None:
+        """1 for a single network, None if the number of rows decides."""
+        if isinstance(self.validation, str):
+            return None
+        return int(self.validation) if isinstance(self.validation, Integral) else 1
 
     def _model_recipe(self) -> ModelRecipe:
         """The parameters that determine the fitted model."""
@@ -282,6 +309,7 @@ class USNRTRegressor(TreeRegressor):
             self.max_depth,
             criterion="conservative-brown-forsythe",
             follows_table=True,
+            min_tested=MIN_TESTED,
         )
         chosen = selectable_names() if self.experts is None else self.experts
         names = [entry for entry in chosen if isinstance(entry, str) and (self.memory or entry not in REMEMBERING)]
@@ -292,7 +320,8 @@ class USNRTRegressor(TreeRegressor):
             memory="memory" in names,
             learning_rate=self.learning_rate,
             max_epochs=self.max_epochs,
-            validation_fraction=self.validation_fraction,
+            n_folds=self._n_folds,
+            validation_fraction=float(self.validation) if isinstance(self.validation, float) else VALIDATION_FRACTION,
             calibration=self.calibration,
             calibration_fraction=self.calibration_fraction,
             further=[name for name in names if name not in ("network", "memory")],

@@ -463,8 +463,9 @@ class TreeRegressor(DistributionalRegressor):
             One row per region: ``region`` (its id, as from `apply`), ``rule`` (in words), ``rows`` and ``share`` of
             the training rows, ``residual_std`` in the target's units, and the splits on its path (``statistic``,
             ``log10_p`` of the last one, ``statistics``, ``log10_ps`` of all). For models with experts also their
-            weights (``network``, ``guided`` and ``memory``, averaged over the members of an ensemble) and ``experts``,
-            the weights in words.
+            weights, averaged over the members of an ensemble (``network``, ``guided``, ``memory``, and of those that
+            some region uses ``forest``, ``linear`` and models of yours by their classes), and ``experts``, the weights
+            in words.
         """
         check_is_fitted(self)
         model = self.model_

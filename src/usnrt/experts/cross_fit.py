@@ -1,6 +1,6 @@
 """Experts that learn from all rows in the end, and still predict rows of the training table as if they were new."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -100,3 +100,28 @@ def cross_fitted(expert: Any, rows: TreeRows, context: FitContext, in_time_order
     final = expert if in_time_order else expert.refit(everything, context)
     reverse = expert.refit(replace(rows, is_validation=~is_validation), context)
     return CrossFitted(final, (expert, reverse), np.where(is_validation, 0, 1))
+
+
+def fitted_to_folds(expert: Any, folds: Sequence[TreeRows], context: FitContext) -> FurtherExpert:
+    """An expert that was fitted to the training rows of the first fold, fitted to those of the others, too.
+
+    Parameters
+    ----------
+    expert : FittedExpert
+    folds : sequence of TreeRows
+        A single one if the table is not cross-fitted: the expert then remains what it is.
+    context : FitContext
+    """
+    is_validation = np.stack([rows.is_validation for rows in folds])
+    fold_of = np.argmax(is_validation, axis=0)
+    if not np.logical_or.reduce(is_validation).all() or fold_of.max() == 0:
+        further: FurtherExpert = expert
+        return further
+    others = (expert.refit(rows, context) for rows in folds[1 : int(fold_of.max()) + 1])
+    return CrossFitted(expert, (expert, *others), fold_of)
+
+
+def refitted(expert: CrossFitted, rows: TreeRows, context: FitContext) -> FurtherExpert:
+    """A cross-fitted expert of the library, whose final one is fitted to all rows."""
+    everything = replace(rows, is_validation=np.zeros_like(rows.is_validation))
+    return replace(expert, final=expert.parts[0].refit(everything, context))

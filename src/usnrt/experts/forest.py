@@ -107,6 +107,12 @@ class ForestExpert:
             growth.share,
         )
 
+    @property
+    def n_rows(self) -> int:
+        """Number of training rows whose targets are leaves."""
+        ends = np.append(self.root[1:], len(self.feature))
+        return int(max((self.feature[first:end] < 0).sum() for first, end in zip(self.root, ends)))
+
     def fits_together(self) -> bool:
         """Whether children follow their parents within the tree, so that no row goes round in a circle."""
         nodes, inner = np.arange(len(self.feature)), self.feature >= 0

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,13 +9,9 @@ from numpy.typing import NDArray
 from usnrt.model.pairs import MAX_DISAGREEMENT, disagreement
 from usnrt.nn.quantile_functions import value_at
 from usnrt.nn.quantiles import POSITIONS
-from usnrt.tables.training import TrainingTable
 from usnrt.tree.model import ExpertTree, Predicted, VarianceTree
 from usnrt.tree.structure import Tree
 from usnrt.utils.types import Floats
-
-# Share of the rows that validate two members, to measure the disagreement of members on rows that neither trained on.
-PAIRED = 0.25
 
 
 @dataclass(frozen=True)
@@ -41,12 +36,22 @@ class TreeEnsemble:
 
     @property
     def tree(self) -> Tree:
-        """The regions: those of the first member."""
+        """The regions, which all members have in common."""
         return self.members[0].tree
+
+    @property
+    def expert_names(self) -> list[str]:
+        """Names of the experts, in the order of their weights."""
+        return self.members[0].expert_names
+
+    @property
+    def expert_weights(self) -> Floats:
+        """Weights of the experts in each region, which all members have in common."""
+        return self.members[0].expert_weights
 
     def with_tree(self, tree: Tree) -> "TreeEnsemble":
         """The same networks with other residual moments or numbers of rows in the regions."""
-        return replace(self, members=[replace(self.members[0], tree=tree), *self.members[1:]])
+        return replace(self, members=[replace(member, tree=tree) for member in self.members])
 
     def without_folds(self) -> "TreeEnsemble":
         """See `ExpertTree.without_folds`."""
@@ -61,28 +66,6 @@ class TreeEnsemble:
         mean = np.mean([each.mean for each in predicted], axis=0)
         narrowed = value_at(quantiles.mean(axis=0), POSITIONS, np.sqrt(share)[:, None] * POSITIONS)
         return Predicted(leaf, mean, narrowed, apart)
-
-    @property
-    def expert_names(self) -> list[str]:
-        """Names of the experts of all members, in the order of `mean_expert_weights`."""
-        return list(dict.fromkeys(name for member in self.members for name in member.expert_names))
-
-    def mean_expert_weights(self, table: TrainingTable) -> Floats:
-        """Weights of the experts, averaged over members and over the training rows of each region.
-
-        Returns
-        -------
-        ndarray of shape (n_leaves, n_experts)
-            Each row sums to 1.
-        """
-        names, regions, n_regions = self.expert_names, self.tree.leaf_of(table.raw), self.tree.n_leaves
-        of_row = np.zeros((len(regions), len(names)))
-        for member in self.members:
-            weights = member.expert_weights[member.tree.leaf_of(table.raw)]
-            of_row[:, [names.index(name) for name in member.expert_names]] += weights
-        total = np.bincount(regions, table.weight, n_regions)
-        sums = [np.bincount(regions, table.weight * weights, n_regions) for weights in of_row.T / len(self.members)]
-        return np.stack(sums, axis=1) / total[:, None]
 
 
 @dataclass(frozen=True)
@@ -107,36 +90,3 @@ class PaperEnsemble:
         mean, within, between = means.mean(axis=0), variances.mean(axis=0), means.var(axis=0)
         quantiles = mean[:, None] + np.sqrt(within + between)[:, None] * POSITIONS
         return Predicted(self.tree.leaf_of(raw), mean, quantiles, between / within, (means, variances))
-
-
-def draw_folds(n_rows: int, n_members: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Validation rows of each member: every row validates one member, a quarter of them two.
-
-    Parameters
-    ----------
-    n_rows, n_members : int
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    ndarray of bool of shape (n_members, n_rows)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from usnrt.model.ensembles import draw_folds
-    >>> is_validation = draw_folds(1000, 5, np.random.default_rng(0))
-    >>> is_validation.sum(axis=1)
-    array([250, 250, 250, 250, 250])
-    >>> np.bincount(is_validation.sum(axis=0))
-    array([  0, 750, 250])
-    """
-    is_validation = np.zeros((n_members, n_rows), dtype=bool)
-    shuffled = rng.permutation(n_rows)
-    n_paired = round(PAIRED * n_rows)
-    pairs = list(combinations(range(n_members), 2))
-    for pair, row_group in zip(pairs, np.array_split(shuffled[:n_paired], len(pairs))):
-        is_validation[np.array(pair)[:, None], row_group] = True
-    for member, row_group in enumerate(np.array_split(shuffled[n_paired:], n_members)):
-        is_validation[member, row_group] = True
-    return is_validation

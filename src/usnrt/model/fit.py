@@ -1,26 +1,23 @@
 """Fitting a model: rows with their roles, trees, support, calibration, put together step by step."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
-from joblib import Parallel, delayed
-from joblib.parallel import get_active_backend
 from numpy.typing import NDArray
 
 from usnrt.calibration.support import Support
-from usnrt.calibration.widening import blank_rows, robust_variance
+from usnrt.calibration.widening import measured_rows, robust_variance
 from usnrt.model.background import background_of, marginal_background_of
 from usnrt.model.calibrate import calibrate_by_validation, calibrate_on, find_repeats, fit_target
 from usnrt.model.ensembles import PaperEnsemble, TreeEnsemble
 from usnrt.model.fitted import FittedModel, TrainingRows
-from usnrt.model.out_of_sample import Folds, SingleTree
+from usnrt.model.out_of_sample import OutOfSample
 from usnrt.model.probe import choose_map
 from usnrt.model.roles import (
     FitRows,
     draw_calibration_rows,
-    draw_members_rows,
     draw_validation_rows,
     roles_in_store,
 )
@@ -31,14 +28,15 @@ from usnrt.tables.form import GivenForm, TableForm
 from usnrt.tables.roles import RowRoles
 from usnrt.tables.store import RowStore
 from usnrt.tables.training import DistinctRows, GivenRows, TrainingTable, TreeRows
-from usnrt.tree.fit import FittedTree, announce_compilation, fit_paper_tree, fit_quantile_tree
+from usnrt.tree.fit import FittedTree, fit_paper_tree, fit_quantile_tree
+from usnrt.tree.held_out import HeldOut
 from usnrt.tree.model import ExpertTree, VarianceTree
 from usnrt.tree.recipe import PaperTreeRecipe, QuantileTreeRecipe
 from usnrt.tree.region_summary import summarize_regions
 from usnrt.tree.streamed import StreamedRows, sample_size
 from usnrt.tree.structure import Tree
 from usnrt.utils.context import FitContext
-from usnrt.utils.progress import FitStopped
+from usnrt.utils.threads import run_members
 
 
 class _WithTree(Protocol):
@@ -81,7 +79,7 @@ class ModelFit:
     ----------
     model : FittedModel
     trees : list of FittedTree
-        One per member.
+        One per member of an ensemble of the paper.
     smallest_region : float
         The smallest region that was allowed.
     """
@@ -111,10 +109,7 @@ def fit_model(recipe: ModelRecipe, rows: DistinctRows, encoder: TableEncoder, co
         return _fit_paper_model(recipe, tree, rows, encoder, context)
     seeds = _Seeds.of(recipe, context)
     kept, calibration_rows = draw_calibration_rows(rows, tree.calibration_fraction, seeds.rows)
-    if recipe.n_members is None:
-        is_validation = draw_validation_rows(kept, tree.tested_fraction, seeds.rows)[None]
-    else:
-        is_validation = draw_members_rows(kept, tree.validation_fraction, recipe.n_members, seeds.rows)
+    is_validation = draw_validation_rows(kept, tree, recipe.n_members, seeds.rows)
     tree = replace(tree, in_time_order=rows.time is not None)
     return _fit_quantile_model(recipe, tree, FitRows(kept, is_validation, calibration_rows), encoder, seeds, context)
 
@@ -138,20 +133,20 @@ def fit_model_to_store(recipe: ModelRecipe, store: RowStore, encoder: TableEncod
 
 @dataclass(frozen=True)
 class _Seeds:
-    """Random numbers of a fit: of the roles of its rows, of the probe of the target, and of each member."""
+    """Random numbers of a fit: of the roles of its rows, of the probe of the target, and of the members."""
 
     rows: np.random.Generator
     probe: int
-    members: list[int]
+    sequence: np.random.SeedSequence
 
     @classmethod
     def of(cls, recipe: ModelRecipe, context: FitContext) -> "_Seeds":
-        if recipe.n_members is None:
-            sequence = np.random.SeedSequence(context.seed, spawn_key=(0, 0, 7))
-            return cls(np.random.default_rng(sequence), context.seed, [context.seed])
         sequence = np.random.SeedSequence(context.seed)
-        rows, probe = np.random.default_rng(sequence.spawn(1)[0]), int(sequence.generate_state(1)[0])
-        return cls(rows, probe, _seeds_of_members(sequence, recipe.n_members))
+        if recipe.n_members is None:
+            rows = np.random.SeedSequence(context.seed, spawn_key=(0, 0, 7))
+            return cls(np.random.default_rng(rows), context.seed, sequence)
+        rows = sequence.spawn(1)[0]
+        return cls(np.random.default_rng(rows), int(sequence.generate_state(1)[0]), sequence)
 
 
 def _seeds_of_members(sequence: np.random.SeedSequence, n_members: int) -> list[int]:
@@ -184,36 +179,31 @@ def _fit_quantile_model(
         # of a map they learn what the networks learn: their means could not be sent through it
         own = (rows.target, scale.mean, scale.std) if target_map is None else (scaled.table.y, 0.0, 1.0)
         given = GivenRows(form, *own)
-    fitted = _fit_trees(tree, scaled, encoder, fit_rows, seeds, context, given)
-    if recipe.n_members is None:
-        held_out: SingleTree | Folds = SingleTree(fitted[0])
-    else:
-        held_out = Folds.of(fitted, scaled.table, is_validation, tree.in_time_order)
+    fitted = _fit_tree(tree, scaled, encoder, fit_rows, seeds, context, given)
+    held_out = OutOfSample.of(fitted.members, HeldOut(scaled.table, is_validation), fitted.quantiles)
     trees = _in_target_units(held_out.trees, scaled)
     model = FittedModel(
         scaled.inputs,
         scaled.target,
         trees,
         _widening_support(held_out, scaled, trees.tree, encoder, context.n_threads),
-        expert_weights=held_out.expert_weights,
         kept=_kept_rows(trees, rows, encoder, tree.memory),
     )
     if fit_rows.store is not None:
         model = _with_all_rows(model, *fit_rows.store)
     if tree.calibration is not None and fit_rows.calibration is not None:
         model = calibrate_on(model, fit_rows.calibration, tree.calibration)
-    elif tree.calibration is not None and held_out.scored is not None:
-        scored = held_out.scored
-        model = calibrate_by_validation(model, scaled.table, scored, tree.calibration, held_out.SELECTION, repeats)
+    elif tree.calibration is not None:
+        scored = held_out.rows, held_out.scores
+        model = calibrate_by_validation(model, scaled.table, scored, tree.calibration, held_out.selection, repeats)
     if target_map is not None:
-        quantiles = held_out.quantiles(scaled.inputs, scaled.table, context.n_threads)
-        model = fit_target(model, scaled.table, held_out.rows, rows.target[held_out.rows], quantiles)
+        model = fit_target(model, scaled.table, held_out.rows, rows.target[held_out.rows], held_out.quantiles)
     assert isinstance(model.trees, ExpertTree | TreeEnsemble)
     model = replace(model, trees=model.trees.without_folds())
-    return ModelFit(model, fitted, tree.split.smallest_region(float(scaled.table.weight.sum())))
+    return ModelFit(model, [fitted], tree.split.smallest_region(float(scaled.table.weight.sum())))
 
 
-def _fit_trees(
+def _fit_tree(
     recipe: QuantileTreeRecipe,
     scaled: ScaledRows,
     encoder: TableEncoder,
@@ -221,19 +211,17 @@ def _fit_trees(
     seeds: _Seeds,
     context: FitContext,
     given: GivenRows | None,
-) -> list[FittedTree[ExpertTree]]:
-    """The tree, or the members of an ensemble."""
+) -> FittedTree[ExpertTree]:
+    """The tree with its networks."""
     table, streamed = scaled.table, None
     numeric, n_categories = scaled.inputs.numeric_, encoder.n_categories_
-    of_member = [TreeRows(table, numeric, n_categories, own, given) for own in fit_rows.is_validation]
-    if len(of_member) == 1:
-        if fit_rows.store is not None:
-            streamed = StreamedRows(*fit_rows.store, scaled.inputs, scaled.target, table.group)
-        fitted = [fit_quantile_tree(recipe, of_member[0], context, streamed)]
-        context.progress.finish()
-        return fitted
-    announce_compilation(recipe, table, context.progress)  # once, not by each member
-    return _in_parallel(lambda number, own: fit_quantile_tree(recipe, of_member[number], own), seeds.members, context)
+    folds = [TreeRows(table, numeric, n_categories, own, given) for own in fit_rows.is_validation]
+    if fit_rows.store is not None:
+        streamed = StreamedRows(*fit_rows.store, scaled.inputs, scaled.target, table.group)
+    members = [context.seed] if len(folds) == 1 else _seeds_of_members(seeds.sequence, len(folds))
+    fitted = fit_quantile_tree(recipe, folds, members, context, streamed)
+    context.progress.finish()
+    return fitted
 
 
 # -- the recipe of the paper ------------------------------------------------------------------------------------------
@@ -248,12 +236,12 @@ def _fit_paper_model(
     given = TreeRows(table, scaled.inputs.numeric_, encoder.n_categories_, np.zeros(table.n_rows, dtype=bool))
     if recipe.n_members is None:
         fitted = [fit_paper_tree(tree, given, context)]
-        context.progress.finish()
-        trees: VarianceTree | PaperEnsemble = fitted[0].model
+        trees: VarianceTree | PaperEnsemble = fitted[0].members[0]
     else:
         seeds = _seeds_of_members(np.random.SeedSequence(context.seed), recipe.n_members)
-        fitted = _in_parallel(lambda number, own: fit_paper_tree(tree, given, own), seeds, context)
-        trees = PaperEnsemble([member.model for member in fitted])
+        fitted = run_members(lambda _, own: fit_paper_tree(tree, given, own), seeds, context)
+        trees = PaperEnsemble([member.members[0] for member in fitted])
+    context.progress.finish()
     trees = _in_target_units(trees, scaled)
     support = replace(_support(table, trees.tree, encoder), widens=False)
     model = FittedModel(scaled.inputs, scaled.target, trees, support)
@@ -261,45 +249,6 @@ def _fit_paper_model(
 
 
 # -- parts of all models ----------------------------------------------------------------------------------------------
-
-
-def _in_parallel(
-    fit: Callable[[int, FitContext], FittedTree[Any]], seeds: Sequence[int], context: FitContext
-) -> list[FittedTree[Any]]:
-    """Fit members in parallel, by threads or by the workers of a cluster; threads that remain are shared between them.
-
-    Parameters
-    ----------
-    fit : callable
-        ``fit(number, context)`` fits one member.
-    seeds : sequence of int
-        One per member.
-    context : FitContext
-    """
-    progress, n_jobs = context.progress, context.n_threads
-    n_threads = max(1, n_jobs // len(seeds))
-    by_threads = getattr(get_active_backend(prefer="threads")[0], "supports_sharedmem", False)
-    verbose = 0 if by_threads else 10 * progress.verbose  # workers of a cluster cannot write to our stream
-    contexts = [
-        FitContext(seed, n_threads, own, context.checkpoint.within(f"member {number}"))
-        for number, (seed, own) in enumerate(zip(seeds, progress.members(len(seeds))), 1)
-    ]
-    try:
-        fitted: list[FittedTree[Any]] = Parallel(n_jobs=n_jobs, prefer="threads", verbose=verbose)(
-            delayed(_fit_member)(fit, number, own) for number, own in enumerate(contexts)
-        )
-    except BaseException as error:
-        first = progress.wait()  # joblib does not wait: threads would go on in the background
-        if isinstance(error, FitStopped) and first is not None:
-            raise first from None
-        raise
-    progress.finish()
-    return fitted
-
-
-def _fit_member(fit: Callable[[int, FitContext], FittedTree[Any]], number: int, context: FitContext) -> FittedTree[Any]:
-    with context.progress.running():
-        return fit(number, context)
 
 
 def _in_target_units(trees: TreesT, scaled: ScaledRows) -> TreesT:
@@ -317,11 +266,11 @@ def _is_categorical(encoder: TableEncoder) -> NDArray[np.bool_]:
 
 
 def _widening_support(
-    held_out: SingleTree | Folds, scaled: ScaledRows, tree: Tree, encoder: TableEncoder, n_threads: int
+    held_out: OutOfSample, scaled: ScaledRows, tree: Tree, encoder: TableEncoder, n_threads: int
 ) -> Support:
     """The support of a model whose predictions are wider without it: how much, validation rows tell."""
     table, rows = scaled.table, np.sort(held_out.rows)
-    rows = rows[blank_rows(len(rows), table.raw.shape[1])]
+    rows = rows[measured_rows(len(rows), table.raw.shape[1])]
     support = _support(table, tree, encoder).with_missing_value_variances(
         lambda raw: held_out.quantiles_of(scaled.inputs, np.tile(rows, len(raw) // len(rows)), raw, n_threads),
         table.raw[rows],

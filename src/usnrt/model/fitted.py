@@ -11,6 +11,7 @@ from usnrt.calibration.groups import Calibration, uncalibrated
 from usnrt.calibration.seen_rows import SeenRows
 from usnrt.calibration.support import REACH, RowSupport, Support
 from usnrt.distributions import Distribution, Mixture, Normal, QuantileDistribution
+from usnrt.experts.forest import ForestExpert
 from usnrt.memory.retrieval import Retrieval
 from usnrt.model.ensembles import PaperEnsemble, TreeEnsemble
 from usnrt.model.target import TargetScale
@@ -98,8 +99,6 @@ class FittedModel:
     seen : SeenRows or None
         Set if feature rows of the training table are repeated.
     calibration : Calibration or None
-    expert_weights : ndarray of shape (n_leaves, n_experts) or None
-        Of an ensemble averaged over its members; None for models of the paper.
     kept : TrainingRows
     """
 
@@ -109,7 +108,6 @@ class FittedModel:
     support: Support
     seen: SeenRows | None = None
     calibration: Calibration | None = None
-    expert_weights: Floats | None = None
     kept: TrainingRows = field(default_factory=TrainingRows)
 
     @property
@@ -133,10 +131,17 @@ class FittedModel:
         return self.trees.expert_names if isinstance(self.trees, ExpertTree | TreeEnsemble) else []
 
     @property
+    def expert_weights(self) -> Floats | None:
+        """Weights of the experts in each region, shape (n_leaves, n_experts); None for models of the paper."""
+        return self.trees.expert_weights if isinstance(self.trees, ExpertTree | TreeEnsemble) else None
+
+    @property
     def rows_in_memory(self) -> int:
-        """Number of training rows that the model contains: in its memory, or as targets that it recalls."""
+        """Number of training rows that the model contains: in its memory or forest, or as targets that it recalls."""
         recalled = 0 if self.seen is None or self.seen.target is None else len(self.seen.target)
-        return max([memory.n_rows for memory in self.memories] + [recalled])
+        further = [expert for tree in self.members if isinstance(tree, ExpertTree) for expert in tree.further]
+        forests = [expert.n_rows for expert in further if isinstance(expert, ForestExpert)]
+        return max([memory.n_rows for memory in self.memories] + [*forests, recalled])
 
     # -- predicting ------------------------------------------------------------------------------------------------
 

@@ -3,159 +3,103 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from usnrt.model.ensembles import TreeEnsemble
 from usnrt.model.pairs import Pairs, capped_disagreement, level_factors, mean_error_factor, own_error_share
 from usnrt.nn.quantile_functions import conformity_scores
-from usnrt.nn.quantiles import POSITIONS
 from usnrt.tables import NetworkInputs
-from usnrt.tables.training import TrainingTable
-from usnrt.tree.fit import FittedTree
+from usnrt.tree.held_out import HeldOut, mean_quantiles
 from usnrt.tree.model import ExpertTree
 from usnrt.utils.types import Floats, Rows
 
-
-@dataclass(frozen=True)
-class SingleTree:
-    """A tree, and its validation rows."""
-
-    fitted: FittedTree[ExpertTree]
-
-    # How much smaller the errors of validation rows are than those of new rows, see `calibration.small_tables`.
-    SELECTION: ClassVar[float] = 4.0
-
-    @property
-    def trees(self) -> ExpertTree:
-        """The tree."""
-        return self.fitted.model
-
-    @property
-    def expert_weights(self) -> Floats:
-        """Weights of the experts in each region."""
-        return self.fitted.model.expert_weights
-
-    @property
-    def rows(self) -> Rows:
-        """The validation rows."""
-        return self.fitted.validation_rows
-
-    @property
-    def scored(self) -> tuple[Rows, Floats]:
-        """Validation rows and their conformity scores."""
-        return self.fitted.validation_rows, self.fitted.scores
-
-    def quantiles(self, inputs: NetworkInputs, table: TrainingTable, n_threads: int) -> Floats:
-        """Quantile functions of `rows`."""
-        return self.fitted.quantiles
-
-    def quantiles_of(self, inputs: NetworkInputs, rows: Rows, raw: Floats, n_threads: int) -> Floats:
-        """Quantile functions of modified values of some of `rows`, which the memory does not find."""
-        return self.trees.quantile_functions(raw, inputs.transform(raw), without=rows).quantiles
+# How much smaller the errors of held-out rows are than those of new rows, see `calibration.small_tables`: of a single
+# network, and of several, whose errors are extrapolated.
+SELECTION, SELECTION_OF_SEVERAL = 4.0, 8.0
 
 
 @dataclass(frozen=True)
-class Folds:
-    """An ensemble, and the rows that each member was not trained on.
+class OutOfSample:
+    """Fitted trees, and what is known of their errors on new rows.
 
     Attributes
     ----------
-    trees : TreeEnsemble
-    is_validation : ndarray of bool of shape (n_members, n)
-    expert_weights : ndarray of shape (n_leaves, n_experts)
-    scored : tuple of ndarray, or None
-        Rows, and estimates of the conformity scores that the ensemble would have on them as new rows.
+    trees : ExpertTree or TreeEnsemble
+    members : sequence of ExpertTree
+    held_out : HeldOut
+    quantiles : ndarray of shape (m, n_positions)
+        Quantile functions of the m rows that are held out, each by the members that were not trained on it.
+    scores : ndarray of shape (m,)
+        Estimates of the conformity scores that the model would have on them as new rows.
+    selection : float
+        See `usnrt.calibration.small_tables`.
     """
 
-    trees: TreeEnsemble
-    is_validation: NDArray[np.bool_]
-    expert_weights: Floats
-    scored: tuple[Rows, Floats] | None
-
-    SELECTION: ClassVar[float] = 8.0
+    trees: ExpertTree | TreeEnsemble
+    members: Sequence[ExpertTree]
+    held_out: HeldOut
+    quantiles: Floats
+    scores: Floats
+    selection: float
 
     @classmethod
-    def of(
-        cls,
-        fitted: Sequence[FittedTree[ExpertTree]],
-        table: TrainingTable,
-        is_validation: NDArray[np.bool_],
-        in_time_order: bool,
-    ) -> "Folds":
+    def of(cls, members: Sequence[ExpertTree], held_out: HeldOut, quantiles: Sequence[Floats]) -> "OutOfSample":
         """Combine fitted members.
 
         Parameters
         ----------
-        fitted : sequence of FittedTree
-        table : TrainingTable
-        is_validation : ndarray of bool of shape (n_members, n)
-        in_time_order : bool
-            Whether all members validate on the latest rows.
+        members : sequence of ExpertTree
+        held_out : HeldOut
+        quantiles : sequence of ndarray
+            Quantile functions of the rows that each member was not trained on.
         """
-        members, scored = [tree.model for tree in fitted], None
-        ensemble = TreeEnsemble(members, np.ones(members[0].tree.n_leaves), 1.0, mean_error_factor(is_validation))
-        if in_time_order:  # no member was trained on these rows: they have scores of the ensemble itself
-            ensemble, rows = replace(ensemble, own_factor=0.0), np.flatnonzero(is_validation[0])
-            if len(rows):
-                quantiles = ensemble.quantile_functions(table.raw[rows], table.inputs[rows]).quantiles
-                scored = rows, conformity_scores(quantiles, table.y[rows])
-        elif is_validation.any():
-            ensemble, scored = _extrapolated(ensemble, table, is_validation, fitted)
-        return cls(ensemble, is_validation, ensemble.mean_expert_weights(table), scored)
+        mean = mean_quantiles(held_out, quantiles)
+        scores = conformity_scores(mean, held_out.table.y[held_out.rows])
+        if len(members) == 1:
+            return cls(members[0], members, held_out, mean, scores, SELECTION)
+        trees, factors = _extrapolated(members, held_out, quantiles, scores)
+        return cls(trees, members, held_out, mean, scores * factors, SELECTION_OF_SEVERAL)
 
     @property
     def rows(self) -> Rows:
-        """Rows that validate some member."""
-        return np.flatnonzero(self.is_validation.any(axis=0))
-
-    def quantiles(self, inputs: NetworkInputs, table: TrainingTable, n_threads: int) -> Floats:
-        """Quantile functions of `rows`."""
-        return self.quantiles_of(inputs, self.rows, table.raw[self.rows], n_threads)
+        """The rows that are held out."""
+        return self.held_out.rows
 
     def quantiles_of(self, inputs: NetworkInputs, rows: Rows, raw: Floats, n_threads: int) -> Floats:
-        """Quantile functions of modified values of rows, each by the first member that was not trained on the row."""
-        member_of = np.argmax(self.is_validation[:, rows], axis=0)
-        transformed, quantiles = inputs.transform(raw), np.empty((len(raw), len(POSITIONS)))
-        for number, member in enumerate(self.trees.members):
-            own = np.flatnonzero(member_of == number)
-            predicted = member.quantile_functions(raw[own], transformed[own], n_threads, rows[own])
-            quantiles[own] = predicted.quantiles
-        return quantiles
+        """Quantile functions of modified values of rows, each by the members that were not trained on the row."""
+        transformed = inputs.transform(raw)
+
+        def predict(member: int, own: Rows) -> Floats:
+            return self.members[member].quantile_functions(raw[own], transformed[own], n_threads, rows[own]).quantiles
+
+        return self.held_out.mean(rows, predict)
 
 
 def _extrapolated(
-    ensemble: TreeEnsemble,
-    table: TrainingTable,
-    is_validation: NDArray[np.bool_],
-    fitted: Sequence[FittedTree[ExpertTree]],
-) -> tuple[TreeEnsemble, tuple[Rows, Floats]]:
-    """The ensemble with factors that narrow its quantile functions, and conformity scores extrapolated to it."""
-    scores = np.full(table.n_rows, np.nan)
-    for member in reversed(fitted):  # a row with two scores keeps that of the first member
-        scores[member.validation_rows] = member.scores
-    known = np.flatnonzero(np.isfinite(scores))
-    pairs = _pairs(ensemble.members, table, is_validation)
-    if len(pairs.rows) == 0:
-        return ensemble, (known, scores[known])
+    members: Sequence[ExpertTree], held_out: HeldOut, quantiles: Sequence[Floats], scores: Floats
+) -> tuple[TreeEnsemble, Floats]:
+    """The ensemble with factors that narrow its quantile functions, and factors of the conformity scores."""
+    counts = held_out.counts(held_out.rows)
+    ensemble = TreeEnsemble(members, np.ones(members[0].tree.n_leaves), 0.0, mean_error_factor(held_out.is_validation))
+    if (counts == len(members)).all():  # no member was trained on these rows: they have scores of the ensemble itself
+        return ensemble, np.ones(len(scores))
+    pairs = _pairs(held_out, quantiles)
     own = own_error_share(pairs)
     own_factor = own / max(float(np.average(pairs.disagreement, weights=pairs.weight)), 1e-12)
     shared = np.full(ensemble.tree.n_leaves, max(1.0 - own, 0.05))
-    factors = level_factors(pairs, scores[known], own, len(fitted))
-    return replace(ensemble, shared=shared, own_factor=own_factor), (known, scores[known] * factors)
+    factors = level_factors(pairs, scores, counts, own, len(members))
+    return replace(ensemble, shared=shared, own_factor=own_factor), factors
 
 
-def _pairs(members: Sequence[ExpertTree], table: TrainingTable, is_validation: NDArray[np.bool_]) -> Pairs:
-    """Disagreement and conformity scores of the two members that were not trained on a row, and of their mean."""
-    parts: list[Pairs] = []
-    twice = is_validation.sum(axis=0) == 2
-    for first, second in combinations(range(len(members)), 2):
-        rows = np.flatnonzero(twice & is_validation[first] & is_validation[second])
-        raw, inputs, y = table.raw[rows], table.inputs[rows], table.y[rows]
-        both = np.stack([members[m].quantile_functions(raw, inputs, without=rows).quantiles for m in (first, second)])
-        single = np.stack([conformity_scores(quantiles, y) for quantiles in both])
+def _pairs(held_out: HeldOut, quantiles: Sequence[Floats]) -> Pairs:
+    """Disagreement and conformity scores of any two members that were not trained on a row, and of their mean."""
+    table, by_member, parts = held_out.table, held_out.by_member, []
+    for pair in combinations(range(len(by_member)), 2):
+        rows = np.intersect1d(by_member[pair[0]], by_member[pair[1]], assume_unique=True)
+        y = table.y[rows]
+        both = np.stack([quantiles[m][np.searchsorted(by_member[m], rows)] for m in pair])
+        single = np.stack([conformity_scores(own, y) for own in both])
         joint = conformity_scores(both.mean(axis=0), y)
         parts.append(Pairs(rows, table.validation_weight[rows], capped_disagreement(both), single, joint))
     return Pairs(*(np.concatenate([getattr(part, name) for part in parts], axis=-1) for name in Pairs.names()))

@@ -128,18 +128,20 @@ def own_error_share(pairs: Pairs) -> float:
     return float(np.clip(2.0 * (1.0 - ratio**2), 0.0, 0.95))
 
 
-def level_factors(pairs: Pairs, scores: Floats, own: float, n_members: int) -> Floats:
-    """Factors that map conformity scores of single members to the distribution of the ensemble's.
+def level_factors(pairs: Pairs, scores: Floats, counts: NDArray[np.int64], own: float, n_members: int) -> Floats:
+    """Factors that map conformity scores of few members to the distribution of the ensemble's.
 
-    At each level of the absolute score, the errors of pairs are r times those of single members; the errors of M
-    members are R times as large, with R² = 1 - 2 (M - 1) / M (1 - r²). The factors are divided by the average narrowing
+    At each level of the absolute score, the errors of pairs are r times those of single members; the errors of m
+    members are R times as large, with R² = 1 - 2 (m - 1) / m (1 - r²). The factors are divided by the average narrowing
     of the quantile functions, which is applied separately.
 
     Parameters
     ----------
     pairs : Pairs
     scores : ndarray of shape (n,)
-        Conformity scores of single members.
+        Conformity scores by the means of some members.
+    counts : ndarray of int of shape (n,)
+        How many members.
     own : float
         From `own_error_share`.
     n_members : int
@@ -148,7 +150,6 @@ def level_factors(pairs: Pairs, scores: Floats, own: float, n_members: int) -> F
     -------
     ndarray of shape (n,)
     """
-    gain = 2.0 * (n_members - 1) / n_members
 
     def quantiles_of(values: Floats) -> Floats:
         size = np.abs(values).ravel()
@@ -159,6 +160,8 @@ def level_factors(pairs: Pairs, scores: Floats, own: float, n_members: int) -> F
     ratio = quantiles_of(pairs.joint) / np.maximum(quantiles_of(pairs.single), 1e-12)
     padded = np.pad(np.minimum(ratio, 1.2), SMOOTHED // 2, mode="edge")
     smooth = np.convolve(padded, np.full(SMOOTHED, 1.0 / SMOOTHED), mode="valid")
-    factor = np.sqrt(np.maximum(1.0 - gain * (1.0 - smooth**2), 0.02) / (1.0 - gain * own / 2.0))
     level = (np.argsort(np.argsort(np.abs(scores), kind="stable"), kind="stable") + 0.5) / len(scores)
-    return np.interp(level, LEVELS, factor)
+    own_at_level = 2.0 * (1.0 - np.interp(level, LEVELS, smooth) ** 2)
+    by_all, by_some = (np.maximum(1.0 - (1.0 - 1.0 / m) * own_at_level, 0.02) for m in (n_members, counts))
+    factors: Floats = np.sqrt(by_all / by_some / (1.0 - (1.0 - 1.0 / n_members) * own))
+    return factors

@@ -92,6 +92,5 @@ def _held_out_crps(
     """CRPS of each row that is held out, in units of the target."""
     scaled = scale_rows(rows, encoder.columns_, candidate)
     given = TreeRows(scaled.table, scaled.inputs.numeric_, encoder.n_categories_, held_out)
-    fitted = fit_quantile_tree(recipe, given, FitContext(seed))
-    dist = uncalibrated(fitted.quantiles)
-    return scaled.target.in_units(dist).crps(rows.target[fitted.validation_rows])
+    (quantiles,) = fit_quantile_tree(recipe, [given], [seed], FitContext(seed)).quantiles
+    return scaled.target.in_units(uncalibrated(quantiles)).crps(rows.target[held_out])

@@ -256,9 +256,6 @@ def find_leaves(graph: Graph, columns: EncodedColumns, trees: Sequence[Tree], n_
 
     Parameters
     ----------
-    graph : Graph
-    columns : EncodedColumns
-    trees : sequence of Tree
     n_categories : ndarray of int of shape (n_encoded,)
         0 for numeric columns.
 

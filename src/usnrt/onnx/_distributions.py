@@ -25,8 +25,6 @@ def mapped_outputs(graph: Graph, target_map: TargetMap, nodes: str, quantiles: s
 
     Parameters
     ----------
-    graph : Graph
-    target_map : TargetMap
     nodes : str
         Quantiles at ``NODE_LEVELS``, shape (n, n_nodes).
     quantiles : str
@@ -124,8 +122,6 @@ def location_scale_outputs(
 
     Parameters
     ----------
-    graph : Graph
-    model : FittedModel
     mean, scale, leaf : str
         Names, shape (n,); in units of the scaled target.
     levels : ndarray of shape (k,)
@@ -242,7 +238,6 @@ def mixture_moments(graph: Graph, means: str, variances: str) -> tuple[str, str]
 
     Parameters
     ----------
-    graph : Graph
     means, variances : str
         Names, shape (n, M).
     """
@@ -258,8 +253,6 @@ def combined_quantiles(graph: Graph, model: TreeEnsemble, member_quantiles: str,
 
     Parameters
     ----------
-    graph : Graph
-    model : TreeEnsemble
     member_quantiles : str
         Name, shape (n, M, J).
     leaf : str

@@ -21,8 +21,6 @@ def expert_functions(graph: Graph, members: Sequence[ExpertTree], inputs: str, l
 
     Parameters
     ----------
-    graph : Graph
-    members : sequence of ExpertTree
     inputs : str
         Name of the network inputs, shape (n, p), float32.
     leaves : str

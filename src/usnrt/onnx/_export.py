@@ -162,8 +162,6 @@ def quantile_functions(
 
     Parameters
     ----------
-    graph : Graph
-    model : FittedModel
     inputs : str
         Name of the network inputs, shape (n, p), float32.
     leaves : str

@@ -23,10 +23,6 @@ class Graph:
     Names of intermediate values start with ``prefix``, so that they are distinct from column names and from names in
     other graphs.
 
-    Parameters
-    ----------
-    prefix : str
-
     Examples
     --------
     >>> import numpy as np

@@ -33,16 +33,10 @@ def retrieve(graph: Graph, name: str, memory: Retrieval, inputs: str) -> Summari
 
     Parameters
     ----------
-    graph : Graph
     name : str
         Of the loop; distinct from that of other loops in the graph.
-    memory : Retrieval
     inputs : str
         Name of the network inputs, shape (n, p), float32.
-
-    Returns
-    -------
-    Summaries
     """
     encoded = graph.cast(piecewise_linear(graph, memory.encoding, inputs), np.float64)
     # In float64: quantiles of few similar rows depend on the last digits of distances.

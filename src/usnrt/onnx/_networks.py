@@ -64,7 +64,6 @@ def network_moments(graph: Graph, members: Sequence[VarianceTree], inputs: str, 
 
     Parameters
     ----------
-    graph : Graph
     members : sequence of VarianceTree
         All of one architecture.
     inputs : str
@@ -101,10 +100,8 @@ def grouped_networks(graph: Graph, name: str, member: ExpertTree, x: str, group:
 
     Parameters
     ----------
-    graph : Graph
     name : str
         Of the loop over networks; distinct from that of other loops in the graph.
-    member : ExpertTree
     x : str
         Name of the inputs, with guides if there is a memory, shape (n, p), float32.
     group : str
@@ -134,11 +131,8 @@ def _by_group(graph: Graph, name: str, group: str, width: int, evaluate: Callabl
 
     Parameters
     ----------
-    graph : Graph
-    name : str
     group : str
         Name, shape (n,), int64.
-    width : int
     evaluate : callable
         ``evaluate(body, group, rows)`` returns the values of the rows of one group, shape (n_rows, width), float32.
 
@@ -220,8 +214,6 @@ def piecewise_linear(graph: Graph, encoding: PiecewiseLinear | None, x: str) -> 
 
     Parameters
     ----------
-    graph : Graph
-    encoding : PiecewiseLinear or None
     x : str
         Name, shape (n, n_inputs), float32.
 

@@ -29,7 +29,7 @@ class MeasuredSupport:
         bool.
     region : str
         Index of the ranges that apply, int64.
-    blank, walk, distance : str
+    unknown_variance, walk, distance : str
         As in `usnrt.calibration.support.RowSupport`, float64.
     rows : str
         Indices of the m rows outside their range, shape (m,), int64; "" if the table has no numeric columns.
@@ -39,7 +39,7 @@ class MeasuredSupport:
 
     supported: str
     region: str
-    blank: str
+    unknown_variance: str
     walk: str
     distance: str
     rows: str = ""
@@ -55,9 +55,6 @@ def measure(
 
     Parameters
     ----------
-    graph : Graph
-    support : Support
-    columns : EncodedColumns
     n_categories : ndarray of int of shape (n_encoded,)
         0 for numeric columns.
     leaf : str
@@ -65,15 +62,14 @@ def measure(
 
     Returns
     -------
-    MeasuredSupport
     EncodedColumns
         The n + m rows at which the networks are evaluated.
     """
-    blank, unknown = _unknown_columns(graph, support, columns, n_categories, leaf)
+    unknown_variance, unknown = _unknown_columns(graph, support, columns, n_categories, leaf)
     region = graph.op("Where", unknown, np.int64(len(support.low) - 1), leaf)
     if not columns.positions:
-        zeros = graph.op("Mul", blank, np.float64(0))
-        return MeasuredSupport(graph.op("Not", unknown), region, blank, zeros, zeros), columns
+        zeros = graph.op("Mul", unknown_variance, np.float64(0))
+        return MeasuredSupport(graph.op("Not", unknown), region, unknown_variance, zeros, zeros), columns
     tables = (table[:, columns.positions] for table in (support.low, support.high, support.below, support.above))
     low, high, below, above = (graph.op("Gather", table, region, axis=0) for table in tables)
     numbers = columns.numbers
@@ -101,7 +97,7 @@ def measure(
         unsupported = graph.op("Or", unsupported, beyond_landmarks[-1])
     rows = graph.op("Squeeze", graph.op("NonZero", outside), ints(0))
     measured = MeasuredSupport(
-        graph.op("Not", unsupported), region, blank, walk, distance, rows, outside, *beyond_landmarks
+        graph.op("Not", unsupported), region, unknown_variance, walk, distance, rows, outside, *beyond_landmarks
     )
     clamped = _clipped(graph, numbers, low, high)
     reach = np.float64(REACH)
@@ -121,9 +117,6 @@ def widened_quantiles(graph: Graph, support: Support, found: MeasuredSupport, qu
 
     Parameters
     ----------
-    graph : Graph
-    support : Support
-    found : MeasuredSupport
     quantiles : str
         Name, shape (n + m, J), of the predictions of the networks.
 
@@ -152,7 +145,7 @@ def added_variance(graph: Graph, support: Support, found: MeasuredSupport, half_
     room = graph.op("Max", graph.op("Sub", np.float64(support.target_variance), square), np.float64(0))
     near = graph.op("Exp", graph.op("Mul", found.distance, np.float64(-0.5)))
     far = graph.op("Mul", graph.op("Sub", np.float64(1), near), graph.op("Add", deficit, np.float64(1)))
-    return graph.op("Add", graph.op("Add", graph.op("Min", found.blank, room), found.walk), far)
+    return graph.op("Add", graph.op("Add", graph.op("Min", found.unknown_variance, room), found.walk), far)
 
 
 def _unknown_columns(

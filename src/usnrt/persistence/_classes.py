@@ -258,10 +258,8 @@ REGIONS: Classes = {
 
 
 def _is_model(model: Any) -> bool:
-    """Whether weights are those of the experts, and what a model keeps of its training rows fits to its other parts."""
+    """Whether what a model keeps of its training rows fits to its other parts."""
     kept, shape = model.kept, (model.tree.n_leaves + 1, len(model.support.categorical))
-    if model.expert_weights is not None and model.expert_weights.shape[1] != len(model.expert_names):
-        return False
     return (kept.background is None or kept.background.shape[::2] == shape) and (
         kept.examples is None
         if kept.positions is None
@@ -273,8 +271,13 @@ _OF_TREE = {"n_columns": "n_columns", "n_inputs": "n_inputs"}
 _OF_REGIONS = {"n_leaves": "n_leaves", "n_ranges": "n_ranges"}
 
 
-def _members(name: str) -> Many:
-    return Many(one(name, **_OF_TREE), least=2, first=one(name, **_OF_REGIONS))
+def _has_common_experts(ensemble: Any) -> bool:
+    """Whether all members have the same tree and experts."""
+    first = ensemble.members[0]
+    return all(
+        member.expert_names == first.expert_names and np.array_equal(member.tree.feature, first.tree.feature)
+        for member in ensemble.members
+    )
 
 
 MODELS: Classes = {
@@ -298,13 +301,17 @@ MODELS: Classes = {
     "TreeEnsemble": Stored(
         "usnrt.model.ensembles",
         {
-            "members": _members("ExpertTree"),
+            "members": Many(one("ExpertTree", **_OF_TREE, **_OF_REGIONS), least=2),
             "shared": Array("f8", ("n_leaves",), low=0.0),
             "own_factor": Float(0.0),
             "epistemic_factor": Float(0.0),
         },
+        _has_common_experts,
     ),
-    "PaperEnsemble": Stored("usnrt.model.ensembles", {"members": _members("VarianceTree")}),
+    "PaperEnsemble": Stored(
+        "usnrt.model.ensembles",
+        {"members": Many(one("VarianceTree", **_OF_TREE), least=2, first=one("VarianceTree", **_OF_REGIONS))},
+    ),
     "FittedModel": Stored(
         "usnrt.model.fitted",
         {
@@ -314,7 +321,6 @@ MODELS: Classes = {
             "support": one("Support", n_columns="n_columns", n_ranges="n_ranges"),
             "seen": Maybe(one("SeenRows")),
             "calibration": Maybe(one("GroupCalibration", n_leaves="n_leaves")),
-            "expert_weights": Maybe(Array("f8", ("n_leaves", None), 0.0, 1.0 + 1e-9)),
             "kept": one("TrainingRows"),
         },
         _is_model,
@@ -333,14 +339,14 @@ def _is_estimator(model: Any, inputs: Any) -> bool:
     )
 
 
-def _has_trees(kind: str) -> Callable[[Any], bool]:
-    """Whether the trees are of a kind and split on the columns, and examples have all columns."""
+def _has_trees(*kinds: str) -> Callable[[Any], bool]:
+    """Whether the trees are of one of some kinds and split on the columns, and examples have all columns."""
 
     def check(model: Any) -> bool:
         fitted, encoder = model.model_, model.encoder_
         examples = fitted.kept.examples
         return (
-            type(fitted.trees).__name__ == kind
+            type(fitted.trees).__name__ in kinds
             and _is_estimator(model, fitted.inputs)
             and all(_splits_on(member.tree, encoder) for member in fitted.members)
             and _is_encoded(fitted.kept.background, encoder)
@@ -439,7 +445,9 @@ def _forest() -> Stored:
 
 
 ESTIMATORS: Classes = {
-    "USNRTRegressor": Stored("usnrt.estimators.regressor", {**_TREES, **_HISTORY}, _has_trees("ExpertTree")),
+    "USNRTRegressor": Stored(
+        "usnrt.estimators.regressor", {**_TREES, **_HISTORY}, _has_trees("ExpertTree", "TreeEnsemble")
+    ),
     "USNRTEnsemble": Stored("usnrt.estimators.ensemble", _TREES, _has_trees("TreeEnsemble")),
     "PaperUSNRTRegressor": Stored(
         "usnrt.estimators.paper",

@@ -87,7 +87,6 @@ def predict_rows(model: Any, table: Any, options: Options, rules: Mapping[int, s
     ----------
     model : DistributionalRegressor
     table : pyarrow.Table or ndarray
-    options : Options
     rules : mapping of int to str
         By region.
     """

@@ -130,14 +130,7 @@ def create_app(
 
 
 class Service:
-    """The handlers of the routes; predictions run in threads of their own.
-
-    Parameters
-    ----------
-    store : ModelStore
-    token : str or None
-    limits : Limits
-    """
+    """The handlers of the routes; predictions run in threads of their own."""
 
     def __init__(self, store: ModelStore, token: str | None, limits: Limits) -> None:
         self.store, self.token, self.limits = store, token, limits
@@ -325,8 +318,6 @@ class _Guard:
     Parameters
     ----------
     app : ASGI application
-    service : Service
-    hosts : sequence of str or None
     """
 
     def __init__(self, app: Any, service: Service, hosts: Sequence[str] | None) -> None:

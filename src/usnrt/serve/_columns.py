@@ -121,7 +121,6 @@ def read_csv(body: bytes, names: Sequence[str], most_rows: int) -> list[dict[str
         UTF-8.
     names : sequence of str
         Columns of the model, by which the separator is found.
-    most_rows : int
     """
     try:
         text = body.decode("utf-8-sig")

@@ -8,7 +8,6 @@ class RequestError(Exception):
 
     Parameters
     ----------
-    status : int
     code : str
         For programs, such as ``"invalid_rows"``.
     message : str

@@ -24,9 +24,7 @@ class ServedModel:
 
     Attributes
     ----------
-    name : str
     model : DistributionalRegressor
-    columns : InputColumns
     rules : dict of int to str
         By region.
     card : dict

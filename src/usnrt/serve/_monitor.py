@@ -73,7 +73,6 @@ class ModelMonitor:
 
     Parameters
     ----------
-    name : str
     model : DistributionalRegressor
     """
 
@@ -124,7 +123,6 @@ def drift_of(recent: Floats, reference: Floats, weight: Floats, is_categorical: 
     reference : ndarray of shape (m,)
     weight : ndarray of shape (m,)
         Of the reference rows; they sum to 1.
-    is_categorical : bool
 
     Examples
     --------

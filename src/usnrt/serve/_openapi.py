@@ -64,7 +64,6 @@ def openapi(models: Sequence[ServedModel], has_token: bool) -> dict[str, Any]:
 
     Parameters
     ----------
-    models : sequence of ServedModel
     has_token : bool
         Whether requests need one.
     """

@@ -37,7 +37,6 @@ def run(app: Any, listening: socket.socket, notify: Callable[[str], None]) -> No
     ----------
     app : FastAPI
         From `create_app`.
-    listening : socket
     notify : callable
         Called with sentences about reloads.
     """

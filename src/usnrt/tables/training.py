@@ -199,6 +199,6 @@ class TreeRows:
     given: GivenRows | None = None
 
     @property
-    def tested(self) -> Rows:
-        """The validation rows; all rows if there are none."""
-        return np.flatnonzero(self.is_validation if self.is_validation.any() else np.ones_like(self.is_validation))
+    def training(self) -> Rows:
+        """The rows that are no validation rows."""
+        return np.flatnonzero(~self.is_validation)

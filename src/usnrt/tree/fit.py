@@ -3,43 +3,44 @@
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.experts.base import FurtherExpert
 from usnrt.experts.builtin import TOGETHER
-from usnrt.experts.cross_fit import CrossFitted, cross_fitted
+from usnrt.experts.cross_fit import CrossFitted, cross_fitted, fitted_to_folds, refitted
 from usnrt.experts.refine import pinball_losses
 from usnrt.experts.registry import FURTHER_EXPERTS
 from usnrt.experts.user_model import ModelExpert, completed, fit_models, model_names, with_spread
 from usnrt.experts.weights import NETWORK
 from usnrt.memory.retrieval import N_GUIDES, Retrieval, fit_retrieval
-from usnrt.nn.device import DeviceTable, compilation_notice
+from usnrt.nn.device import compilation_notice
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import GroupedNetworks
 from usnrt.nn.mlp import MLP, GuidedMLP, Params, hidden_sizes
-from usnrt.nn.quantile_functions import conformity_scores
-from usnrt.nn.quantiles import (
-    N_OUTPUTS,
-    POSITIONS,
-    constant_network,
-    is_constant,
-    predicted_quantiles,
-    quantile_function_mean,
-)
+from usnrt.nn.quantiles import N_OUTPUTS, constant_network, predicted_quantiles, quantile_function_mean
 from usnrt.nn.train import History
 from usnrt.tables.training import TrainingTable, TreeRows
 from usnrt.tree.grow import GrownTree, grow
+from usnrt.tree.held_out import HeldOut, mean_quantiles, refine
 from usnrt.tree.model import ExpertTree, TreeModel, VarianceTree
 from usnrt.tree.recipe import Hidden, PaperTreeRecipe, QuantileTreeRecipe
 from usnrt.tree.stored import CODEC
-from usnrt.tree.strategies import FromScratch, NetworkTraining, PaperNetworks, SharedNetwork, train_root
+from usnrt.tree.strategies import (
+    FromScratch,
+    NetworkTraining,
+    PaperNetworks,
+    SharedNetworks,
+    member_names,
+    train_root,
+)
 from usnrt.tree.streamed import StreamedRows, train_root_on_store
 from usnrt.tree.structure import TreeBuilder
 from usnrt.utils.context import FitContext
 from usnrt.utils.progress import Progress
+from usnrt.utils.threads import run_members
 from usnrt.utils.types import Floats, Rows
 
 ModelT = TypeVar("ModelT", bound=TreeModel)
@@ -51,6 +52,8 @@ MIN_ROWS_TO_REMEMBER = 200
 WORSE_MEMORY, LEAST_GUIDED_GAIN, MAX_JUDGES = 1.2, 0.03, 4096
 # Phases of a fit with their shares of its processor time, as measured on 4,000 to 60,000 rows; for the progress bar.
 PHASES = {"memory": 0.33, "network": 0.52, "regions": 0.15}
+# Those of one of several members, whose regions are found together.
+MEMBER_PHASES = {"memory": 0.39, "network": 0.61, "done": 0.0}
 
 
 @dataclass(frozen=True)
@@ -59,55 +62,59 @@ class FittedTree(Generic[ModelT]):
 
     Attributes
     ----------
-    model : TreeModel
+    members : list of TreeModel
+        One per network that was trained on rows of its own; all have the same tree.
     history : list of dict of str to History
         One per node.
-    validation_rows : ndarray of int of shape (m,)
-        Rows of the table that have a conformity score; empty for trees of the paper.
-    scores : ndarray of shape (m,)
-        Their conformity scores, by networks that were not trained on them.
-    quantiles : ndarray of shape (m, n_positions)
-        Their quantile functions, by the same networks.
+    quantiles : list of ndarray of shape (m, n_positions)
+        Per member, quantile functions of the rows that it was not trained on; empty for trees of the paper.
     split_params : list of Params or None
         For trees of the paper, the splitting network of each node; None in nodes that were too small to be split.
     """
 
-    model: ModelT
+    members: list[ModelT]
     history: list[dict[str, History]]
-    validation_rows: Rows = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
-    scores: Floats = field(default_factory=lambda: np.zeros(0))
-    quantiles: Floats = field(default_factory=lambda: np.zeros((0, len(POSITIONS))))
+    quantiles: list[Floats] = field(default_factory=list)
     split_params: list[Params | None] = field(default_factory=list)
 
 
 def fit_quantile_tree(
-    recipe: QuantileTreeRecipe, rows: TreeRows, context: FitContext, streamed: StreamedRows | None = None
+    recipe: QuantileTreeRecipe,
+    folds: Sequence[TreeRows],
+    seeds: Sequence[Any],
+    context: FitContext,
+    streamed: StreamedRows | None = None,
 ) -> FittedTree[ExpertTree]:
-    """Learn a memory, train the network, and grow a tree by its residuals.
+    """Learn memories and train networks, one per fold, and grow one tree by what they predict of held-out rows.
 
     Parameters
     ----------
     recipe : QuantileTreeRecipe
-    rows : TreeRows
+    folds : sequence of TreeRows
+        One per member; the same table with other validation rows.
+    seeds : sequence
+        One per member.
     context : FitContext
     streamed : StreamedRows, optional
-        All rows, if ``rows`` are a sample of them. The network is trained on all training rows; everything else, the
-        memory, the splits, their fine-tuning and the weights of the experts, uses the sample.
+        All rows, if those of the single fold are a sample of them. The network is trained on all training rows;
+        everything else, the memory, the splits, their fine-tuning and the weights of the experts, uses the sample.
 
     Returns
     -------
     FittedTree
     """
-    fitted = _stored(rows, context, lambda within: _fit_quantile_tree(recipe, rows, within, streamed))
-    memory = fitted.model.memory
-    if memory is None:
-        return fitted
+    fitted = _stored(folds[0], context, lambda within: _fit_quantile_tree(recipe, folds, seeds, within, streamed))
     # a checkpoint does not keep groups
-    return replace(fitted, model=replace(fitted.model, memory=memory.grouped(rows.table.group)))
+    group = folds[0].table.group
+    members = [
+        member if member.memory is None else replace(member, memory=member.memory.grouped(group))
+        for member in fitted.members
+    ]
+    return replace(fitted, members=members)
 
 
 def fit_paper_tree(recipe: PaperTreeRecipe, rows: TreeRows, context: FitContext) -> FittedTree[VarianceTree]:
-    """Grow a tree of the paper: mean and variance networks; parameters as for `fit_quantile_tree`."""
+    """Grow a tree of the paper: mean and variance networks."""
     return _stored(rows, context, lambda within: _fit_paper_tree(recipe, rows, within))
 
 
@@ -119,7 +126,7 @@ def _stored(rows: TreeRows, context: FitContext, fit: Callable[[FitContext], Fit
         return saved
     within = context.within("tree")
     fitted = fit(within)
-    if isinstance(fitted.model, ExpertTree) and fitted.model.user_models:  # these are fitted again
+    if any(isinstance(member, ExpertTree) and member.user_models for member in fitted.members):  # fitted again
         return fitted
     if context.checkpoint.save("tree", fitted, CODEC, shared):
         within.checkpoint.clear()
@@ -129,41 +136,75 @@ def _stored(rows: TreeRows, context: FitContext, fit: Callable[[FitContext], Fit
 # -- the default tree -----------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Root:
+    """What a member has learnt before the tree grows.
+
+    Attributes
+    ----------
+    model : ExpertTree
+        The whole table as one region.
+    network : MLP
+        With guides that are missing for a share of the rows, if there is a memory.
+    guides : ndarray of shape (n, n_guides) or None
+        Of all rows, by a memory of the training rows.
+    history : dict of str to History
+    """
+
+    model: ExpertTree
+    network: MLP
+    guides: NDArray[np.float32] | None
+    history: dict[str, History]
+
+    def training(self, recipe: QuantileTreeRecipe, rows: TreeRows, context: FitContext) -> NetworkTraining:
+        """How its network is fine-tuned in regions."""
+        return NetworkTraining(recipe, rows, self.model.encoding, self.guides, self.network, context)
+
+
 def _fit_quantile_tree(
-    recipe: QuantileTreeRecipe, rows: TreeRows, context: FitContext, streamed: StreamedRows | None
+    recipe: QuantileTreeRecipe,
+    folds: Sequence[TreeRows],
+    seeds: Sequence[Any],
+    context: FitContext,
+    streamed: StreamedRows | None,
 ) -> FittedTree[ExpertTree]:
-    context.progress.plan(PHASES)
-    announce_compilation(recipe, rows.table, context.progress)
-    further = _fit_further(recipe, rows, context)
+    announce_compilation(recipe, folds[0].table, context.progress)
+    held_out = HeldOut.of(folds)
+    if min(len(rows.training) for rows in folds) < MIN_ROWS_TO_REMEMBER or not folds[0].is_validation.any():
+        recipe = replace(recipe, memory=False)
     if not recipe.network:
         recipe = replace(recipe, memory=False, schedule=replace(recipe.schedule, child_steps=0))
-    fitted = _fit_root(recipe, rows, context, streamed, further)
+    further = _fit_further(recipe, folds, context)
+    fitted = _fit_roots(recipe, folds, seeds, context, streamed, further)
     # A network that learnt to follow guides is a worse one without them. A store is not read again for that.
-    if fitted is None or (fitted[0].memory is not None and not fitted[0].uses_memory and streamed is None):
-        fitted = _fit_root(replace(recipe, memory=False), rows, context.within("alone"), streamed, further)
+    if fitted is None or (recipe.memory and not fitted[1][0].uses_memory and streamed is None):
+        recipe = replace(recipe, memory=False)
+        fitted = _fit_roots(recipe, folds, seeds, context.within("alone"), streamed, further)
     assert fitted is not None  # without a memory there is nothing to give up
-    root, strategy = fitted
-    context.progress.begin("regions")
-    grown = grow(rows, recipe.split, strategy, context)
-    table, validation_rows = rows.table, rows.tested
-    y, weight = table.y[validation_rows], table.validation_weight[validation_rows]
-    model, refined = _with_regions(root, grown, table).refined(table, validation_rows)
-    leaf = model.tree.leaf_of(table.raw[validation_rows])
-    tree = model.tree.with_leaf_residuals(leaf, y - quantile_function_mean(refined), weight)
-    return FittedTree(
-        replace(model, tree=tree).without_unused(),
-        [node.history for node in grown.nodes],
-        validation_rows,
-        conformity_scores(refined, y),
-        refined,
+    roots, members = fitted
+    trainings = [root.training(recipe, rows, context) for root, rows in zip(roots, folds)]
+    params, history = [member.params[0] for member in members], _numbered([root.history for root in roots])
+    strategy = SharedNetworks(trainings, held_out, params, history, functools.partial(_means, members, held_out))
+    grown = grow(folds[0], recipe.split, strategy, context)
+    table, rows = held_out.table, held_out.rows
+    further = _with_spreads(members[0].further, grown, table)
+    members, quantiles = refine(
+        [_with_regions(member, grown, name, further) for member, name in zip(members, strategy.names)], held_out
     )
+    residuals = table.y[rows] - quantile_function_mean(mean_quantiles(held_out, quantiles))
+    leaf = grown.tree.leaf_of(table.raw[rows])
+    tree = grown.tree.with_leaf_residuals(leaf, residuals, table.validation_weight[rows])
+    members = [replace(member, tree=tree).without_unused() for member in members]
+    return FittedTree(members, [node.history for node in grown.nodes], quantiles)
 
 
-def _fit_further(recipe: QuantileTreeRecipe, rows: TreeRows, context: FitContext) -> tuple[FurtherExpert, ...]:
-    """The experts that are fitted by themselves, so that validation rows can choose their weights."""
-    fitted = (kind.fit(rows, context) for kind in FURTHER_EXPERTS if str(kind.name) in recipe.further)
-    of_user = fit_models(recipe.models, rows, context, recipe.in_time_order)
-    return (*(expert for expert in fitted if expert is not None), *of_user)
+def _fit_further(
+    recipe: QuantileTreeRecipe, folds: Sequence[TreeRows], context: FitContext
+) -> tuple[FurtherExpert, ...]:
+    """The experts that are fitted by themselves, which all members share; held-out rows choose their weights."""
+    fitted = (kind.fit(folds[0], context) for kind in FURTHER_EXPERTS if str(kind.name) in recipe.further)
+    of_user = fit_models(recipe.models, folds[0], context, recipe.in_time_order)
+    return (*(fitted_to_folds(expert, folds, context) for expert in fitted if expert is not None), *of_user)
 
 
 def _completed(
@@ -171,22 +212,51 @@ def _completed(
 ) -> tuple[FurtherExpert, ...]:
     """The experts that have a weight, fitted to all rows."""
     models = dict(zip(model_names(recipe.models), recipe.models))
-    return tuple(
-        completed(expert, models[expert.name], rows, context, recipe.in_time_order)
-        if isinstance(expert, CrossFitted)
-        else cross_fitted(expert, rows, context, recipe.in_time_order)
-        for expert in further
-    )
+
+    def complete(expert: FurtherExpert) -> FurtherExpert:
+        if not isinstance(expert, CrossFitted):
+            return cross_fitted(expert, rows, context, recipe.in_time_order)
+        if expert.name in models:
+            return completed(expert, models[expert.name], rows, context, recipe.in_time_order)
+        return refitted(expert, rows, context)
+
+    return tuple(complete(expert) for expert in further)
 
 
-def _fit_root(
+def _fit_roots(
     recipe: QuantileTreeRecipe,
-    rows: TreeRows,
+    folds: Sequence[TreeRows],
+    seeds: Sequence[Any],
     context: FitContext,
     streamed: StreamedRows | None,
     further: tuple[FurtherExpert, ...],
-) -> tuple[ExpertTree, SharedNetwork] | None:
-    """The model of the whole table as one region, and the strategy that grows its tree; None for a useless memory."""
+) -> tuple[list[Root], list[ExpertTree]] | None:
+    """The members of the whole table as one region, also with the experts and weights that held-out rows choose.
+
+    None if the memory of a single member is useless.
+    """
+    phases = PHASES if len(folds) == 1 else MEMBER_PHASES
+
+    def fit(member: int, own: FitContext) -> Root | None:
+        own.progress.plan(phases)
+        root = _fit_root(recipe, folds[member], own, streamed, gives_up=len(folds) == 1)
+        own.progress.begin(list(phases)[-1])
+        return root
+
+    fitted = run_members(fit, seeds, context, is_all=False)
+    roots = [root for root in fitted if root is not None]
+    if len(roots) < len(fitted):
+        return None
+    members, _ = refine([root.model.with_further(further) for root in roots], HeldOut.of(folds))
+    members = [member.without_unused_further() for member in members]
+    complete = _completed(recipe, members[0].further, folds[0], context)
+    return roots, [member.with_further(complete) for member in members]
+
+
+def _fit_root(
+    recipe: QuantileTreeRecipe, rows: TreeRows, context: FitContext, streamed: StreamedRows | None, gives_up: bool
+) -> Root | None:
+    """The model of the whole table as one region, without further experts; None if a useless memory is given up."""
     table = rows.table
     rng = np.random.default_rng(np.random.SeedSequence(context.seed, spawn_key=(1, 0, 7)))
     encoding, memory, guides = _encoded_and_guided(recipe, rows, rng, context.within("memory"))
@@ -198,13 +268,15 @@ def _fit_root(
     if memory is not None:
         first = table.inputs.shape[1]
         guided = GuidedMLP(network.sizes, network.activation, network.output, first, N_GUIDES, recipe.guide_dropout)
-    job = NetworkTraining(recipe, rows, DeviceTable(table.inputs, encoding, guides), guided, context)
+    job = NetworkTraining(recipe, rows, encoding, guides, guided, context)
     context.progress.begin("network")
     history: dict[str, History] = {}
     if not recipe.network:
         params = constant_network(network, table.y, table.weight)
     elif streamed is None:
-        is_useless = None if memory is None or guides is None else _uselessness(guided, encoding, memory, rows, guides)
+        is_useless = None
+        if gives_up and memory is not None and guides is not None:
+            is_useless = _uselessness(guided, encoding, memory, rows, guides)
         trained = train_root(job, rng, is_useless)
         if trained is None:
             return None
@@ -214,17 +286,14 @@ def _fit_root(
     if memory is not None and not recipe.in_time_order:
         # From now on the memory holds the validation rows too; they are predicted like new rows, without themselves.
         memory = memory.with_rows(table, context.n_threads)
-    root, _ = _one_region(network, params, encoding, memory, further, table).refined(table, rows.tested)
-    root = root.without_unused_further()
-    root = replace(root, further=_completed(recipe, root.further, rows, context))
-    return root, SharedNetwork(job, params, history, functools.partial(_means, root, table))
+    return Root(_one_region(network, params, encoding, memory, table), guided, guides, history)
 
 
 def _uselessness(
     network: MLP, encoding: PiecewiseLinear | None, memory: Retrieval, rows: TreeRows, guides: NDArray[np.float32]
 ) -> Callable[[Params], bool]:
     """Whether a guided network, while it is trained, shows that its memory is of no use; a function of its weights."""
-    table, validation = rows.table, rows.tested[:MAX_JUDGES]
+    table, validation = rows.table, np.flatnonzero(rows.is_validation)[:MAX_JUDGES]
     inputs, y, weight = table.inputs[validation], table.y[validation], table.validation_weight[validation]
     guided = np.concatenate([inputs, guides[validation]], axis=1)
     unguided = np.concatenate([inputs, np.zeros_like(guides[validation])], axis=1)
@@ -258,11 +327,11 @@ def _encoded_and_guided(
 
     The guides of training rows are those of a memory of the other training rows.
     """
-    table, training_rows = rows.table, np.flatnonzero(~rows.is_validation)
+    table, training_rows = rows.table, rows.training
     encoding = None
     if recipe.n_bins > 0 and recipe.network:
         encoding = PiecewiseLinear.fit(table.inputs[training_rows], rows.numeric, recipe.n_bins)
-    if not recipe.memory or len(training_rows) < MIN_ROWS_TO_REMEMBER or not rows.is_validation.any():
+    if not recipe.memory:
         return encoding, None, None
     training = recipe.metric.within(recipe.max_epochs, len(training_rows))
     memory = fit_retrieval(table, encoding, rows.is_validation, training, rng, context)
@@ -277,39 +346,55 @@ def _one_region(
     params: Params,
     encoding: PiecewiseLinear | None,
     memory: Retrieval | None,
-    further: tuple[FurtherExpert, ...],
     table: TrainingTable,
 ) -> ExpertTree:
     """The model of the whole table as one region."""
     builder = TreeBuilder(table.raw.shape[1], np.zeros(table.raw.shape[1], dtype=np.int64))
     builder.add_root(float(table.weight.sum()))
-    first = NETWORK if not is_constant(params) or not further else len(TOGETHER)
-    weights = np.eye(len(TOGETHER) + len(further))[[first]]
+    weights = np.eye(len(TOGETHER))[[NETWORK]]
     tree, network_of = builder.build()[0], np.zeros(1, dtype=np.int64)
-    return ExpertTree(tree, encoding, network, [params], network_of, memory, weights, further)
+    return ExpertTree(tree, encoding, network, [params], network_of, memory, weights)
 
 
-def _means(root: ExpertTree, table: TrainingTable, rows: Rows) -> Floats:
-    """Predicted means of rows of the table by the experts of the root."""
-    return root.quantile_functions(table.raw[rows], table.inputs[rows], without=rows).mean
+def _means(members: Sequence[ExpertTree], held_out: HeldOut, rows: Rows) -> Floats:
+    """Predicted means of rows of the table, if possible by members that did not see them."""
+    table = held_out.table
+
+    def means_of(member: int, positions: Rows) -> Floats:
+        own = rows[positions]
+        return members[member].quantile_functions(table.raw[own], table.inputs[own], without=own).mean
+
+    return held_out.mean(rows, means_of)
 
 
-def _with_regions(root: ExpertTree, grown: GrownTree, table: TrainingTable) -> ExpertTree:
-    """The model with the regions of a grown tree, the networks fine-tuned and the errors of models in them."""
+def _numbered(histories: Sequence[dict[str, History]]) -> dict[str, History]:
+    """Histories of all members, with their numbers if there are several."""
+    names = member_names(len(histories))
+    return {name + label: history for name, own in zip(names, histories) for label, history in own.items()}
+
+
+def _with_spreads(
+    further: Sequence[FurtherExpert], grown: GrownTree, table: TrainingTable
+) -> tuple[FurtherExpert, ...]:
+    """The further experts, models with the distribution of their errors in the regions of a grown tree."""
     leaf = grown.tree.leaf_of(table.raw)
-    further = (
+    return tuple(
         with_spread(expert, table, leaf, grown.tree.n_leaves)
         if isinstance(expert, CrossFitted) and isinstance(expert.final, ModelExpert)
         else expert
-        for expert in root.further
+        for expert in further
     )
-    params = list({id(leaf.networks["network"]): leaf.networks["network"] for leaf in grown.leaves}.values())
+
+
+def _with_regions(member: ExpertTree, grown: GrownTree, name: str, further: tuple[FurtherExpert, ...]) -> ExpertTree:
+    """The member with the regions of a grown tree and the networks that were fine-tuned in them."""
+    params = list({id(leaf.networks[name]): leaf.networks[name] for leaf in grown.leaves}.values())
     numbers = {id(own): number for number, own in enumerate(params)}
-    network_of = [numbers[id(leaf.networks["network"])] for leaf in grown.leaves]
-    weights = np.tile(root.expert_weights, (len(network_of), 1))
+    network_of = np.array([numbers[id(leaf.networks[name])] for leaf in grown.leaves])
+    weights = np.tile(member.expert_weights, (len(network_of), 1))
     return replace(
-        root, tree=grown.tree, params=params, network_of=np.array(network_of), expert_weights=weights, refinement=None,
-        further=tuple(further),
+        member, tree=grown.tree, params=params, network_of=network_of, expert_weights=weights, refinement=None,
+        further=further,
     )  # fmt: skip
 
 
@@ -325,7 +410,7 @@ def _fit_paper_tree(recipe: PaperTreeRecipe, rows: TreeRows, context: FitContext
         MLP(sizes, "tanh", "softplus"),
     )
     grown = grow(rows, recipe.split, FromScratch(recipe, table, networks, context), context)
-    model = VarianceTree(
+    tree = VarianceTree(
         grown.tree,
         None,
         networks.mean,
@@ -334,7 +419,7 @@ def _fit_paper_tree(recipe: PaperTreeRecipe, rows: TreeRows, context: FitContext
         [leaf.networks["variance"] for leaf in grown.leaves],
     )
     splitting = [node.networks.get("split") for node in grown.nodes]
-    return FittedTree(model, [node.history for node in grown.nodes], split_params=splitting)
+    return FittedTree([tree], [node.history for node in grown.nodes], split_params=splitting)
 
 
 def _network(

@@ -34,12 +34,6 @@ Path = tuple[int, ...]
 # Row numbers and residuals.
 Residuals = tuple[Rows, Floats]
 
-# If only validation rows are tested, each side of a split has at least this many times the square root of their number.
-# In a t-test of a few rows a single outlier is significant, and the largest of n heavy-tailed residuals grows with n:
-# with sides of 2 rows, residuals from a Student-t with 3 degrees of freedom split 12 % of homogeneous tables at
-# alpha = 0.01; with this bound about 1 % (tests/statistical/test_levels.py).
-MIN_TESTED = 2.5
-
 
 @dataclass
 class Node:
@@ -203,8 +197,7 @@ def _significant_split(
     others: Residuals | None = None
     if (n_categories > MAX_CATEGORIES_FOR_SUBSETS).any():
         others = strategy.untested_residuals(node)
-    is_part = len(tested.rows) < len(node.rows)
-    min_tested = MIN_TESTED * np.sqrt(tested.weight.sum()) if is_part else 0.0
+    min_tested = rule.min_tested * float(np.sqrt(tested.weight.sum()))
     split = best_split(
         table.raw,
         tested.residuals,
@@ -223,7 +216,7 @@ def _significant_split(
     if split is None or not is_significant(split, rule):
         return None
     others = strategy.untested_residuals(node) if others is None else others
-    if others is None or len(others[0]) == 0:
+    if others is None:
         return split
     return refine_threshold(
         split,

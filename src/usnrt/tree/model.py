@@ -162,7 +162,7 @@ class ExpertTree(TreeModel):
         """The experts by their position in the weights; not a field, so that it is not stored in files."""
         networks = RegionNetworks(self.network, self.params, self.network_of, self.encoding)
         experts: dict[int, Expert] = {NETWORK: NetworkExpert(networks, self.memory is not None)}
-        if self.further and is_constant(self.params[0]):  # there is no network
+        if self.further and self.has_no_network:
             experts = {}
         if self.memory is not None:
             experts |= {GUIDED: GuidedExpert(networks, self.memory), MEMORY: MemoryExpert(self.memory)}
@@ -218,43 +218,51 @@ class ExpertTree(TreeModel):
             part[rows] = values
         return retrieved
 
-    def refined(self, table: TrainingTable, rows: Rows) -> tuple["ExpertTree", Floats]:
-        """The model with weights of the experts and a refinement that validation rows choose.
+    @property
+    def has_no_network(self) -> bool:
+        """Whether the network is a constant, because experts were chosen without it."""
+        return is_constant(self.params[0])
+
+    @property
+    def n_experts(self) -> int:
+        """Number of experts that there are."""
+        return len(self._experts)
+
+    def expert_quantiles(self, table: TrainingTable, rows: Rows) -> Floats:
+        """What each expert predicts of rows of the training table, without them, shape (n, n_experts, n_positions)."""
+        raw, inputs = table.raw[rows], table.inputs[rows]
+        retrieved = None if self.memory is None else self.memory.predict(inputs, rows)
+        query = Query(raw, inputs, self.tree.leaf_of(raw), rows, retrieved)
+        return np.stack([expert.quantile_functions(query) for expert in self._experts.values()], axis=1)
+
+    def fitted_weights(self, quantiles: Floats, leaf: NDArray[np.int64], y: Floats, weight: Floats) -> Floats:
+        """Weights of the experts by what they predict of held-out rows; those that are not there have none.
 
         Parameters
         ----------
-        table : TrainingTable
-        rows : ndarray of int of shape (m,)
-            The validation rows.
+        quantiles : ndarray of shape (n_experts, n, n_positions)
+        leaf, y, weight : ndarray of shape (n,)
 
         Returns
         -------
-        ExpertTree
-        ndarray of shape (m, n_positions)
-            Refined quantile functions of the validation rows.
+        ndarray of shape (n_leaves, 3 + n_further)
         """
-        raw, inputs, y, weight = table.raw[rows], table.inputs[rows], table.y[rows], table.validation_weight[rows]
-        leaf, n_leaves = self.tree.leaf_of(raw), self.tree.n_leaves
-        model = replace(self, refinement=None)
-        if len(self._experts) > 1:
-            few = slice(PREDICT_ROWS)  # rows are in random order; weights do not need more of them
-            retrieved = None if self.memory is None else self.memory.predict(inputs[few], rows[few])
-            query = Query(raw[few], inputs[few], leaf[few], rows[few], retrieved)
-            model = replace(model, expert_weights=self._fitted_weights(query, y[few], weight[few]))
-        _, mean, quantiles, *_ = model.quantile_functions(raw, inputs, without=rows)
-        refinement = Refinement.fit(leaf, mean, quantiles, y, weight, n_leaves)
-        return replace(model, refinement=refinement), refinement.apply(leaf, mean, quantiles)
-
-    def _fitted_weights(self, query: Query, y: Floats, weight: Floats) -> Floats:
-        """Weights of the experts by validation rows; those that are not there have none."""
-        quantiles = np.stack([expert.quantile_functions(query) for expert in self._experts.values()])
         traits = [
             Traits(expert.max_weight, expert.min_errors, number < len(TOGETHER))
             for number, expert in self._experts.items()
         ]
         weights = np.zeros((self.tree.n_leaves, len(self.expert_names)))
-        weights[:, list(self._experts)] = fit_weights(quantiles, query.leaf, y, weight, self.tree.n_leaves, traits)
+        weights[:, list(self._experts)] = fit_weights(quantiles, leaf, y, weight, self.tree.n_leaves, traits)
         return weights
+
+    def with_further(self, further: tuple[FurtherExpert, ...]) -> "ExpertTree":
+        """The model with other further experts; their weights are as they are, or 0 if their number changes."""
+        n_known, n_leaves = len(self.further), self.tree.n_leaves
+        if len(further) == n_known:
+            return replace(self, further=further)
+        first = len(TOGETHER) if self.has_no_network and further else NETWORK
+        weights = np.tile(np.eye(len(TOGETHER) + len(further))[first], (n_leaves, 1))
+        return replace(self, further=further, expert_weights=weights)
 
     @property
     def uses_memory(self) -> bool:

@@ -45,6 +45,8 @@ class SplitRule:
         Every ``step``-th threshold of a numeric feature is tested.
     follows_table : bool
         Whether a fifth of a table takes the place of 1000 rows if that is less; at least 100 rows.
+    min_tested : float
+        Each side of a split has at least this many times the square root of the number of tested rows.
     """
 
     alpha: float
@@ -55,6 +57,7 @@ class SplitRule:
     criterion: str = "levene"
     step: int = 1
     follows_table: bool = False
+    min_tested: float = 0.0
 
     def smallest_region(self, n_rows: float) -> float:
         """The smallest weighted number of rows of a region, for a table with a weighted number ``n_rows`` of rows.
@@ -217,6 +220,8 @@ class QuantileTreeRecipe:
         Whether there is a network; without one there is no memory.
     learning_rate : float
     max_epochs : int
+    n_folds : int or None
+        None for as many as the table has rows for.
     validation_fraction : float
     calibration : {"region", "global"} or None
     calibration_fraction : float
@@ -238,6 +243,7 @@ class QuantileTreeRecipe:
     memory: bool
     learning_rate: float
     max_epochs: int
+    n_folds: int | None
     validation_fraction: float
     calibration: str | None
     calibration_fraction: float

@@ -197,11 +197,9 @@ TREES: Classes = {
     "FittedTree": Stored(
         "usnrt.tree.fit",
         {
-            "model": one("ExpertTree", "VarianceTree"),
+            "members": Many(one("ExpertTree", "VarianceTree"), least=1),
             "history": HISTORY,
-            "validation_rows": Array("i8", ("n_validation",), low=0),
-            "scores": Array("f8", ("n_validation",)),
-            "quantiles": Array("f8", ("n_validation", None)),
+            "quantiles": Many(Array("f8", (None, None))),
             "split_params": Many(Maybe(LAYERS)),
         },
     ),

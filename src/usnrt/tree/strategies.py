@@ -1,19 +1,21 @@
-"""The two strategies of growth: a shared network that is fine-tuned, and networks from scratch.
+"""The two strategies of growth: shared networks that are fine-tuned, and networks from scratch.
 
-A network large enough to predict well memorises its training rows, so only validation rows show how large errors are.
-They stop training early, their residuals are tested for splits, they choose the weights of the experts, and their
-conformity scores are used for calibration.
+A network large enough to predict well memorises its training rows, so only rows that it was not trained on show how
+large errors are. They stop training early, their residuals are tested for splits, they choose the weights of the
+experts, and their conformity scores are used for calibration.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from usnrt.nn.alternate import Alternation, NetworkRows, train_alternately
 from usnrt.nn.device import DeviceTable
+from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import predict
 from usnrt.nn.losses import squared_error
 from usnrt.nn.mlp import MLP, Params
@@ -22,6 +24,8 @@ from usnrt.nn.train import History, Training, train
 from usnrt.tables.rows import draw_validation
 from usnrt.tables.training import TrainingTable, TreeRows
 from usnrt.tree.grow import Node, Residuals
+from usnrt.tree.held_out import HeldOut
+from usnrt.tree.levels import MAX_CATEGORIES_FOR_SUBSETS
 from usnrt.tree.recipe import PaperTreeRecipe, QuantileTreeRecipe, Schedule
 from usnrt.utils.checkpoint import Checkpoint
 from usnrt.utils.context import FitContext
@@ -36,17 +40,25 @@ class NetworkTraining:
     ----------
     recipe : QuantileTreeRecipe
     rows : TreeRows
-    device_table : DeviceTable
-        With the guides among the inputs, if there is a memory.
+    encoding : PiecewiseLinear or None
+        Of the inputs with the guides.
+    guides : ndarray of shape (n, n_guides) or None
+        Further inputs, if there is a memory.
     network : MLP
     context : FitContext
     """
 
     recipe: QuantileTreeRecipe
     rows: TreeRows
-    device_table: DeviceTable
+    encoding: PiecewiseLinear | None
+    guides: NDArray[np.float32] | None
     network: MLP
     context: FitContext
+
+    @functools.cached_property
+    def device_table(self) -> DeviceTable:
+        """The network inputs of all rows."""
+        return DeviceTable(self.table.inputs, self.encoding, self.guides)
 
     @property
     def table(self) -> TrainingTable:
@@ -169,84 +181,117 @@ def _longer_training(recipe: QuantileTreeRecipe, training: Training, n_rows: int
     return replace(longer, weight_decay=schedule.more_decay * training.weight_decay, along_components=True)
 
 
-class SharedNetwork:
-    """A quantile network that was trained on all training rows, and is fine-tuned in the regions where that helps.
+def member_names(number: int) -> list[str]:
+    """What the trainings and networks of each member are called, before their own names."""
+    return [""] if number == 1 else [f"member {member + 1} " for member in range(number)]
+
+
+class SharedNetworks:
+    """All nodes share the networks of the members, which may be fine-tuned in a region.
+
+    The residuals of held-out rows are tested: those of members that were not trained on them.
 
     Parameters
     ----------
-    job : NetworkTraining
-    params : Params
-        Of the root.
+    trainings : sequence of NetworkTraining
+        One per member.
+    held_out : HeldOut
+    params : sequence of Params
+        The networks at the root.
     history : dict of str to History
-        Of the trainings of the root.
-    mean_of : callable
-        ``mean_of(rows)`` returns the predicted means of rows of the table by the experts.
+        Of their training.
+    means_of : callable
+        ``means_of(rows)`` predicts the means of rows, if possible by members that were not trained on them.
+
+    Attributes
+    ----------
+    names : list of str
+        Of the networks in `Node.networks`.
     """
 
     def __init__(
         self,
-        job: NetworkTraining,
-        params: Params,
+        trainings: Sequence[NetworkTraining],
+        held_out: HeldOut,
+        params: Sequence[Params],
         history: dict[str, History],
-        mean_of: Callable[[Rows], Floats],
+        means_of: Callable[[Rows], Floats],
     ) -> None:
-        self.job, self.params, self.history, self.mean_of = job, params, history, mean_of
-        self._training = job.root_training
-        self._means_of_rows = np.full(job.table.n_rows, np.nan)
+        self.trainings, self.params, self.history, self.means_of = trainings, params, history, means_of
+        self.names = [f"{name}network" for name in member_names(len(trainings))]
+        self._is_tested = _is_tested(held_out, trainings[0].rows.n_categories)
+        self._table = held_out.table
+        self._means = np.full(self._table.n_rows, np.nan)
 
     def compute_residuals(self, node: Node, rng: np.random.Generator) -> None:
-        """The residuals of validation rows are tested; those of all rows if the node has none."""
-        node.networks["network"] = self.params
+        """The residuals of held-out rows are tested; those of all rows if the node has none."""
+        node.networks |= dict(zip(self.names, self.params))
         if not node.path:
             node.history |= self.history
-        rows = self.job.parts(node.rows)[1]
+        is_tested = self._is_tested[node.rows]
+        rows = node.rows[is_tested] if is_tested.any() else node.rows
         node.residuals = rows, self._residuals(rows)
 
     def untested_residuals(self, node: Node) -> Residuals:
-        """Residuals of the node's training rows; empty if these are tested because the node has no validation rows."""
-        is_validation = self.job.rows.is_validation[node.rows]
-        rows = node.rows[~is_validation] if is_validation.any() else node.rows[:0]
+        """Residuals of the other rows of the node; empty if there are no others, or if all are tested."""
+        is_tested = self._is_tested[node.rows]
+        rows = node.rows[~is_tested] if is_tested.any() else node.rows[:0]
         return rows, self._residuals(rows)
 
     def finish_leaf(self, node: Node, rng: np.random.Generator) -> None:
-        """Fine-tune the network in the region."""
+        """Fine-tune the networks in the region."""
         if node.residuals is None:
             self.compute_residuals(node, rng)
         if node.path:
-            self._fine_tune(node, rng)
+            for member, name in enumerate(self.names):
+                self._fine_tune(member, name, node, rng)
 
     def _residuals(self, rows: Rows) -> Floats:
         """Residuals of rows, each of which is predicted only once."""
-        unknown = rows[np.isnan(self._means_of_rows[rows])]
+        unknown = rows[np.isnan(self._means[rows])]
         if len(unknown):
-            self._means_of_rows[unknown] = self.mean_of(unknown)
-        residuals: Floats = self.job.table.y[rows] - self._means_of_rows[rows]
+            self._means[unknown] = self.means_of(unknown)
+        residuals: Floats = self._table.y[rows] - self._means[rows]
         return residuals
 
-    def _fine_tune(self, node: Node, rng: np.random.Generator) -> None:
-        """Fine-tune the network on the rows of a node, and keep the result if its validation loss is smaller.
+    def _fine_tune(self, member: int, name: str, node: Node, rng: np.random.Generator) -> None:
+        """Fine-tune a network on the rows of a node, and keep the result if its validation loss is smaller.
 
         A short probe decides whether it is worth more steps.
         """
-        recipe, params = self.job.recipe, self.params
-        schedule: Schedule = recipe.schedule
+        job, params = self.trainings[member], self.params[member]
+        schedule: Schedule = job.recipe.schedule
         if schedule.child_steps == 0:
             return
-        training, validation = self.job.parts(node.rows)
+        training, validation = job.parts(node.rows)
         rows = node.rows
         if len(training) > schedule.child_rows:
             rows = np.concatenate([training[: schedule.child_rows], validation])
         n_rows = min(len(training), schedule.child_rows)
-        fine_tuning = replace(self._training, learning_rate=schedule.child_rate * recipe.learning_rate)
-        own = node.name, rows, node.checkpoint(self.job.context.checkpoint)
-        for label, n_steps in (("probe", schedule.probe_steps), ("fine-tuning", schedule.child_steps)):
-            steps = recipe.epochs(fine_tuning, n_steps, n_rows, schedule.child_patience, min_epochs=1)
-            params, history = self.job.train(own, label, params, steps, rng)
+        fine_tuning = replace(job.root_training, learning_rate=schedule.child_rate * job.recipe.learning_rate)
+        own = node.name, rows, node.checkpoint(job.context.checkpoint)
+        for part, n_steps in (("probe", schedule.probe_steps), ("fine-tuning", schedule.child_steps)):
+            steps = job.recipe.epochs(fine_tuning, n_steps, n_rows, schedule.child_patience, min_epochs=1)
+            label = name.removesuffix("network") + part
+            params, history = job.train(own, label, params, steps, rng)
             node.history[label] = history
             gain = history.initial_loss - min(history.valid_loss, default=np.inf)
             if not gain >= schedule.min_probe_gain * history.initial_loss:  # also if the training diverged
                 break
-            node.networks["network"] = params
+            node.networks[name] = params
+
+
+def _is_tested(held_out: HeldOut, n_categories: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Rows whose residuals are tested: all that are held out.
+
+    If there are folds, no row is left for ordering the categories of columns with many, so that rows of the first third
+    of the folds do that instead.
+    """
+    is_validation = held_out.is_validation
+    is_tested: NDArray[np.bool_] = np.logical_or.reduce(is_validation)
+    if (n_categories > MAX_CATEGORIES_FOR_SUBSETS).any() and is_tested.all():
+        is_tested = ~np.logical_or.reduce(is_validation[: -(-len(is_validation) // 3)])
+    return is_tested
 
 
 class PaperNetworks(NamedTuple):

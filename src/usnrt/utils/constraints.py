@@ -70,6 +70,21 @@ class Whole:
 
 
 @dataclass(frozen=True)
+class ShareOrWhole:
+    """A float in (0, 1), or an int of at least ``low``."""
+
+    low: int
+    kind: str = "float, int"
+
+    @property
+    def must(self) -> str:
+        return f"be a float in (0, 1), an int >= {self.low}"
+
+    def allows(self, value: Any) -> bool:
+        return Whole(self.low).allows(value) or (isinstance(value, float) and 0 < value < 1)
+
+
+@dataclass(frozen=True)
 class Flag:
     """True or False."""
 

@@ -112,14 +112,14 @@ class Progress:
         # Workers of a cluster get a new object: locks and streams cannot be pickled. Members are silent there.
         return Progress, (0 if self._name else self.verbose, self.callbacks, self.n_rows)
 
-    def members(self, number: int) -> list["Progress"]:
+    def members(self, number: int, are_all: bool = True) -> list["Progress"]:
         """Progress objects of the trees of an ensemble, which are shown together and stop together."""
         made = []
         for index in range(number):
-            member = Progress(self.verbose, self.callbacks, self.n_rows)
+            member = Progress(self.verbose, self.callbacks, self.n_rows if are_all else 0)
             member.stop, member._name, member._display = self.stop, f"member {index + 1}, ", self._display
             made.append(member)
-        self._display.works = [member._work for member in made]
+        self._display.works = [member._work for member in made] + [self._work] * (not are_all)
         return made
 
     @contextmanager

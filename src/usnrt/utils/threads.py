@@ -1,15 +1,19 @@
-"""Threads: one for BLAS, blocks of rows in several, and tasks in threads that stop together."""
+"""Threads: one for BLAS, blocks of rows in several, and tasks that run in parallel and stop together."""
 
 import functools
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
+from joblib import Parallel, delayed
+from joblib.parallel import get_active_backend
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
+from usnrt.utils.context import FitContext
 from usnrt.utils.progress import FitStopped, Progress
 
 
@@ -175,3 +179,49 @@ def run_in_threads(
         raise errors[0]
     progress.check()  # stopped by another member of an ensemble: results are missing
     return results
+
+
+def run_members(
+    fit: Callable[[int, FitContext], Result], seeds: Sequence[Any], context: FitContext, is_all: bool = True
+) -> list[Result]:
+    """Fit members in parallel, by threads or by the workers of a cluster; threads that remain are shared between them.
+
+    Parameters
+    ----------
+    fit : callable
+        ``fit(number, context)`` fits one member.
+    seeds : sequence
+        One per member.
+    context : FitContext
+    is_all : bool, default=True
+        Whether nothing follows that the progress of the fit has to show.
+
+    Returns
+    -------
+    list
+    """
+    progress, n_jobs = context.progress, context.n_threads
+    if len(seeds) == 1:
+        return [fit(0, replace(context, seed=seeds[0]))]
+    n_threads = max(1, n_jobs // len(seeds))
+    by_threads = getattr(get_active_backend(prefer="threads")[0], "supports_sharedmem", False)
+    verbose = 0 if by_threads else 10 * progress.verbose  # workers of a cluster cannot write to our stream
+    contexts = [
+        FitContext(seed, n_threads, own, context.checkpoint.within(f"member {number}"))
+        for number, (seed, own) in enumerate(zip(seeds, progress.members(len(seeds), is_all)), 1)
+    ]
+    try:
+        fitted: list[Result] = Parallel(n_jobs=n_jobs, prefer="threads", verbose=verbose)(
+            delayed(_fit_member)(fit, number, own) for number, own in enumerate(contexts)
+        )
+    except BaseException as error:
+        first = progress.wait()  # joblib does not wait: threads would go on in the background
+        if isinstance(error, FitStopped) and first is not None:
+            raise first from None
+        raise
+    return fitted
+
+
+def _fit_member(fit: Callable[[int, FitContext], Result], number: int, context: FitContext) -> Result:
+    with context.progress.running():
+        return fit(number, context)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,7 @@ from usnrt.comparison import Comparison
 from usnrt.comparison.models import contenders, installed_models
 from usnrt.comparison.peers import ConformalBoosterRegressor
 from usnrt.comparison.regions import find_regions
-from usnrt.comparison.words import notes
+from usnrt.comparison.words import details, headline, notes
 from usnrt.distributions import Normal
 from usnrt.tables import TableEncoder
 
@@ -296,3 +297,33 @@ def test_one_model_with_two_seeds_is_seldom_called_different(folds, limit):
         found = usnrt.compare(X, y, {str(s): m for s, m in models.items()}, folds=folds, random_state=seed)
         wrong += not found.table["tie"][1]
     assert wrong / trials < limit
+
+
+def test_small_tables_take_one_thread_of_other_libraries():
+    """Several threads of theirs wait for each other: 394 rows took minutes."""
+    for n_rows, expected in ((394, 1), (20_000, 2)):
+        peer, ours = contenders(["conformal booster", "fast"], 0, 2, None, n_rows)
+        assert (peer.make().n_jobs, ours.make().n_jobs) == (expected, 2)
+
+
+def test_times_are_of_the_processor():
+    class Waiting(LinearRegression):
+        def fit(self, X, y):
+            time.sleep(0.3)
+            return super().fit(X, y)
+
+    X = np.random.default_rng(0).uniform(size=(200, 1))
+    result = usnrt.compare(X, X[:, 0] + 0.1 * np.sin(50 * X[:, 0]), {"waiting": Waiting(), "constant": "constant"})
+    assert result.table["fit_seconds"][0] < 0.25
+    assert "fit, CPU s" in str(result)
+
+
+def test_the_headline_is_short_and_details_follow():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (400, 2))
+    models = {name: LinearRegression() for name in ("one", "two", "three")} | {"constant": "constant"}
+    result = usnrt.compare(X, 3 * X[:, 0] + 0.1 * rng.normal(size=400), models)
+    assert headline(result) == f"{result.best} has the lowest CRPS, but is tied with 2 others."
+    assert details(result).startswith("Within the error of the difference: ")
+    assert "The next is behind: constant by " in details(result)
+    assert result.verdict == f"{headline(result)} {details(result)}"
