@@ -316,10 +316,3 @@ def test_hidden_sizes_may_be_fractions_of_d():
 def test_rounding_up_wastes_an_eighth_beyond_small_tables():
     for n in range(9000, 300_000, 777):
         assert n <= rounded_up(n) <= n * 1.125 + 1
-
-
-def test_programs_use_one_thread_on_the_cpu():
-    from usnrt.nn.device import _compiler_options
-
-    if jax.default_backend() == "cpu":
-        assert _compiler_options() == {"xla_cpu_multi_thread_eigen": False}
