@@ -103,6 +103,22 @@ def make_target(table, seed):
     return 1000.0 + 0.02 * table["mean"].to_numpy() + std * rng.normal(size=len(table))
 
 
+def test_ranks_and_inputs_that_are_left_out(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(1200, 30))
+    y = 2 * x[:, 0] - x[:, 1] + 2 * np.sin(2 * x[:, 2]) + 0.3 * rng.normal(size=1200)
+    x[:, ::2] = np.exp(3 * x[:, ::2])
+    model = USNRTRegressor(**SMALL, random_state=0).fit(x, y)
+    member, new = model.model_.trees, x * rng.uniform(0.5, 3.0, x.shape)
+    assert sum(len(knots) > 0 for knots in model.model_.inputs.knots_) == 15
+    assert member.encoding.kept[:3].tolist() == [0, 1, 2]
+    assert len(member.encoding.kept) < 10
+    new[::7, 0] = np.nan
+    assert_same_predictions(model, new)
+    model.save(tmp_path / "model.usnrt")
+    np.testing.assert_array_equal(usnrt.load(tmp_path / "model.usnrt").predict(new), model.predict(new))
+
+
 @pytest.fixture(scope="module")
 def table():
     return make_table(900, 0)

@@ -18,8 +18,8 @@ def blocks(page):
     return [found.groups() for found in BLOCK.finditer(page.read_text(encoding="utf-8"))]
 
 
-def test_there_are_fourteen():
-    assert [page.name[:2] for page in PAGES] == [f"{number:02d}" for number in range(1, 15)]
+def test_there_are_fifteen():
+    assert [page.name[:2] for page in PAGES] == [f"{number:02d}" for number in range(1, 16)]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -52,16 +52,15 @@ def test_the_page_holds_the_model_but_no_training_rows(inside, fitted, tmp_path)
 def test_a_memory_needs_permission(inside, fitted, remembering, tmp_path):
     run = inside("report", "remembering.usnrt", "--what-if", "-o", tmp_path / "page.html", cwd=fitted[0])
     assert (run.returncode, run.stdout) == (1, "")
-    n_rows = f"{remembering.model_.rows_in_memory:,}"
     assert run.stderr == (
-        f"usnrt: the model predicts with its memory of {n_rows} training rows, so the page would contain them; "
+        "usnrt: the model predicts with targets of training rows (memory and forest), so the page would contain them; "
         "allow it with training_rows=True (--training-rows), or fit with memory=False "
         "(--set memory=false)\n"
     )
     assert list(tmp_path.iterdir()) == []
     allowed = ("remembering.usnrt", "--what-if", "--training-rows", "-o", tmp_path / "page.html")
     run = inside("report", *allowed, cwd=fitted[0])
-    assert run.stdout.endswith(f"which contains the model and {remembering.model_.rows_in_memory:,} training rows\n")
+    assert run.stdout.endswith("which contains the model and training rows\n")
 
 
 def test_the_page_needs_a_model_only(inside, fitted):

@@ -28,7 +28,7 @@ PHASES = {
     "blocks": ("usnrt.tables.cluster_store:sorted_records", 2),
     "shards": ("usnrt.tree.shards:encode_chunk", 2),
     "root": ("usnrt.nn.rounds:train_shard", 3),
-    "leaves": ("usnrt.tree.strategies:SharedNetwork.finish_leaf", 1),
+    "leaves": ("usnrt.tree.strategies:SharedNetworks.finish_leaf", 1),
     "calibration": ("usnrt.estimators.regressor:USNRTRegressor._calibrate_by_validation", 1),
 }
 

@@ -50,8 +50,9 @@ def test_models_keep_only_what_predicts_new_rows(tmp_path):
     y = np.floor(8.0 * x[:, 0]) + 0.01 * rng.normal(size=1200)
     quick = USNRTRegressor(hidden=(16,), max_epochs=10, random_state=0, n_jobs=1)
     model = quick.fit(x, y)
-    assert model.model_.trees.further
-    assert not any(isinstance(e, CrossFitted) for e in model.model_.trees.further)
+    further = [expert for member in model.model_.members for expert in member.further]
+    assert further
+    assert not any(isinstance(expert, CrossFitted) for expert in further)
     resumed = USNRTRegressor(hidden=(16,), max_epochs=10, random_state=0, n_jobs=1).fit(x, y, checkpoint=tmp_path / "c")
     np.testing.assert_array_equal(model.predict_interval(x), resumed.predict_interval(x))
     model.save(tmp_path / "m.usnrt")

@@ -76,7 +76,7 @@ def test_targets_without_noise_have_finite_distributions(target):
     assert quantiles.shape == (60, len(POSITIONS))
 
 
-@pytest.mark.parametrize("n", [400, 800])
+@pytest.mark.parametrize("n", [200, 800])
 def test_linear_data_are_predicted_as_well_as_by_ridge(n):
     x, y = linear(n)
     new, target = linear(4000, seed=1)

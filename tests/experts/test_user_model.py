@@ -1,6 +1,7 @@
 """Models of the user as experts: who knows gets the weight, who does not gets none, and intervals cover."""
 
 import pickle
+import zipfile
 
 import numpy as np
 import pandas as pd
@@ -94,7 +95,7 @@ def test_a_model_that_knows_nothing_new_gets_no_weight(model):
     X, y = waves()
     with_it = USNRTRegressor(experts=["network", model], **QUICK).fit(X, y)
     without = USNRTRegressor(experts=["network"], **QUICK).fit(X, y)
-    assert not with_it.model_.trees.further
+    assert not any(member.further for member in with_it.model_.members)
     np.testing.assert_array_equal(with_it.predict_interval(X), without.predict_interval(X))
 
 
@@ -124,9 +125,9 @@ def test_a_model_that_memorizes_is_not_believed():
 def test_a_pipeline_gets_the_table_as_it_was_given():
     X, y = mixed()
     model = USNRTRegressor(experts=[pipeline()], random_state=0).fit(X, y)
-    fitted = model.model_.trees.user_models[0]._model
+    fitted = model.model_.members[0].user_models[0]._model
     assert fitted.feature_names_in_.tolist() == X.columns.tolist()
-    given = model.model_.trees.user_models[0].form.decode(model._encode(X))
+    given = model.model_.members[0].user_models[0].form.decode(model._encode(X))
     pd.testing.assert_frame_equal(given, X)
     assert model.rules()["rule"].tolist() == ["kind = x", "kind = y"]
     weird = X.head(3).assign(town=["new", None, "u"], size=[np.nan, 0.0, 1e9])
@@ -172,6 +173,8 @@ def test_files_hold_models_of_the_user_only_when_asked_to(tmp_path):
     model.save(path, user_models=pickle.dumps)
     with pytest.raises(ModelFileError, match=r"it holds models of its author \(Ridge\); pass user_models"):
         usnrt.load(path)
+    with zipfile.ZipFile(path) as archive:  # which members share
+        assert [name for name in archive.namelist() if name.startswith("user_models")] == ["user_models/0.bin"]
     again = usnrt.load(path, user_models=pickle.loads)
     np.testing.assert_array_equal(again.predict_interval(X), model.predict_interval(X))
 
@@ -191,11 +194,11 @@ def test_explanations_add_up():
     assert np.isclose(total, model.predict(X.head(1))[0])
 
 
-def test_an_ensemble_cross_fits_in_each_member():
+def test_members_of_an_ensemble_share_the_models():
     X, y = waves(400)
     member = USNRTRegressor(experts=[Truth()])
     model = USNRTEnsemble(member, n_estimators=2, random_state=0, n_jobs=1).fit(X, y)
-    assert len({id(own._model) for tree in model.model_.members for own in tree.user_models}) == 2
+    assert len({id(own._model) for tree in model.model_.members for own in tree.user_models}) == 1
     new, target = waves(2000, seed=1)
     low, high = model.predict_interval(new).T
     assert 0.85 < ((low <= target) & (target <= high)).mean() < 0.95

@@ -35,3 +35,18 @@ def test_another_process_has_the_same_bits_from_the_cache(tmp_path):
     assert programs
     assert run().stdout == compiled
     assert trainings() == programs  # all were found
+
+
+def test_a_fit_sets_the_level_of_logs_before_jax():
+    """XLA logs a compilation of two minutes, as on a busy machine, as an error; only the environment mutes it."""
+    script = (
+        "import os, sys\nfrom usnrt.nn.device import DISK_CACHE\n"
+        "before = os.environ.get('TF_CPP_MIN_LOG_LEVEL')\nwith DISK_CACHE:\n"
+        "    print(before, os.environ['TF_CPP_MIN_LOG_LEVEL'], 'jax' in sys.modules)"
+    )
+    for chosen, expected in (({}, "None 3 False"), ({"TF_CPP_MIN_LOG_LEVEL": "0"}, "0 0 False")):
+        inherited = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+        run = subprocess.run(
+            [sys.executable, "-c", script], env=inherited | chosen, capture_output=True, text=True, check=True
+        )
+        assert run.stdout.strip() == expected

@@ -95,3 +95,40 @@ def test_never_nan_never_infinite(rows, data):
     X = np.array(rows)
     encoder, inputs = fitted(X, weight)
     assert np.isfinite(inputs.transform(encoder.transform(X))).all()
+
+
+def test_a_skewed_column_is_as_if_it_had_not_been_transformed():
+    x = np.random.default_rng(0).normal(size=(2000, 1))
+    encoder, inputs = fitted(np.exp(3 * x))
+    assert len(inputs.knots_[0]) == 25
+    result = inputs.transform(encoder.transform(np.exp(3 * x))).ravel()
+    assert np.abs(result - x.ravel())[np.abs(x.ravel()) < 2.5].max() < 0.2
+    assert (np.diff(result[np.argsort(x.ravel())]) >= 0).all()
+    assert np.abs(result).max() < 5
+
+
+def test_only_the_distinct_values_decide_whether_a_column_is_skewed():
+    rng = np.random.default_rng(0)
+    mostly_zero = np.where(rng.random(2000) < 0.9, 0.0, rng.random(2000))
+    X = np.column_stack([mostly_zero, rng.normal(size=2000), rng.exponential(size=2000), np.exp(3 * mostly_zero)])
+    assert [len(knots) for knots in fitted(X)[1].knots_] == [0, 0, 0, 0]
+    assert len(fitted(X**9)[1].knots_[2]) > 0
+
+
+def test_ranks_do_not_depend_on_weights_and_go_on_beyond_the_training_rows():
+    X = np.exp(3 * np.random.default_rng(0).normal(size=(500, 1)))
+    repetitions = np.random.default_rng(1).integers(1, 4, 500)
+    encoder, weighted = fitted(X, repetitions)
+    _, repeated = fitted(X.repeat(repetitions, axis=0))
+    np.testing.assert_array_equal(weighted.knots_[0], repeated.knots_[0])
+    inside, beyond = X.max(), X.max() * 2
+    result = weighted.transform(encoder.transform([[inside], [beyond], [1e308], [-1e308], [NAN]])).ravel()
+    assert result[0] < result[1] < result[2]
+    assert result[3:].tolist() == [-1e6, 0]
+
+
+def test_the_paper_scales_skewed_columns():
+    X = np.exp(3 * np.random.default_rng(0).normal(size=(500, 1)))
+    encoder = TableEncoder().fit(X)
+    plain = NetworkInputs().fit(encoder.transform(X), encoder.columns_, ranks_if_skewed=False)
+    assert len(plain.knots_[0]) == 0

@@ -28,7 +28,7 @@ def folds(n, number):
 class Expert:
     """Exact for rows that its member was trained on; one quantile function for all others."""
 
-    max_weight = 1.0
+    max_weight, min_errors = 1.0, 3.0
 
     def __init__(self, place, y, is_held_out):
         self.place, self.y, self.is_held_out = place, y, is_held_out

@@ -92,17 +92,19 @@ def test_a_tree_without_memory(predict, table, houses):
     assert_same(predict(model, X, coverage=0.55), model, X, coverage=0.55)
 
 
-def test_a_memory_and_an_ensemble(predict, table, houses):
+def test_all_experts_and_an_ensemble(predict, table, houses):
     from unittest.mock import patch
 
     def all_experts(quantiles, leaf, y, weight, n_leaves, traits=None):
-        weights = np.resize([[0.2, 0.5, 0.3], [0.5, 0.0, 0.5]], (n_leaves, 3))
-        return np.pad(weights, ((0, 0), (0, len(quantiles) - 3)))
+        weights = np.random.default_rng(0).uniform(0.2, 1.0, (n_leaves, len(quantiles)))
+        return weights / weights.sum(axis=1, keepdims=True)
 
     X = strange(houses(60, 1)[0].astype({"age": float}))
     with patch("usnrt.tree.model.fit_weights", all_experts):
         model = USNRTEnsemble(USNRTRegressor(min_samples_leaf=150, **SMALL), n_estimators=3, random_state=0).fit(*table)
-    assert model.model_.memories
+    assert {"memory", "forest", "linear"} <= set(model.model_.expert_names)
+    with pytest.raises(ValueError, match=r"predicts with targets of training rows \(memory and forest\)"):
+        model_data(model, "m")
     assert_same(predict(model, X, above=250.0), model, X, above=250.0)
     assert "explanation" in predict(model, X[:1], explain=True)[0]
 

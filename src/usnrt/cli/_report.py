@@ -105,8 +105,7 @@ def _write_what_if(model: Path, output: Path, training_rows: bool, force: bool) 
         page = write_what_if(fitted, Path(folder) / "what-if.html", training_rows=training_rows, name=name).read_bytes()
         with output_file(output) as file:
             file.write(page)
-        rows = fitted.model_.rows_in_memory if training_rows else 0
-        contains = f"the model and {rows:,} training rows" if rows else "the model, but no training rows"
+        contains = "the model and training rows" if training_rows else "the model, but no training rows"
         say(f"wrote {output}, {len(page) / 1e6:.1f} MB, which contains {contains}")
 
 

@@ -201,7 +201,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
 
     def _scaled_table(self, rows: DistinctRows) -> TrainingTable:
         """Fit the scaling of network inputs and target on these rows, and apply it to them."""
-        scaled = scale_rows(rows, self.encoder_.columns_)
+        scaled = scale_rows(rows, self.encoder_.columns_, ranks_if_skewed=False)
         self.inputs_, self.target_scale_ = scaled.inputs, scaled.target
         return scaled.table
 

@@ -145,7 +145,8 @@ class USNRTRegressor(TreeRegressor):
     heterogeneity_ : float
         Standard deviation of the logarithms of the regions' residual standard deviations (the paper's measure).
     history_ : list of dict of str to History
-        Per node of the tree, the histories of its trainings by name.
+        Per node of the tree, the histories of its trainings by name; of several networks with their numbers, as in
+        ``"member 2 network"``.
     columns_ : list of Column
     n_features_in_ : int
     feature_names_in_ : ndarray of str

@@ -29,7 +29,7 @@ PRIOR_ROWS = 300.0
 # errors of the mean: it is the best of many, and with heavy-tailed targets a few validation rows decide. Where nearly
 # all rows have a twin, nearly all losses fall to 0, but the few that remain have a standard error as large as the gain:
 # there signed ranks decide, if the gain is this share of the loss.
-MIN_GAIN_BY_RANKS = 0.1
+MIN_GAIN, MIN_GAIN_BY_RANKS = 1e-6, 0.1
 
 
 def candidate_weights(max_weights: Sequence[float], first: int = NETWORK) -> Floats:
@@ -163,6 +163,8 @@ def _is_better(losses: Floats, others: Floats, weight: Floats, min_errors: float
     mean = float(np.average(difference, weights=weight))
     # the variance of a weighted mean
     variance = float((weight**2) @ (difference - mean) ** 2) / float(weight.sum()) ** 2
+    if mean > -MIN_GAIN * float(np.average(others, weights=weight)):  # equal but for rounding
+        return False
     if mean < -min_errors * np.sqrt(variance):
         return True
     from scipy.stats import rankdata  # takes longer to import than a prediction, which needs `mixtures` of this module

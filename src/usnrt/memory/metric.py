@@ -228,8 +228,9 @@ def _initial_state(metric: NDArray[np.float32]) -> Any:
     import jax
     import optax
 
-    on_device = jax.device_put(metric)
-    return on_device, optax.scale_by_adam().init(on_device)
+    # as in `usnrt.nn.train.start_state`: nothing to compile
+    shapes = jax.eval_shape(optax.scale_by_adam().init, metric)
+    return jax.device_put((metric, jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)))
 
 
 @functools.cache

@@ -230,7 +230,7 @@ def _fit_tree(
 def _fit_paper_model(
     recipe: ModelRecipe, tree: PaperTreeRecipe, rows: DistinctRows, encoder: TableEncoder, context: FitContext
 ) -> ModelFit:
-    scaled = scale_rows(rows, encoder.columns_)
+    scaled = scale_rows(rows, encoder.columns_, ranks_if_skewed=False)
     table = scaled.table
     context.progress.expect(table.n_rows)
     given = TreeRows(table, scaled.inputs.numeric_, encoder.n_categories_, np.zeros(table.n_rows, dtype=bool))

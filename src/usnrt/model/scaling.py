@@ -18,7 +18,9 @@ class ScaledRows:
     target: TargetScale
 
 
-def scale_rows(rows: DistinctRows, columns: Sequence[Column], target_map: TargetMap | None = None) -> ScaledRows:
+def scale_rows(
+    rows: DistinctRows, columns: Sequence[Column], target_map: TargetMap | None = None, ranks_if_skewed: bool = True
+) -> ScaledRows:
     """Learn the scales of network inputs and target from some rows, and apply them.
 
     Parameters
@@ -27,9 +29,11 @@ def scale_rows(rows: DistinctRows, columns: Sequence[Column], target_map: Target
     columns : sequence of Column
         Of the encoder.
     target_map : TargetMap, optional
+    ranks_if_skewed : bool, default=True
+        See `NetworkInputs.fit`.
     """
     scale, y = scale_target(rows.target, rows.weight, target_map)
-    inputs = NetworkInputs().fit(rows.raw, columns, sample_weight=rows.weight)
+    inputs = NetworkInputs().fit(rows.raw, columns, rows.weight, ranks_if_skewed)
     scaled, weight = inputs.transform(rows.raw), rows.weight
     table = TrainingTable(rows.raw, scaled, y, weight, group=rows.group, has_groups=rows.has_groups)
     return ScaledRows(table, inputs, scale)

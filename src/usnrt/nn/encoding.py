@@ -23,7 +23,7 @@ INPUT_LIMIT = 5.0
 
 
 class PiecewiseLinear:
-    r"""Piecewise linear encoding of some columns, appended to all columns, which are clipped to [-5, 5].
+    r"""Piecewise linear encoding of some columns, appended to all columns that are kept, which are clipped to [-5, 5].
 
     Bin k of a column with edges :math:`b_0 < \dots < b_K` gives
     :math:`\mathrm{clip}((x - b_{k-1}) / (b_k - b_{k-1}), 0, 1) - \tfrac12`. Edges are quantiles of the training rows,
@@ -33,6 +33,8 @@ class PiecewiseLinear:
     ----------
     n_inputs : int
         Number of columns before encoding.
+    kept : ndarray of int
+        Columns that count, strictly ascending; the others are left out.
     columns : ndarray of int of shape (q,)
         Columns to encode.
     slope, offset : ndarray of shape (q, n_bins)
@@ -51,17 +53,25 @@ class PiecewiseLinear:
     def __init__(
         self,
         n_inputs: int,
+        kept: NDArray[np.int64],
         columns: NDArray[np.int64],
         slope: NDArray[np.float32],
         offset: NDArray[np.float32],
     ) -> None:
         self.n_inputs = n_inputs
+        self.kept = kept
         self.columns = columns
         self.slope = slope
         self.offset = offset
 
     @classmethod
-    def fit(cls, x: NDArray[np.float32], columns: NDArray[np.int64], n_bins: int = 16) -> "PiecewiseLinear":
+    def fit(
+        cls,
+        x: NDArray[np.float32],
+        columns: NDArray[np.int64],
+        n_bins: int = 16,
+        kept: NDArray[np.int64] | None = None,
+    ) -> "PiecewiseLinear":
         """Compute the bin edges from training rows.
 
         Parameters
@@ -70,11 +80,15 @@ class PiecewiseLinear:
         columns : ndarray of int of shape (q,)
         n_bins : int, default=16
             Reduced on wide tables: the total over all columns is at most 2048.
+        kept : ndarray of int, optional
+            Strictly ascending; all columns by default. Others are not encoded.
 
         Returns
         -------
         PiecewiseLinear
         """
+        kept = np.arange(x.shape[1]) if kept is None else kept
+        columns = np.intersect1d(columns, kept)
         n_bins = max(1, min(n_bins, MAX_ENCODED // max(len(columns), 1)))
         slope, offset = np.zeros((2, len(columns), n_bins), dtype=np.float32)
         for j, column in enumerate(columns):
@@ -84,27 +98,37 @@ class PiecewiseLinear:
                 continue
             slope[j, :used] = 1.0 / np.diff(edges)
             offset[j, :used] = -edges[:-1] / np.diff(edges) - 0.5
-        return cls(x.shape[1], np.asarray(columns, dtype=np.int64), slope, offset)
+        return cls(x.shape[1], kept, columns, slope, offset)
 
     @property
     def n_outputs(self) -> int:
         """Number of columns after encoding."""
-        return self.n_inputs + self.slope.size
+        return len(self.kept) + self.slope.size
 
     @property
-    def constants(self) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float32]]:
-        """Columns, slope and offset, the arguments of `encode`."""
-        return self.columns, self.slope, self.offset
+    def constants(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32], NDArray[np.float32]]:
+        """Kept columns, encoded columns, slope and offset, the arguments of `encode`."""
+        return self.kept, self.columns, self.slope, self.offset
+
+    def with_more(self, n_more: int) -> "PiecewiseLinear":
+        """The encoding with further columns after the others, kept as they are."""
+        kept = np.concatenate([self.kept, self.n_inputs + np.arange(n_more)])
+        return PiecewiseLinear(self.n_inputs + n_more, kept, self.columns, self.slope, self.offset)
+
+    def with_first(self, n_inputs: int) -> "PiecewiseLinear":
+        """The encoding without the columns from this number on, none of which is encoded."""
+        return PiecewiseLinear(n_inputs, self.kept[self.kept < n_inputs], self.columns, self.slope, self.offset)
 
     def __call__(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
         """Encode rows of shape (n, n_inputs) to shape (n, n_outputs)."""
         return encode(np, x, *self.constants)
 
 
-def encode(xp: ModuleType, x: ArrayT, columns: ArrayT, slope: ArrayT, offset: ArrayT) -> ArrayT:
+def encode(xp: ModuleType, x: ArrayT, kept: ArrayT, columns: ArrayT, slope: ArrayT, offset: ArrayT) -> ArrayT:
     """Encode ``x``, where ``xp`` is numpy or jax.numpy."""
     bins = xp.clip(x[:, columns, None] * slope + offset, -0.5, 0.5)
-    encoded: ArrayT = xp.concatenate([xp.clip(x, -INPUT_LIMIT, INPUT_LIMIT), bins.reshape(x.shape[0], -1)], axis=1)
+    plain = xp.clip(x[:, kept], -INPUT_LIMIT, INPUT_LIMIT)
+    encoded: ArrayT = xp.concatenate([plain, bins.reshape(x.shape[0], -1)], axis=1)
     return encoded
 
 

@@ -177,3 +177,14 @@ class GuidedMLP(MLP):
             is_guide = (position >= self.first_guide) & (position < self.first_guide + self.n_guides)
             x = jnp.where(is_guide & ~keeps, 0.0, x)
         return super().__call__(params, x, key)
+
+    def with_guides(self, params: Params) -> Params:
+        """Weights of a network without the guides, with weights of 0 for them."""
+        (weights, bias), *others = params
+        return (np.insert(weights, [self.first_guide] * self.n_guides, 0.0, axis=0), bias), *others
+
+    def without_guides(self, params: Params) -> Params:
+        """Weights without those of the guides."""
+        (weights, bias), *others = params
+        guides = slice(self.first_guide, self.first_guide + self.n_guides)
+        return (np.delete(weights, guides, axis=0), bias), *others

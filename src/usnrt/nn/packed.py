@@ -100,17 +100,17 @@ def _interpolated(
     encoding: PiecewiseLinear, weights: NDArray[np.float64], bias: NDArray[np.float64]
 ) -> tuple[tuple[Any, ...], NDArray[np.float64]]:
     """Knots of all encoded columns, and the lines of the first layer: bias, values at knots, weights of the others."""
-    columns, slope, offset = (constant.copy() for constant in encoding.constants)
-    plain, binned = np.split(weights, [encoding.n_inputs])
+    kept, columns, slope, offset = (constant.copy() for constant in encoding.constants)
+    plain, binned = np.split(weights, [len(kept)])
     binned = binned.reshape(*slope.shape, weights.shape[1])
-    others = np.setdiff1d(np.arange(encoding.n_inputs), columns)
+    others = np.setdiff1d(kept, columns)
     knots, lines = [], [bias[None]]
     for j, column in enumerate(columns):
         at = _knots(slope[j].astype(np.float64), offset[j].astype(np.float64))
         bins = np.clip(at[:, None] * slope[j].astype(np.float64) + offset[j], -0.5, 0.5)
         inputs = np.clip(at, -INPUT_LIMIT, INPUT_LIMIT)[:, None]
         # einsum, because the bits of a matrix product depend on the number of threads
-        lines.append(inputs * plain[column] + np.einsum("kb,bh->kh", bins, binned[j]))
+        lines.append(inputs * plain[np.searchsorted(kept, column)] + np.einsum("kb,bh->kh", bins, binned[j]))
         knots.append(at)
     n_knots = np.array([len(at) for at in knots], dtype=np.int64)
     flat = np.concatenate([np.zeros(0), *knots])
@@ -119,7 +119,7 @@ def _interpolated(
     described = (
         columns, np.cumsum(n_knots) - n_knots, n_knots, flat, _rounded_up(flat), scale, others.astype(np.int64), _LIMIT,
     )  # fmt: skip
-    return described, np.concatenate([*lines, plain[others]])
+    return described, np.concatenate([*lines, plain[np.searchsorted(kept, others)]])
 
 
 def _knots(slope: NDArray[np.float64], offset: NDArray[np.float64]) -> NDArray[np.float64]:

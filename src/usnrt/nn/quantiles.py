@@ -26,23 +26,27 @@ LEVELS: NDArray[np.float64] = ndtr(POSITIONS)
 SHARES: NDArray[np.float64] = np.gradient(LEVELS)
 MEDIAN = len(POSITIONS) // 2
 N_OUTPUTS = len(POSITIONS) + 1
+# Quantiles are the median plus the steps between them with these signs, of shape (steps, quantiles).
+STEP_SIGNS: NDArray[np.float32] = np.subtract(
+    np.triu(np.ones((len(POSITIONS) - 1, len(POSITIONS)), dtype=np.float32), 1),
+    (np.arange(len(POSITIONS) - 1) < MEDIAN)[:, None],
+    dtype=np.float32,
+)
 # Bounds of the log scale and of the log factors: quantiles stay distinct, and float32 finite.
 SCALE_LIMIT, STRETCH_LIMIT = 12.0, 5.0
 
 
-def to_quantiles(outputs: ArrayT, xp: ModuleType = np) -> ArrayT:
+def to_quantiles(outputs: NDArray[np.floating]) -> NDArray[np.floating]:
     """Quantiles at the levels of ``POSITIONS``, increasing along each row.
 
     Parameters
     ----------
-    outputs : array of shape (n, N_OUTPUTS)
+    outputs : ndarray of shape (n, N_OUTPUTS)
         Outputs of the network.
-    xp : module
-        The library of ``outputs``, numpy or jax.numpy.
 
     Returns
     -------
-    array of shape (n, n_positions)
+    ndarray of shape (n, n_positions)
 
     Examples
     --------
@@ -51,14 +55,17 @@ def to_quantiles(outputs: ArrayT, xp: ModuleType = np) -> ArrayT:
     >>> to_quantiles(np.zeros((1, N_OUTPUTS)))  # a standard normal
     array([[-2.5, -1.5, -1. , -0.6, -0.3,  0. ,  0.3,  0.6,  1. ,  1.5,  2.5]])
     """
+    median, steps = _median_and_steps(outputs, np)
+    above = median + np.cumsum(steps[:, MEDIAN:], axis=1)
+    below = median - np.cumsum(steps[:, :MEDIAN][:, ::-1], axis=1)[:, ::-1]
+    return np.concatenate([below, median, above], axis=1)
+
+
+def _median_and_steps(outputs: ArrayT, xp: ModuleType) -> tuple[ArrayT, ArrayT]:
+    """The medians, shape (n, 1), and the steps between adjacent quantiles; ``xp`` is numpy or jax.numpy."""
     gaps = np.diff(POSITIONS).astype(outputs.dtype)
     scale = xp.exp(xp.clip(outputs[:, 1:2], -SCALE_LIMIT, SCALE_LIMIT))
-    median = scale * outputs[:, :1]
-    steps = scale * gaps * xp.exp(xp.clip(outputs[:, 2:], -STRETCH_LIMIT, STRETCH_LIMIT))
-    above = median + xp.cumsum(steps[:, MEDIAN:], axis=1)
-    below = median - xp.cumsum(steps[:, :MEDIAN][:, ::-1], axis=1)[:, ::-1]
-    quantiles: ArrayT = xp.concatenate([below, median, above], axis=1)
-    return quantiles
+    return scale * outputs[:, :1], scale * gaps * xp.exp(xp.clip(outputs[:, 2:], -STRETCH_LIMIT, STRETCH_LIMIT))
 
 
 def predicted_quantiles(outputs: NDArray[np.float64], first: int = 0, n_threads: int = 1) -> NDArray[np.float64]:
@@ -101,7 +108,9 @@ def pinball(outputs: "Array", target: "Array") -> "Array":
     import jax.numpy as jnp
 
     levels, shares = LEVELS.astype(np.float32), SHARES.astype(np.float32)
-    distance = target[:, None] - to_quantiles(outputs, jnp)
+    median, steps = _median_and_steps(outputs, jnp)
+    # `to_quantiles` as a product: with running sums the epoch of a training compiles 0.4 s longer, and runs longer too.
+    distance = target[:, None] - median - steps @ STEP_SIGNS
     return jnp.sum(shares * jnp.maximum(levels * distance, (levels - 1.0) * distance), axis=1)
 
 

@@ -3,6 +3,8 @@
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from usnrt.utils.codec import Classes, Codec, Stored
 from usnrt.utils.schema import Array, Bool, Float, Int, Many, Text
 
@@ -36,11 +38,13 @@ NETWORKS: Classes = {
         "usnrt.nn.encoding",
         {
             "n_inputs": Int(1, SIZE, "n_inputs"),
-            "columns": Array("i8", ("n_columns",), low=0, below="n_inputs"),
+            "kept": Array("i8", (None,), low=0, below="n_inputs", order="strictly ascending", filled=True),
+            "columns": Array("i8", ("n_columns",), low=0, below="n_inputs", order="strictly ascending"),
             "slope": Array("f4", ("n_columns", "n_bins")),
             "offset": Array("f4", ("n_columns", "n_bins")),
         },
-        sizes={"n_encoded": lambda encoding: encoding.n_outputs},
+        lambda encoding: bool(np.isin(encoding.columns, encoding.kept).all()),
+        {"n_encoded": lambda encoding: encoding.n_outputs},
     ),
     "History": Stored(
         "usnrt.nn.train",

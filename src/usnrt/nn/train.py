@@ -294,8 +294,10 @@ def start_state(params: Params) -> Any:
     """Initial state on the device: weights, state of the optimiser, and averaged weights."""
     import jax
 
-    params = jax.device_put(params)
-    return params, _adamw(0.0, 0.0).init(params), params
+    # Zeros of numpy: each shape of a zero that jax makes is a program to compile.
+    shapes = jax.eval_shape(_adamw(0.0, 0.0).init, params)
+    zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
+    return jax.device_put((params, zeros, params))
 
 
 def _adamw(rate: Any, weight_decay: Any, components: Any = None) -> Any:
@@ -329,8 +331,11 @@ def _principal_components(table: DeviceTable, rows: NDArray[np.intp]) -> NDArray
     encoded = inputs if table.encoding is None else encode(np, inputs, *map(np.asarray, table.encoding))
     if encoded.shape[1] > MAX_COMPONENTS:
         return None
-    encoded = encoded.astype(np.float64)
-    components: NDArray[np.float32] = np.linalg.eigh(encoded.T @ encoded)[1].astype(np.float32)
+    # inputs that are always 0, such as guides of a network without a memory, are left as they are
+    used = np.flatnonzero(encoded.any(axis=0))
+    components = np.eye(encoded.shape[1], dtype=np.float32)
+    encoded = encoded[:, used].astype(np.float64)
+    components[np.ix_(used, used)] = np.linalg.eigh(encoded.T @ encoded)[1]
     return components
 
 

@@ -29,7 +29,8 @@ def network_inputs(graph: Graph, columns: EncodedColumns, inputs: NetworkInputs)
     sources: list[int] = []  # position of the encoded column of each column of the parts
     if columns.positions:
         where = columns.positions
-        centred = graph.op("Sub", columns.numbers, inputs.mean_[where])
+        numbers = _ranked(graph, columns.numbers, [inputs.knots_[position] for position in where])
+        centred = graph.op("Sub", numbers, inputs.mean_[where])
         scaled = graph.op("Mul", centred, inputs.factor_[where])
         bounded = graph.op("Clip", scaled, np.float64(-MAX_SCALED), np.float64(MAX_SCALED))
         filled = graph.op("Where", graph.op("IsNaN", bounded), np.float64(0), bounded)
@@ -48,6 +49,29 @@ def network_inputs(graph: Graph, columns: EncodedColumns, inputs: NetworkInputs)
     # A stable sort keeps a number before its indicator, as in the network inputs.
     order = np.argsort(sources, kind="stable")
     return matrix if (order == np.arange(len(order))).all() else graph.op("Gather", matrix, order, axis=1)
+
+
+def _ranked(graph: Graph, numbers: str, knots: Sequence[NDArray[np.float64]]) -> str:
+    """Numbers, shape (n, k), of which those with knots become ranks, see `NetworkInputs`; name, shape (n, k)."""
+    skewed = [j for j, own in enumerate(knots) if len(own)]
+    if not skewed:
+        return numbers
+    width = max(len(knots[j]) for j in skewed) - 1  # segments; unused ones begin at infinity
+    value, rank, slope = np.full((len(skewed), width), np.inf), *np.zeros((2, len(skewed), width))
+    for line, j in enumerate(skewed):
+        n = len(knots[j]) - 1
+        value[line, :n], rank[line, :n] = knots[j][:-1].T
+        slope[line, :n] = np.diff(knots[j][:, 1]) / np.diff(knots[j][:, 0])
+    own = graph.op("Gather", numbers, ints(*skewed), axis=1)
+    is_above = graph.op("GreaterOrEqual", graph.op("Unsqueeze", own, ints(2)), value[:, 1:])
+    at = graph.op("ReduceSum", graph.cast(is_above, np.int64), ints(2), keepdims=0)
+    at = graph.op("Add", at, width * np.arange(len(skewed)))
+    of_segment = [graph.op("Gather", part.ravel(), at, axis=0) for part in (value, rank, slope)]
+    ranked = graph.op("Add", of_segment[1], graph.op("Mul", graph.op("Sub", own, of_segment[0]), of_segment[2]))
+    everything = graph.op("Concat", numbers, ranked, axis=1)
+    order = np.arange(len(knots))
+    order[skewed] = len(knots) + np.arange(len(skewed))
+    return graph.op("Gather", everything, order, axis=1)
 
 
 def _one_hot(level: NDArray[np.int64], indicator: bool) -> NDArray[np.float32]:
@@ -224,7 +248,9 @@ def piecewise_linear(graph: Graph, encoding: PiecewiseLinear | None, x: str) -> 
     """
     if encoding is None:
         return x
-    bounded = graph.op("Clip", x, np.float32(-INPUT_LIMIT), np.float32(INPUT_LIMIT))
+    is_all = len(encoding.kept) == encoding.n_inputs
+    plain = x if is_all else graph.op("Gather", x, encoding.kept, axis=1)
+    bounded = graph.op("Clip", plain, np.float32(-INPUT_LIMIT), np.float32(INPUT_LIMIT))
     n_bins = encoding.slope.size
     if n_bins == 0:
         return bounded

@@ -70,10 +70,12 @@ def _has_formats(encoder: Any) -> bool:
 
 
 def _has_inputs(inputs: Any) -> bool:
-    """Whether each column has as many network inputs as its levels and its missing values need."""
+    """Whether each column has as many network inputs as its levels and its missing values need, and knots ascend."""
     widths = [int(level.max(initial=0)) + 1 for level in inputs.level_] + inputs.indicator_
-    return sum(widths.tolist()) == inputs.n_outputs_ and bool(
-        (np.repeat(np.arange(len(widths)), widths) == inputs.source_).all()
+    return (
+        sum(widths.tolist()) == inputs.n_outputs_
+        and bool((np.repeat(np.arange(len(widths)), widths) == inputs.source_).all())
+        and all(len(knots) != 1 and bool((np.diff(knots, axis=0) > 0).all()) for knots in inputs.knots_)
     )
 
 
@@ -114,6 +116,7 @@ TABLES: Classes = {
             "source_": Array("i8", ("n_inputs",), low=0, below="n_columns"),
             "mean_": Array("f8", ("n_columns",)),
             "factor_": Array("f8", ("n_columns",)),
+            "knots_": Many(Array("f8", (None, 2), -LARGE, LARGE), "n_columns"),
             "indicator_": Array("b1", ("n_columns",)),
             "level_": Many(Array("i8", (None,), low=0), "n_columns"),
         },

@@ -72,7 +72,9 @@ def save(model: Any, path: str | os.PathLike[str], user_models: Callable[[Any], 
         check_is_fitted(model)
     arrays, state = CODEC.encode(model, where="model")
     members = {STATE: _dump(state), ARRAYS: write_tensors(arrays) if arrays else b""}
-    members |= _written_by(user_models, user_models_of(model))
+    experts = user_models_of(model)
+    models = list({id(expert._model): expert._model for expert in experts}.values())  # members share them
+    members |= _written_by(user_models, models, experts)
     manifest = {
         "format": FORMAT,
         "version": FORMAT_VERSION,
@@ -82,6 +84,9 @@ def save(model: Any, path: str | os.PathLike[str], user_models: Callable[[Any], 
             member: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()} for member, data in members.items()
         },
     }
+    if experts:
+        places = {id(model): number for number, model in enumerate(models)}
+        manifest["user_models"] = [places[id(expert._model)] for expert in experts]
     with atomic_write(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for member, data in {MANIFEST: _dump(manifest, indent=1), **members}.items():
             archive.writestr(zipfile.ZipInfo(member, _FIXED_DATE), data)
@@ -114,18 +119,19 @@ def load(path: str | os.PathLike[str], user_models: Callable[[bytes], Any] | Non
     with _refusals_with(path), _opened(path) as file:
         manifest, members = _read_members(file)
         model = _build(manifest, members)
-        experts = user_models_of(model)
-        if len(experts) != len(members) - 2:
-            raise DecodingError("it has another number of models of its author than its experts")
+        experts, numbers = user_models_of(model), manifest.get("user_models", [])
+        if not _are_numbers(numbers, len(experts), len(members) - 2):
+            raise DecodingError("its experts are not those of the models of its author")
         if experts and user_models is None:
             names = ", ".join(dict.fromkeys(expert.name for expert in experts))
             raise DecodingError(
                 f"it holds models of its author ({names}); pass user_models, a function from bytes to a model, if you "
                 "trust the file"
             )
-    for number, expert in enumerate(experts):
-        assert user_models is not None
-        object.__setattr__(expert, "_model", user_models(members[USER_MODEL.format(number)]))
+    if user_models is not None:
+        models = [user_models(members[USER_MODEL.format(number)]) for number in range(len(members) - 2)]
+        for number, expert in zip(numbers, experts):
+            object.__setattr__(expert, "_model", models[number])
     return model
 
 
@@ -240,7 +246,17 @@ def user_models_of(model: Any) -> list[Any]:
     return [expert for member in members for expert in getattr(member, "user_models", ())]
 
 
-def _written_by(user_models: Callable[[Any], bytes] | None, experts: list[Any]) -> dict[str, bytes]:
+def _are_numbers(numbers: Any, n_experts: int, n_models: int) -> bool:
+    """Whether each expert has the number of a model, and each model an expert."""
+    return (
+        isinstance(numbers, list)
+        and len(numbers) == n_experts
+        and all(type(number) is int for number in numbers)
+        and set(numbers) == set(range(n_models))
+    )
+
+
+def _written_by(user_models: Callable[[Any], bytes] | None, models: list[Any], experts: list[Any]) -> dict[str, bytes]:
     """Models of the user as members of an archive."""
     if experts and user_models is None:
         names = ", ".join(dict.fromkeys(expert.name for expert in experts))
@@ -248,9 +264,9 @@ def _written_by(user_models: Callable[[Any], bytes] | None, experts: list[Any]) 
             f"save needs user_models, a function from a model to bytes, for your models ({names}); usnrt never pickles"
         )
     members = {}
-    for number, expert in enumerate(experts):
+    for number, model in enumerate(models):
         assert user_models is not None
-        data = user_models(expert._model)
+        data = user_models(model)
         if not isinstance(data, bytes | bytearray):
             raise TypeError(f"user_models must return bytes, got {type(data).__name__}")
         members[USER_MODEL.format(number)] = bytes(data)

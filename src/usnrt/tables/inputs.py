@@ -4,18 +4,27 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
 
 from usnrt.tables.columns import Column
 
 MAX_LEVELS = 100  # one-hot columns per feature; rarer categories share the last one
 MAX_SCALED = 1e6
 BLOCK = 4096  # rows scaled at a time
+# A column is skewed if 99 % of its distinct values range over this many times the middle half of them (3.8 if normal).
+SKEWED = 8.0
+# Positions on the normal scale between which ranks of a skewed column are interpolated.
+RANK_POSITIONS: NDArray[np.float64] = np.linspace(-2.75, 2.75, 23)
+# Distinct values that are too few for ranks, values that are enough, and values whose differences may overflow.
+MIN_RANKED, MAX_RANKED, MAX_RANKED_VALUE = 20, 65_536, 1e150
 
 
 class NetworkInputs:
     """Scaling, one-hot encoding and missing-value indicators, learned from the training rows.
 
-    A numeric column becomes ``(x - mean) / std``, 0 for missing values; a constant one becomes 0. A categorical column
+    A numeric column becomes ``(x - mean) / std``, 0 for missing values; a constant one becomes 0. In a skewed column
+    (see `SKEWED`) x is first replaced by its rank on the normal scale, interpolated between few knots, so that neither
+    units nor logarithms matter; beyond the outer knots it is linear. A categorical column
     becomes one indicator column per category, all 0 for a category unseen in training. A column with missing values in
     training gets a missing-value indicator. If a feature has more than 100 categories, the 99 most frequent have a
     column each and the others share one.
@@ -30,6 +39,8 @@ class NetworkInputs:
         Names of the network inputs, e.g. ``"age"``, ``"size = large"``, ``"age missing"``.
     mean_, factor_ : ndarray of shape (n_encoded,)
         A numeric column is scaled to ``(x - mean) * factor``; the factor is 0 for constant columns.
+    knots_ : list of ndarray of shape (k, 2)
+        For each encoded column, values and their ranks on the normal scale; empty for columns that are not skewed.
     level_ : list of ndarray of int
         For each encoded column, the one-hot column of each category code; empty for numeric columns.
     indicator_ : ndarray of bool of shape (n_encoded,)
@@ -55,11 +66,16 @@ class NetworkInputs:
     names_: list[str]
     mean_: NDArray[np.float64]
     factor_: NDArray[np.float64]
+    knots_: list[NDArray[np.float64]]
     level_: list[NDArray[np.int64]]
     indicator_: NDArray[np.bool_]
 
     def fit(
-        self, raw: NDArray[np.float64], columns: Sequence[Column], sample_weight: ArrayLike | None = None
+        self,
+        raw: NDArray[np.float64],
+        columns: Sequence[Column],
+        sample_weight: ArrayLike | None = None,
+        ranks_if_skewed: bool = True,
     ) -> "NetworkInputs":
         """Learn the scaling from training rows.
 
@@ -70,6 +86,8 @@ class NetworkInputs:
         columns : sequence of Column
             ``columns_`` of the encoder.
         sample_weight : array-like of shape (n_rows,), optional
+        ranks_if_skewed : bool, default=True
+            False for models of the paper and its baselines, which scale all numbers.
 
         Returns
         -------
@@ -77,6 +95,7 @@ class NetworkInputs:
         """
         weight = np.ones(len(raw)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         mean, factor = np.zeros(len(columns)), np.zeros(len(columns))
+        knots = [np.zeros((0, 2)) for _ in columns]
         levels: list[NDArray[np.int64]] = []
         source: list[int] = []
         names: list[str] = []
@@ -91,14 +110,17 @@ class NetworkInputs:
                 source += [position] * len(labels)
             else:
                 levels.append(np.zeros(0, dtype=np.int64))
-                mean[position], factor[position] = _scaling(values[present], weight[present])
+                own, own_weight = values[present], weight[present]
+                if ranks_if_skewed:
+                    knots[position] = _knots(own)
+                mean[position], factor[position] = _scaling(_ranked(own, knots[position]), own_weight)
                 names.append(column.name)
                 source.append(position)
             indicator[position] = not present.all()
             if indicator[position]:
                 names.append(f"{column.name} missing")
                 source.append(position)
-        self.mean_, self.factor_, self.level_, self.indicator_ = mean, factor, levels, indicator
+        self.mean_, self.factor_, self.knots_, self.level_, self.indicator_ = mean, factor, knots, levels, indicator
         self.names_, self.source_, self.n_outputs_ = names, np.array(source, dtype=np.int64), len(names)
         return self
 
@@ -114,7 +136,7 @@ class NetworkInputs:
         ndarray of float32 of shape (n_rows, p), in C order, without NaN
         """
         if self.n_outputs_ == raw.shape[1] and not self.indicator_.any() and not any(map(len, self.level_)):
-            return _scaled_blocks(raw, self.mean_, self.factor_)
+            return self._scaled_blocks(raw)
         result = np.zeros((len(raw), self.n_outputs_), dtype=np.float32)
         rows = np.arange(len(raw))
         column = 0
@@ -127,7 +149,8 @@ class NetworkInputs:
                 result[rows[known], column + level[values[known].astype(np.int64)]] = 1.0
                 column += width
             else:
-                result[:, column] = _scaled(values, self.mean_[position], self.factor_[position])
+                ranked = _ranked(values, self.knots_[position])
+                result[:, column] = _scaled(ranked, self.mean_[position], self.factor_[position])
                 column += 1
             if self.indicator_[position]:
                 result[:, column] = missing
@@ -143,15 +166,49 @@ class NetworkInputs:
     def _is_categorical(self, position: int) -> bool:
         return len(self.level_[position]) > 0
 
+    def _scaled_blocks(self, raw: NDArray[np.float64]) -> NDArray[np.float32]:
+        """Scale a table block by block: temporaries of a million rows would cost more than the arithmetic."""
+        result = np.empty(raw.shape, dtype=np.float32)
+        skewed = [position for position, knots in enumerate(self.knots_) if len(knots)]
+        for start in range(0, len(raw), BLOCK):
+            block = raw[start : start + BLOCK]
+            if skewed:
+                block = block.copy()
+            for position in skewed:
+                block[:, position] = _ranked(block[:, position], self.knots_[position])
+            result[start : start + BLOCK] = _scaled(block, self.mean_, self.factor_)
+        return result
 
-def _scaled_blocks(
-    raw: NDArray[np.float64], mean: NDArray[np.float64], factor: NDArray[np.float64]
-) -> NDArray[np.float32]:
-    """Scale a table block by block: temporaries of a million rows would cost more than the arithmetic."""
-    result = np.empty(raw.shape, dtype=np.float32)
-    for start in range(0, len(raw), BLOCK):
-        result[start : start + BLOCK] = _scaled(raw[start : start + BLOCK], mean, factor)
-    return result
+
+def _knots(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Values of a skewed column and their ranks on the normal scale, shape (k, 2); none of another column.
+
+    Distinct values have ranks: of a column that is mostly 0, only the shape of the others counts.
+    """
+    distinct = np.unique(values[:: max(1, len(values) // MAX_RANKED)])
+    nothing = np.zeros((0, 2))
+    if len(distinct) < MIN_RANKED or max(-distinct[0], distinct[-1]) > MAX_RANKED_VALUE:
+        return nothing
+    low, first, third, high = np.quantile(distinct, [0.005, 0.25, 0.75, 0.995])
+    if not high - low > SKEWED * (third - first):
+        return nothing
+    rank = ndtri((np.arange(len(distinct)) + 0.5) / len(distinct))
+    positions = np.unique(np.concatenate([rank[[0, -1]], np.clip(RANK_POSITIONS, rank[0], rank[-1])]))
+    knots: NDArray[np.float64] = np.stack([np.interp(positions, rank, distinct), positions], axis=1)
+    knots = knots[np.diff(knots[:, 0], prepend=-np.inf) > 1e-12 * (high - low)]
+    return knots
+
+
+def _ranked(values: NDArray[np.float64], knots: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Ranks of values, interpolated between knots, whose outer lines go on; the values themselves without knots."""
+    if len(knots) < 2:
+        return values
+    value, rank = knots.T
+    slope = np.diff(rank) / np.diff(value)
+    at = np.clip(np.searchsorted(value, values, side="right") - 1, 0, len(slope) - 1)
+    with np.errstate(over="ignore"):
+        ranked: NDArray[np.float64] = rank[at] + (values - value[at]) * slope[at]
+    return ranked
 
 
 def _scaled(

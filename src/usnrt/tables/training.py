@@ -190,6 +190,8 @@ class TreeRows:
         The validation rows of the whole tree; trees of the paper draw their own.
     given : GivenRows or None
         The same rows for models of the user, if there are any.
+    relevant : ndarray of int or None
+        Positions of the network inputs that are worth learning from, strictly ascending; None for all.
     """
 
     table: TrainingTable
@@ -197,6 +199,7 @@ class TreeRows:
     n_categories: NDArray[np.int64]
     is_validation: NDArray[np.bool_]
     given: GivenRows | None = None
+    relevant: Rows | None = None
 
     @property
     def training(self) -> Rows:

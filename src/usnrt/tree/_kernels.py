@@ -237,8 +237,8 @@ def scan_cuts(order, allowed, rank, values_by_rank, weight_by_rank, total, min_w
     """
     n = order.shape[0]
     cells = np.zeros((n, 4))
-    cells[:, VALUE] = values_by_rank
-    cells[:, RIGHT] = weight_by_rank
+    for r in range(n):  # assigning columns would compile a message about their shapes, which takes seconds
+        cells[r, VALUE], cells[r, RIGHT] = values_by_rank[r], weight_by_rank[r]
     # Weights, means and sums of squares of the rows after each cut.
     after = np.empty((n, 3))
     w_r, mean_r, squares_r = 0.0, 0.0, 0.0

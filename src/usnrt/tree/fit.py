@@ -27,6 +27,7 @@ from usnrt.tree.grow import GrownTree, grow
 from usnrt.tree.held_out import HeldOut, mean_quantiles, refine
 from usnrt.tree.model import ExpertTree, TreeModel, VarianceTree
 from usnrt.tree.recipe import Hidden, PaperTreeRecipe, QuantileTreeRecipe
+from usnrt.tree.screening import relevant_inputs
 from usnrt.tree.stored import CODEC
 from usnrt.tree.strategies import (
     FromScratch,
@@ -169,6 +170,8 @@ def _fit_quantile_tree(
     streamed: StreamedRows | None,
 ) -> FittedTree[ExpertTree]:
     announce_compilation(recipe, folds[0].table, context.progress)
+    if recipe.n_bins > 0 and recipe.network:
+        folds = [replace(rows, relevant=relevant_inputs(rows, context)) for rows in folds]
     held_out = HeldOut.of(folds)
     if min(len(rows.training) for rows in folds) < MIN_ROWS_TO_REMEMBER or not folds[0].is_validation.any():
         recipe = replace(recipe, memory=False)
@@ -178,7 +181,7 @@ def _fit_quantile_tree(
     fitted = _fit_roots(recipe, folds, seeds, context, streamed, further)
     # A network that learnt to follow guides is a worse one without them. A store is not read again for that.
     if fitted is None or (recipe.memory and not fitted[1][0].uses_memory and streamed is None):
-        recipe = replace(recipe, memory=False)
+        recipe = replace(recipe, memory=False, had_memory=True)
         fitted = _fit_roots(recipe, folds, seeds, context.within("alone"), streamed, further)
     assert fitted is not None  # without a memory there is nothing to give up
     roots, members = fitted
@@ -202,7 +205,7 @@ def _fit_further(
     recipe: QuantileTreeRecipe, folds: Sequence[TreeRows], context: FitContext
 ) -> tuple[FurtherExpert, ...]:
     """The experts that are fitted by themselves, which all members share; held-out rows choose their weights."""
-    fitted = (kind.fit(folds[0], context) for kind in FURTHER_EXPERTS if str(kind.name) in recipe.further)
+    fitted = [kind.fit(folds[0], context) for kind in FURTHER_EXPERTS if str(kind.name) in recipe.further]
     of_user = fit_models(recipe.models, folds[0], context, recipe.in_time_order)
     return (*(fitted_to_folds(expert, folds, context) for expert in fitted if expert is not None), *of_user)
 
@@ -266,7 +269,7 @@ def _fit_root(
     network = _network(hidden, "hidden", table, n_inputs, N_OUTPUTS, "algebraic")
     guided = network
     if memory is not None:
-        first = table.inputs.shape[1]
+        first = table.inputs.shape[1] if encoding is None else len(encoding.kept) - N_GUIDES
         guided = GuidedMLP(network.sizes, network.activation, network.output, first, N_GUIDES, recipe.guide_dropout)
     job = NetworkTraining(recipe, rows, encoding, guides, guided, context)
     context.progress.begin("network")
@@ -330,14 +333,14 @@ def _encoded_and_guided(
     table, training_rows = rows.table, rows.training
     encoding = None
     if recipe.n_bins > 0 and recipe.network:
-        encoding = PiecewiseLinear.fit(table.inputs[training_rows], rows.numeric, recipe.n_bins)
+        encoding = PiecewiseLinear.fit(table.inputs[training_rows], rows.numeric, recipe.n_bins, rows.relevant)
     if not recipe.memory:
         return encoding, None, None
     training = recipe.metric.within(recipe.max_epochs, len(training_rows))
     memory = fit_retrieval(table, encoding, rows.is_validation, training, rng, context)
     guides = memory.guides_of(table.inputs, np.arange(table.n_rows), context.n_threads)
     if encoding is not None:
-        encoding = PiecewiseLinear(table.inputs.shape[1] + N_GUIDES, encoding.columns, encoding.slope, encoding.offset)
+        encoding = encoding.with_more(N_GUIDES)
     return encoding, memory, guides
 
 

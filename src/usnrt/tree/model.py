@@ -294,11 +294,11 @@ class ExpertTree(TreeModel):
         return replace(self, further=tuple(finals))
 
     def _without_memory(self, memory: Retrieval) -> "ExpertTree":
-        first = memory.n_inputs
-        guides = slice(first, first + N_GUIDES)
-        encoding = self.encoding
+        encoding, first = self.encoding, memory.n_inputs
         if encoding is not None:
-            encoding = PiecewiseLinear(first, encoding.columns, encoding.slope, encoding.offset)
+            encoding = encoding.with_first(first)
+            first = len(encoding.kept)
+        guides = slice(first, first + N_GUIDES)
         (n_inputs, *sizes), params = self.network.sizes, []
         for (weights, bias), *others in self.params:
             params.append(((np.delete(weights, guides, axis=0), bias), *others))

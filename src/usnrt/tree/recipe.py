@@ -212,6 +212,8 @@ class QuantileTreeRecipe:
     hidden : sequence of int or str
     memory : bool
         Whether there is a memory of training rows.
+    had_memory : bool
+        Whether a network has been trained that is guided by a memory of no use; its program then trains one without.
     further : sequence of str
         Names of the further experts, see `usnrt.experts.registry`.
     models : sequence of regressors
@@ -254,6 +256,7 @@ class QuantileTreeRecipe:
     further: Sequence[str] = ()
     models: Sequence[Any] = ()
     network: bool = True
+    had_memory: bool = False
     metric: MetricTraining = field(default_factory=MetricTraining)
     schedule: Schedule = field(default_factory=Schedule)
     streaming: Streaming = field(default_factory=Streaming)

@@ -13,12 +13,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from usnrt.memory.retrieval import N_GUIDES
 from usnrt.nn.alternate import Alternation, NetworkRows, train_alternately
 from usnrt.nn.device import DeviceTable
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import predict
 from usnrt.nn.losses import squared_error
-from usnrt.nn.mlp import MLP, Params
+from usnrt.nn.mlp import MLP, GuidedMLP, Params
 from usnrt.nn.quantiles import pinball, start_at
 from usnrt.nn.train import History, Training, train
 from usnrt.tables.rows import draw_validation
@@ -58,7 +59,24 @@ class NetworkTraining:
     @functools.cached_property
     def device_table(self) -> DeviceTable:
         """The network inputs of all rows."""
-        return DeviceTable(self.table.inputs, self.encoding, self.guides)
+        inputs, encoding = self.table.inputs, self.encoding
+        if self.stand_in is None:
+            return DeviceTable(inputs, encoding, self.guides)
+        if encoding is not None:
+            n_inputs = encoding.n_inputs + N_GUIDES
+            encoding = PiecewiseLinear(n_inputs, encoding.columns, encoding.slope, encoding.offset)
+        return DeviceTable(inputs, encoding, np.zeros((len(inputs), N_GUIDES), dtype=np.float32))
+
+    @functools.cached_property
+    def stand_in(self) -> GuidedMLP | None:
+        """Trained in place of a network without guides, which are then always missing: its program is there already."""
+        if not self.recipe.had_memory:
+            return None
+        network, (n_inputs, *sizes) = self.network, self.network.sizes
+        return GuidedMLP(
+            (n_inputs + N_GUIDES, *sizes),
+            *(network.activation, network.output, self.table.inputs.shape[1], N_GUIDES, self.recipe.guide_dropout),
+        )
 
     @property
     def table(self) -> TrainingTable:
@@ -102,11 +120,14 @@ class NetworkTraining:
             See `usnrt.nn.train.train`.
         """
         name, rows, checkpoint = node
-        return train(
-            self.network, pinball, params, self.device_table, self.table.y, self.table.weight, *self.parts(rows),
-            training, rng, self.context.progress.reporter(name, len(rows), label, training.max_epochs),
+        stand_in = self.stand_in
+        params, history = train(
+            stand_in or self.network, pinball, params if stand_in is None else stand_in.with_guides(params),
+            self.device_table, self.table.y, self.table.weight, *self.parts(rows), training, rng,
+            self.context.progress.reporter(name, len(rows), label, training.max_epochs),
             keep_initial=keep_initial, checkpoint=checkpoint.within(label), stop=stop,
         )  # fmt: skip
+        return (params if stand_in is None else stand_in.without_guides(params)), history
 
 
 def train_root(

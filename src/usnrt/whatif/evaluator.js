@@ -172,24 +172,32 @@ const usnrtEvaluator = (() => {
     return [values, indices];
   }
 
-  function treeEnsemble(x, attributes) {
-    const { nodes_treeids: tree, nodes_featureids: feature, nodes_values: value, nodes_modes: mode } = attributes;
-    const { nodes_truenodeids: yes, nodes_falsenodeids: no, n_targets: n } = attributes;
-    const root = [], at = new Map(), weight = new Map(), [rows, width] = x.shape, result = tensor("float32", [rows, n]);
-    tree.forEach((t, i) => { root[t] ??= i; at.set(`${t} ${attributes.nodes_nodeids[i]}`, i); });
+  const forests = new WeakMap();  // nodes by their places, by the array of their trees
+
+  function forestOf(attributes) {
+    const { nodes_treeids: tree, nodes_nodeids: id, nodes_truenodeids: yes, nodes_falsenodeids: no } = attributes;
+    if (forests.has(tree)) return forests.get(tree);
+    const root = [], at = new Map(), key = (t, node) => t * 2 ** 26 + node;
+    tree.forEach((t, i) => { root[t] ??= i; at.set(key(t, id[i]), i); });
+    const left = Array.from(tree, (t, i) => at.get(key(t, yes[i]))), right = Array.from(tree, (t, i) => at.get(key(t, no[i])));
+    const target = [], weight = [];
     attributes.target_treeids.forEach((t, i) => {
-      weight.set(at.get(`${t} ${attributes.target_nodeids[i]}`), [attributes.target_ids[i], attributes.target_weights[i]]);
+      const node = at.get(key(t, attributes.target_nodeids[i]));
+      [target[node], weight[node]] = [attributes.target_ids[i], attributes.target_weights[i]];
     });
+    const forest = { root, left, right, target, weight, value: Float32Array.from(attributes.nodes_values) };
+    forests.set(tree, forest);
+    return forest;
+  }
+
+  function treeEnsemble(x, attributes) {
+    const { nodes_featureids: feature, nodes_modes: mode, n_targets: n } = attributes, forest = forestOf(attributes);
+    const [rows, width] = x.shape, result = tensor("float32", [rows, n]);
     for (let row = 0; row < rows; row++) {
-      root.forEach((start, t) => {
-        let node = start;
-        while (mode[node] !== "LEAF") {
-          const left = x.data[row * width + feature[node]] <= Math.fround(value[node]);
-          node = at.get(`${t} ${left ? yes[node] : no[node]}`);
-        }
-        const [target, own] = weight.get(node);
-        result.data[row * n + target] += own;
-      });
+      for (let node of forest.root) {
+        while (mode[node] !== "LEAF") node = (x.data[row * width + feature[node]] <= forest.value[node] ? forest.left : forest.right)[node];
+        result.data[row * n + forest.target[node]] += forest.weight[node];
+      }
     }
     return result;
   }
@@ -585,8 +593,22 @@ const usnrtEvaluator = (() => {
     return number;
   }
 
+  // Long attributes are constants; words are written as codes.
+  function withAttributes(program, constants) {
+    for (const [, , , attributes = {}] of program.nodes) {
+      for (const [name, value] of Object.entries(attributes)) {
+        if (name === "body") withAttributes(value, constants);
+        else if (value && value.constant) {
+          const { data } = constants.get(value.constant);
+          attributes[name] = value.words ? Array.from(data, (code) => value.words[code]) : data;
+        }
+      }
+    }
+  }
+
   function create(data) {
-    const constants = Object.entries(data.constants).map(([name, written]) => [name, constant(written)]);
+    const constants = new Map(Object.entries(data.constants).map(([name, written]) => [name, constant(written)]));
+    for (const program of [data.row, data.moments]) if (program) withAttributes(program, constants);
     const residuals = data.residuals.map((residual) => new Residual(residual));
     const map = data.target.map && Object.fromEntries(Object.entries(data.target.map).map(([name, value]) => [name,
       value === null ? (name.startsWith("low") ? -Infinity : Infinity) : value]));

@@ -208,7 +208,7 @@ function outline(edges, height, x, y, from, to) {
   return open === false ? "" : `${path}L${x(open)},${y(0)}Z`;
 }
 
-function draw(row) {
+function draw(row, asked) {
   const { edges } = row.curve, height = heights(row.curve);
   chooseDomain(edges);
   const x = (value) => LEFT + ((value - domain[0]) / (domain[1] - domain[0])) * (WIDTH - LEFT - RIGHT);
@@ -218,7 +218,7 @@ function draw(row) {
     node("path", { class: "tail", d: outline(edges, height, x, y, -Infinity, Infinity) }),
     node("path", { class: "band", d: outline(edges, height, x, y, low, high) }),
   ];
-  if (state.above !== null) parts.push(node("path", { class: "above", d: outline(edges, height, x, y, state.above, Infinity) }));
+  if (asked.above !== null) parts.push(node("path", { class: "above", d: outline(edges, height, x, y, asked.above, Infinity) }));
   parts.push(node("path", { class: "outline", d: outline(edges, height, x, y, -Infinity, Infinity) }));
   const base = HEIGHT - BOTTOM, clamp = (v) => Math.min(Math.max(x(v), LEFT), WIDTH - RIGHT);
   parts.push(node("line", { class: "axis", x1: LEFT, x2: WIDTH - RIGHT, y1: base, y2: base }));
@@ -231,8 +231,8 @@ function draw(row) {
     parts.push(node("line", { class: "axis", x1: x(tick), x2: x(tick), y1: base, y2: base + 5 }));
     parts.push(node("text", { x: x(tick), y: base + 27, "text-anchor": "middle" }, text(tick || 0, decimals)));
   }
-  if (state.above !== null && state.above >= domain[0] && state.above <= domain[1]) {
-    const place = x(state.above), side = place > WIDTH / 2 ? "end" : "start";
+  if (asked.above !== null && asked.above >= domain[0] && asked.above <= domain[1]) {
+    const place = x(asked.above), side = place > WIDTH / 2 ? "end" : "start";
     parts.push(node("line", { class: "limit-line", x1: place, x2: place, y1: 8, y2: base }));
     const words = row.probability_above === undefined ? "limit" : `${percent(row.probability_above)} above`;
     parts.push(node("text", { class: "limit-text", x: place + (side === "end" ? -6 : 6), y: 19, "text-anchor": side }, words));
@@ -243,16 +243,17 @@ function draw(row) {
   slider.value = state.above ?? (domain[0] + domain[1]) / 2;
 }
 
-function show(row) {
-  const decimals = decimalsFor(row.std), coverage = Math.round(100 * state.coverage);
-  draw(row);
+// What was answered, with the limit and the coverage that were asked for: the inputs may have moved on.
+function show(row, asked) {
+  const decimals = decimalsFor(row.std), coverage = Math.round(100 * asked.coverage);
+  draw(row, asked);
   element("mean").textContent = `${text(row.mean, decimals)} ± ${text(row.std, decimals)}`;
   element("interval-name").textContent = `${coverage} % interval`;
   element("interval-key").textContent = `${coverage} % interval`;
   const low = row.lower === null ? "−∞" : text(row.lower, decimals);
   const unsure = row.guaranteed === false ? " (not guaranteed)" : "";
   element("interval").textContent = `${low} to ${text(row.upper, decimals)}${unsure}`;
-  element("above-name").textContent = state.above === null ? "Above the limit" : `Above ${state.above.toLocaleString("en", { maximumSignificantDigits: 6 })}`;
+  element("above-name").textContent = asked.above === null ? "Above the limit" : `Above ${asked.above.toLocaleString("en", { maximumSignificantDigits: 6 })}`;
   element("probability").textContent = row.probability_above === undefined ? "set a limit" : percent(row.probability_above);
   element("coverage-shown").textContent = `${coverage} %`;
   const support = element("support");
@@ -300,10 +301,11 @@ async function update() {
   do {
     again = false;
     try {
-      const body = { rows: [state.row], coverage: state.coverage, quantiles: [0.5], above: state.above, curve: true };
+      const asked = { coverage: state.coverage, above: state.above };
+      const body = { ...asked, rows: [state.row], quantiles: [0.5], curve: true };
       const answer = await ask(`models/${encodeURIComponent(state.model)}/predict`, body);
       say("");
-      show(answer.predictions[0]);
+      show(answer.predictions[0], asked);
     } catch (error) {
       say(error.message);
     }

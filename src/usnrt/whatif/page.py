@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from usnrt._version import __version__
 from usnrt.calibration.groups import GroupCalibration, standard_normal
 from usnrt.distributions.transformed import NODE_LEVELS, NODE_WEIGHTS
+from usnrt.experts.registry import REMEMBERING
 from usnrt.explain.shapley import feature_groups, orders_of
 from usnrt.model.fitted import FittedModel
 from usnrt.nn.quantiles import POSITIONS
@@ -112,10 +113,12 @@ def model_data(model: Any, name: str, training_rows: bool = False) -> dict[str, 
         )
     if not isinstance(fitted.calibration, GroupCalibration | None):
         raise ValueError(f"a what-if page does not know the calibration of class {type(fitted.calibration).__name__}")
-    if fitted.memories and not training_rows:
+    remembering = remembering_experts(fitted)
+    if remembering and not training_rows:
+        names = " and ".join(remembering)
         raise ValueError(
-            f"the model predicts with its memory of {fitted.rows_in_memory:,} training rows, so the page would contain "
-            "them; allow it with training_rows=True (--training-rows), or fit with memory=False (--set memory=false)"
+            f"the model predicts with targets of training rows ({names}), so the page would contain them; "
+            "allow it with training_rows=True (--training-rows), or fit with memory=False (--set memory=false)"
         )
     arrays: dict[str, Any] = {}
     encoder = model.encoder_
@@ -138,6 +141,17 @@ def model_data(model: Any, name: str, training_rows: bool = False) -> dict[str, 
     }
     result: dict[str, Any] = json_value(data)
     return {**result, "constants": dict(arrays.values())}
+
+
+def remembering_experts(fitted: FittedModel) -> list[str]:
+    """Names of the experts that predict with targets of training rows."""
+    names = {
+        member.expert_names[expert]
+        for member in fitted.members
+        if isinstance(member, ExpertTree)
+        for expert in np.flatnonzero(member.expert_weights.any(axis=0))
+    }
+    return [name for name in REMEMBERING if name in names or (name == "memory" and fitted.memories)]
 
 
 def _card(model: Any, name: str, fitted: FittedModel, note: str) -> dict[str, Any]:

@@ -58,7 +58,7 @@ class Program(Graph):
     def ops(self, kind: str, n_outputs: int, *inputs: Value, domain: str = "", **attributes: Any) -> list[str]:
         """See `Graph.ops`."""
         outputs = [self._name(kind) for _ in range(n_outputs)]
-        given = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in attributes.items()}
+        given = {name: self._attribute(value) for name, value in attributes.items()}
         step = [kind, [self._value(value) for value in inputs], outputs]
         self._steps.append([*step, given] if given else step)
         return outputs
@@ -88,6 +88,15 @@ class Program(Graph):
     def to_dict(self) -> dict[str, Any]:
         """Inputs, steps and outputs as values that JSON can hold."""
         return {"inputs": self._inputs, "nodes": self._steps, "outputs": self._outputs}
+
+    def _attribute(self, value: Any) -> Any:
+        """An attribute of an operator: long ones, such as the nodes of a forest, are constants."""
+        if isinstance(value, list) and len(value) > SHORT and all(isinstance(word, str) for word in value):
+            words, codes = np.unique(value, return_inverse=True)
+            return {"words": words.tolist(), "constant": self._value(codes)} if len(words) < len(value) / 2 else value
+        if isinstance(value, np.ndarray):
+            return {"constant": self._value(value)} if value.size > SHORT else value.tolist()
+        return value
 
     def _value(self, value: Value) -> str:
         if isinstance(value, str):
