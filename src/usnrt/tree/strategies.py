@@ -62,9 +62,7 @@ class NetworkTraining:
         inputs, encoding = self.table.inputs, self.encoding
         if self.stand_in is None:
             return DeviceTable(inputs, encoding, self.guides)
-        if encoding is not None:
-            n_inputs = encoding.n_inputs + N_GUIDES
-            encoding = PiecewiseLinear(n_inputs, encoding.columns, encoding.slope, encoding.offset)
+        encoding = None if encoding is None else encoding.with_more(N_GUIDES)
         return DeviceTable(inputs, encoding, np.zeros((len(inputs), N_GUIDES), dtype=np.float32))
 
     @functools.cached_property
@@ -73,9 +71,10 @@ class NetworkTraining:
         if not self.recipe.had_memory:
             return None
         network, (n_inputs, *sizes) = self.network, self.network.sizes
+        first = self.table.inputs.shape[1] if self.encoding is None else len(self.encoding.kept)
         return GuidedMLP(
             (n_inputs + N_GUIDES, *sizes),
-            *(network.activation, network.output, self.table.inputs.shape[1], N_GUIDES, self.recipe.guide_dropout),
+            *(network.activation, network.output, first, N_GUIDES, self.recipe.guide_dropout),
         )
 
     @property
