@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import usnrt.tree.fit as tree_fit
 from usnrt import USNRTEnsemble, USNRTRegressor
 
 WITH, WITHOUT = ["network", "memory"], ["network"]  # no experts that would take the place of the memory
@@ -74,6 +75,19 @@ def test_dropping_the_memory_is_fitting_without_it():
     with_memory, alone = (USNRTRegressor(**{**SMALL, "experts": own}).fit(X, y) for own in (WITH, WITHOUT))
     assert with_memory.model_.trees.memory is None
     np.testing.assert_array_equal(with_memory.predict_quantiles(X, [0.1, 0.9]), alone.predict_quantiles(X, [0.1, 0.9]))
+
+
+@pytest.mark.parametrize("is_smooth", [True, False])
+def test_a_guided_network_is_given_up_if_guides_do_not_help(monkeypatch, is_smooth):
+    """A smooth function of eight columns, where no rows are similar; and places, of which only a memory knows."""
+    trained, original = [], tree_fit.train_root
+    monkeypatch.setattr(tree_fit, "train_root", lambda *args: trained.append(original(*args)) or trained[-1])
+    rng = np.random.default_rng(2)
+    X = rng.uniform(-1, 1, (2000, 8))
+    X, y = (X, np.sin(3 * X).sum(axis=1) + 0.1 * rng.normal(size=2000)) if is_smooth else places(2000, 1)
+    model = USNRTRegressor(**SMALL, max_leaves=1).fit(X, y)
+    assert [result is None for result in trained] == ([True, False] if is_smooth else [False])
+    assert (model.model_.trees.memory is None) == is_smooth
 
 
 def test_training_rows_do_not_see_themselves(models):

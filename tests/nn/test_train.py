@@ -1,6 +1,9 @@
 """Compiled training, numpy prediction, and guarantees about compilation and reproducibility."""
 
-import jax
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -50,6 +53,43 @@ def test_training_gradient_is_that_of_the_weighted_loss():
     rows = np.arange(50)
     params, _ = train(network, squared_error, start, DeviceTable(x), y, weight, rows, rows, how, rng)
     np.testing.assert_allclose(params[0][0][:, 0], start[0][0][:, 0] - 1e-3 * np.sign(gradient), rtol=1e-4)
+
+
+def test_a_step_along_components_is_one_of_adam_in_their_basis():
+    """Every component of the weights moves by the learning rate against the sign of its gradient."""
+    network = MLP((3, 1))
+    rng = np.random.default_rng(0)
+    x = (rng.standard_normal((50, 3)) @ rng.standard_normal((3, 3))).astype(np.float32)
+    y, start, rows = rng.standard_normal(50), network.init(rng), np.arange(50)
+    components = np.linalg.eigh(x.T.astype(float) @ x)[1]
+    residual = y - forward(network, start, x)[:, 0]
+    gradient = components.T @ (-2 * x.T @ residual / 50)
+    how = Training(learning_rate=1e-3, batch_size=64, max_epochs=1, along_components=True)
+    params, _ = train(network, squared_error, start, DeviceTable(x), y, None, rows, rows, how, rng)
+    moved = components.T @ (params[0][0][:, 0].astype(float) - start[0][0][:, 0])
+    np.testing.assert_allclose(moved, -1e-3 * np.sign(gradient), rtol=1e-3)
+
+
+@pytest.mark.parametrize("spread", [0.03, 1.0])
+def test_differences_of_equal_columns_are_learnt_along_components(spread):
+    """Planted: columns that differ by little, on whose differences the target depends; null: columns that differ."""
+    rng = np.random.default_rng(0)
+    own = rng.standard_normal((1500, 6))
+    x = (rng.standard_normal((1500, 1)) + spread * own).astype(np.float32)
+    y, rows, network = np.sin(own[:, 0] - own[:, 1]), np.arange(1500), MLP((6, 32, 1))
+    losses = []
+    for along in (False, True):
+        how = Training(0.003, 64, 30, "cosine", 30, along_components=along)
+        start, generator = network.init(np.random.default_rng(1)), np.random.default_rng(2)
+        table = DeviceTable(x)
+        losses.append(
+            min(
+                train(network, squared_error, start, table, y, None, rows[:1200], rows[1200:], how, generator)[
+                    1
+                ].valid_loss
+            )
+        )
+    assert losses[1] < (0.5 if spread < 1 else 1.5) * losses[0]
 
 
 def test_losses_are_reported_as_weighted_means(problem):
@@ -113,6 +153,33 @@ def test_nodes_of_any_size_share_one_program(problem):
     train(network, squared_error, network.init(np.random.default_rng(0)), shorter, y[:2950], None, rows, rows, how,
           np.random.default_rng(0))  # fmt: skip
     assert program._cache_size() - before == 1
+
+
+BITS = """
+import hashlib
+import numpy as np
+from usnrt.nn.device import DeviceTable
+from usnrt.nn.mlp import MLP
+from usnrt.nn.quantiles import N_OUTPUTS, pinball
+from usnrt.nn.train import Training, train
+rng = np.random.default_rng(0)
+x = rng.standard_normal((1280, 40)).astype(np.float32)
+network, rows = MLP((40, 256, 64, N_OUTPUTS), "algebraic"), np.arange(1280)
+params, _ = train(network, pinball, network.init(rng), DeviceTable(x), x[:, 0], None, rows[:1024], rows[1024:],
+                  Training(batch_size=256, max_epochs=2), rng)
+print(hashlib.sha256(b"".join(array.tobytes() for layer in params for array in layer)).hexdigest())
+"""
+
+
+def test_xla_gives_the_same_bits_on_one_thread_and_on_several():
+    """Programs run on as many threads as there are cores: by default XLA divides sums of batches among them."""
+    words = [sys.executable, "-c", BITS]
+    bits = [
+        subprocess.run(words, env={**os.environ, "NPROC": n_threads}, capture_output=True, text=True, check=True).stdout
+        for n_threads in ("1", "3")
+    ]
+    assert len(bits[0]) == 65
+    assert bits[0] == bits[1]
 
 
 def test_same_generator_gives_the_same_bits(problem):
@@ -248,10 +315,3 @@ def test_hidden_sizes_may_be_fractions_of_d():
 def test_rounding_up_wastes_an_eighth_beyond_small_tables():
     for n in range(9000, 300_000, 777):
         assert n <= rounded_up(n) <= n * 1.125 + 1
-
-
-def test_programs_use_one_thread_on_the_cpu():
-    from usnrt.nn.device import _compiler_options
-
-    if jax.default_backend() == "cpu":
-        assert _compiler_options()["xla_cpu_multi_thread_eigen"] is False

@@ -11,14 +11,16 @@ from numpy.typing import NDArray
 from usnrt.experts.base import FurtherExpert
 from usnrt.experts.builtin import TOGETHER
 from usnrt.experts.cross_fit import CrossFitted, cross_fitted, fitted_to_folds, refitted
+from usnrt.experts.refine import pinball_losses
 from usnrt.experts.registry import FURTHER_EXPERTS
 from usnrt.experts.user_model import ModelExpert, completed, fit_models, model_names, with_spread
 from usnrt.experts.weights import NETWORK
-from usnrt.memory.retrieval import N_GUIDES, PREDICT_ROWS, Retrieval, fit_retrieval
+from usnrt.memory.retrieval import N_GUIDES, Retrieval, fit_retrieval
 from usnrt.nn.device import compilation_notice
 from usnrt.nn.encoding import PiecewiseLinear
+from usnrt.nn.forward import GroupedNetworks
 from usnrt.nn.mlp import MLP, GuidedMLP, Params, hidden_sizes
-from usnrt.nn.quantiles import N_OUTPUTS, constant_network, quantile_function_mean
+from usnrt.nn.quantiles import N_OUTPUTS, constant_network, predicted_quantiles, quantile_function_mean
 from usnrt.nn.train import History
 from usnrt.tables.training import TrainingTable, TreeRows
 from usnrt.tree.grow import GrownTree, grow
@@ -46,6 +48,9 @@ ModelT = TypeVar("ModelT", bound=TreeModel)
 
 # Smaller tables have no memory: a metric learnt from fewer rows is arbitrary.
 MIN_ROWS_TO_REMEMBER = 200
+# A guided network is given up while it is trained if the memory alone has this times the loss of the network without
+# guides, and the guides reduce that by less than this share: judged by at most so many validation rows.
+WORSE_MEMORY, LEAST_GUIDED_GAIN, MAX_JUDGES = 1.2, 0.03, 4096
 # Phases of a fit with their shares of its processor time, as measured on 4,000 to 60,000 rows; for the progress bar.
 PHASES = {"memory": 0.33, "network": 0.52, "regions": 0.15}
 # Those of one of several members, whose regions are found together.
@@ -173,11 +178,13 @@ def _fit_quantile_tree(
     if not recipe.network:
         recipe = replace(recipe, memory=False, schedule=replace(recipe.schedule, child_steps=0))
     further = _fit_further(recipe, folds, context)
-    roots, members = _fit_roots(recipe, folds, seeds, context, streamed, further)
+    fitted = _fit_roots(recipe, folds, seeds, context, streamed, further)
     # A network that learnt to follow guides is a worse one without them. A store is not read again for that.
-    if recipe.memory and not members[0].uses_memory and streamed is None:
+    if fitted is None or (recipe.memory and not fitted[1][0].uses_memory and streamed is None):
         recipe = replace(recipe, memory=False, had_memory=True)
-        roots, members = _fit_roots(recipe, folds, seeds, context.within("alone"), streamed, further)
+        fitted = _fit_roots(recipe, folds, seeds, context.within("alone"), streamed, further)
+    assert fitted is not None  # without a memory there is nothing to give up
+    roots, members = fitted
     trainings = [root.training(recipe, rows, context) for root, rows in zip(roots, folds)]
     params, history = [member.params[0] for member in members], _numbered([root.history for root in roots])
     strategy = SharedNetworks(trainings, held_out, params, history, functools.partial(_means, members, held_out))
@@ -226,25 +233,33 @@ def _fit_roots(
     context: FitContext,
     streamed: StreamedRows | None,
     further: tuple[FurtherExpert, ...],
-) -> tuple[list[Root], list[ExpertTree]]:
-    """The members of the whole table as one region, also with the experts and weights that held-out rows choose."""
+) -> tuple[list[Root], list[ExpertTree]] | None:
+    """The members of the whole table as one region, also with the experts and weights that held-out rows choose.
+
+    None if the memory of a single member is useless.
+    """
     phases = PHASES if len(folds) == 1 else MEMBER_PHASES
 
-    def fit(member: int, own: FitContext) -> Root:
+    def fit(member: int, own: FitContext) -> Root | None:
         own.progress.plan(phases)
-        root = _fit_root(recipe, folds[member], own, streamed)
+        root = _fit_root(recipe, folds[member], own, streamed, gives_up=len(folds) == 1)
         own.progress.begin(list(phases)[-1])
         return root
 
-    roots = run_members(fit, seeds, context, is_all=False)
+    fitted = run_members(fit, seeds, context, is_all=False)
+    roots = [root for root in fitted if root is not None]
+    if len(roots) < len(fitted):
+        return None
     members, _ = refine([root.model.with_further(further) for root in roots], HeldOut.of(folds))
     members = [member.without_unused_further() for member in members]
     complete = _completed(recipe, members[0].further, folds[0], context)
     return roots, [member.with_further(complete) for member in members]
 
 
-def _fit_root(recipe: QuantileTreeRecipe, rows: TreeRows, context: FitContext, streamed: StreamedRows | None) -> Root:
-    """The model of the whole table as one region, without further experts."""
+def _fit_root(
+    recipe: QuantileTreeRecipe, rows: TreeRows, context: FitContext, streamed: StreamedRows | None, gives_up: bool
+) -> Root | None:
+    """The model of the whole table as one region, without further experts; None if a useless memory is given up."""
     table = rows.table
     rng = np.random.default_rng(np.random.SeedSequence(context.seed, spawn_key=(1, 0, 7)))
     encoding, memory, guides = _encoded_and_guided(recipe, rows, rng, context.within("memory"))
@@ -262,13 +277,41 @@ def _fit_root(recipe: QuantileTreeRecipe, rows: TreeRows, context: FitContext, s
     if not recipe.network:
         params = constant_network(network, table.y, table.weight)
     elif streamed is None:
-        params, history = train_root(job, rng)
+        is_useless = None
+        if gives_up and memory is not None and guides is not None:
+            is_useless = _uselessness(guided, encoding, memory, rows, guides)
+        trained = train_root(job, rng, is_useless)
+        if trained is None:
+            return None
+        params, history = trained
     else:
         params, history = train_root_on_store(job, streamed, memory, encoding, rng)
     if memory is not None and not recipe.in_time_order:
         # From now on the memory holds the validation rows too; they are predicted like new rows, without themselves.
         memory = memory.with_rows(table, context.n_threads)
     return Root(_one_region(network, params, encoding, memory, table), guided, guides, history)
+
+
+def _uselessness(
+    network: MLP, encoding: PiecewiseLinear | None, memory: Retrieval, rows: TreeRows, guides: NDArray[np.float32]
+) -> Callable[[Params], bool]:
+    """Whether a guided network, while it is trained, shows that its memory is of no use; a function of its weights."""
+    table, validation = rows.table, np.flatnonzero(rows.is_validation)[:MAX_JUDGES]
+    inputs, y, weight = table.inputs[validation], table.y[validation], table.validation_weight[validation]
+    guided = np.concatenate([inputs, guides[validation]], axis=1)
+    unguided = np.concatenate([inputs, np.zeros_like(guides[validation])], axis=1)
+
+    def mean_loss(quantiles: Floats) -> float:
+        return float(np.average(pinball_losses(quantiles, y), weights=weight))
+
+    of_memory = mean_loss(memory.predict(inputs, validation).quantiles)
+
+    def is_useless(params: Params) -> bool:
+        networks, group = GroupedNetworks(network, [params], encoding), np.zeros(len(y), dtype=np.intp)
+        with_guides, alone = (mean_loss(predicted_quantiles(networks.predict(x, group))) for x in (guided, unguided))
+        return of_memory > WORSE_MEMORY * alone and with_guides > (1.0 - LEAST_GUIDED_GAIN) * alone
+
+    return is_useless
 
 
 def announce_compilation(recipe: QuantileTreeRecipe, table: TrainingTable, progress: Progress) -> None:
@@ -316,18 +359,13 @@ def _one_region(
     return ExpertTree(tree, encoding, network, [params], network_of, memory, weights)
 
 
-def _means(members: Sequence[ExpertTree], held_out: HeldOut, params: Sequence[Params], rows: Rows) -> Floats:
-    """Predicted means of rows of the table, if possible by members that did not see them, with other networks."""
-    models = [replace(member, params=[own]) for member, own in zip(members, params)]
+def _means(members: Sequence[ExpertTree], held_out: HeldOut, rows: Rows) -> Floats:
+    """Predicted means of rows of the table, if possible by members that did not see them."""
+    table = held_out.table
 
     def means_of(member: int, positions: Rows) -> Floats:
-        means = np.empty(len(positions))
-        for start in range(0, len(positions), PREDICT_ROWS):
-            part = slice(start, start + PREDICT_ROWS)
-            own = rows[positions[part]]
-            table = held_out.table
-            means[part] = models[member].quantile_functions(table.raw[own], table.inputs[own], without=own).mean
-        return means
+        own = rows[positions]
+        return members[member].quantile_functions(table.raw[own], table.inputs[own], without=own).mean
 
     return held_out.mean(rows, means_of)
 

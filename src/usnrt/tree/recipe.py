@@ -97,13 +97,17 @@ class Schedule:
     min_relative_gain : float
         Relative decrease of the validation loss that a round must achieve to be followed by another.
     late : float
-        A training whose best epoch comes after this share of its epochs has not converged.
+        A training whose best epoch comes after this share of its epochs has not converged,
+    late_gain : float
+        if its validation loss decreased by this share in the second half of the epochs.
     probe_steps : int
         Steps of a probe that decides whether the network is fine-tuned in a region.
     min_probe_gain : float
         Relative decrease of the validation loss that the probe must achieve.
     child_steps : int
         Steps of fine-tuning the network in a region; 0 for no fine-tuning.
+    child_patience : float
+        Probe and fine-tuning stop after this share of their epochs without a smaller validation loss.
     child_rate : float
         Learning rate of fine-tuning, as a share of the root's.
     child_rows : int
@@ -114,18 +118,20 @@ class Schedule:
         Large tables need fewer epochs than that: as many as present this number of rows to the network.
     """
 
-    root_steps: int = 4000
+    root_steps: int = 2000
     patience: float = 0.3
-    more_steps: int = 8000
+    more_steps: int = 4000
     more_decay: float = 0.1
     max_rounds: int = 3
     few_epochs: int = 100
     max_large_rounds: int = 8
     min_relative_gain: float = 0.03
     late: float = 0.9
+    late_gain: float = 0.1
     probe_steps: int = 100
     min_probe_gain: float = 0.005
     child_steps: int = 400
+    child_patience: float = 0.5
     child_rate: float = 0.5
     child_rows: int = 65_536
     min_epochs: int = 10

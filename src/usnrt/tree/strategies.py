@@ -5,9 +5,9 @@ large errors are. They stop training early, their residuals are tested for split
 experts, and their conformity scores are used for calibration.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -56,7 +56,7 @@ class NetworkTraining:
     network: MLP
     context: FitContext
 
-    @cached_property
+    @functools.cached_property
     def device_table(self) -> DeviceTable:
         """The network inputs of all rows."""
         inputs, encoding = self.table.inputs, self.encoding
@@ -65,7 +65,7 @@ class NetworkTraining:
         encoding = None if encoding is None else encoding.with_more(N_GUIDES)
         return DeviceTable(inputs, encoding, np.zeros((len(inputs), N_GUIDES), dtype=np.float32))
 
-    @cached_property
+    @functools.cached_property
     def stand_in(self) -> GuidedMLP | None:
         """Trained in place of a network without guides, which are then always missing: its program is there already."""
         if not self.recipe.had_memory:
@@ -101,6 +101,7 @@ class NetworkTraining:
         training: Training,
         rng: np.random.Generator,
         keep_initial: bool = True,
+        stop: Callable[[Params, int], bool] | None = None,
     ) -> tuple[Params, History]:
         """Train the network from some weights.
 
@@ -114,6 +115,7 @@ class NetworkTraining:
         training : Training
         rng : numpy.random.Generator
         keep_initial : bool, default=True
+        stop : callable, default=None
             See `usnrt.nn.train.train`.
         """
         name, rows, checkpoint = node
@@ -122,12 +124,14 @@ class NetworkTraining:
             stand_in or self.network, pinball, params if stand_in is None else stand_in.with_guides(params),
             self.device_table, self.table.y, self.table.weight, *self.parts(rows), training, rng,
             self.context.progress.reporter(name, len(rows), label, training.max_epochs),
-            keep_initial=keep_initial, checkpoint=checkpoint.within(label),
+            keep_initial=keep_initial, checkpoint=checkpoint.within(label), stop=stop,
         )  # fmt: skip
         return (params if stand_in is None else stand_in.without_guides(params)), history
 
 
-def train_root(job: NetworkTraining, rng: np.random.Generator) -> tuple[Params, dict[str, History]]:
+def train_root(
+    job: NetworkTraining, rng: np.random.Generator, is_useless: Callable[[Params], bool] | None = None
+) -> tuple[Params, dict[str, History]] | None:
     """Train the network on all training rows.
 
     Training is repeated from its last weights as long as the validation loss decreases until the end: with little
@@ -137,11 +141,14 @@ def train_root(job: NetworkTraining, rng: np.random.Generator) -> tuple[Params, 
     ----------
     job : NetworkTraining
     rng : numpy.random.Generator
+    is_useless : callable, optional
+        Asked after each epoch of the first half of the first training, whether there is no use in going on.
 
     Returns
     -------
     params : Params
     history : dict of str to History
+        Or None instead of both, if there was no use in going on.
     """
     recipe, schedule, y = job.recipe, job.recipe.schedule, job.table.y
     rows = np.arange(job.table.n_rows)
@@ -159,24 +166,39 @@ def train_root(job: NetworkTraining, rng: np.random.Generator) -> tuple[Params, 
         label = "network" if number == 1 else f"network {number}"
         if number == 2:
             training = _longer_training(recipe, training, len(training_rows))
-        params, history = job.train(node, label, params, training, rng, keep_initial=number > 1)
+        stop = None
+        if number == 1 and is_useless is not None:
+            stop = functools.partial(_is_useless_early, is_useless, training.max_epochs // 2)
+        params, history = job.train(node, label, params, training, rng, keep_initial=number > 1, stop=stop)
+        if stop is not None and stop(params, len(history.valid_loss) - 1):
+            return None
         histories[label] = history
         loss = min(history.valid_loss, default=np.inf)
-        is_late = history.best_epoch >= schedule.late * training.max_epochs
-        if loss > (1.0 - schedule.min_relative_gain) * best_loss or not is_late:
+        if loss > (1.0 - schedule.min_relative_gain) * best_loss or not _still_improves(history, training, schedule):
             break
         best_loss, n_epochs = loss, n_epochs + training.max_epochs
     return params, histories
 
 
+def _is_useless_early(is_useless: Callable[[Params], bool], n_epochs: int, params: Params, epoch: int) -> bool:
+    return epoch < n_epochs and is_useless(params)
+
+
+def _still_improves(history: History, training: Training, schedule: Schedule) -> bool:
+    """Whether a training ended while its validation loss was decreasing."""
+    at_half = min(history.valid_loss[: training.max_epochs // 2], default=np.inf)
+    is_late = history.best_epoch >= schedule.late * training.max_epochs
+    return is_late and history.valid_loss[history.best_epoch] < (1.0 - schedule.late_gain) * at_half
+
+
 def _longer_training(recipe: QuantileTreeRecipe, training: Training, n_rows: int) -> Training:
-    """Training of a network that has not converged: longer, and with less weight decay, since nothing overfits.
+    """Training of a network that has not converged: longer, along components, and with less weight decay.
 
     It does not stop early: starting again at the full step size, the loss increases before it decreases.
     """
     schedule = recipe.schedule
     longer = recipe.epochs(training, schedule.more_steps, n_rows, min_epochs=schedule.least_epochs(n_rows))
-    return replace(longer, weight_decay=schedule.more_decay * training.weight_decay)
+    return replace(longer, weight_decay=schedule.more_decay * training.weight_decay, along_components=True)
 
 
 def member_names(number: int) -> list[str]:
@@ -185,7 +207,7 @@ def member_names(number: int) -> list[str]:
 
 
 class SharedNetworks:
-    """All nodes share the networks of the members, which may be fine-tuned for a node and its descendants.
+    """All nodes share the networks of the members, which may be fine-tuned in a region.
 
     The residuals of held-out rows are tested: those of members that were not trained on them.
 
@@ -199,8 +221,7 @@ class SharedNetworks:
     history : dict of str to History
         Of their training.
     means_of : callable
-        ``means_of(params, rows)`` predicts the means of rows of the table, if possible by members that were not trained
-        on them.
+        ``means_of(rows)`` predicts the means of rows, if possible by members that were not trained on them.
 
     Attributes
     ----------
@@ -214,61 +235,52 @@ class SharedNetworks:
         held_out: HeldOut,
         params: Sequence[Params],
         history: dict[str, History],
-        means_of: Callable[[Sequence[Params], Rows], Floats],
+        means_of: Callable[[Rows], Floats],
     ) -> None:
         self.trainings, self.params, self.history, self.means_of = trainings, params, history, means_of
         self.names = [f"{name}network" for name in member_names(len(trainings))]
         self._is_tested = _is_tested(held_out, trainings[0].rows.n_categories)
         self._table = held_out.table
-        self._root_means = np.full(self._table.n_rows, np.nan)
+        self._means = np.full(self._table.n_rows, np.nan)
 
     def compute_residuals(self, node: Node, rng: np.random.Generator) -> None:
-        """Fine-tune the networks of the parent; the residuals of held-out rows are tested.
-
-        All rows take their place if the node has none.
-        """
-        if node.path:
-            for member, name in enumerate(self.names):
-                self._fine_tune(member, name, node, rng)
-        else:
-            node.networks |= dict(zip(self.names, self.params))
+        """The residuals of held-out rows are tested; those of all rows if the node has none."""
+        node.networks |= dict(zip(self.names, self.params))
+        if not node.path:
             node.history |= self.history
         is_tested = self._is_tested[node.rows]
         rows = node.rows[is_tested] if is_tested.any() else node.rows
-        node.residuals = rows, self._residuals(node, rows)
+        node.residuals = rows, self._residuals(rows)
 
     def untested_residuals(self, node: Node) -> Residuals:
         """Residuals of the other rows of the node; empty if there are no others, or if all are tested."""
         is_tested = self._is_tested[node.rows]
         rows = node.rows[~is_tested] if is_tested.any() else node.rows[:0]
-        return rows, self._residuals(node, rows)
+        return rows, self._residuals(rows)
 
     def finish_leaf(self, node: Node, rng: np.random.Generator) -> None:
-        """Nothing is left to do but in nodes that were too small to be split."""
+        """Fine-tune the networks in the region."""
         if node.residuals is None:
             self.compute_residuals(node, rng)
+        if node.path:
+            for member, name in enumerate(self.names):
+                self._fine_tune(member, name, node, rng)
 
-    def _residuals(self, node: Node, rows: Rows) -> Floats:
-        return self._table.y[rows] - self._means([node.networks[name] for name in self.names], rows)
-
-    def _means(self, params: Sequence[Params], rows: Rows) -> Floats:
-        """Predicted means; those of the networks of the root, which most nodes share, are computed once per row."""
-        if any(own is not root for own, root in zip(params, self.params)):
-            return self.means_of(params, rows)
-        unknown = rows[np.isnan(self._root_means[rows])]
+    def _residuals(self, rows: Rows) -> Floats:
+        """Residuals of rows, each of which is predicted only once."""
+        unknown = rows[np.isnan(self._means[rows])]
         if len(unknown):
-            self._root_means[unknown] = self.means_of(params, unknown)
-        return self._root_means[rows]
+            self._means[unknown] = self.means_of(unknown)
+        residuals: Floats = self._table.y[rows] - self._means[rows]
+        return residuals
 
     def _fine_tune(self, member: int, name: str, node: Node, rng: np.random.Generator) -> None:
-        """Fine-tune the parent's network on the rows of a node, and keep the result if its validation loss is smaller.
+        """Fine-tune a network on the rows of a node, and keep the result if its validation loss is smaller.
 
         A short probe decides whether it is worth more steps.
         """
-        assert node.parent is not None
-        job, params = self.trainings[member], node.parent.networks[name]
+        job, params = self.trainings[member], self.params[member]
         schedule: Schedule = job.recipe.schedule
-        node.networks[name] = params
         if schedule.child_steps == 0:
             return
         training, validation = job.parts(node.rows)
@@ -279,7 +291,7 @@ class SharedNetworks:
         fine_tuning = replace(job.root_training, learning_rate=schedule.child_rate * job.recipe.learning_rate)
         own = node.name, rows, node.checkpoint(job.context.checkpoint)
         for part, n_steps in (("probe", schedule.probe_steps), ("fine-tuning", schedule.child_steps)):
-            steps = job.recipe.epochs(fine_tuning, n_steps, n_rows, min_epochs=1)
+            steps = job.recipe.epochs(fine_tuning, n_steps, n_rows, schedule.child_patience, min_epochs=1)
             label = name.removesuffix("network") + part
             params, history = job.train(own, label, params, steps, rng)
             node.history[label] = history
