@@ -78,6 +78,8 @@ def test_the_default_name_of_a_model():
 class Counted(DistributionalRegressor):
     """Knows how many rows it was fitted to."""
 
+    _TAKES_STORES = True
+
     def _fit_store(self, store, checkpoint):
         self.weight_sum_ = store.weight_sum
 
@@ -85,7 +87,7 @@ class Counted(DistributionalRegressor):
 class Grouped(DistributionalRegressor):
     """Is fitted to rows whose groups were given."""
 
-    _TAKES_GROUPS = True
+    _TAKES_GROUPS = _TAKES_STORES = True
 
     def _fit_store(self, store, checkpoint):
         assert store.sample(store.n_rows).has_groups

@@ -71,7 +71,8 @@ def test_lacking_rows_are_told_by_region_and_number(by):
     assert str(insufficient_calibration(calibration, 0.999)) == f"the 99.9 % interval is infinite {expected}"
 
 
-SMALL = {"hidden": (16, 8), "max_epochs": 5}
+SMALL = {"hidden": (16, 8), "max_epochs": 5, "experts": ["network", "memory"], "validation": 1}
+WITHOUT = {"hidden": (16, 8), "max_epochs": 5, "memory": False, "validation": 1}
 
 
 def make_table(n=900, seed=0):
@@ -137,8 +138,6 @@ def test_files_keep_neighbors(fitted, tmp_path):
     [
         {"kept": TrainingRows(positions=np.arange(10))},
         {"kept": TrainingRows(positions=np.arange(600.0))},
-        {"expert_weights": np.ones((1, 2))},
-        {"expert_weights": "network"},
     ],
 )
 def test_invalid_files_are_refused(fitted, change, tmp_path):
@@ -162,10 +161,10 @@ def test_rows_left_out_do_not_shift_positions():
 
 def test_models_without_memory_raise_one_sentence():
     X, y = make_table(300)
-    model = USNRTRegressor(**SMALL, memory=False, random_state=0).fit(X, y)
+    model = USNRTRegressor(**WITHOUT, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match=r"^neighbors needs a model with memory, got one fitted with memory=False$"):
         model.neighbors(X)
-    ensemble = USNRTEnsemble(USNRTRegressor(**SMALL, memory=False), n_estimators=2, random_state=0).fit(X, y)
+    ensemble = USNRTEnsemble(USNRTRegressor(**WITHOUT), n_estimators=2, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match=r"^neighbors needs a model with memory, got one fitted with memory=False$"):
         ensemble.neighbors(X)
     small = USNRTRegressor(**SMALL, random_state=0).fit(X[:100], y[:100])

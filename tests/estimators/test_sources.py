@@ -26,6 +26,8 @@ N = 600
 class Stored(DistributionalRegressor):
     """Keeps the rows that it was fitted to, from memory or from a store."""
 
+    _TAKES_STORES = True
+
     def __init__(self, categorical_features=None, fail=None, verbose=0):
         self.categorical_features = categorical_features
         self.fail = fail

@@ -253,7 +253,7 @@ def test_rows_that_share_nothing_are_calibrated_like_single_rows():
     rng = np.random.default_rng(1)
     X, group = rng.normal(size=(1600, 2)), np.repeat(np.arange(200), 8)  # 40 groups validate
     y = X[:, 0] + rng.normal(size=1600)
-    model = USNRTRegressor(hidden=(8,), max_epochs=10, memory=False, random_state=0)
+    model = USNRTRegressor(hidden=(8,), max_epochs=10, memory=False, validation=1, random_state=0)
     alike = model.fit(X, y + 3 * rng.normal(size=200)[group], groups=group).calibration_.weights
     assert sum(counts.sum() for counts in alike) < 60
     apart = model.fit(X, y, groups=group).calibration_.weights

@@ -192,7 +192,7 @@ def test_a_bar_fits_the_terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     stream = Terminal()
     Progress(1, n_rows=4000, stream=stream).epoch(EVENT)
-    assert len(last_shown(stream)) == 39
+    assert 38 <= len(last_shown(stream)) <= 39  # a blank at the cut is not shown
 
 
 @pytest.mark.parametrize("error", [OSError("disk full"), ValueError("I/O operation on closed file")])

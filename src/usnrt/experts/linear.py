@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from usnrt.experts.base import Query
-from usnrt.nn.quantiles import LEVELS
+from usnrt.nn.quantiles import LEVELS, POSITIONS
 from usnrt.tables.training import TreeRows
 from usnrt.utils.context import FitContext
 from usnrt.utils.schema import Array, Float, Schema
@@ -72,6 +72,7 @@ class LinearExpert:
         log_spread = np.log(np.maximum(np.abs(residuals), floor)) - error
         low, high = np.quantile(log_spread, [0.01, 0.99])
         shape = _weighted_quantiles(residuals / np.exp(np.clip(log_spread, low, high)), weight)
+        shape = shape + SMALLEST * POSITIONS  # an exact fit still predicts distributions, not points
         return cls(coefficients, intercept, spread, spread_intercept, float(low), float(high), shape)
 
     def refit(self, rows: TreeRows, context: FitContext) -> "LinearExpert":

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
 
 from usnrt.tables.columns import Column
 
@@ -192,6 +191,8 @@ def _knots(values: NDArray[np.float64]) -> NDArray[np.float64]:
     low, first, third, high = np.quantile(distinct, [0.005, 0.25, 0.75, 0.995])
     if not high - low > SKEWED * (third - first):
         return nothing
+    from scipy.special import ndtri  # here: the commands import this module for their help
+
     rank = ndtri((np.arange(len(distinct)) + 0.5) / len(distinct))
     positions = np.unique(np.concatenate([rank[[0, -1]], np.clip(RANK_POSITIONS, rank[0], rank[-1])]))
     knots: NDArray[np.float64] = np.stack([np.interp(positions, rank, distinct), positions], axis=1)
