@@ -63,7 +63,7 @@ class ForestExpert:
         "root": Array("i4", ("n_trees",), low=0, below="n_nodes", filled=True),
         "feature": Array("i2", ("n_nodes",), low=-1, below="n_inputs"),
         "right": Array("i4", ("n_nodes",), low=-1, below="n_nodes"),
-        "value": Array("f4", ("n_nodes",)),
+        "value": Array("f4", ("n_nodes",), low=-1e9, high=1e9),  # thresholds of inputs and scaled targets
         "n_inputs": Int(1, 2**15 - 1, size="n_inputs"),
         "share": Float(0.0, 1.0),
     }

@@ -19,6 +19,8 @@ MIN_ROWS, MAX_ROWS, MAX_INPUTS = 20, 20_000, 500
 PENALTIES = (*np.logspace(-6.0, 2.0, 17), np.inf)
 # A residual counts at least this share of their standard deviation when its logarithm is taken.
 SMALLEST = 1e-3
+# What a model of a scaled target may hold: predictions of a forged file stay finite.
+LARGEST = 1e9
 
 
 @dataclass(frozen=True)
@@ -49,13 +51,13 @@ class LinearExpert:
     # standard errors it had no weight there. With 1 it has none on tables that are not linear (docs/recipe.md).
     min_errors: ClassVar[float] = 1.0
     FIELDS: ClassVar[Schema] = {
-        "coefficients": Array("f8", ("n_inputs",)),
-        "intercept": Float(),
-        "spread_coefficients": Array("f8", ("n_inputs",)),
-        "spread_intercept": Float(),
-        "spread_low": Float(-700.0, 700.0),
-        "spread_high": Float(-700.0, 700.0),
-        "shape": Array("f8", (len(LEVELS),), order="ascending"),
+        "coefficients": Array("f8", ("n_inputs",), low=-LARGEST, high=LARGEST),
+        "intercept": Float(-LARGEST, LARGEST),
+        "spread_coefficients": Array("f8", ("n_inputs",), low=-LARGEST, high=LARGEST),
+        "spread_intercept": Float(-LARGEST, LARGEST),
+        "spread_low": Float(-100.0, 100.0),
+        "spread_high": Float(-100.0, 100.0),
+        "shape": Array("f8", (len(LEVELS),), low=-LARGEST, high=LARGEST, order="ascending"),
     }
 
     @classmethod
