@@ -153,7 +153,8 @@ TREES: Classes = {
             "cells": Array("f2", ("n_cells", "n_dims", None), special="inf"),
             "centres": Array("f4", ("n_dims", "n_cells"), -65504.0, 65504.0),
             "row": Array("i8", ("n_places",), low=-1),
-            "target": Array("f8", ("n_places",), special="any"),
+            # of the scaled target; squares of what is made of them are finite
+            "target": Array("f8", ("n_places",), -1e9, 1e9, special="any"),
             "log_weight": PLACE,
             "guide_mean": Array("f8", (N_GUIDES,)),
             "guide_std": Array("f8", (N_GUIDES,), low=TINY),
