@@ -1,4 +1,4 @@
-"""Template of a calibration method: copy this file, replace the function, and enter it in `usnrt.calibration.methods`.
+"""Template of a calibration method: copy this file, replace the function, and enter it in `usnrt.calibration.groups`.
 
 Within the library the file belongs in ``src/usnrt/calibration``, and the one line to add is its entry in ``METHODS``.
 In your own project add the entry before you fit. From then on ``USNRTRegressor(calibration="symmetric")`` and
@@ -12,8 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from usnrt.calibration.groups import Calibration, ScoredRows, by_region
-from usnrt.calibration.methods import METHODS
+from usnrt.calibration.groups import METHODS, Calibration, ScoredRows, by_region
 from usnrt.tree.structure import Tree
 
 

@@ -32,7 +32,7 @@ from usnrt.nn.quantile_functions import value_at
 from usnrt.nn.quantiles import N_OUTPUTS, POSITIONS, quantile_function_mean, to_quantiles
 from usnrt.onnx import _columns, _distributions, _export, _networks, feeds
 from usnrt.onnx._graph import IR_VERSION, ML_DOMAIN, ML_OPSET, OPSET, Graph, ints
-from usnrt.tables.encoder import CALENDAR_PARTS, calendar_part
+from usnrt.tables.survey import CALENDAR_PARTS, calendar_part
 from usnrt.tree.split import Split
 from usnrt.tree.structure import TreeBuilder
 
@@ -537,7 +537,7 @@ def calendar_graph():
     graph = Graph("test")
     moments = graph.input("moments", np.int64, ["n"])
     parts = [_columns._calendar_part(graph, moments, part) for part in CALENDAR_PARTS]
-    graph.output("parts", _columns._as_matrix(graph, parts), np.float64, ["n", len(parts)])
+    graph.output("parts", graph.concat([part.unsqueeze(1) for part in parts], axis=1), np.float64, ["n", len(parts)])
     return graph
 
 
@@ -583,7 +583,7 @@ def random_quantile_functions(rng, n):
 
 
 @settings(deadline=None, max_examples=15)
-@given(st.integers(0, 2**32 - 1), st.sampled_from(["none", "one", "many"]))
+@given(st.integers(0, 2**32 - 1), st.sampled_from(["none", "one", "many", "many, mean of knots"]))
 def test_calibrated_quantile_functions_like_the_library(seed, groups):
     rng = np.random.default_rng(seed)
     draws = [rng.normal(size=50), rng.standard_exponential(size=200) - 3.0, rng.standard_t(2, size=80) + 4.0]
@@ -592,6 +592,7 @@ def test_calibrated_quantile_functions_like_the_library(seed, groups):
         "none": None,
         "one": GroupCalibration(np.zeros(4, dtype=np.int64), residuals[1:2], [], []),
         "many": GroupCalibration(np.array([1, 0, 2, 0]), residuals, [], []),
+        "many, mean of knots": GroupCalibration(np.array([1, 0, 2, 0]), residuals, [], [], mean_of_knots=True),
     }[groups]
     model = SimpleNamespace(calibration=calibration, target=TargetScale(5.0, 2.0))
     levels = np.array([0.999, 1e-4, 0.05, 0.5])
@@ -634,14 +635,14 @@ def test_refined_quantile_functions_like_the_library():
     members = [
         SimpleNamespace(
             tree=SimpleNamespace(n_leaves=k),
-            refinement=Refinement(rng.uniform(size=k), rng.normal(size=k), rng.uniform(size=k)),
+            refinement=Refinement(rng.uniform(size=k), rng.normal(size=k), rng.uniform(size=k), -k, 2.0 * k),
         )
         for k in (3, 2)
     ]
     graph = Graph("test")
     given = graph.input("outputs", np.float64, ["m", N_OUTPUTS])
     member_quantiles = graph.op("Reshape", _networks.to_quantiles(graph, given), ints(-1, 2, len(POSITIONS)))
-    means = _networks.weighted(graph, member_quantiles, _networks.MEAN_WEIGHTS)
+    means = _networks.weighted(member_quantiles, _networks.MEAN_WEIGHTS)
     leaf = graph.input("leaves", np.int64, ["n", 2])
     refined = _networks.refined(graph, members, leaf, means, member_quantiles)
     graph.output("refined", refined, np.float64, ["n", 2, len(POSITIONS)])

@@ -7,7 +7,7 @@ import re
 import shlex
 
 # What `usnrt fit` reports while it runs: on a terminal a bar, and times that differ from build to build.
-PROGRESS = re.compile(r"the first fit of a table|fitted \d+ regions? in|(all|a part of) [\d,]+ rows: ")
+PROGRESS = re.compile(r"the first fit on this machine|fitted \d+ regions? in|(all|a part of) [\d,]+ rows: ")
 
 
 def terminal(*commands, folder, stderr=True):

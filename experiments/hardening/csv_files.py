@@ -154,7 +154,7 @@ def shifted(table, kinds):
 def run_case(number, path, model, full):
     """What became of a case, and a sentence if it should not be so."""
     from usnrt.cli._data import table_and_features, training_data
-    from usnrt.cli._errors import UserError
+    from usnrt.cli._output import UserError
     from usnrt.cli._tables import in_memory, open_table
 
     data, kinds = case_of(number)

@@ -110,7 +110,7 @@ def method(inside, n=200, coverage=0.9):
 
 def study_records(datasets=("electrical", "power")):
     methods = {name: method([0.90, 0.80]) for name in LABELS}
-    methods["usnrt-fast"] = method([0.91, 0.90])
+    methods["usnrt"] = method([0.91, 0.90])
     meta = {"methods": methods, "metrics": {"coverage90": 90.0}, "fit_cpu_seconds": 1.0}
     return [Record(Cell(name, COVERAGE, 42), "done", meta) for name in datasets]
 
@@ -170,7 +170,7 @@ def test_records_are_run_shown_and_resumed(tmp_path, monkeypatch):
     assert run_grid(cells, part).skipped == 1
     meta = part.read(cells[0]).meta
     assert set(meta["methods"]) == set(LABELS)
-    sizes = [group["n"] for group in meta["methods"]["usnrt-fast"]["groups"]["regions"]]
+    sizes = [group["n"] for group in meta["methods"]["usnrt"]["groups"]["regions"]]
     assert len(sizes) == 2
     assert sum(sizes) == meta["n_test"] == 200
     assert "1/1" in status_text(part)

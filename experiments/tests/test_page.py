@@ -313,12 +313,14 @@ def test_parts_are_counted_only_beyond_error():
         *five("traffic", "usnrt", crps=31.0, nll=60.0),
         *five("traffic", "usnrt-no-tree", crps=32.0, nll=60.0, spread=5.0),
         *five("power", "usnrt-global", worst_leaf_gap=5.0, spread=0.1),
+        *five("power", "usnrt-no-forest", crps=30.0, nll=59.0, spread=0.1),
     ]
     assert default_findings(Means(records)) == [
-        "**The tree, CRPS.** With the tree, CRPS is, compared with one region, lower on 1 (Power), not distinguished "
-        "on 1 (Traffic) of 2 data sets.",
-        "**The tree, NLL.** With the tree, NLL is, compared with one region, higher on 1 (Power), not distinguished "
-        "on 1 (Traffic) of 2 data sets.",
+        "**No tree.** The default recipe compared with itself without this part. CRPS: lower on 1 (Power), not "
+        "distinguished on 1 (Traffic) of 2 data sets. NLL: higher on 1 (Power), not distinguished on 1 (Traffic) of 2 "
+        "data sets.",
+        "**No forest.** The default recipe compared with itself without this part. CRPS: higher on 1 (Power) of 1 data "
+        "set. NLL: higher on 1 (Power) of 1 data set.",
         "**Calibration by region.** The largest deviation of a region's coverage from 90 % is, compared with global "
         "calibration, lower on 1 (Power) of 1 data set.",
     ]
@@ -349,14 +351,12 @@ def test_parts_and_peers_are_compared_on_the_same_splits():
         each.meta.update(blocks)
     said = default_findings(Means(records))
     assert "**CRPS of USNRT Ensemble and all peers.** Lower beyond error on 1 of 1 data set." in said[2]
-    assert said[3].endswith("compared with one region, lower on 1 (Power) of 1 data set.")
+    assert "CRPS: lower on 1 (Power) of 1 data set." in said[3]
 
 
 def test_every_table_is_a_section_that_the_page_links_to():
     text = page_text(RECORDS, {})
     assert "- [ECE, times 100](#ece-times-100)\n" in text
     assert "\n\n### ECE, times 100\n\n| Dataset | Source |" in text
-    assert (
-        "(#largest-deviation-of-a-regions-coverage-from-90--in-percentage-points-one-region-without-a-tree)\n" in text
-    )
+    assert "(#largest-deviation-of-a-regions-coverage-from-90--in-percentage-points)\n" in text
     assert text.count("](#") == text.count("\n### ") - 4 == len(TABLES) - 2  # four tables stand in the text above

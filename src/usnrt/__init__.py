@@ -13,9 +13,9 @@ from usnrt._version import __version__
 
 if TYPE_CHECKING:  # what users' type checkers see
     from usnrt.comparison.run import compare
-    from usnrt.estimators.ensemble import USNRTEnsemble
+    from usnrt.estimators.ensemble import PaperUSNRTEnsemble, USNRTEnsemble
     from usnrt.estimators.online import OnlineCalibrator
-    from usnrt.estimators.paper import PaperUSNRTEnsemble, PaperUSNRTRegressor
+    from usnrt.estimators.paper import PaperUSNRTRegressor
     from usnrt.estimators.pipeline import in_pipeline
     from usnrt.estimators.regressor import USNRTRegressor
     from usnrt.explain.importance import uncertainty_importance
@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # what users' type checkers see
 # public name -> the module it lives in, and its name there if it is another one
 _HOME = {
     "OnlineCalibrator": "usnrt.estimators.online",
-    "PaperUSNRTEnsemble": "usnrt.estimators.paper",
+    "PaperUSNRTEnsemble": "usnrt.estimators.ensemble",
     "PaperUSNRTRegressor": "usnrt.estimators.paper",
     "USNRTEnsemble": "usnrt.estimators.ensemble",
     "USNRTRegressor": "usnrt.estimators.regressor",

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import stats
 from sklearn.utils import Bunch, check_random_state
 
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, Rows
 
 __all__ = ["Truth", "make_heteroscedastic"]
 
@@ -37,7 +37,7 @@ class Truth:
     _std: RowFunction
     _noise: stats.rv_continuous
 
-    def region(self, X: ArrayLike) -> NDArray[np.intp]:
+    def region(self, X: ArrayLike) -> Rows:
         """Index of the region of each row of ``X`` (n, d), shape (n,)."""
         return self._region(_rows(X)).astype(np.intp)
 
@@ -182,10 +182,6 @@ def _wave(x: Floats) -> Floats:
     return np.sin(2 * np.pi * x[:, 2]) + x[:, 1] * x[:, 2]
 
 
-def _everywhere(x: Floats) -> Floats:
-    return np.zeros(len(x))
-
-
 def _piecewise() -> Truth:
     def region(x: Floats) -> Floats:
         return np.where(x[:, 0] <= 0.5, 0, np.where(x[:, 1] <= 0.4, 1, 2))
@@ -216,33 +212,16 @@ def _jump(kind: str = "jump", noise: stats.rv_continuous | None = None) -> Truth
     )
 
 
-def _smooth() -> Truth:
+def _one_region(kind: str, std: RowFunction) -> Truth:
     return Truth(
-        kind="smooth",
+        kind=kind,
         boundaries=(),
         regions=("everywhere",),
-        _region=_everywhere,
+        _region=lambda x: np.zeros(len(x)),
         _mean=_wave,
-        _std=lambda x: 0.1 + 0.9 * x[:, 0] ** 2,
+        _std=std,
         _noise=stats.norm(),
     )
-
-
-def _homoscedastic() -> Truth:
-    return Truth(
-        kind="homoscedastic",
-        boundaries=(),
-        regions=("everywhere",),
-        _region=_everywhere,
-        _mean=_wave,
-        _std=lambda x: np.full(len(x), 0.5),
-        _noise=stats.norm(),
-    )
-
-
-def _heavy_tails() -> Truth:
-    # A t with 4 degrees of freedom has variance 2: scaled so that std(x) stays the standard deviation.
-    return _jump("heavy_tails", stats.t(df=4, scale=np.sqrt(0.5)))
 
 
 def _zero_inflated() -> Truth:
@@ -308,9 +287,10 @@ def _categorical() -> Truth:
 _KINDS: dict[str, Callable[[], Truth]] = {
     "piecewise": _piecewise,
     "jump": _jump,
-    "smooth": _smooth,
-    "homoscedastic": _homoscedastic,
-    "heavy_tails": _heavy_tails,
+    "smooth": lambda: _one_region("smooth", lambda x: 0.1 + 0.9 * x[:, 0] ** 2),
+    "homoscedastic": lambda: _one_region("homoscedastic", lambda x: np.full(len(x), 0.5)),
+    # A t with 4 degrees of freedom has variance 2: scaled so that std(x) stays the standard deviation.
+    "heavy_tails": lambda: _jump("heavy_tails", stats.t(df=4, scale=np.sqrt(0.5))),
     "zero_inflated": _zero_inflated,
     "interaction": _interaction,
     "categorical": _categorical,

@@ -7,12 +7,12 @@ distributions of ``model.predict_dist(X)`` and return one value per row.
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from usnrt.distributions import Distribution
 from usnrt.distributions.base import broadcast_rows
 from usnrt.utils.constraints import check_choice
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, Rows
 
 __all__ = [
     "best_price",
@@ -183,11 +183,8 @@ def best_price(dist: Distribution, unit_cost: ArrayLike) -> Floats:
 
 
 def rows_to_inspect(
-    dist: Distribution,
-    limit: ArrayLike,
-    risk: float,
-    measure: Literal["missed", "share", "any"] = "share",
-) -> NDArray[np.intp]:
+    dist: Distribution, limit: ArrayLike, risk: float, measure: Literal["missed", "share", "any"] = "share"
+) -> Rows:
     """The smallest set of rows to inspect so that what is missed among the others is at most a given risk.
 
     A row is bad if its target exceeds the limit, and an inspection finds out. The most probably bad rows are inspected;

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
 from usnrt import USNRTRegressor
 from usnrt.datasets import Truth, make_heteroscedastic
 from usnrt.reporting import write_report
 from usnrt.utils.result_table import Table
+from usnrt.utils.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,23 +32,17 @@ COLOURS = ("#1b6ca8", "#e08e1b", "#b3322f")  # one per region, distinguishable b
 
 @dataclass(frozen=True)
 class Findings:
-    """What the model found, compared with the truth.
-
-    Attributes
-    ----------
-    splits : Table
-        One row per split of the tree: feature, threshold, and the true boundary that it found (NaN if none).
-    regions : Table
-        One row per true region: test rows, true and predicted standard deviation, coverage of 90 % intervals.
-    coverage : ndarray of shape (n_regions, len(COVERAGES))
-        Coverage of the intervals of each nominal coverage on the test rows of each region.
-    """
+    """What the model found, compared with the truth."""
 
     model: USNRTRegressor
     truth: Truth
+    # one row per split of the tree: feature, threshold, and the true boundary that it found (NaN if none)
     splits: Table
+    # one row per true region: test rows, true and predicted standard deviation, coverage of 90 % intervals
     regions: Table
-    coverage: NDArray[np.float64]
+    # shape (n_regions, len(COVERAGES)); coverage of the intervals of each nominal coverage on the test rows of each
+    # region
+    coverage: Floats
 
 
 def find(n_train: int = N_TRAIN, n_test: int = N_TEST, verbose: int = 1, **params: Any) -> Findings:
@@ -155,7 +149,6 @@ def need_packages() -> None:
 
     Examples
     --------
-    >>> from usnrt.demo import need_packages
     >>> need_packages()
     """
     for package, extra, what in (("matplotlib", "plot", "figure"), ("jinja2", "report", "report")):

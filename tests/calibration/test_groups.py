@@ -1,5 +1,7 @@
 """Calibration: guaranteed coverage, residual distributions of small regions, and violated assumptions."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,8 +10,16 @@ from scipy import stats
 
 from usnrt import USNRTRegressor
 from usnrt.calibration.conformal import conformal_bounds
-from usnrt.calibration.groups import ENOUGH_SCORES, ScoredRows, by_region, by_table, insufficient_calibration
+from usnrt.calibration.groups import (
+    ENOUGH_SCORES,
+    GroupCalibration,
+    ScoredRows,
+    by_region,
+    by_table,
+    insufficient_calibration,
+)
 from usnrt.datasets import make_heteroscedastic
+from usnrt.distributions import ResidualDistribution
 from usnrt.nn.quantile_functions import conformity_scores
 from usnrt.nn.quantiles import POSITIONS
 from usnrt.utils.arrays import evidence
@@ -279,3 +289,54 @@ def test_nothing_is_guaranteed_without_calibration():
     assert "guaranteed" not in model.predict_table(X).columns
     with pytest.raises(ValueError, match="guaranteed must be False for a model that is not calibrated, got True"):
         model.predict_interval(X, guaranteed=True)
+
+
+def scored_rows(seed, n=600, share_far=0.0):
+    """Targets about 0 with noise of each row's own width; that of some rows is predicted a hundredth of it."""
+    rng = np.random.default_rng(seed)
+    width = np.exp(rng.normal(size=n))
+    y = width * rng.normal(size=n)
+    predicted = np.where(rng.random(n) < share_far, 0.01, 1.0) * width
+    return predicted[:, None] * POSITIONS, y
+
+
+def calibrated(quantiles, y):
+    leaf, weight = np.zeros(len(y), dtype=np.int64), np.ones(len(y))
+    residual = ResidualDistribution.from_residuals(conformity_scores(quantiles, y))
+    calibration = GroupCalibration(np.zeros(1, dtype=np.int64), [residual], [], [])
+    return calibration.with_better_mean(quantiles, leaf, y, weight)
+
+
+def test_means_do_not_hang_on_a_few_scores_far_away():
+    """Planted: 2 % of the widths are far too small."""
+    errors = []
+    for seed in range(10):
+        chosen = calibrated(*scored_rows(seed, share_far=0.02))
+        new, truth = scored_rows(100 + seed, share_far=0.02)
+        leaf = np.zeros(len(truth), dtype=np.int64)
+        means = [
+            replace(chosen, mean_of_knots=choice).distribution(new, leaf).mean()
+            for choice in (chosen.mean_of_knots, False)
+        ]
+        errors.append([np.sqrt(np.mean((mean - truth) ** 2)) / np.std(truth) for mean in means])
+    of_chosen, of_distributions = np.mean(errors, axis=0)
+    assert of_chosen < 1.01
+    assert of_chosen < 0.9 * of_distributions
+
+
+def test_means_of_right_distributions_are_alike():
+    """The null case."""
+    for seed in range(10):
+        quantiles, y = scored_rows(seed)
+        chosen, leaf = calibrated(quantiles, y), np.zeros(len(y), dtype=np.int64)
+        both = [
+            replace(chosen, mean_of_knots=choice).distribution(quantiles, leaf).mean() / quantiles[:, -1]
+            for choice in (True, False)
+        ]
+        assert np.abs(both[0] - both[1]).max() < 0.06
+
+
+def test_means_of_skewed_residuals_are_those_of_the_distribution():
+    """Planted: quantile functions are too low in the mean, which their scores show."""
+    quantiles, y = np.tile(POSITIONS, (800, 1)), np.random.default_rng(0).standard_exponential(800)
+    assert not calibrated(quantiles, y).mean_of_knots

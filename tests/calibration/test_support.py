@@ -10,8 +10,7 @@ from scipy.special import ndtri
 
 from usnrt import USNRTEnsemble, USNRTRegressor, load
 from usnrt.calibration.landmarks import Landmarks, _principal_directions
-from usnrt.calibration.support import RowSupport, Support
-from usnrt.calibration.widening import needed_variance, robust_variance, widened
+from usnrt.calibration.support import RowSupport, Support, needed_variance, robust_variance, widened
 from usnrt.datasets import make_heteroscedastic
 from usnrt.experts.refine import half_widths
 from usnrt.nn.quantiles import MEDIAN, POSITIONS

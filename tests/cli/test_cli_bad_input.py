@@ -49,6 +49,7 @@ KINDS = "must be a .csv, .tsv, .parquet, .feather, .jsonl or .xlsx file (also wi
             "d.csv cannot be read: line 3 has 1 value, but the first line has 2 column names (separator ',')",
         ),
         ("d.csv", "a,price\n1,2\n3,inf\n", [], f"{TARGET} be finite, got infinity in row 2 of d.csv"),
+        ("d.csv", "a,price\n1,\n3,2\n5,inf\n", [], f"{TARGET} be finite, got infinity in row 3 of d.csv"),
         ("d.csv", "price\n1\n2\n", [], "d.csv must have columns besides the target, got none"),
         ("d.csv", "a,a,price\n1,2,3\n", [], "d.csv must have unique column names, got 'a' twice"),
         ("d.csv", CSV, ["--drop", "z"], "d.csv has no column 'z'; its columns are a, price"),
@@ -60,7 +61,7 @@ KINDS = "must be a .csv, .tsv, .parquet, .feather, .jsonl or .xlsx file (also wi
             "--preset ensemble needs --members of at least 2, got 1",
         ),
         ("d.csv", CSV, ["--set", "alpha=7"], "alpha must be in (0, 1), got 7"),
-        ("d.csv", CSV, ["--categorical", "z"], "categorical_features must name columns of X, but 'z' is not one"),
+        ("d.csv", CSV, ["--categorical", "z"], "categorical_features must name a column of X, but 'z' is not one"),
         ("d.csv", "a,price\n1,2\ninf,4\n", [], "X must be finite, but column 'a' holds infinity"),
         ("d.csv", CSV, ["-o", "nowhere/m.usnrt"], "the folder nowhere does not exist"),
         ("d.csv", CSV, ["-o", "."], ". is a directory, not a file to write"),
@@ -316,8 +317,7 @@ def test_a_reader_that_has_seen_enough(fitted):
 
 
 def test_an_output_is_never_an_input_whatever_its_name(tmp_path):
-    from usnrt.cli._errors import UserError
-    from usnrt.cli._output import check_writable
+    from usnrt.cli._output import UserError, check_writable
 
     folder = tmp_path / "sales"
     folder.mkdir()

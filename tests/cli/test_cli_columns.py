@@ -9,8 +9,8 @@ import pyarrow.csv as pa_csv
 import pytest
 
 from usnrt.cli._data import training_data
-from usnrt.cli._errors import UserError
 from usnrt.cli._left_out import reason_to_leave_out
+from usnrt.cli._output import UserError
 from usnrt.cli._tables import open_table
 from usnrt.persistence import load
 

@@ -179,6 +179,16 @@ def test_an_ensemble_and_codes_of_categories(tmp_path, inside, houses):
     assert inside("report", "train.usnrt", "train.csv", "-q", cwd=tmp_path).stdout == "wrote report.html\n"
 
 
+def test_a_kept_column_is_never_lost_among_the_predictions(fitted, inside, tmp_path):
+    folder, _ = fitted
+    table = pa_csv.read_csv(folder / "test.csv")
+    pa_csv.write_csv(table.append_column("region", pa.array(["south"] * table.num_rows)), tmp_path / "t.csv")
+    run = inside("predict", folder / "model.usnrt", "t.csv", "--keep", "region", "-o", "p.csv", "-q", cwd=tmp_path)
+    assert run.returncode == 1
+    assert run.stderr == "usnrt: --keep must name columns that predictions do not have, got 'region'\n"
+    assert not (tmp_path / "p.csv").exists()
+
+
 @pytest.mark.parametrize(
     ("preset", "paper", "members", "settings", "expected"),
     [
@@ -192,7 +202,7 @@ def test_an_ensemble_and_codes_of_categories(tmp_path, inside, houses):
     ],
 )
 def test_presets(preset, paper, members, settings, expected):
-    model = make_model(Preset(preset), paper, members, settings, [], seed=0, verbose=0)
+    model = make_model(Preset(preset), paper, members, settings, {"random_state": 0, "verbose": 0})
     assert repr(model) == repr(expected.set_params(random_state=0))
 
 
@@ -359,7 +369,7 @@ def test_report_with_ids_time_and_training_rows(inside, fitted):
         (("--id", "nr"), "test.csv has no column 'nr' to name the rows"),
         (("--time", "day"), "test.csv has no column 'day' to order the rows"),
         (("--group-column", "shop"), "test.csv has no column 'shop' to group the rows"),
-        (("--time", "id"), "--time must name a column of dates or numbers, got 'id' with 'h"),
+        (("--time", "id"), "the time column 'id' must hold numbers or dates, got 'h"),
         (("--target", "cost"), "test.csv has no column 'cost'; "),
     ],
 )

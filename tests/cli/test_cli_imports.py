@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from usnrt.cli._light_imports import light_imports
+from usnrt.cli._process import light_imports
 
 HEAVY = {
     "jax", "optax", "numba", "sklearn", "scipy", "scipy.stats", "pandas", "polars", "pyarrow", "matplotlib", "jinja2",
@@ -52,7 +52,7 @@ def test_commands_on_a_model_import_no_jax(fitted, arguments, more):
 
 def test_a_deferred_module_is_imported_when_used():
     script = (
-        "import sys\nfrom usnrt.cli._light_imports import light_imports\nwith light_imports():\n"
+        "import sys\nfrom usnrt.cli._process import light_imports\nwith light_imports():\n"
         "    import scipy.stats as stats\n    assert 'scipy.stats._distn_infrastructure' not in sys.modules\n"
         "    print(stats.norm.ppf(0.5))\n    from scipy.stats import norm\n    print(norm.cdf(0.0))"
     )
@@ -62,7 +62,7 @@ def test_a_deferred_module_is_imported_when_used():
 
 def test_pandas_is_hidden_for_the_time_of_a_command():
     script = (
-        "import sys\nfrom usnrt.cli._light_imports import light_imports\n"
+        "import sys\nfrom usnrt.cli._process import light_imports\n"
         "with light_imports():\n    try:\n        import pandas\n    except ModuleNotFoundError as error:\n"
         "        print(error)\nwith light_imports(uses_pandas=True):\n    import pandas\nprint(pandas.__name__)"
     )

@@ -8,7 +8,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
-from usnrt.cli._errors import UserError
+from usnrt.cli._output import UserError
 from usnrt.cli._tables import default_output, fit_large
 from usnrt.estimators.base import DistributionalRegressor
 from usnrt.tables import streaming

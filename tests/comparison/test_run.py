@@ -327,3 +327,15 @@ def test_the_headline_is_short_and_details_follow():
     assert details(result).startswith("Within the error of the difference: ")
     assert "The next is behind: constant by " in details(result)
     assert result.verdict == f"{headline(result)} {details(result)}"
+
+
+def test_a_remark_on_the_coverage_counts_groups_as_one():
+    rng = np.random.default_rng(1)
+    group = np.repeat(np.arange(60), 10)
+    X = rng.normal(size=(600, 1))
+    y = X[:, 0] + rng.normal(size=60)[group]  # the rows of a group are inside or outside together
+    result = usnrt.compare(X, y, {"oracle": Oracle()}, groups=group, test_size=0.5, n_jobs=1)
+    assert result.table["coverage"][0] == pytest.approx(25 / 30)  # as often as 25 of 30, not as 250 of 300
+    assert details(result) == ""
+    biased = usnrt.compare(X, y, {"biased": Oracle(shift=2.0)}, groups=group, test_size=0.5, n_jobs=1)
+    assert "intervals of biased hold" in details(biased)

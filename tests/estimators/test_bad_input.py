@@ -65,7 +65,7 @@ HIDDEN = "must hold ints >= 1 or multiples like '8d', got"
         (
             "categorical_features",
             [7],
-            "categorical_features must be positions below 3, got 7",
+            "categorical_features must be a position below 3, got 7",
         ),
         ("n_jobs", 0, "n_jobs must be an int other than 0 or None, got 0"),
         ("n_jobs", "two", "n_jobs must be an int other than 0 or None, got 'two'"),

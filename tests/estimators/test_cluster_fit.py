@@ -16,9 +16,10 @@ from small_workers import KillOnce, SmallWorkers, set_sizes  # noqa: E402
 
 from usnrt import USNRTRegressor  # noqa: E402
 from usnrt.paper.baselines import HNNRegressor  # noqa: E402
-from usnrt.tables import cluster_store, streaming  # noqa: E402
+from usnrt.tables import TableEncoder, cluster_store, streaming  # noqa: E402
 from usnrt.tables.cluster_store import merged_surveys, survey_partition  # noqa: E402
 from usnrt.tables.dask_rows import dask_rows  # noqa: E402
+from usnrt.utils.notices import MissingTargetWarning  # noqa: E402
 
 N = 900
 FEATURES = ["area", "district", "built"]
@@ -26,8 +27,8 @@ FEATURES = ["area", "district", "built"]
 PHASES = {
     "statistics": ("usnrt.tables.survey:TableSurvey.add", 1),
     "blocks": ("usnrt.tables.cluster_store:sorted_records", 2),
-    "shards": ("usnrt.tree.shards:encode_chunk", 2),
-    "root": ("usnrt.nn.rounds:train_shard", 3),
+    "encoded rows": ("usnrt.tree.encoded_rows:encode_chunk", 2),
+    "root": ("usnrt.tree.encoded_rows:cut_spans", 3),
     "leaves": ("usnrt.tree.strategies:SharedNetworks.finish_leaf", 1),
     "calibration": ("usnrt.estimators.regressor:USNRTRegressor._calibrate_by_validation", 1),
 }
@@ -45,7 +46,7 @@ def frame():
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    """Tables of more than 400 rows are large; tiny samples, chunks and shards."""
+    """Tables of more than 400 rows are large; tiny samples, chunks and windows."""
     set_sizes(monkeypatch.setattr)
     monkeypatch.setattr(streaming, "BLOCK_ROWS", 400)
     monkeypatch.setattr(cluster_store, "BUCKET_ROWS", 64)
@@ -273,6 +274,35 @@ def replaced(frame, number, **columns):
     return dd.from_delayed([dask.delayed(part) for part in parts], meta=frame[:0], verify_meta=False)
 
 
+def test_dates_on_a_cluster_have_all_their_parts(frame, client):
+    """Also those that are text, whose parts are known only when all rows are."""
+    days = pd.Timestamp("2020-01-31") + pd.to_timedelta(np.arange(N) % 400, unit="D")
+    dated = frame.assign(built=days.strftime("%d.%m.%Y"), area=days)
+    on_cluster, here = (fit_dask(make_model(), dated, where) for where in (client, None))
+    assert [column.part for column in on_cluster.columns_] == [
+        "year",
+        "month",
+        "day",
+        "weekday",
+        "",
+        *["year", "month", "day", "weekday"],
+    ]
+    probe = dated[FEATURES][:50]
+    np.testing.assert_array_equal(on_cluster.predict(probe), here.predict(probe))
+
+
+@pytest.mark.parametrize("on_cluster", [False, True])
+def test_rows_without_a_named_target_are_left_out(frame, client, on_cluster):
+    gaps = frame.assign(price=frame["price"].where(np.arange(len(frame)) % 100 > 0))
+    expected = fit_dask(make_model(), frame[gaps["price"].notna()])
+    table = collection(gaps, 3)[[*FEATURES, "price"]]
+    expected_warning = pytest.warns(MissingTargetWarning, match="^9 rows without a target were left out$")
+    with client.as_current() if on_cluster else nullcontext(), expected_warning as caught:
+        model = make_model().fit(table, "price")
+    assert len(caught) == 1
+    assert state(model) == state(expected)
+
+
 @pytest.mark.parametrize("on_cluster", [False, True])
 def test_bad_partitions_give_one_sentence(frame, client, on_cluster):
     def fit(table, message):
@@ -348,7 +378,7 @@ def test_merged_surveys_do_not_depend_on_partitions(frame):
         rows = dask_rows(table[[*FEATURES, "sold"]], table["price"], table["times"] / 7)
         parts = [survey_partition(i, computed(part), rows.kind, 4, None) for i, part in enumerate(rows.partitions)]
         merged = merged_surveys(parts)
-        return merged.table.encoder().columns_, merged.table.narrow().tolist(), merged.scale, merged.n_rows
+        return TableEncoder.of(merged.table).columns_, merged.table.narrow().tolist(), merged.scale, merged.n_rows
 
     assert survey(1) == survey(6) == survey(6)
 

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from usnrt import USNRTRegressor
+from usnrt.estimators.reading import training_columns
 from usnrt.utils.notices import MissingTargetWarning
 
 QUICK = {"hidden": (16, 8), "max_epochs": 3, "random_state": 0}
@@ -55,6 +56,23 @@ def test_rows_without_a_named_target_are_left_out(table, monkeypatch):
     np.testing.assert_array_equal(left_out.row_positions_, known.index.to_numpy()[expected.row_positions_])
     with pytest.raises(ValueError, match=r"^y must be finite, got y\[0\]=nan"):
         USNRTRegressor(**QUICK).fit(gaps[["years", "team"]], gaps["Salary"])
+
+
+@pytest.mark.parametrize("kind", [list, np.asarray, lambda values: pd.Series(values, index=range(len(values))[::-1])])
+def test_weights_and_groups_beside_a_named_target_stay_with_their_rows(table, kind):
+    """Also where rows are left out, and whatever the index of a Series is."""
+    gaps = table[["Salary", "years"]].copy()
+    gaps.loc[::10, "Salary"] = np.nan
+    with pytest.warns(MissingTargetWarning):
+        found = training_columns(gaps, "Salary", kind(table["n"].tolist()), kind(table["person"].tolist()))
+    known = gaps["Salary"].notna()
+    assert list(found.sample_weight) == table["n"][known].tolist()
+    assert list(found.groups) == table["person"][known].tolist()
+    with (
+        pytest.warns(MissingTargetWarning),
+        pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[400, 401\]"),
+    ):
+        training_columns(gaps, "Salary", kind([1] * 401) if kind in (list, np.asarray) else pd.Series([1] * 401))
 
 
 def test_columns_of_a_prediction_are_found_by_name(table, model):

@@ -12,7 +12,7 @@ import pytest
 from usnrt import USNRTEnsemble, USNRTRegressor, export_text
 from usnrt.datasets import make_heteroscedastic
 from usnrt.distributions import Mixture
-from usnrt.nn import train as training
+from usnrt.nn import jax_epochs as training
 from usnrt.nn.forward import predict
 
 N = 900

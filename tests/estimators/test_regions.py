@@ -9,8 +9,7 @@ import pytest
 
 from usnrt import PaperUSNRTRegressor, USNRTEnsemble, USNRTRegressor, load
 from usnrt.calibration.conformal import conformal_bounds, rows_needed
-from usnrt.calibration.groups import ScoredRows, insufficient_calibration
-from usnrt.calibration.methods import METHODS
+from usnrt.calibration.groups import METHODS, ScoredRows, insufficient_calibration
 from usnrt.estimators.regions import ratio_sentence, region_rows, rows_in_memory, similar_rows, uncertainty_ratio
 from usnrt.memory.retrieval import N_NEIGHBORS, Neighbors
 from usnrt.model.fitted import TrainingRows

@@ -3,6 +3,8 @@
 import copy
 import itertools
 import pickle
+import subprocess
+import sys
 
 import jax
 import numpy as np
@@ -12,7 +14,6 @@ import pytest
 
 from usnrt import USNRTEnsemble, USNRTRegressor, export_text
 from usnrt.datasets import make_heteroscedastic
-from usnrt.nn import train as training
 
 N = 700
 SMALL = {"hidden": (16, 8), "n_bins": 4, "max_epochs": 4, "validation": 1, "min_samples_leaf": 150}
@@ -273,18 +274,13 @@ def test_a_table_of_constant_columns_has_one_region(data):
 # -- trainings --------------------------------------------------------------------------------------------------
 
 
-def test_a_fit_compiles_one_network_however_many_nodes(data, monkeypatch):
-    compiled, original = [], training.compiled
-
-    def noting(program):
-        compiled.append(original(program))
-        return compiled[-1]
-
-    monkeypatch.setattr(training, "compiled", noting)
-    training._program.cache_clear()
-    model = quick(min_samples_leaf=40, alpha=0.999, max_epochs=1, memory=False).fit(*data)
-    assert model.tree_.n_nodes >= 5
-    assert [program._cache_size() for program in compiled] == [1]
+def test_fits_do_not_import_jax(tmp_path):
+    words = (
+        "import sys, numpy as np, usnrt; x = np.random.default_rng(0).normal(size=(300, 2)); "
+        "usnrt.USNRTRegressor(hidden=(4,), max_epochs=1, random_state=0, n_jobs=1).fit(x, x[:, 0]).predict(x); "
+        "print('jax' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", words], capture_output=True, text=True).stdout == "False\n"
 
 
 def test_the_history_has_the_trainings_of_every_node(model):

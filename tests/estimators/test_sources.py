@@ -19,6 +19,7 @@ from usnrt.model.target import TargetScale
 from usnrt.paper.baselines import HNNRegressor
 from usnrt.tables import streaming
 from usnrt.tables.find_source import as_source, whole_table
+from usnrt.utils.notices import MissingTargetWarning
 
 N = 600
 
@@ -42,6 +43,9 @@ class Stored(DistributionalRegressor):
             raise self.fail
         self._fit(store.sample(store.n_rows))
         self.n_buckets_ = store.n_buckets
+
+    def _renumber(self, kept):
+        self.kept_ = kept
 
     def _distribution(self, raw):
         return Normal(np.nan_to_num(raw[:, 0]), np.ones(len(raw)))
@@ -117,6 +121,39 @@ def test_a_large_source_becomes_a_store(kind, table, folder, scratch, small_bloc
     assert model.feature_names_in_.tolist() == ["area", "district", "count"]
     assert (model.n_features_in_, model.target_name_) == (3, "price")
     assert not list(scratch.iterdir())
+
+
+def with_holes(table):
+    """The table without some prices, as missing values and as NaN, and its rows that have one."""
+    price = table["price"].to_numpy().copy()
+    price[[0, 201, 202, 599]] = np.nan
+    column = pa.chunked_array([pa.array(price[:300]), pa.array(price[300:], from_pandas=True)])
+    return table.set_column(table.column_names.index("price"), "price", column), ~np.isnan(price)
+
+
+@pytest.mark.parametrize("kind", ["path", "csv", "dataset", "reader", "frames"])
+@pytest.mark.parametrize("size", ["small", "large"])
+def test_rows_without_a_target_are_left_out(kind, size, table, folder, scratch, request):
+    if size == "large":
+        request.getfixturevalue("small_blocks")
+    gaps, known = with_holes(table)
+    for number in range(3):
+        pq.write_table(gaps[200 * number : 200 * (number + 1)], folder / f"part-{number}.parquet")
+    rest = table.filter(pa.array(known))
+    expected = Stored().fit(rest.drop_columns(["price"]), rest["price"].to_numpy())
+    with pytest.warns(MissingTargetWarning, match="^4 rows without a target were left out$") as caught:
+        model = Stored().fit(as_sources(gaps, folder)[kind], "price", scratch=scratch)
+    assert [warning.filename for warning in caught] == [__file__]
+    assert_equal_rows(model.rows_, expected.rows_)
+    if size == "small":
+        in_order = np.roll(known, 200) if kind == "dataset" else known  # whose last file comes first
+        np.testing.assert_array_equal(model.kept_, np.flatnonzero(in_order))
+
+
+def test_a_source_without_any_target(table, folder, scratch):
+    empty = table.set_column(table.column_names.index("price"), "price", pa.nulls(len(table), pa.float64()))
+    with pytest.raises(ValueError, match="^the iterator has no row with a target$"):
+        Stored().fit(iter(empty.to_batches()), "price", scratch=scratch)
 
 
 def test_memory_maps(tmp_path, small_blocks):
@@ -241,7 +278,7 @@ def test_nothing_is_left_when_a_fit_fails(error, folder, scratch, small_blocks):
 
 def test_nothing_is_left_when_a_file_is_bad(table, folder, scratch, small_blocks):
     values = table["price"].to_numpy().copy()
-    values[-1] = np.nan
+    values[-1] = np.inf
     pq.write_table(table.set_column(3, "price", pa.array(values)), folder / "part-3.parquet")
     with pytest.raises(ValueError, match=r"^the target 'price' must be .* in row 600 of .*part-3\.parquet$"):
         Stored().fit(folder / "*.parquet", y="price", scratch=scratch)

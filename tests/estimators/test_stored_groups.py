@@ -20,7 +20,7 @@ from usnrt.tables.roles import CALIBRATION, TRAINING, VALIDATION, RowRoles, unit
 from usnrt.tree.recipe import Streaming  # noqa: E402
 from usnrt.utils.notices import GroupedRowsWarning  # noqa: E402
 
-SMALL = Streaming(max_shards=2, shard_rows=2000, piece_rows=128, pieces_per_round=4, batch_size=64, n_steps=900)
+SMALL = Streaming(piece_rows=128, window_pieces=8, batch_size=64, least_rows=115_200, most_rows=115_200)
 QUICK = {"hidden": (8,), "max_epochs": 2, "random_state": 0, "n_jobs": 1}
 LEVELS = [0.05, 0.5, 0.95]
 
@@ -68,13 +68,13 @@ def coverage(model, X, y):
 def seen(monkeypatch):
     """The rows of each bucket that was encoded for training, and the roles that were used."""
     found = []
-    of = usnrt.tree.streamed.ShardEncoding.of
+    of = usnrt.tree.streamed.RowEncoding.of
 
     def keeping(self, rows, hashes, n_before, n_threads=1):
         found.append((rows, self.roles.of(units_of(rows, hashes)), self))
         return of(self, rows, hashes, n_before, n_threads)
 
-    monkeypatch.setattr(usnrt.tree.streamed.ShardEncoding, "of", keeping)
+    monkeypatch.setattr(usnrt.tree.streamed.RowEncoding, "of", keeping)
     return found
 
 

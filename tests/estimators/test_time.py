@@ -12,7 +12,7 @@ from usnrt import OnlineCalibrator, USNRTEnsemble, USNRTRegressor
 from usnrt.distributions import TargetMap
 from usnrt.model.roles import draw_validation_rows
 from usnrt.tables import TableEncoder
-from usnrt.tables.time import is_latest
+from usnrt.tables.roles import is_latest
 from usnrt.tables.training import DistinctRows
 
 QUICK = {"hidden": (32, 16), "max_epochs": 15, "random_state": 0, "n_jobs": 1}

@@ -1,11 +1,13 @@
 """Experts that learn from all rows in the end predict rows of the table as if they were new."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from usnrt import USNRTRegressor, load
 from usnrt.experts.base import Query
-from usnrt.experts.cross_fit import CrossFitted, cross_fitted
+from usnrt.experts.cross_fit import CrossFitted, cross_fitted, fitted_in_parts, refitted
 from usnrt.experts.forest import ForestExpert
 from usnrt.nn.quantiles import MEDIAN
 from usnrt.tables.training import TrainingTable, TreeRows
@@ -42,6 +44,43 @@ def test_rows_that_validate_are_predicted_as_when_weights_were_chosen(rows):
     both = cross_fitted(expert, rows, FitContext(0), in_time_order=False)
     held = rows.is_validation
     np.testing.assert_array_equal(medians(both, rows, True)[held], medians(expert, rows, False)[held])
+
+
+def test_parts_do_not_predict_noise(rows):
+    parts = fitted_in_parts(ForestExpert.fit(rows, FitContext(0)), rows, FitContext(0))
+    both = refitted(parts, rows, FitContext(0))
+    y, held = rows.table.y, rows.is_validation
+    predicted = medians(both, rows, without=True)
+    assert abs(np.corrcoef(predicted, y)[0, 1]) < 0.15
+    assert abs(np.corrcoef(predicted[held], y[held])[0, 1]) < 0.25
+    # new rows are predicted by trees that have learnt from all rows
+    known = medians(both, rows, without=False) == y.astype(np.float32)
+    assert known.all()
+
+
+def test_targets_of_a_part_do_not_reach_its_predictions(rows):
+    """Targets of one part change: its own predictions remain, those of the other parts follow."""
+    trial = ForestExpert.fit(rows, FitContext(0))
+    before = fitted_in_parts(trial, rows, FitContext(0))
+    own = before.fold_of == 1
+    changed = replace(rows, table=replace(rows.table, y=np.where(own, 50.0, rows.table.y)))
+    after = fitted_in_parts(trial, changed, FitContext(0))
+    one, two = medians(before, rows, without=True), medians(after, changed, without=True)
+    np.testing.assert_array_equal(one[own], two[own])
+    others = rows.is_validation & ~own
+    means = after.quantile_functions(
+        Query(rows.table.raw, rows.table.inputs, np.zeros(500, dtype=np.int64), np.arange(500))
+    ).mean(axis=1)
+    assert (means[others] > 10.0).any()
+
+
+def test_parts_keep_groups_together(rows):
+    group = np.arange(500) // 7
+    grouped = replace(rows, table=replace(rows.table, group=group), is_validation=group % 3 == 0)
+    fold_of = fitted_in_parts(ForestExpert.fit(grouped, FitContext(0)), grouped, FitContext(0)).fold_of
+    assert all(len(set(fold_of[group == own])) == 1 for own in range(72))
+    assert set(fold_of) == set(range(ForestExpert.n_parts + 1))
+    assert set(fold_of[~grouped.is_validation]) == {ForestExpert.n_parts}
 
 
 def test_models_keep_only_what_predicts_new_rows(tmp_path):

@@ -1,11 +1,13 @@
 """Refinement of quantile functions by validation rows: planted gains are found, and nothing is changed for nothing."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from usnrt import USNRTRegressor
 from usnrt.datasets import make_heteroscedastic
-from usnrt.experts.refine import Refinement, blend_and_refine, half_widths, pinball_losses
+from usnrt.experts.refine import LARGEST, Refinement, blend_and_refine, half_widths, pinball_losses
 from usnrt.nn.quantiles import POSITIONS, quantile_function_mean
 
 
@@ -92,7 +94,8 @@ def test_blending_and_refining_in_place(blend):
     rng = np.random.default_rng(4)
     quantiles = np.cumsum(rng.uniform(0.0, 2.0, size=(5000, len(POSITIONS))), axis=1)
     mean, leaf = rng.normal(size=5000), rng.integers(0, 3, size=5000)
-    refinement = Refinement(np.array([0.0, 0.5, 1.0]), np.array([0.1, -0.4, 2.0]), np.array([0.25, 0.0, 1.0]))
+    shares = np.array([0.0, 0.5, 1.0]), np.array([0.1, -0.4, 2.0]), np.array([0.25, 0.0, 1.0])
+    refinement = Refinement(*shares, low=2.0, high=12.0)
     expected_mean = mean + blend * (quantile_function_mean(quantiles) - mean)
     expected = refinement.apply(leaf, expected_mean, quantiles)
     for n_threads in (1, 2):
@@ -100,3 +103,44 @@ def test_blending_and_refining_in_place(blend):
         blend_and_refine(leaf, found_mean, found, blend, refinement, n_threads)
         np.testing.assert_allclose(found_mean, expected_mean, rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
+        assert found.min() == 2.0
+        assert found.max() == 12.0
+
+
+def exploding(model, scale):
+    """The model with networks whose logarithm of the scale is this for every row."""
+    tree = model.model_.trees
+    params = []
+    for *hidden, (weights, bias) in tree.params:
+        bias = bias.copy()
+        bias[1] += scale
+        params.append((*hidden, (weights, bias)))
+    return replace(model.model_, trees=replace(tree, params=params))
+
+
+def test_no_prediction_ends_far_beyond_the_targets():
+    """Planted: networks whose scale explodes, as for a row of Blog, whose CRPS was in the millions."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 3))
+    y = x[:, 0] + 0.1 * rng.normal(size=400)
+    model = USNRTRegressor(hidden=(8,), max_epochs=3, memory=False, experts=["network"], validation=1, random_state=0)
+    model.fit(x, y)
+    low, high = y.min() - np.ptp(y), y.max() + np.ptp(y)
+    for scale in (0.0, 8.0, 12.0):
+        quantiles = exploding(model, scale).predict(model._encode(x)).quantiles * y.std() + y.mean()
+        assert low - 1e-6 <= quantiles.min()
+        assert quantiles.max() <= high + 1e-6
+    assert np.ptp(quantiles) > 2.0 * np.ptp(y)  # without ends it would be a million times that
+
+
+def test_ends_change_no_ordinary_prediction():
+    """The null case: the same bits without ends."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(400, 3))
+    model = USNRTRegressor(hidden=(8,), max_epochs=10, memory=False, validation=1, random_state=0)
+    model.fit(x, x[:, 0] + 0.3 * rng.normal(size=400))
+    trees = model.model_.trees
+    without = replace(trees, refinement=replace(trees.refinement, low=-LARGEST, high=LARGEST))
+    new = model._encode(rng.normal(size=(500, 3)))
+    expected = replace(model.model_, trees=without).predict(new).quantiles
+    np.testing.assert_array_equal(model.model_.predict(new).quantiles, expected)

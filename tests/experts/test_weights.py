@@ -3,9 +3,19 @@
 import numpy as np
 import pytest
 
-from usnrt.experts.refine import best_candidates
-from usnrt.experts.weights import MAX_NARROW, MEMORY, NETWORK, Traits, _is_better, candidate_weights, fit_weights
-from usnrt.nn.quantiles import POSITIONS
+from usnrt.experts.refine import best_candidates, pinball_losses
+from usnrt.experts.weights import (
+    MAX_NARROW,
+    MEMORY,
+    NETWORK,
+    Traits,
+    _is_better,
+    candidate_weights,
+    combined,
+    fit_weights,
+    losses_of,
+)
+from usnrt.nn.quantiles import LEVELS, POSITIONS
 
 
 def narrow(location):
@@ -87,6 +97,54 @@ def test_an_expert_of_few_parameters_needs_less_evidence(min_errors, used):
     traits = [Traits(), Traits(min_errors=min_errors, together=False)]
     weights = fit_weights(experts, np.zeros(40, dtype=int), y, np.ones(40), 1, traits)
     assert (weights[0, 1] > 0) == used
+
+
+@pytest.mark.parametrize(("min_gain", "used"), [(0.0, True), (0.05, False)])
+def test_an_expert_that_costs_much_must_gain_more(min_gain, used):
+    """One that is better on every row, by 2 %."""
+    rng = np.random.default_rng(2)
+    y = rng.normal(size=200)
+    error = rng.normal(size=200)
+    experts = np.stack([(y + error)[:, None] + POSITIONS, (y + 0.98 * error)[:, None] + POSITIONS])
+    traits = [Traits(), Traits(min_errors=1.2, together=False, min_gain=min_gain)]
+    weights = fit_weights(experts, np.zeros(200, dtype=int), y, np.ones(200), 1, traits)
+    assert (weights[0, 1] > 0) == used
+
+
+def test_memories_come_before_experts_that_need_less_evidence():
+    """A forest that is no better than the memory is not used, although it is better than the network."""
+    rng = np.random.default_rng(1)
+    y = rng.normal(size=600)
+    network, memory = narrow(y + rng.normal(size=600)), narrow(y + 0.2 * rng.normal(size=600))
+    forest = memory + 0.2 * rng.normal(size=(600, 1))
+    traits = [Traits(), Traits(), Traits(), Traits(0.9, 1.2, False, 0.005)]
+    weights = fit_weights(
+        np.stack([network, network, memory, forest]), np.zeros(600, dtype=int), y, np.ones(600), 1, traits
+    )
+    assert weights[0, 2] > 0.5
+    assert weights[0, 3] < 0.2
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_noise_beside_a_network_has_no_weight(seed):
+    """A null case of the forest: it predicts samples of the target that tell nothing."""
+    rng = np.random.default_rng(seed)
+    y = rng.normal(size=300)
+    network = np.tile(POSITIONS, (300, 1))
+    samples = np.sort(rng.normal(size=(300, 64)), axis=1)
+    forest = np.stack([np.quantile(samples, level, axis=1) for level in LEVELS], axis=1)
+    traits = [Traits(), Traits(0.9, 1.2, False, 0.005)]
+    weights = fit_weights(np.stack([network, forest]), np.zeros(300, dtype=int), y, np.ones(300), 1, traits)
+    assert weights[0, 1] == 0.0
+
+
+def test_compiled_losses_are_those_of_the_combination():
+    rng = np.random.default_rng(0)
+    quantiles, y = np.sort(rng.normal(size=(4, 30, len(POSITIONS))), axis=2), rng.normal(size=30)
+    candidates = candidate_weights([1.0, 1.0, 0.9, 0.9])
+    losses = losses_of(quantiles, candidates, y)
+    expected = [pinball_losses(combined(quantiles, own[None]), y) for own in candidates]
+    np.testing.assert_allclose(losses, expected, rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -16,7 +16,7 @@ from usnrt import USNRTRegressor
 X = np.random.default_rng(0).uniform(size=(60, 2))
 
 def fit(**parameters):
-    model = USNRTRegressor(hidden=(4,), max_epochs=2, random_state=0, n_jobs=1, memory=False, **parameters)
+    model = USNRTRegressor.paper(mean_hidden=(4,), max_epochs=2, random_state=0, n_jobs=1, **parameters)
     return model.fit(X, X[:, 0])
 """
 
@@ -29,6 +29,18 @@ if child == 0:
         model.fit(X, X[:, 1])
     except RuntimeError as error:
         print(error, flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+
+KERNELS = """
+default = USNRTRegressor(hidden=(4,), max_epochs=2, random_state=0, n_jobs=2)
+fit()
+expected = default.fit(X, X[:, 1]).predict(X)
+child = os.fork()
+if child == 0:
+    found = default.fit(X, X[:, 1]).predict(X)
+    print(found.shape, np.array_equal(found, expected), flush=True)
     os._exit(0)
 os.waitpid(child, 0)
 """
@@ -72,6 +84,11 @@ def test_fit_restores_jax_and_is_refused_in_forked_children(tmp_path):
         "fit cannot run in a process that was forked after its parent had used jax, it would wait forever; start "
         'processes by multiprocessing.get_context("spawn"), or use threads\n'
     )
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_fit_by_kernels_runs_in_a_forked_child(tmp_path):
+    assert run(KERNELS, tmp_path) == "(60,) True\n"
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ for n_rows, hidden in ((300, (8,)), (150, (16, 8))):
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (n_rows, 2))
     y = X[:, 0] + rng.normal(size=n_rows)
-    model = USNRTRegressor(hidden=hidden, max_epochs=2, random_state=0, n_jobs=1).fit(X, y)
+    model = USNRTRegressor.paper(mean_hidden=hidden, max_epochs=2, random_state=0, n_jobs=1).fit(X, y)
     print(hashlib.sha256(model.predict_quantiles(X, [0.1, 0.5, 0.9]).tobytes()).hexdigest())
 """
 

@@ -10,9 +10,10 @@ import pytest
 from usnrt.nn.alternate import Alternation, NetworkRows, inverse_variance_weights, train_alternately
 from usnrt.nn.device import DeviceTable, rounded_up
 from usnrt.nn.forward import CHUNK, GroupedNetworks, forward, predict
+from usnrt.nn.jax_epochs import JaxEpochs, _program
 from usnrt.nn.losses import squared_error, variance_nll
 from usnrt.nn.mlp import MLP, hidden_sizes
-from usnrt.nn.train import History, Training, _program, _should_stop, train
+from usnrt.nn.train import History, Training, _should_stop, train
 from usnrt.tables.rows import draw_validation
 
 
@@ -51,45 +52,9 @@ def test_training_gradient_is_that_of_the_weighted_loss():
     gradient = np.array([-2 * np.mean(weight * residual * x[:, j]) for j in range(2)])
     how = Training(learning_rate=1e-3, batch_size=64, max_epochs=1)
     rows = np.arange(50)
-    params, _ = train(network, squared_error, start, DeviceTable(x), y, weight, rows, rows, how, rng)
+    epochs = JaxEpochs(network, squared_error, DeviceTable(x), y, weight, (rows, rows), how)
+    params, _ = train(epochs, start, rng)
     np.testing.assert_allclose(params[0][0][:, 0], start[0][0][:, 0] - 1e-3 * np.sign(gradient), rtol=1e-4)
-
-
-def test_a_step_along_components_is_one_of_adam_in_their_basis():
-    """Every component of the weights moves by the learning rate against the sign of its gradient."""
-    network = MLP((3, 1))
-    rng = np.random.default_rng(0)
-    x = (rng.standard_normal((50, 3)) @ rng.standard_normal((3, 3))).astype(np.float32)
-    y, start, rows = rng.standard_normal(50), network.init(rng), np.arange(50)
-    components = np.linalg.eigh(x.T.astype(float) @ x)[1]
-    residual = y - forward(network, start, x)[:, 0]
-    gradient = components.T @ (-2 * x.T @ residual / 50)
-    how = Training(learning_rate=1e-3, batch_size=64, max_epochs=1, along_components=True)
-    params, _ = train(network, squared_error, start, DeviceTable(x), y, None, rows, rows, how, rng)
-    moved = components.T @ (params[0][0][:, 0].astype(float) - start[0][0][:, 0])
-    np.testing.assert_allclose(moved, -1e-3 * np.sign(gradient), rtol=1e-3)
-
-
-@pytest.mark.parametrize("spread", [0.03, 1.0])
-def test_differences_of_equal_columns_are_learnt_along_components(spread):
-    """Planted: columns that differ by little, on whose differences the target depends; null: columns that differ."""
-    rng = np.random.default_rng(0)
-    own = rng.standard_normal((1500, 6))
-    x = (rng.standard_normal((1500, 1)) + spread * own).astype(np.float32)
-    y, rows, network = np.sin(own[:, 0] - own[:, 1]), np.arange(1500), MLP((6, 32, 1))
-    losses = []
-    for along in (False, True):
-        how = Training(0.003, 64, 30, "cosine", 30, along_components=along)
-        start, generator = network.init(np.random.default_rng(1)), np.random.default_rng(2)
-        table = DeviceTable(x)
-        losses.append(
-            min(
-                train(network, squared_error, start, table, y, None, rows[:1200], rows[1200:], how, generator)[
-                    1
-                ].valid_loss
-            )
-        )
-    assert losses[1] < (0.5 if spread < 1 else 1.5) * losses[0]
 
 
 def test_losses_are_reported_as_weighted_means(problem):
@@ -99,9 +64,8 @@ def test_losses_are_reported_as_weighted_means(problem):
     weight = np.linspace(0.5, 2, len(y))
     valid = np.arange(2000, 3000)
     how = Training(learning_rate=1e-9, max_epochs=1)
-    _, history = train(
-        network, squared_error, params, DeviceTable(x), y, weight, np.arange(2000), valid, how, np.random.default_rng(0)
-    )
+    epochs = JaxEpochs(network, squared_error, DeviceTable(x), y, weight, (np.arange(2000), valid), how)
+    _, history = train(epochs, params, np.random.default_rng(0))
     residual = y - predict(network, params, x)
     assert history.valid_loss[0] == pytest.approx(np.average(residual[valid] ** 2, weights=weight[valid]), rel=1e-5)
     expected = np.average(residual[:2000] ** 2, weights=weight[:2000])
@@ -146,12 +110,12 @@ def test_nodes_of_any_size_share_one_program(problem):
     before = program._cache_size()
     for n in (3, 64, 65, 1000, 2400):
         rows = np.arange(n)
-        train(network, squared_error, network.init(np.random.default_rng(0)), table, y, None, rows, rows, how,
-              np.random.default_rng(0))  # fmt: skip
+        epochs = JaxEpochs(network, squared_error, table, y, None, (rows, rows), how)
+        train(epochs, network.init(np.random.default_rng(0)), np.random.default_rng(0))
     # A table of about the same length, too.
     shorter = DeviceTable(x[:2950])
-    train(network, squared_error, network.init(np.random.default_rng(0)), shorter, y[:2950], None, rows, rows, how,
-          np.random.default_rng(0))  # fmt: skip
+    epochs = JaxEpochs(network, squared_error, shorter, y[:2950], None, (rows, rows), how)
+    train(epochs, network.init(np.random.default_rng(0)), np.random.default_rng(0))
     assert program._cache_size() - before == 1
 
 
@@ -160,13 +124,16 @@ import hashlib
 import numpy as np
 from usnrt.nn.device import DeviceTable
 from usnrt.nn.mlp import MLP
-from usnrt.nn.quantiles import N_OUTPUTS, pinball
+from usnrt.nn.jax_epochs import JaxEpochs
+from usnrt.nn.losses import EvidentialLoss
 from usnrt.nn.train import Training, train
 rng = np.random.default_rng(0)
 x = rng.standard_normal((1280, 40)).astype(np.float32)
-network, rows = MLP((40, 256, 64, N_OUTPUTS), "algebraic"), np.arange(1280)
-params, _ = train(network, pinball, network.init(rng), DeviceTable(x), x[:, 0], None, rows[:1024], rows[1024:],
-                  Training(batch_size=256, max_epochs=2), rng)
+network, parts = MLP((40, 256, 64, 4)), (np.arange(1024), np.arange(1024, 1280))
+training = Training(batch_size=256, max_epochs=2)
+params, _ = train(
+    JaxEpochs(network, EvidentialLoss(), DeviceTable(x), x[:, 0], None, parts, training), network.init(rng), rng
+)
 print(hashlib.sha256(b"".join(array.tobytes() for layer in params for array in layer)).hexdigest())
 """
 
@@ -188,10 +155,9 @@ def test_same_generator_gives_the_same_bits(problem):
 
     def run():
         rng = np.random.default_rng(5)
-        return train(
-            network, squared_error, network.init(rng), table, y, None, np.arange(2000), np.arange(2000, 3000),
-            Training(max_epochs=5), rng,
-        )[0]  # fmt: skip
+        parts = np.arange(2000), np.arange(2000, 3000)
+        epochs = JaxEpochs(network, squared_error, table, y, None, parts, Training(max_epochs=5))
+        return train(epochs, network.init(rng), rng)[0]
 
     for (w1, b1), (w2, b2) in zip(run(), run()):
         np.testing.assert_array_equal(w1, w2)
@@ -216,10 +182,9 @@ def test_diverging_training_stops_with_the_last_good_weights(problem):
     network = MLP((4, 1))
     start = network.init(np.random.default_rng(0))
     target = np.where(np.arange(len(y)) == 5, np.inf, y)
-    params, history = train(
-        network, squared_error, start, DeviceTable(x), target, None, np.arange(100), np.arange(100, 200), Training(),
-        np.random.default_rng(0),
-    )  # fmt: skip
+    parts = np.arange(100), np.arange(100, 200)
+    epochs = JaxEpochs(network, squared_error, DeviceTable(x), target, None, parts, Training())
+    params, history = train(epochs, start, np.random.default_rng(0))
     assert history.diverged
     assert history.valid_loss == []
     np.testing.assert_array_equal(params[0][0], start[0][0])
@@ -245,8 +210,9 @@ def test_cosine_schedule_ends_with_steps_of_nearly_nothing(problem):
     start = network.init(np.random.default_rng(0))
     for schedule in ("constant", "cosine"):
         how = Training(learning_rate=0.05, schedule=schedule, max_epochs=30, patience=30)
-        _, history = train(network, squared_error, start, DeviceTable(x), y, None, np.arange(2400),
-                           np.arange(2400, 3000), how, np.random.default_rng(0))  # fmt: skip
+        parts = np.arange(2400), np.arange(2400, 3000)
+        epochs = JaxEpochs(network, squared_error, DeviceTable(x), y, None, parts, how)
+        _, history = train(epochs, start, np.random.default_rng(0))
         seen.append(np.std(history.valid_loss[-4:]))
     assert seen[1] < 0.05 * seen[0]
 
@@ -257,8 +223,9 @@ def test_averaged_weights_validate_more_smoothly(problem):
     start = network.init(np.random.default_rng(0))
     for average in (0.0, 0.99):
         how = Training(learning_rate=0.05, max_epochs=30, patience=30, average=average)
-        _, history = train(network, squared_error, start, DeviceTable(x), y, None, np.arange(2400),
-                           np.arange(2400, 3000), how, np.random.default_rng(0))  # fmt: skip
+        parts = np.arange(2400), np.arange(2400, 3000)
+        epochs = JaxEpochs(network, squared_error, DeviceTable(x), y, None, parts, how)
+        _, history = train(epochs, start, np.random.default_rng(0))
         wobble.append(np.std(np.diff(history.valid_loss[10:])))
     assert wobble[1] < 0.5 * wobble[0]
 

@@ -319,12 +319,12 @@ def test_bad_arguments(model, houses, tmp_path):
 def test_without_jinja2_a_sentence_names_the_extra():
     code = (
         "import sys; sys.modules['jinja2'] = None\n"
-        "from usnrt.reporting._page import render\n"
-        "try:\n    render(None, None, None, None, None)\n"
+        "from usnrt.reporting._html import render_page\n"
+        "try:\n    render_page('reporting')\n"
         "except ImportError as error:\n    print(error)"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout == "the report needs jinja2: pip install 'usnrt[report]'\n"
+    assert run.stdout == "the page needs jinja2: pip install 'usnrt[report]'\n"
 
 
 def test_numbers_for_people():

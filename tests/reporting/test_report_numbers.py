@@ -125,10 +125,18 @@ def test_all_rows_can_be_downloaded(model, houses, tmp_path):
     assert [int(row["row"]) for row in rows] == list(range(100))
 
 
-def test_too_many_rows_are_not_put_into_the_page(model, houses, tmp_path, monkeypatch):
-    from usnrt.reporting import _download
+def test_a_target_named_like_a_prediction_is_in_the_download_too(model, houses):
+    from usnrt.reporting._page import csv_link
 
-    monkeypatch.setattr(_download, "MAX_BYTES", 3000)
+    link = csv_link(gather(model, *houses(50, 3), 0.9), "mean")
+    head = base64.b64decode(link.partition(",")[2]).decode().partition("\n")[0]
+    assert head == "row,mean,mean,std,lower,upper,region,supported"
+
+
+def test_too_many_rows_are_not_put_into_the_page(model, houses, tmp_path, monkeypatch):
+    from usnrt.reporting import _page
+
+    monkeypatch.setattr(_page, "MAX_BYTES", 3000)
     text = write_report(model, *houses(100, 3), tmp_path / "r.html").read_text()
     assert "data:text/csv" not in text
     assert "too many to include" in text

@@ -1,12 +1,15 @@
 """Coverage and errors over time, and the comparison with a booster: planted drift is found, and nothing else."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scaled import with_target
 
 from usnrt.reporting import write_report
 from usnrt.reporting._booster import BoosterFacts, booster_sentence, compare_with_booster
-from usnrt.reporting._drift import drift_sentence, time_order, time_windows
+from usnrt.reporting._drift import time_order, time_windows
+from usnrt.reporting._words import drift_sentence
 
 
 def windows_of(seed, n=600, drift=0.0, noise=1.0, spread=False):
@@ -42,7 +45,7 @@ def test_windows_share_out_the_rows_in_the_order_of_time():
     assert time_windows(time[:100], np.ones(100), np.zeros(100), np.ones(100, dtype=bool)).windows == []
     assert time_order([3.0, np.nan, 1.0])[0].tolist() == [2, 0]
     assert time_order(["31.01.2024", None, "01.02.2023"])[0].tolist() == [2, 0]
-    with pytest.raises(ValueError, match="^time must hold dates or numbers, got 'soon'"):
+    with pytest.raises(ValueError, match="^time must hold numbers or dates, got 'soon'"):
         time_order(["soon"])
 
 
@@ -73,14 +76,15 @@ def test_the_time_column_of_a_model_is_used(model, houses, tmp_path):
 def test_a_booster_is_compared_by_the_same_quantiles(model, houses):
     X, y = houses(300, 3)
     raw, dist = model._encode(X), model.predict_dist(X)
-    facts = compare_with_booster(model, raw, y, dist)
+    rows = SimpleNamespace(raw=raw, y=y, distribution=dist)
+    facts = compare_with_booster(model, rows)
     assert (facts.rows, facts.trained_on, facts.on_training_rows) == (300, 150, False)
     assert facts.difference == pytest.approx(facts.ours - facts.theirs)
     assert 2 * facts.ours == pytest.approx(dist.crps(y).mean(), rel=0.15)  # five quantiles instead of all
-    trained = compare_with_booster(model, raw, y, dist, train=houses(600, 0))
+    trained = compare_with_booster(model, rows, train=houses(600, 0))
     assert (trained.trained_on, trained.on_training_rows) == (600, True)
     assert trained.theirs < facts.theirs
-    assert compare_with_booster(model, raw[:100], y[:100], dist) is None
+    assert compare_with_booster(model, SimpleNamespace(raw=raw[:100], y=y[:100], distribution=dist)) is None
 
 
 def test_the_better_one_is_named():

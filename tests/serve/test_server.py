@@ -12,7 +12,7 @@ import time
 import httpx
 import pytest
 
-from usnrt.cli._errors import UserError
+from usnrt.cli._output import UserError
 from usnrt.cli._run import run
 from usnrt.cli._serve import _token
 from usnrt.serve._columns import InputColumns

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from usnrt.tables.roles import CALIBRATION, TRAINING, VALIDATION, RowRoles, shard_of, uniform
+from usnrt.tables.roles import CALIBRATION, TRAINING, VALIDATION, RowRoles, uniform
 
 N = 200_000
 HASHES = np.sort(np.random.default_rng(0).integers(2**64, size=N, dtype=np.uint64))
@@ -41,11 +41,3 @@ def test_uniform_numbers_are_in_range():
     assert values.min() >= 0
     assert values.max() < 1
     assert within((values < 0.5).mean(), 0.5)
-
-
-@pytest.mark.parametrize("n_shards", [1, 2, 4])
-def test_shards_are_ranges_of_hashes(n_shards):
-    shard = shard_of(HASHES, n_shards)
-    assert (np.diff(shard) >= 0).all()
-    for number in range(n_shards):
-        assert within((shard == number).mean(), 1 / n_shards) if n_shards > 1 else (shard == 0).all()

@@ -217,12 +217,30 @@ def test_the_most_frequent_categories_are_kept_the_rest_is_one(tmp_path, monkeyp
 def test_too_many_labels_are_ignored_or_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(survey, "MAX_LABELS", 10)
     table = pa.table({"id": [f"h{i}" for i in range(11)], "code": [*range(11)], "price": np.arange(11.0)})
-    with pytest.warns(IgnoredColumnWarning, match="^column 'id' is ignored: it has more than 10 different texts$"):
+    with pytest.warns(
+        IgnoredColumnWarning, match="^column 'id' is ignored: it has more than 10 different texts$"
+    ) as caught:
         found = stored(iter(table.to_batches(max_chunksize=4)), tmp_path)
+    assert caught[0].filename == __file__
     assert found.encoder.source_types_ == ["empty", "number"]
     for column in ("id", "code"):
         with pytest.raises(ValueError, match=f"^column '{column}' has more than 10 different values, too many for"):
             stored(iter(table.to_batches(max_chunksize=4)), tmp_path, categorical_features=[column])
+
+
+@pytest.mark.filterwarnings("ignore::usnrt.utils.notices.IgnoredColumnWarning")
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_merged_surveys_know_what_either_knows(order, monkeypatch):
+    monkeypatch.setattr(survey, "MAX_LABELS", 10)
+    few = {"id": ["h0"], "kept": pa.array(["01.02.2019"])}
+    many = {"id": [f"h{i}" for i in range(11)], "kept": pa.array(["02.02.2019"] * 11).dictionary_encode()}
+    surveys = [survey.TableSurvey(["id", "kept"]) for _ in order]
+    for own, columns in zip(surveys, (few, many)):
+        own.add(pa.table(columns), "X")
+    first, second = (surveys[number] for number in order)
+    first.merge(second)
+    first.understand()
+    assert first.types() == ["empty", "text"]
 
 
 @pytest.mark.filterwarnings("ignore::usnrt.utils.notices.IgnoredColumnWarning")
@@ -274,9 +292,9 @@ def set_column(table, name, values):
     return table.set_column(table.column_names.index(name), name, pa.array(values))
 
 
-def with_a_hole(table, _):
+def with_infinity(table, _):
     values = table["price"].to_numpy().copy()
-    values[-1] = np.nan
+    values[-1] = np.inf
     return set_column(table, "price", values)
 
 
@@ -298,7 +316,7 @@ def cut_off(_, file):
             lambda table, file: set_column(table, "rooms", ["two"] * 32),
             r"^column 'rooms' must hold numbers as in .*part-0\.parquet, but it holds text in .*part-2\.parquet$",
         ),
-        (with_a_hole, r"^the target 'price' must be finite, got a missing value in row 32 of .*part-2\.parquet$"),
+        (with_infinity, r"^the target 'price' must be finite, got inf in row 32 of .*part-2\.parquet$"),
         (
             lambda table, file: set_column(table, "price", ["12"] * 31 + ["cheap"]),
             r"^the target 'price' must hold numbers, got 'cheap' in row 32 of .*part-2\.parquet$",
@@ -322,7 +340,7 @@ def test_a_bad_file_is_named_in_one_sentence(change, message, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (with_a_hole, r"^the target 'price' must be finite, got a missing value in row 32 of .*part-2\.csv$"),
+        (with_infinity, r"^the target 'price' must be finite, got inf in row 32 of .*part-2\.csv$"),
         (lambda table, file: file.write_bytes(b""), r"part-2\.csv is empty$"),
         (lambda table, file: table.drop_columns(["rooms"]), r"part-2\.csv must .*part-0\.csv, but 'rooms' is missing$"),
         (
@@ -394,7 +412,9 @@ def test_targets_and_weights_are_columns(y, weight, message, tmp_path):
 
 
 def test_an_iterator_must_yield_tables(tmp_path):
-    with pytest.raises(TypeError, match="^the iterator must yield record batches.*, got int as item 2$"):
+    with pytest.raises(
+        TypeError, match="^table 2 of the iterator must be a record batch, a table or a data frame, got int$"
+    ):
         stored(iter([houses(5), 3]), tmp_path)
     frame = pd.DataFrame({"a": [1, "x"], "price": [1.0, 2.0]})
     with pytest.raises(ValueError, match=r"^table 1 of the iterator cannot be read: .*column a"):

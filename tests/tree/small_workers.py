@@ -13,11 +13,11 @@ from tree_recipes import change_recipe
 from usnrt.tree.recipe import Streaming
 
 SAMPLE_ROWS = 300
-SMALL = Streaming(max_shards=4, shard_rows=100, piece_rows=32, pieces_per_round=4, batch_size=32, n_steps=20)
+SMALL = Streaming(piece_rows=32, window_pieces=4, batch_size=32, least_rows=2560, most_rows=2560)
 
 
 def set_sizes(set_attribute=setattr):
-    """Small samples and shards; ``set_attribute`` may be that of monkeypatch."""
+    """Small samples and windows; ``set_attribute`` may be that of monkeypatch."""
     streamed = importlib.import_module("usnrt.tree.streamed")
     set_attribute(streamed, "SAMPLE_ROWS", SAMPLE_ROWS)
     change_recipe(lambda recipe: replace(recipe, streaming=SMALL), set_attribute)

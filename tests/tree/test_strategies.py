@@ -8,10 +8,6 @@ from sklearn.base import clone
 from tree_recipes import change_recipe
 
 from usnrt import USNRTEnsemble, USNRTRegressor
-from usnrt.memory.retrieval import N_GUIDES
-from usnrt.nn.mlp import MLP, GuidedMLP
-from usnrt.nn.train import train
-from usnrt.tree import strategies
 from usnrt.tree.recipe import Schedule
 
 SMALL = {"hidden": (32, 16), "memory": False, "validation": 1, "random_state": 0}
@@ -92,33 +88,3 @@ def test_more_rounds_while_rows_were_seen_a_few_times_only(monkeypatch):
     assert 3 < n_rounds(y) <= schedule.max_large_rounds
     assert n_rounds(y, max_epochs=10) == 3  # a small limit asks for a short training
     assert n_rounds(rng.normal(size=2000)) <= 3
-
-
-def test_a_useless_memory_costs_no_second_program(monkeypatch):
-    networks = []
-
-    def recorded(network, *arguments, **options):
-        networks.append(network)
-        return train(network, *arguments, **options)
-
-    monkeypatch.setattr(strategies, "train", recorded)
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(800, 4))
-    y = X[:, 0] + np.exp(0.5 * X[:, 1]) * rng.normal(size=800)
-    model = USNRTRegressor(hidden=(16, 8), max_epochs=4, max_leaves=1, validation=0.2, random_state=0).fit(X, y)
-    tree = model.model_.trees
-    assert len(networks) > 1
-    assert set(networks) == {networks[0]}
-    assert tree.memory is None
-    assert tree.network.sizes[0] == tree.params[0][0][0].shape[0] == networks[0].sizes[0] - N_GUIDES
-
-
-def test_guides_with_weights_of_zero_change_nothing():
-    rng = np.random.default_rng(0)
-    plain, guided = MLP((5, 8, 2), "algebraic"), GuidedMLP((8, 8, 2), "algebraic", "linear", 2, 3, 0.5)
-    params, x = plain.init(rng), rng.normal(size=(20, 5)).astype(np.float32)
-    beside = np.insert(x, [2, 2, 2], rng.normal(size=(20, 3)), axis=1)
-    wider = guided.with_guides(params)
-    np.testing.assert_allclose(guided(wider, beside), plain(params, x), rtol=1e-6, atol=1e-6)
-    for before, after in zip(params, guided.without_guides(wider), strict=True):
-        np.testing.assert_array_equal(before[0], after[0])

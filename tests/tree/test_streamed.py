@@ -21,16 +21,16 @@ from usnrt.tables.training import DistinctRows
 from usnrt.tree.recipe import Streaming
 from usnrt.tree.streamed import StreamedRows
 from usnrt.utils.checkpoint import NO_CHECKPOINT
-from usnrt.utils.progress import Progress
+from usnrt.utils.context import FitContext
 from usnrt.utils.threads import ONE_BLAS_THREAD
 
 LEVEL_LIST = [0.05, 0.5, 0.95]
-SMALL = Streaming(max_shards=2, shard_rows=500, piece_rows=64, pieces_per_round=4, batch_size=64, n_steps=60)
+SMALL = Streaming(piece_rows=64, window_pieces=4, batch_size=64, least_rows=7680, most_rows=7680)
 
 
 @pytest.fixture
 def small(monkeypatch):
-    """Samples of 800 rows, and shards of a few hundred."""
+    """Samples of 800 rows, and windows of a few hundred."""
 
     def set_sizes(sample_rows=800, streaming=SMALL):
         monkeypatch.setattr(usnrt.tree.streamed, "SAMPLE_ROWS", sample_rows)
@@ -125,14 +125,18 @@ def test_calibration_rows_affect_nothing_but_the_calibration(small, data):
     assert inside.mean() > 0.9 - 3 * np.sqrt(0.09 / 160)
 
 
-def test_no_validation_row_is_written_to_a_shard(small, data, tmp_path):
+def written_targets(streamed):
+    """Targets of the rows that the network of the root is trained on."""
+    with streamed.encoded(streamed.encoding(None, 1.0), FitContext(0)) as reader:
+        return reader.start_reading([(0, reader.n_rows)]).result().target
+
+
+def test_no_validation_row_is_written(small, data):
     model = fit_store(data.data, data.target, memory=False)
     rows, weight = merged_rows(data.data, data.target, np.ones(2500))
     store = MemoryStore(DistinctRows(data.data[rows], data.target[rows], weight, rows), 200)
     roles = RowRoles(3, 0.2)
-    streamed = StreamedRows(store, roles, model.model_.inputs, TargetScale(0.0, 1.0))
-    files = streamed.write(tmp_path, 2, None, 1.0, 1, Progress())
-    written = np.concatenate([file.read(0, file.n_rows).target for file in files])
+    written = written_targets(StreamedRows(store, roles, model.model_.inputs, TargetScale(0.0, 1.0)))
     role = roles.of(feature_codes(data.data))
     np.testing.assert_array_equal(np.sort(written), np.sort(data.target[role == TRAINING].astype(np.float32)))
     assert not np.isin(data.target[role == VALIDATION].astype(np.float32), written).any()
@@ -162,14 +166,12 @@ def test_bounds_and_logarithms_of_stored_tables(small, counts):
     assert dist.cdf(np.zeros(len(X))).mean() == pytest.approx((y == 0).mean(), abs=0.05)
 
 
-def test_the_network_of_the_root_learns_mapped_targets(small, counts, tmp_path):
+def test_the_network_of_the_root_learns_mapped_targets(small, counts):
     X, y = counts
     model = fit_store(X, y, target_bounds=(0, None), target_transform="log", memory=False)
     rows, weight = merged_rows(X, y, np.ones(3000))
     store, roles = MemoryStore(DistinctRows(X[rows], y[rows], weight, rows), 200), RowRoles(3, 0.2)
-    streamed = StreamedRows(store, roles, model.model_.inputs, model.target_scale_)
-    files = streamed.write(tmp_path, 2, None, 1.0, 1, Progress())
-    written = np.concatenate([file.read(0, file.n_rows).target for file in files])
+    written = written_targets(StreamedRows(store, roles, model.model_.inputs, model.target_scale_))
     learnt = model.target_scale_(y[roles.of(feature_codes(X)) == TRAINING]).astype(np.float32)
     np.testing.assert_array_equal(np.sort(written), np.sort(learnt))
 
@@ -213,7 +215,9 @@ def test_every_stored_target_is_checked(given, message, counts):
 
 def test_noise_identified_by_a_key_is_memorised_in_training_only(small):
     """Validation rows that were trained on would be predicted better than a constant distribution predicts them."""
-    small(sample_rows=800, streaming=replace(SMALL, max_shards=1, n_steps=4000, max_passes=150, batch_size=32))
+    small(
+        sample_rows=800, streaming=replace(SMALL, least_rows=128_000, most_rows=128_000, max_passes=150, batch_size=32)
+    )
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(1000, 12)), rng.normal(size=1000)
     model = fit_store(X, y, hidden=(128, 64), max_epochs=150, memory=False, learning_rate=0.01)
@@ -245,9 +249,7 @@ def test_parquet_larger_than_memory(small, data, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_crps_is_within_one_percent_of_a_fit_in_memory(small):
-    streaming = Streaming(
-        max_shards=2, shard_rows=8000, piece_rows=1024, pieces_per_round=4, n_steps=3000, max_passes=60
-    )
+    streaming = Streaming(piece_rows=1024, window_pieces=4, least_rows=1_536_000, most_rows=1_536_000, max_passes=60)
     small(sample_rows=10_000, streaming=streaming)
     data = make_heteroscedastic("piecewise", n_samples=40_000, n_features=6, random_state=0)
     new = make_heteroscedastic("piecewise", n_samples=20_000, n_features=6, random_state=1)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from usnrt import USNRTEnsemble, USNRTRegressor
-from usnrt.estimators.paper import PaperUSNRTEnsemble, PaperUSNRTRegressor
+from usnrt.estimators.ensemble import PaperUSNRTEnsemble
+from usnrt.estimators.paper import PaperUSNRTRegressor
 from usnrt.paper import baselines
 from usnrt.utils import constraints
 
@@ -66,14 +67,14 @@ NUMBER = constraints.Number(0, 1, include_low=True)
         (NUMBER, [0, 0.5, np.float32(0.5)], [1, -0.1, True, "a", None, np.nan], "be in [0, 1)"),
         (constraints.Number(0, 1, include_high=True), [1, 0.5], [0, 1.1], "be in (0, 1]"),
         (constraints.Whole(1, 9), [1, 9, np.int64(3)], [0, 10, 2.0, True], "be an int in [1, 9]"),
-        (constraints.Flag(), [True, np.False_], [0, "yes"], "be True or False"),
+        (constraints.FLAG, [True, np.False_], [0, "yes"], "be True or False"),
         (constraints.Choice(("a", "b")), ["a"], ["c", None, 1], "be one of 'a', 'b'"),
         (constraints.Optional(constraints.Whole(0)), [None, 0], [-1], "be an int >= 0 or None"),
         (constraints.Either(constraints.Whole(1), "auto"), ["auto", 1], ["all", 0], "be an int >= 1 or 'auto'"),
-        (constraints.HiddenLayers(), [(8,), ["4d", 2], 5], [(0,), "8x", None, (2.5, "d")], ""),
-        (constraints.Jobs(), [None, -1, 2], [0, "two", True], "be an int other than 0 or None"),
-        (constraints.Verbosity(), [0, True, 2], [-1, "much"], "be an int >= 0"),
-        (constraints.Callables(), [None, [print]], [3, [3]], "be a list of callables or None"),
+        (constraints.HIDDEN_LAYERS, [(8,), ["4d", 2], 5], [(0,), "8x", None, (2.5, "d")], ""),
+        (constraints.JOBS, [None, -1, 2], [0, "two", True], "be an int other than 0 or None"),
+        (constraints.VERBOSITY, [0, True, 2], [-1, "much"], "be an int >= 0"),
+        (constraints.CALLABLES, [None, [print]], [3, [3]], "be a list of callables or None"),
     ],
 )  # fmt: skip
 def test_what_is_allowed(constraint, allowed, refused, must):

@@ -1,5 +1,8 @@
 """Compilation of kernels with and without a writable cache folder."""
 
+import subprocess
+import sys
+
 import numba
 
 from usnrt.utils import jit
@@ -29,3 +32,36 @@ def test_kernels_work_without_a_writable_cache(monkeypatch):
 
     assert double(4) == 8
     assert type(double._cache).__name__ == "NullCache"
+
+
+def test_a_kernel_is_compiled_again_if_one_that_it_calls_has_changed(tmp_path):
+    inner, outer = tmp_path / "inner.py", tmp_path / "outer.py"
+    outer.write_text(
+        "from inner import step\nfrom usnrt.utils.jit import kernel\n"
+        "@kernel()\ndef twice(x):\n    return step(step(x))\n"
+    )
+
+    def run(size):
+        inner.write_text(f"from usnrt.utils.jit import kernel\n@kernel()\ndef step(x):\n    return x + {size}\n")
+        words = [sys.executable, "-c", "from outer import twice; print(twice(0), sum(twice.stats.cache_hits.values()))"]
+        return subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.split()
+
+    assert run(1) == ["2", "0"]
+    assert run(100) == ["200", "0"]
+    words = [sys.executable, "-c", "from outer import twice; print(twice(0), sum(twice.stats.cache_hits.values()))"]
+    again = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.split()
+    assert again == ["200", "1"]
+
+
+def test_kernels_that_round_freely_are_part_of_those_that_call_them():
+    """Else the process that compiles them has other bits than those that read them from the cache."""
+    from usnrt.memory import _metric_steps
+    from usnrt.nn import _steps
+
+    n_free = 0
+    for module in (_steps, _metric_steps):
+        for value in vars(module).values():
+            if isinstance(value, numba.core.dispatcher.Dispatcher) and value.targetoptions.get("fastmath"):
+                n_free += 1
+                assert value.targetoptions["forceinline"], value
+    assert n_free > 15

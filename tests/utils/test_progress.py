@@ -335,34 +335,22 @@ def test_ctrl_c_leaves_the_model_unfitted_and_the_process_ends():
     assert process.returncode == 0
 
 
-# -- the first fit of a table of some shape ---------------------------------------------------------------------
+# -- the first fit on a machine ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["tree", "ensemble"])
-def test_the_first_fit_of_a_shape_says_once_why_it_takes_longer(data, tmp_path, monkeypatch, capsys, kind):
+def test_the_first_fit_says_once_why_it_takes_longer(data, tmp_path, monkeypatch, capsys, kind):
     monkeypatch.setenv("USNRT_CACHE", str(tmp_path))
-    sentence = (
-        "the first fit of a table of this shape (up to 1,024 rows, 2 inputs) compiles its programs and takes longer; "
-        f"they are kept in {tmp_path} for later fits\n"
-    )
+    sentence = "the first fit on this machine compiles its kernels and takes some seconds longer; they are kept\n"
 
-    def fit(verbose, rows=600):
+    def fit(verbose):
         tree = USNRTRegressor(hidden=(4,), memory=False, max_epochs=1)
         model = tree if kind == "tree" else USNRTEnsemble(tree, n_estimators=2)
-        model.set_params(verbose=verbose, random_state=0, n_jobs=1).fit(data[0][:rows], data[1][:rows])
+        model.set_params(verbose=verbose, random_state=0, n_jobs=1).fit(data[0][:600], data[1][:600])
         return capsys.readouterr().err
 
     assert sentence not in fit(0)
     assert fit(1).count(sentence) == 1
     assert sentence not in fit(1)
-    assert sentence not in fit(1, 500)  # of the same padded length
-    monkeypatch.setattr("usnrt.nn.device._USED_SHAPES", set())
-    assert sentence not in fit(1)  # another process would find the marker
-
-
-def test_without_a_folder_the_notice_holds_for_the_process(monkeypatch):
-    from usnrt.nn.device import compilation_notice
-
     monkeypatch.setenv("USNRT_CACHE", "off")
-    assert "kept in this process for later fits" in compilation_notice(10, 3, "some architecture")
-    assert compilation_notice(20, 3, "some architecture") == ""
+    assert sentence not in fit(1)

@@ -109,8 +109,8 @@ def _against(means: Means, dataset: str, recipe: str, metric: str, goal: float) 
 
 
 def default_findings(means: Means) -> list[str]:
-    """Markdown paragraphs: comparison with peers, and the effect of the tree."""
-    paragraphs = [*_against_peers(means), *_tree_effect(means)]
+    """Markdown paragraphs: comparison with peers, and what each part is worth."""
+    paragraphs = [*_against_peers(means), *_parts_effect(means)]
     return [paragraph for paragraph in paragraphs if paragraph]
 
 
@@ -151,11 +151,18 @@ def _beside_best_peer(table: Comparison, means: Means, dataset: str, ours: str, 
     return get_spec(dataset).title + (f" ({'; '.join(facts)})" if facts else "")
 
 
-def _tree_effect(means: Means) -> list[str]:
+def _parts_effect(means: Means) -> list[str]:
+    """What the tree and each expert are worth; a part that was left out nowhere has no paragraph."""
     paragraphs = []
-    for metric, table in (("CRPS", "parts_crps"), ("NLL", "parts_nll")):
-        if said := _compared(COMPARISONS[table], means, "Default", "No tree"):
-            paragraphs.append(f"**The tree, {metric}.** With the tree, {metric} is, compared with one region, {said}")
+    for label in ("No tree", "No network", "No memory", "No forest", "No linear model"):
+        found = {
+            metric: said
+            for metric, table in (("CRPS", "parts_crps"), ("NLL", "parts_nll"))
+            if (said := _compared(COMPARISONS[table], means, "Default", label))
+        }
+        if found:
+            said = " ".join(f"{metric}: {text}" for metric, text in found.items())
+            paragraphs.append(f"**{label}.** The default recipe compared with itself without this part. {said}")
     if said := _compared(COMPARISONS["parts_worst_leaf"], means, "Default", "Global calibration"):
         paragraphs.append(
             "**Calibration by region.** The largest deviation of a region's coverage from 90 % is, compared with "

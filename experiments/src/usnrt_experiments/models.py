@@ -66,7 +66,10 @@ PEERS = (
 PARTS = (
     Model("Default", "", "usnrt"),
     Model("No tree", "", "usnrt-no-tree"),
+    Model("No network", "", "usnrt-no-network"),
     Model("No memory", "", "usnrt-no-memory"),
+    Model("No forest", "", "usnrt-no-forest"),
+    Model("No linear model", "", "usnrt-no-linear"),
     Model("Global calibration", "", "usnrt-global"),
     Model("Not calibrated", "", "usnrt-uncalibrated"),
     Model("No piecewise encoding", "", "usnrt-plain-inputs"),

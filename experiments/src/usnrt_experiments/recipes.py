@@ -52,7 +52,10 @@ ALPHAS = (0.001, 0.002, 0.005, 0.01, 0.02)
 # Ablation of the default recipe: one part removed at a time.
 ABLATED: dict[str, dict[str, Any]] = {
     "no-tree": {"max_leaves": 1},
-    "no-memory": {"memory": False},
+    "no-network": {"experts": ("forest", "linear")},
+    "no-memory": {"experts": ("network", "forest", "linear")},
+    "no-forest": {"experts": ("network", "memory", "linear")},
+    "no-linear": {"experts": ("network", "memory", "forest")},
     "global": {"calibration": "global"},
     "uncalibrated": {"calibration": None},
     "plain-inputs": {"n_bins": 0},

@@ -88,13 +88,14 @@ def coverage_section(study: CoverageStudy, figures: Figures) -> list[str]:
         return []
     return [
         "## Coverage per region",
-        "90 % intervals of the tree (fast preset) beside conformal methods around one LightGBM, which was trained and "
-        "calibrated on the same training rows: MAPIE's split conformal and conformalised quantile regression, crepes' "
-        "regressor normalised by a difficulty estimate, and the same in ten bins of the difficulty (Mondrian). First "
-        "split; the same test rows for all. Groups are the regions of the tree, and groups that no model chose: fifths "
-        "of the feature with most mutual information, the levels of a category, fifths of the error that a further "
-        "booster predicts. All are found on training rows; groups of fewer than 20 test rows are left out. Chance is "
-        "binomial in the test rows; the finite number of calibration rows adds to it, for all methods.",
+        "90 % intervals of the tree beside those of the same model with one region, and of conformal methods around "
+        "one LightGBM, trained and calibrated on the same training rows: MAPIE's split conformal and "
+        "conformalised quantile regression, crepes' regressor normalised by a difficulty estimate, and the same in ten "
+        "bins of the difficulty (Mondrian). First split; the same test rows for all. Groups are the regions of the "
+        "tree, and groups that no model chose: fifths of the feature with most mutual information, the levels of a "
+        "category, fifths of the error that a further booster predicts. All are found on training rows; groups of "
+        "fewer than 20 test rows are left out. Chance is binomial in the test rows; the finite number of calibration "
+        "rows adds to it, for all methods.",
         *coverage_findings(study),
         summary_table(study).section(),
         *picture("coverage", figures),

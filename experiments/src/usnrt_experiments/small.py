@@ -141,6 +141,19 @@ def _own(kind: str, n_rows: int) -> Callable[[], Table]:
     return load
 
 
+SUBSAMPLES = {
+    "electrical": 500,
+    "industry": 600,
+    "conditional": 700,
+    "beijing": 1000,
+    "traffic": 1000,
+    "physicochemical": 1500,
+    "appliances": 2000,
+    "facebook1": 2500,
+    "power": 4000,
+}
+
+
 def _registry() -> dict[str, SmallTable]:
     tables = {
         "diabetes": SmallTable("Diabetes", "scikit-learn", 442, 10, "progression after a year", _diabetes),
@@ -153,7 +166,7 @@ def _registry() -> dict[str, SmallTable]:
         ),
         "fair": SmallTable("Fair", "statsmodels", 2000, 8, "affairs", _from_statsmodels("fair", "affairs", 2000)),
     }
-    for dataset, n_rows in (("electrical", 500), ("beijing", 1000), ("physicochemical", 1500), ("appliances", 2000)):
+    for dataset, n_rows in SUBSAMPLES.items():
         spec = get_spec(dataset)
         title, load = f"{spec.title} {n_rows}", _subsample(dataset, n_rows)
         tables[f"{dataset}"] = SmallTable(title, "subsample", n_rows, spec.n_features, "as in the set", load, dataset)

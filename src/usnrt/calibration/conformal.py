@@ -18,34 +18,19 @@ Order statistics need the second correction only. Both fade out up to `LARGE` ro
 """
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
+from usnrt.utils.types import Floats
 
-def conformal_bounds(
-    scores: NDArray[np.float64], coverage: float, weight: NDArray[np.float64] | None = None
-) -> tuple[float, float]:
+
+def conformal_bounds(scores: Floats, coverage: float, weight: Floats | None = None) -> tuple[float, float]:
     """The order statistics between which a new score falls with at least a given probability.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n,)
-        Sorted conformity scores.
-    coverage : float
-        In (0, 1).
-    weight : ndarray of shape (n,), optional
-        How many independent scores each one counts for, see `usnrt.utils.arrays.evidence`; 1 by default. The new
-        score counts as 1.
-
-    Returns
-    -------
-    low, high : float
-        -inf or inf if the weights sum to less than `rows_needed`.
+    The scores are sorted. Each counts for as many independent scores as its weight says (`usnrt.utils.arrays.evidence`;
+    1 by default), the new one for 1. The bounds are infinite if the weights sum to less than `rows_needed`.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from usnrt.calibration.conformal import conformal_bounds
     >>> conformal_bounds(np.arange(1.0, 20.0), 0.9)
     (1.0, 19.0)
     >>> conformal_bounds(np.arange(1.0, 19.0), 0.9)
@@ -64,28 +49,14 @@ def conformal_bounds(
     # Beyond a bound are the scores beyond it and the new score, which counts as 1.
     low = int(np.searchsorted(1.0 + np.cumsum(share) - share, tail, side="right"))
     high = int(np.searchsorted(1.0 + np.cumsum(share[::-1]) - share[::-1], tail, side="right"))
-    return (
-        float(scores[low - 1]) if low >= 1 else -np.inf,
-        float(scores[n - high]) if high >= 1 else np.inf,
-    )
+    return (float(scores[low - 1]) if low >= 1 else -np.inf, float(scores[n - high]) if high >= 1 else np.inf)
 
 
 def rows_needed(coverage: float) -> int:
-    """The smallest number of calibration rows for which `conformal_bounds` are finite.
-
-    Parameters
-    ----------
-    coverage : float
-        In (0, 1).
-
-    Returns
-    -------
-    int
-        The smallest n with (n + 1) (1 - coverage) / 2 >= 1.
+    """The smallest number of calibration rows for which `conformal_bounds` are finite: (n + 1) (1 - coverage) / 2 >= 1.
 
     Examples
     --------
-    >>> from usnrt.calibration.conformal import rows_needed
     >>> rows_needed(0.9), rows_needed(0.99), rows_needed(0.999)
     (19, 199, 1999)
     """
@@ -103,16 +74,10 @@ LEVEL = 0.95
 def selection_factor(n_rows: int, strength: float) -> float:
     """Factor of conformity scores of rows that were used for choices: 1 + strength / n_rows, fading out.
 
-    Parameters
-    ----------
-    n_rows : int
-        Of the table.
-    strength : float
-        Measured on generated tables, see docs/calibration.md.
+    The strength was measured on generated tables, see docs/calibration.md.
 
     Examples
     --------
-    >>> from usnrt.calibration.conformal import selection_factor
     >>> round(selection_factor(100, 8.0), 3), selection_factor(2000, 8.0)
     (1.076, 1.0)
     """
@@ -120,18 +85,10 @@ def selection_factor(n_rows: int, strength: float) -> float:
 
 
 def sampling_factor(n_scores: float, n_rows: int) -> float:
-    """Factor by which quantiles of a distribution estimated from few scores are too narrow, fading out.
-
-    Parameters
-    ----------
-    n_scores : float
-        Effective number of scores.
-    n_rows : int
-        Of the table.
+    """Factor by which quantiles of a distribution estimated from few (effective) scores are too narrow, fading out.
 
     Examples
     --------
-    >>> from usnrt.calibration.conformal import sampling_factor
     >>> round(sampling_factor(20.0, 100), 3), sampling_factor(400.0, 2000)
     (1.073, 1.0)
     """

@@ -13,8 +13,14 @@ then approximate, as measured in docs/calibration.md.
 """
 
 import functools
+<<<<<<< HEAD
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
+=======
+from dataclasses import dataclass, replace
+from typing import Protocol, Self
+>>>>>>> 89a11776053c1054bbe4b9963c90dae77e4c16e5
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +28,7 @@ from numpy.typing import NDArray
 from usnrt.calibration.conformal import conformal_bounds, rows_needed
 from usnrt.distributions import Distribution, QuantileDistribution, ResidualDistribution
 from usnrt.nn.quantile_functions import group_values
-from usnrt.nn.quantiles import POSITIONS
+from usnrt.nn.quantiles import POSITIONS, quantile_function_mean
 from usnrt.tree.structure import Tree
 from usnrt.utils.arrays import evidence
 from usnrt.utils.types import Floats, Rows
@@ -33,28 +39,15 @@ ENOUGH_SCORES = 100
 
 @dataclass(frozen=True)
 class ScoredRows:
-    """Held-out rows with their conformity scores, by which a model is calibrated.
+    """Held-out rows with their conformity scores, by which a model is calibrated."""
 
-    Attributes
-    ----------
-    scores : ndarray of shape (n,)
-    leaf : ndarray of int of shape (n,)
-        Region of each row, counted from 0.
-    weight : ndarray of shape (n,)
-    group : ndarray of int of shape (n,) or None
-        Group of each row, such as its subject: intervals are then those of a new one.
-    correlation : float
-        Of scores within groups; 1 assumes nothing about it.
-    inflation : float
-        Factor of the scores in residual distributions; order statistics are not changed.
-    """
-
-    scores: Floats
-    leaf: NDArray[np.int64]
-    weight: Floats
+    scores: Floats  # shape (n,)
+    leaf: NDArray[np.int64]  # shape (n,); region of each row, counted from 0
+    weight: Floats  # shape (n,)
+    # shape (n,); group of each row, such as its subject: intervals are then those of a new one
     group: Rows | None = None
-    correlation: float = 1.0
-    inflation: float = 1.0
+    correlation: float = 1.0  # of scores within groups; 1 assumes nothing about it
+    inflation: float = 1.0  # factor of the scores in residual distributions; order statistics are not changed
 
     def counted(self, rows: Rows) -> Floats:
         """How many independent scores each of some rows counts for."""
@@ -78,6 +71,9 @@ class Calibration(Protocol):
 
 @dataclass(frozen=True)
 class GroupCalibration:
+<<<<<<< HEAD
+    """Residual distributions and sorted conformity scores, one of each per group of rows."""
+=======
     """Residual distributions and sorted conformity scores, one of each per group of rows.
 
     Attributes
@@ -92,13 +88,26 @@ class GroupCalibration:
         How many independent scores each one counts for (`usnrt.utils.arrays.evidence`).
     has_seen : bool
         Whether seen rows have groups; leaf i of seen rows is then at position n_leaves + i.
+    mean_of_knots : bool
+        Whether the mean of a row is that of its quantile function on the normal scale, not that of its distribution.
+        A few scores, many widths away, may decide about the latter.
     """
+>>>>>>> 89a11776053c1054bbe4b9963c90dae77e4c16e5
 
+    # shape (n_leaves,); group of each leaf: one per leaf, or 0 for all. Of length 2 n_leaves if seen rows have groups
     group_of_leaf: NDArray[np.int64]
+<<<<<<< HEAD
+    residuals: list[ResidualDistribution]  # of each group
+    scores: list[Floats]  # sorted conformity scores of each group, for intervals with guaranteed coverage
+    weights: list[Floats]  # how many independent scores each one counts for (`usnrt.utils.arrays.evidence`)
+    has_seen: bool = False  # whether seen rows have groups; leaf i of seen rows is then at position n_leaves + i
+=======
     residuals: list[ResidualDistribution]
     scores: list[Floats]
     weights: list[Floats]
     has_seen: bool = False
+    mean_of_knots: bool = False
+>>>>>>> 89a11776053c1054bbe4b9963c90dae77e4c16e5
 
     @property
     def n_leaves(self) -> int:
@@ -108,10 +117,7 @@ class GroupCalibration:
     def with_seen(self, seen: ScoredRows, min_rows: int) -> "GroupCalibration":
         """Add groups for seen rows, see `usnrt.calibration.seen_rows`; leaf i of them is ``n_leaves + i``.
 
-        Parameters
-        ----------
-        min_rows : int
-            In groups with fewer seen rows, these share the group of the others.
+        In groups with fewer than ``min_rows`` seen rows, these share the group of the others.
         """
         residuals, ordered, weights = list(self.residuals), list(self.scores), list(self.weights)
         group_of_seen, scores, weight = self.group_of_leaf.copy(), seen.scores, seen.weight
@@ -125,34 +131,41 @@ class GroupCalibration:
             ordered.append(scores[order])
             weights.append(evidence(weight[order]))
         group_of_leaf = np.concatenate([self.group_of_leaf, group_of_seen])
-        return GroupCalibration(group_of_leaf, residuals, ordered, weights, has_seen=True)
+        return replace(
+            self,
+            group_of_leaf=group_of_leaf,
+            residuals=residuals,
+            scores=ordered,
+            weights=weights,
+            has_seen=True,
+        )
 
     def distribution(self, quantiles: Floats, leaf: NDArray[np.int64]) -> QuantileDistribution:
         """Predictive distributions: quantile functions calibrated by the residual distributions of their groups."""
-        return QuantileDistribution(quantiles, POSITIONS, self.group_of_leaf[leaf], self.residuals)
+        mean = quantile_function_mean(quantiles) if self.mean_of_knots else None
+        return QuantileDistribution(quantiles, POSITIONS, self.group_of_leaf[leaf], self.residuals, mean)
 
-    def interval(
-        self,
-        quantiles: Floats,
-        leaf: NDArray[np.int64],
-        coverage: float,
-        n_threads: int = 1,
-        guaranteed: bool = True,
-    ) -> Floats:
-        """Intervals with guaranteed coverage in each group.
+    def with_better_mean(self, quantiles: Floats, leaf: NDArray[np.int64], y: Floats, weight: Floats) -> Self:
+        """The calibration with those means of held-out rows that have the smaller squared error.
 
         Parameters
         ----------
         quantiles : ndarray of shape (n, n_positions)
         leaf : ndarray of int of shape (n,)
-        coverage : float
-        n_threads : int, default=1
-        guaranteed : bool, default=True
-            Whether intervals of groups with too few scores are infinite; else they are those of `distribution`.
+        y, weight : ndarray of shape (n,)
+        """
+        of_knots, of_distribution = (
+            float(weight @ (replace(self, mean_of_knots=choice).distribution(quantiles, leaf).mean() - y) ** 2)
+            for choice in (True, False)
+        )
+        return replace(self, mean_of_knots=of_knots < of_distribution)
 
-        Returns
-        -------
-        ndarray of shape (n, 2)
+    def interval(
+        self, quantiles: Floats, leaf: NDArray[np.int64], coverage: float, n_threads: int = 1, guaranteed: bool = True
+    ) -> Floats:
+        """Intervals with guaranteed coverage in each group, shape (n, 2).
+
+        Those of groups with too few scores are infinite if ``guaranteed``, else those of `distribution`.
         """
         bounds, group = self.bounds(coverage), self.group_of_leaf[leaf]
         if not guaranteed:
@@ -168,16 +181,7 @@ class GroupCalibration:
         return values if finite.all() else np.where(finite[group], values, bounds[group])
 
     def is_guaranteed(self, leaf: NDArray[np.int64], coverage: float) -> NDArray[np.bool_]:
-        """Whether the groups of rows have enough scores for finite intervals with guaranteed coverage.
-
-        Parameters
-        ----------
-        leaf : ndarray of int of shape (n,)
-
-        Returns
-        -------
-        ndarray of bool of shape (n,)
-        """
+        """Whether the groups of rows have enough scores for finite intervals with guaranteed coverage, shape (n,)."""
         enough: NDArray[np.bool_] = np.isfinite(self.bounds(coverage)[self.group_of_leaf[leaf]])
         return enough[:, 0] & enough[:, 1]
 
@@ -191,13 +195,7 @@ class GroupCalibration:
 
 
 def by_region(scored: ScoredRows, tree: Tree) -> GroupCalibration:
-    """A residual distribution and order statistics of its own for every region.
-
-    Parameters
-    ----------
-    tree : Tree
-        Defines the enclosing regions of a leaf.
-    """
+    """A residual distribution and order statistics of its own for every region; the tree has the enclosing regions."""
     residuals, orders, weights = [], [], []
     for index, node in enumerate(tree.leaves):
         own = np.flatnonzero(scored.leaf == index)
@@ -216,6 +214,12 @@ def by_table(scored: ScoredRows, tree: Tree) -> GroupCalibration:
     residual = ResidualDistribution.from_residuals(scored.inflation * scored.scores, weights=counts)
     group_of_leaf = np.zeros(tree.n_leaves, dtype=np.int64)
     return GroupCalibration(group_of_leaf, [residual], [scored.scores[order]], [counts[order]])
+
+
+# The methods of calibration by name: each is a function of the scored rows of a fit and its tree that returns a
+# `Calibration`. To add one, write it in a module of its own and enter it here: the parameter ``calibration`` of the
+# estimators then takes its name (`extension_templates/calibration.py`).
+METHODS: dict[str, Callable[[ScoredRows, Tree], Calibration]] = {"region": by_region, "global": by_table}
 
 
 @functools.cache
@@ -263,28 +267,17 @@ def _leaves_below(tree: Tree, node: int) -> list[int]:
 
 @dataclass(frozen=True)
 class InsufficientCalibration:
-    """Regions with too few calibration rows for intervals with guaranteed coverage.
+    """Regions with too few calibration rows for intervals with guaranteed coverage."""
 
-    Attributes
-    ----------
-    coverage : float
-        Nominal coverage.
-    regions, n_regions : int
-        Number of regions with too few rows, and of all regions.
-    fewest, most : int
-        Smallest and largest effective number of calibration rows in these regions.
-    needed : int
-        Number of calibration rows that a region needs.
-    weighted : bool
-        Whether the weights of the rows differ, so that their effective number is smaller than their number.
-    """
-
-    coverage: float
+    coverage: float  # nominal coverage
+    # regions, n_regions: number of regions with too few rows, and of all regions
     regions: int
     n_regions: int
+    # fewest, most: smallest and largest effective number of calibration rows in these regions
     fewest: int
     most: int
-    needed: int
+    needed: int  # number of calibration rows that a region needs
+    # whether the weights of the rows differ, so that their effective number is smaller than their number
     weighted: bool = False
 
     def __str__(self) -> str:
@@ -292,7 +285,6 @@ class InsufficientCalibration:
 
         Examples
         --------
-        >>> from usnrt.calibration.groups import InsufficientCalibration
         >>> print(InsufficientCalibration(0.999, 2, 3, 120, 160, 1999))
         the 99.9 % interval is infinite in 2 of 3 regions, which have 120 to 160 calibration rows; 1,999 are needed
         """
@@ -304,7 +296,6 @@ class InsufficientCalibration:
 
         Examples
         --------
-        >>> from usnrt.calibration.groups import InsufficientCalibration
         >>> InsufficientCalibration(0.9, 1, 1, 12, 12, 19).unguaranteed[:68]
         'the 90 % interval is not guaranteed in 1 of 1 regions, which has 12 '
         """
@@ -323,20 +314,7 @@ class InsufficientCalibration:
 
 
 def insufficient_calibration(calibration: Calibration | None, coverage: float) -> InsufficientCalibration | None:
-    """Find regions with too few calibration rows for intervals of a coverage.
-
-    Parameters
-    ----------
-    calibration : Calibration or None
-        Of a fitted model (``model.calibration_``).
-    coverage : float
-        In (0, 1).
-
-    Returns
-    -------
-    InsufficientCalibration or None
-        None if all regions have enough.
-    """
+    """Regions with too few calibration rows for intervals of a coverage; None if all have enough."""
     if not isinstance(calibration, GroupCalibration):
         return None
     leaves = np.arange(calibration.n_leaves)
@@ -353,12 +331,6 @@ def insufficient_calibration(calibration: Calibration | None, coverage: float) -
 
 
 def calibration_rows(calibration: GroupCalibration, leaf: int) -> int:
-    """How many independent calibration rows a region has, by weights and groups; rounded down.
-
-    Parameters
-    ----------
-    leaf : int
-        The region's index among the leaves (``tree.leaf_index``).
-    """
+    """How many independent calibration rows a region has, by weights and groups; rounded down."""
     group = int(calibration.group_of_leaf[leaf])
     return int(calibration.weights[group].sum() + 1e-9)

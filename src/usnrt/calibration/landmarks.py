@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from usnrt.nn._layers import PANEL
 from usnrt.nn.packed import pack_layer
 from usnrt.utils.threads import ONE_BLAS_THREAD, flat_memory, run_in_blocks
+from usnrt.utils.types import Floats, Rows
 
 N_LANDMARKS = 512
 BLOCK = 3072  # rows processed at a time
@@ -29,23 +30,8 @@ class Landmarks:
     Columns are divided by a robust scale, transformed by sign(z) log(1 + abs(z)) to shorten heavy tails, and whitened,
     so that unusual combinations of correlated columns are as distant as unusual values of a single column.
 
-    Attributes
-    ----------
-    centre, scale : ndarray of shape (k,)
-        Robust location and scale of each numeric column; a scale of 0 marks a constant column, which is ignored.
-    offset : ndarray of shape (k,), float32
-        Mean of the transformed columns.
-    whitening : ndarray of shape (k, r), float32
-        Of r = k directions; fewer if there are fewer rows than columns, see `_principal_directions`.
-    points : ndarray of shape (m, r), float32
-        The landmarks in whitened coordinates, the most central ones first.
-    threshold : float
-        Distance beyond which a row is far.
-
     Examples
     --------
-    >>> import numpy as np
-    >>> from usnrt.calibration.landmarks import Landmarks
     >>> angle = np.random.default_rng(0).uniform(0, 2 * np.pi, 1000)
     >>> ring = np.stack([np.cos(angle), np.sin(angle)], axis=1)
     >>> landmarks = Landmarks.fit(ring)
@@ -53,25 +39,21 @@ class Landmarks:
     array([ True, False])
     """
 
-    centre: NDArray[np.float64]
-    scale: NDArray[np.float64]
-    offset: NDArray[np.float32]
+    # centre, scale: shape (k,); robust location and scale of each numeric column; a scale of 0 marks a constant column,
+    # which is ignored
+    centre: Floats
+    scale: Floats
+    offset: NDArray[np.float32]  # shape (k,); mean of the transformed columns
+    # shape (k, r); of r = k directions; fewer if there are fewer rows than columns, see `_principal_directions`
     whitening: NDArray[np.float32]
-    points: NDArray[np.float32]
-    threshold: float
+    points: NDArray[np.float32]  # shape (m, r); the landmarks in whitened coordinates, the most central ones first
+    threshold: float  # distance beyond which a row is far
 
     @classmethod
-    def fit(cls, numbers: NDArray[np.float64]) -> "Landmarks":
+    def fit(cls, numbers: Floats) -> "Landmarks":
         """Choose landmarks, evenly spaced among the training rows, and determine the threshold.
 
-        Parameters
-        ----------
-        numbers : ndarray of shape (n, k)
-            Numeric columns of the training rows in canonical order, NaN for missing values.
-
-        Returns
-        -------
-        Landmarks
+        The rows have numeric columns only and are in canonical order; NaN for missing values.
         """
         rows = np.ascontiguousarray(numbers[evenly(len(numbers), MAX_ROWS)])
         centre, scale = _centre_and_scale(rows)
@@ -94,32 +76,17 @@ class Landmarks:
         far = FAR_MARGIN * float(np.quantile(distance, FAR_QUANTILE))
         return replace(draft, threshold=max(far, MIN_THRESHOLD))
 
-    def excess(
-        self, raw: NDArray[np.float64], columns: NDArray[np.int64] | None = None, n_threads: int = 1
-    ) -> NDArray[np.float64]:
+    def excess(self, raw: Floats, columns: NDArray[np.int64] | None = None, n_threads: int = 1) -> Floats:
         """Distance to the nearest landmark in excess of the threshold, relative to it; 0 for rows that are not far.
 
-        Parameters
-        ----------
-        raw : ndarray of shape (n, d)
-            Missing values are replaced by the centre of their column.
-        columns : ndarray of int of shape (k,), optional
-            The numeric columns; all by default.
-
-        Returns
-        -------
-        ndarray of shape (n,)
+        Missing values are replaced by the centre of their column. ``columns`` are the numeric ones; all by default.
         """
         distance = self._distances(raw, columns, self.threshold, n_threads)
         return np.maximum(distance / self.threshold - 1.0, 0.0)
 
     def _distances(
-        self,
-        raw: NDArray[np.float64],
-        columns: NDArray[np.int64] | None = None,
-        near: float = 0.0,
-        n_threads: int = 1,
-    ) -> NDArray[np.float64]:
+        self, raw: Floats, columns: NDArray[np.int64] | None = None, near: float = 0.0, n_threads: int = 1
+    ) -> Floats:
         """Distance of each row to the nearest landmark; 0 where a landmark is not farther than ``near``."""
         from usnrt.calibration._kernels import write_nearest
 
@@ -138,17 +105,13 @@ class Landmarks:
         run_in_blocks(write, len(raw), n_threads)
         return distance
 
-    def _coordinates(self, rows: NDArray[np.float64]) -> NDArray[np.float32]:
+    def _coordinates(self, rows: Floats) -> NDArray[np.float32]:
         """Whitened coordinates, shape (n, r)."""
         flat = self._flat_coordinates(flat_memory(rows), None, 0, len(rows))
         return np.ascontiguousarray(flat.reshape(len(rows), -1)[:, : self.whitening.shape[1]])
 
     def _flat_coordinates(
-        self,
-        table: tuple[NDArray[np.float64], int, int],
-        columns: NDArray[np.int64] | None,
-        start: int,
-        stop: int,
+        self, table: tuple[Floats, int, int], columns: NDArray[np.int64] | None, start: int, stop: int
     ) -> NDArray[np.float32]:
         from usnrt.calibration._kernels import write_coordinates
 
@@ -164,7 +127,7 @@ class Landmarks:
     # Not fields, so that they are not stored in files.
 
     @functools.cached_property
-    def _divisor(self) -> NDArray[np.float64]:
+    def _divisor(self) -> Floats:
         return np.where(self.scale > 0, self.scale, np.inf)
 
     @functools.cached_property
@@ -180,19 +143,18 @@ class Landmarks:
         return pack_layer(points.T, np.pad(-half, (0, missing), constant_values=-np.inf))
 
 
-def evenly(n: int, most: int) -> NDArray[np.intp]:
+def evenly(n: int, most: int) -> Rows:
     """At most ``most`` of ``n`` indices, evenly spaced.
 
     Examples
     --------
-    >>> from usnrt.calibration.landmarks import evenly
     >>> evenly(10, 4)
     array([0, 2, 5, 7])
     """
     return np.arange(n) if n <= most else np.floor(np.arange(most) * (n / most)).astype(np.intp)
 
 
-def _principal_directions(centred: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _principal_directions(centred: Floats) -> tuple[Floats, Floats]:
     """Eigenvalues and eigenvectors of the covariance, shapes (r,) and (k, r).
 
     With more columns than rows, only the directions in which the training rows differ. They say nothing of the others:
@@ -207,7 +169,7 @@ def _principal_directions(centred: NDArray[np.float64]) -> tuple[NDArray[np.floa
     return sizes[:rank] ** 2 / n, directions[:rank].T
 
 
-def _centre_and_scale(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _centre_and_scale(rows: Floats) -> tuple[Floats, Floats]:
     """Median and interquartile range / 1.349; the standard deviation if more than half of the values are equal."""
     centre, scale = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
     for j, column in enumerate(rows.T):
@@ -225,9 +187,7 @@ def _centre_and_scale(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], N
     return centre, scale
 
 
-def _squashed(
-    rows: NDArray[np.float64], centre: NDArray[np.float64], scale: NDArray[np.float64]
-) -> NDArray[np.float32]:
+def _squashed(rows: Floats, centre: Floats, scale: Floats) -> NDArray[np.float32]:
     """Columns in units of their scale, log-transformed; 0 for missing values and constant columns."""
     with np.errstate(over="ignore"):
         units = np.clip((rows - centre) / np.where(scale > 0, scale, np.inf), -LARGEST, LARGEST).astype(np.float32)
@@ -238,7 +198,7 @@ def _squashed(
     return squashed
 
 
-def _nearest_other(points: NDArray[np.float32]) -> NDArray[np.float64]:
+def _nearest_other(points: NDArray[np.float32]) -> Floats:
     """Distance of each point to the nearest other point."""
     if len(points) < 2:
         return np.zeros(len(points))
@@ -247,7 +207,7 @@ def _nearest_other(points: NDArray[np.float32]) -> NDArray[np.float64]:
     with ONE_BLAS_THREAD:
         table = squares[:, None] + squares - 2.0 * exact @ exact.T
     np.fill_diagonal(table, np.inf)
-    distance: NDArray[np.float64] = np.sqrt(np.maximum(table.min(axis=1), 0.0))
+    distance: Floats = np.sqrt(np.maximum(table.min(axis=1), 0.0))
     return distance
 
 
@@ -262,16 +222,8 @@ class Subjects:
     Among all rows a new subject is as near as the values that vary within subjects are wide; here subjects are compared
     with subjects.
 
-    Attributes
-    ----------
-    columns : ndarray of int of shape (k,)
-    landmarks : Landmarks
-        Of the groups, in these columns.
-
     Examples
     --------
-    >>> import numpy as np
-    >>> from usnrt.calibration.landmarks import Subjects
     >>> rng = np.random.default_rng(0)
     >>> group = np.repeat(np.arange(100), 5)
     >>> raw = np.column_stack([rng.normal(size=(100, 2))[group], rng.normal(scale=9.0, size=500)])
@@ -280,25 +232,14 @@ class Subjects:
     (array([0, 1]), array([False,  True]))
     """
 
-    columns: NDArray[np.int64]
-    landmarks: Landmarks
+    columns: NDArray[np.int64]  # shape (k,)
+    landmarks: Landmarks  # of the groups, in these columns
 
     @classmethod
-    def fit(
-        cls, raw: NDArray[np.float64], categorical: NDArray[np.bool_], group: NDArray[np.intp]
-    ) -> "Subjects | None":
+    def fit(cls, raw: Floats, categorical: NDArray[np.bool_], group: Rows) -> "Subjects | None":
         """Find the columns and the groups; None without such columns, or with fewer than `MIN_SUBJECTS` groups.
 
-        Parameters
-        ----------
-        raw : ndarray of shape (n, d)
-            Encoded rows in canonical order.
-        categorical : ndarray of bool of shape (d,)
-        group : ndarray of int of shape (n,)
-
-        Returns
-        -------
-        Subjects or None
+        Rows are in canonical order.
         """
         first, index = np.unique(group, return_index=True, return_inverse=True)[1:]
         numeric = np.flatnonzero(~categorical)
@@ -308,11 +249,6 @@ class Subjects:
         # in the order of the rows, which is random: groups are numbered by their labels
         return cls(np.array(shared, dtype=np.int64), Landmarks.fit(raw[np.sort(first)][:, shared]))
 
-    def excess(self, raw: NDArray[np.float64], n_threads: int = 1) -> NDArray[np.float64]:
-        """`Landmarks.excess` of the subject of each row, shape (n,).
-
-        Parameters
-        ----------
-        raw : ndarray of shape (n, d)
-        """
+    def excess(self, raw: Floats, n_threads: int = 1) -> Floats:
+        """`Landmarks.excess` of the subject of each row, shape (n,)."""
         return self.landmarks.excess(raw, self.columns, n_threads)

@@ -36,38 +36,15 @@ RECALL_WEIGHTS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99)
 
 @dataclass(frozen=True)
 class SeenRows:
-    """The feature vectors of the training rows, and perhaps the targets that they had.
+    """The feature vectors of the training rows, and perhaps the targets that they had."""
 
-    Attributes
-    ----------
-    hashes : ndarray of uint64 of shape (m,)
-        Sorted hashes of the distinct feature vectors.
-    target : ndarray of shape (m,) or None
-        Mean scaled target of the training rows with these features; None if the model has no memory.
-    weight : float
-        Weight of the recalled target in the predictions of seen rows.
-    """
-
-    hashes: NDArray[np.uint64]
+    hashes: NDArray[np.uint64]  # shape (m,); sorted hashes of the distinct feature vectors
+    # shape (m,); mean scaled target of the training rows with these features; None if the model has no memory
     target: Floats | None = None
-    weight: float = 0.0
+    weight: float = 0.0  # weight of the recalled target in the predictions of seen rows
 
-    def contains(self, raw: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Whether each row has the features of a training row, shape (n,).
-
-        Parameters
-        ----------
-        raw : ndarray of shape (n, d)
-            Encoded rows.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from usnrt.calibration.seen_rows import SeenRows, feature_hashes
-        >>> seen = SeenRows(np.sort(feature_hashes(np.array([[1.0, np.nan], [2.0, 0.0]]))))
-        >>> seen.contains(np.array([[2.0, -0.0], [2.0, 1.0], [1.0, np.nan]]))
-        array([ True, False,  True])
-        """
+    def contains(self, raw: Floats) -> NDArray[np.bool_]:
+        """Whether each row has the features of a training row, shape (n,)."""
         return self.locate(raw)[1]
 
     def locate(self, raw: Floats) -> tuple[Rows, NDArray[np.bool_]]:
@@ -77,22 +54,10 @@ class SeenRows:
         return index, np.asarray(self.hashes[index] == hashes)
 
     def recall(self, index: Rows, known: NDArray[np.bool_], quantiles: Floats) -> Floats:
-        """Quantile functions combined with the recalled targets of seen rows; those of other rows as they are.
-
-        Parameters
-        ----------
-        index, known : ndarray of shape (n,)
-            From `locate`.
-        quantiles : ndarray of shape (n, n_positions)
-
-        Returns
-        -------
-        ndarray of shape (n, n_positions)
+        """Quantile functions combined with the recalled targets of rows that `locate` knows; others are as they are.
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from usnrt.calibration.seen_rows import SeenRows, feature_hashes
         >>> seen = SeenRows(feature_hashes(np.array([[1.0]])), target=np.array([7.0]), weight=0.9)
         >>> index, known = seen.locate(np.array([[1.0], [2.0]]))
         >>> seen.recall(index, known, np.array([[-1.0, 0.0, 1.0], [-1.0, 0.0, 1.0]]))
@@ -107,7 +72,7 @@ class SeenRows:
         return quantiles
 
 
-def feature_hashes(raw: NDArray[np.float64]) -> NDArray[np.uint64]:
+def feature_hashes(raw: Floats) -> NDArray[np.uint64]:
     """64-bit hash of the features of each row, shape (n,)."""
     return row_hashes(raw, np.zeros(len(raw)))
 
@@ -119,42 +84,21 @@ def combined_with_recall(quantiles: Floats, recalled: Floats, weight: float) -> 
 
 @dataclass(frozen=True)
 class RepeatedRows:
-    """Training rows with copies, by which seen rows are calibrated.
+    """Training rows with copies, by which seen rows are calibrated."""
 
-    Attributes
-    ----------
-    rows : ndarray of int of shape (n,)
-    recalled : ndarray of shape (n,)
-        Mean target of the other copies: those with the same features, without one copy of the row itself.
-    is_determined : bool
-        Whether equal features have equal targets, nearly everywhere.
-    """
-
-    rows: Rows
+    rows: Rows  # shape (n,)
+    # shape (n,); mean target of the other copies: those with the same features, without one copy of the row itself
     recalled: Floats
-    is_determined: bool = True
+    is_determined: bool = True  # whether equal features have equal targets, nearly everywhere
 
 
 def find_seen(
     raw: Floats, y: Floats, weight: Floats, is_repeated: bool = False
 ) -> tuple[SeenRows, RepeatedRows] | None:
-    """The features of a table with many duplicates, their targets, and its repeated rows.
+    """The features of a table with many duplicates, their targets, and its repeated rows; None with too few duplicates.
 
-    Parameters
-    ----------
-    raw : ndarray of shape (n, d)
-        Features of distinct rows, as from `usnrt.tables.rows.merged_rows`.
-    y : ndarray of shape (n,)
-        Scaled targets.
-    weight : ndarray of shape (n,)
-        Number of copies of each row; importances, if they are not whole.
-    is_repeated : bool, default=False
-        Whether rows are known to have equal features with different targets.
-
-    Returns
-    -------
-    tuple of SeenRows and RepeatedRows, or None
-        None if there are too few duplicates.
+    Rows are distinct, as from `usnrt.tables.rows.merged_rows`; their weights are numbers of copies, or importances if
+    they are not whole. ``is_repeated`` if rows are known to have equal features with different targets.
     """
     copies = _copies(weight)
     # most tables: no row is repeated, and nothing needs to be hashed
@@ -187,15 +131,7 @@ def _copies(weight: Floats) -> Floats:
 
 
 def with_recall(seen: SeenRows, repeated: RepeatedRows, quantiles: Floats, y: Floats, weight: Floats) -> SeenRows:
-    """The weight of recalled targets with the smallest pinball loss on repeated rows.
-
-    Parameters
-    ----------
-    quantiles : ndarray of shape (n, n_positions)
-        Quantile functions of the repeated rows.
-    y, weight : ndarray of shape (n,)
-        Of the repeated rows.
-    """
+    """The weight of recalled targets with the smallest pinball loss on repeated rows, of which all arguments are."""
     losses = [
         float(np.average(pinball_losses(combined_with_recall(quantiles, repeated.recalled, share), y), weights=weight))
         for share in RECALL_WEIGHTS

@@ -30,19 +30,14 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
-from usnrt.calibration.landmarks import Landmarks, Subjects
-from usnrt.calibration.widening import (
-    MEASURED_LEVELS,
-    MIN_MEASURED_ROWS,
-    needed_variance,
-    variances_of_columns,
-    widened,
-)
+from usnrt.calibration.landmarks import Landmarks, Subjects, evenly
 from usnrt.experts.refine import half_widths
-from usnrt.nn.quantile_functions import conformity_scores
+from usnrt.nn.quantile_functions import conformity_scores, value_at
+from usnrt.nn.quantiles import MEDIAN, POSITIONS
 from usnrt.utils.threads import flat_memory, run_in_blocks
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, Rows
 
 # The range of a region is extended by the largest of: this share of the range, this share of the column's standard
 # deviation, and the distance between the most and the tenth most extreme value (heavy tails).
@@ -51,9 +46,13 @@ CONSTANT_MARGIN = 1e-6  # relative margin of a column that is constant in traini
 # Distances outside a range are measured in standard deviations, but the unit is at least this share of the range of the
 # whole column (a rare 1 among zeros is many standard deviations away) and at least the margin.
 RANGE_UNIT = 0.25
+MEASURED_LEVELS = (0.5, 0.8, 0.9, 0.95)
+# Bounds of the number of rows used to measure missing-value variances, and of rows times columns.
+MIN_MEASURED_ROWS, FEW_MEASURED_ROWS, MAX_MEASURED_ROWS, MAX_MEASURED_CELLS = 20, 200, 1000, 25_000
+MAX_MEASURED_COLUMNS = 1024  # predictions of all these rows: their number times the width of the rows is the work
 
 
-def column_scale(values: NDArray[np.float64]) -> tuple[float, float]:
+def column_scale(values: Floats) -> tuple[float, float]:
     """Standard deviation of a column, and the minimal unit of distances outside its range."""
     largest = float(np.abs(values).max())
     # Scaled first, since squares of huge numbers would overflow.
@@ -82,42 +81,28 @@ BLOCK = 4096  # rows processed at a time
 
 @dataclass(frozen=True)
 class RowSupport:
-    """Result of `Support.measure`, one value per row.
+    """Result of `Support.measure`, one value per row."""
 
-    Attributes
-    ----------
-    outside : ndarray of bool of shape (n,)
-        Whether a number is outside the range of the row's region.
-    unseen : ndarray of bool of shape (n,)
-        Whether a category is unseen in training.
-    missing : ndarray of bool of shape (n,)
-        Whether a value is missing in a column without missing values in training.
-    far : ndarray of bool of shape (n,)
-        Whether the row is far from all training rows in the joint space of the numeric columns.
-    unlike : ndarray of bool of shape (n,)
-        Whether the attributes of the row's subject are far from those of all training subjects; see `Subjects`.
-    region : ndarray of int of shape (n,)
-        Index of the ranges that apply: the leaf, or n_leaves (the whole table) if the row has unknown columns.
-    unknown_variance, walk, distance : ndarray of shape (n,)
-        Sum of the missing-value variances of unknown columns, variance of the random walk beyond the ranges, and D².
-    """
-
-    outside: NDArray[np.bool_]
-    unseen: NDArray[np.bool_]
-    missing: NDArray[np.bool_]
-    far: NDArray[np.bool_]
+    outside: NDArray[np.bool_]  # whether a number is outside the range of the row's region
+    unseen: NDArray[np.bool_]  # whether a category is unseen in training
+    missing: NDArray[np.bool_]  # whether a value is missing in a column without missing values in training
+    far: NDArray[np.bool_]  # whether the row is far from all training rows in the joint space of the numeric columns
+    # whether the attributes of the row's subject are far from those of all training subjects; see `Subjects`
     unlike: NDArray[np.bool_]
+    # index of the ranges that apply: the leaf, or n_leaves (the whole table) if the row has unknown columns
     region: NDArray[np.int64]
-    unknown_variance: NDArray[np.float64]
-    walk: NDArray[np.float64]
-    distance: NDArray[np.float64]
+    # unknown_variance, walk, distance: sum of the missing-value variances of unknown columns, variance of the random
+    # walk beyond the ranges, and D²
+    unknown_variance: Floats
+    walk: Floats
+    distance: Floats
 
     @property
     def supported(self) -> NDArray[np.bool_]:
         """Whether the row has full support, shape (n,)."""
         return ~(self.outside | self.unseen | self.missing | self.far | self.unlike)
 
-    def take(self, rows: NDArray[np.intp]) -> "RowSupport":
+    def take(self, rows: Rows) -> "RowSupport":
         """The support of some of the rows."""
         return RowSupport(*(getattr(self, field.name)[rows] for field in fields(self)))
 
@@ -126,34 +111,8 @@ class RowSupport:
 class Support:
     """The ranges of the training rows per region, and the variance added outside of them.
 
-    Attributes
-    ----------
-    categorical : ndarray of bool of shape (d,)
-    low, high : ndarray of shape (n_leaves + 1, d)
-        Extended range of each column in each region, and in the whole table; infinite for categories.
-    below, above : ndarray of shape (n_leaves + 1, d)
-        Unit of distances below and above the range: the largest of the column's standard deviation, a quarter of its
-        range, and the margin.
-    never_missing : ndarray of bool of shape (d,)
-        Columns without missing values in training.
-    landmarks : Landmarks or None
-        None without numeric columns.
-    missing_value_variance : ndarray of shape (d,)
-        Variance added if a column is unknown, in units of the scaled target.
-    typical_variance : ndarray of shape (n_leaves + 1,)
-        Squared half width, from -1 to 1 on the normal scale, of a typical quantile function of each region.
-    widens : bool
-        Whether distributions are widened; the paper's recipe only reports support.
-    target_variance : float
-        Robust variance of the target (`robust_variance`), beyond which unknown columns widen nothing; infinite in
-        models of older files.
-    subjects : Subjects or None
-        None without groups.
-
     Examples
     --------
-    >>> import numpy as np
-    >>> from usnrt.calibration.support import Support
     >>> raw = np.random.default_rng(0).uniform(size=(500, 2))
     >>> support = Support.fit(raw, np.zeros(2, dtype=bool), np.zeros(500, dtype=int), 1)
     >>> rows = np.array([[0.5, 0.5], [0.5, 3.0], [np.nan, 0.5]])
@@ -162,45 +121,40 @@ class Support:
     (array([ True, False, False]), array([False,  True, False]), array([False, False,  True]))
     """
 
-    categorical: NDArray[np.bool_]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    below: NDArray[np.float64]
-    above: NDArray[np.float64]
-    never_missing: NDArray[np.bool_]
-    landmarks: Landmarks | None
-    missing_value_variance: NDArray[np.float64]
-    typical_variance: NDArray[np.float64]
-    widens: bool = True
+    categorical: NDArray[np.bool_]  # shape (d,)
+    # low, high: shape (n_leaves + 1, d); extended range of each column in each region, and in the whole table; infinite
+    # for categories
+    low: Floats
+    high: Floats
+    # below, above: shape (n_leaves + 1, d); unit of distances below and above the range: the largest of the column's
+    # standard deviation, a quarter of its range, and the margin
+    below: Floats
+    above: Floats
+    never_missing: NDArray[np.bool_]  # shape (d,); columns without missing values in training
+    landmarks: Landmarks | None  # None without numeric columns
+    # shape (d,); variance added if a column is unknown, in units of the scaled target
+    missing_value_variance: Floats
+    # shape (n_leaves + 1,); squared half width, from -1 to 1 on the normal scale, of a typical quantile function of
+    # each region
+    typical_variance: Floats
+    widens: bool = True  # whether distributions are widened; the paper's recipe only reports support
+    # robust variance of the target (`robust_variance`), beyond which unknown columns widen nothing; infinite in models
+    # of older files
     target_variance: float = np.inf
-    subjects: Subjects | None = None
+    subjects: Subjects | None = None  # None without groups
 
     @classmethod
     def fit(
         cls,
-        raw: NDArray[np.float64],
+        raw: Floats,
         categorical: NDArray[np.bool_],
         leaf: NDArray[np.int64],
         n_leaves: int,
-        group: NDArray[np.intp] | None = None,
+        group: Rows | None = None,
     ) -> "Support":
-        """Compute the ranges of all regions from training rows.
+        """Compute the ranges of all regions from training rows in canonical order; groups are subjects.
 
-        Parameters
-        ----------
-        raw : ndarray of shape (n, d)
-            Encoded rows in canonical order.
-        categorical : ndarray of bool of shape (d,)
-        leaf : ndarray of int of shape (n,)
-            Leaf of each row, counted from 0.
-        n_leaves : int
-        group : ndarray of int of shape (n,), optional
-            Subject of each row.
-
-        Returns
-        -------
-        Support
-            With the missing-value variance 1 (that of the target) for all columns; see `with_missing_value_variances`.
+        The missing-value variance is 1 (that of the target) for all columns; see `with_missing_value_variances`.
         """
         d = raw.shape[1]
         # low, high, below, above; infinite bounds for categories
@@ -228,16 +182,11 @@ class Support:
             missing_value_variance, typical, subjects=subjects,
         )  # fmt: skip
 
-    def covering(
-        self, low: NDArray[np.float64], high: NDArray[np.float64], has_missing: NDArray[np.bool_]
-    ) -> "Support":
+    def covering(self, low: Floats, high: Floats, has_missing: NDArray[np.bool_]) -> "Support":
         """The support, extended to further training rows: `fit` may have seen a sample of them only.
 
-        Parameters
-        ----------
-        low, high : ndarray of shape (n_leaves + 1, d)
-            Smallest and largest number of each column in each region, and in the whole table; NaN if there is none.
-        has_missing : ndarray of bool of shape (d,)
+        ``low`` and ``high`` have the smallest and largest number of each column in each region, and in the whole table,
+        shape (n_leaves + 1, d); NaN if there is none.
         """
         return replace(
             self,
@@ -248,15 +197,8 @@ class Support:
 
     # -- measuring ---------------------------------------------------------------------------------------------
 
-    def measure(self, raw: NDArray[np.float64], leaf: NDArray[np.int64], n_threads: int = 1) -> RowSupport:
-        """Measure the support of rows by the training rows.
-
-        Parameters
-        ----------
-        raw : ndarray of shape (n, d)
-            Encoded rows.
-        leaf : ndarray of int of shape (n,)
-        """
+    def measure(self, raw: Floats, leaf: NDArray[np.int64], n_threads: int = 1) -> RowSupport:
+        """Measure the support of rows by the training rows."""
         from usnrt.calibration._kernels import measure_rows
 
         n = len(raw)
@@ -280,33 +222,22 @@ class Support:
             outside, unseen, missing, of_row > 0, of_subject > 0, region, unknown_variance, walk, distance
         )
 
-    def _excess(self, raw: NDArray[np.float64], n_threads: int) -> NDArray[np.float64]:
+    def _excess(self, raw: Floats, n_threads: int) -> Floats:
         """Excess distance from the landmarks in the joint space of the numeric columns, shape (n,)."""
         if self.landmarks is None:
             return np.zeros(len(raw))
         return self.landmarks.excess(raw, np.flatnonzero(~self.categorical), n_threads)
 
     @property
-    def growth(self) -> NDArray[np.float64]:
+    def growth(self) -> Floats:
         """Variance per unit outside the range of each column, shape (d,)."""
         return np.maximum(self.missing_value_variance, MIN_MISSING_VALUE_VARIANCE)
 
-    def clamp(self, raw: NDArray[np.float64], found: RowSupport, reach: float = 0.0) -> NDArray[np.float64]:
-        """The nearest supported rows: numbers clipped to the range of their region.
+    def clamp(self, raw: Floats, found: RowSupport, reach: float = 0.0) -> Floats:
+        """The nearest supported rows: numbers clipped to the range of their region, extended by ``reach`` units.
 
-        Parameters
-        ----------
-        raw : ndarray of shape (n, d)
-        found : RowSupport
-            Result of `measure` for these rows.
-        reach : float, default=0
-            Extension of the ranges, in units.
-
-        Returns
-        -------
-        ndarray of shape (n, d)
-            ``raw`` itself if there is nothing to clip. A row stays in its region: each split on its path sends the
-            clipped number to the same side.
+        It is ``raw`` itself if there is nothing to clip. A row stays in its region: each split on its path sends the
+        clipped number to the same side.
         """
         rows = np.flatnonzero(found.outside)
         if len(rows) == 0:
@@ -320,32 +251,14 @@ class Support:
     # -- widening ----------------------------------------------------------------------------------------------
 
     def with_missing_value_variances(
-        self,
-        quantiles_of: Callable[[NDArray[np.float64]], NDArray[np.float64]],
-        raw: NDArray[np.float64],
-        leaf: NDArray[np.int64],
-        y: NDArray[np.float64],
+        self, quantiles_of: Callable[[Floats], Floats], raw: Floats, leaf: NDArray[np.int64], y: Floats
     ) -> "Support":
         """Measure missing-value variances and the typical variance of each region on validation rows.
 
-        Each column is made missing in turn (see `variances_of_columns`), by NaN for a number and -1 for a category.
-
-        Parameters
-        ----------
-        quantiles_of : callable
-            Takes encoded rows of shape (m, d), returns quantile functions at POSITIONS, shape (m, n_positions). The
-            argument is k concatenated modified copies of all rows, m = k n, so that each row can be predicted by
-            networks that were not trained on it.
-        raw : ndarray of shape (n, d)
-            Encoded validation rows, selected by `measured_rows`.
-        leaf : ndarray of int of shape (n,)
-        y : ndarray of shape (n,)
-            Scaled target.
-
-        Returns
-        -------
-        Support
-            With the missing-value variances of `fit` if there are fewer than 20 rows.
+        These are selected by `measured_rows`; fewer than 20 change nothing. Each column is made missing in turn (see
+        `variances_of_columns`), by NaN for a number and -1 for a category. ``quantiles_of`` takes k concatenated
+        modified copies of all rows, so that each row can be predicted by networks that were not trained on it, and
+        returns their quantile functions.
         """
         if len(raw) < MIN_MEASURED_ROWS:
             return self
@@ -363,12 +276,12 @@ class Support:
 
     def _group_variances(
         self,
-        groups: Sequence[NDArray[np.intp]],
-        quantiles_of: Callable[[NDArray[np.float64]], NDArray[np.float64]],
-        raw: NDArray[np.float64],
-        y: NDArray[np.float64],
-        reference: NDArray[np.float64],
-    ) -> NDArray[np.float64]:
+        groups: Sequence[Rows],
+        quantiles_of: Callable[[Floats], Floats],
+        raw: Floats,
+        y: Floats,
+        reference: Floats,
+    ) -> Floats:
         """Variance needed if all columns of a group are missing, shape (n_groups,)."""
         variances: list[float] = []
         at_once = max(BLOCK // len(raw), 1)
@@ -381,35 +294,19 @@ class Support:
             variances += [needed_variance(quantiles, y, reference) for quantiles in by_group]
         return np.array(variances)
 
-    def added_variance(self, half_width: NDArray[np.float64], found: RowSupport) -> NDArray[np.float64]:
-        """Variance added for lack of support, in units of the scaled target.
+    def added_variance(self, half_width: Floats, found: RowSupport) -> Floats:
+        """Variance added for lack of support, in units of the scaled target; 0 for supported rows, shape (n,).
 
-        Parameters
-        ----------
-        half_width : ndarray of shape (n,)
-            Half widths of the quantile functions, from -1 to 1 on the normal scale.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            0 for supported rows.
+        ``half_width`` is that of the quantile functions, from -1 to 1 on the normal scale.
         """
         deficit = np.maximum(self.typical_variance[found.region] - half_width**2, 0.0)
         unknown_variance = np.minimum(found.unknown_variance, np.maximum(self.target_variance - half_width**2, 0.0))
         return unknown_variance + found.walk - np.expm1(-found.distance / 2.0) * (1.0 + deficit)
 
-    def widen(self, quantiles: NDArray[np.float64], found: RowSupport) -> NDArray[np.float64]:
-        """Quantile functions with the variance for lack of support added.
+    def widen(self, quantiles: Floats, found: RowSupport) -> Floats:
+        """Quantile functions of clamped rows with the variance for lack of support added.
 
-        Parameters
-        ----------
-        quantiles : ndarray of shape (n, n_positions)
-            Of the clamped rows, at `usnrt.nn.quantiles.POSITIONS`.
-
-        Returns
-        -------
-        ndarray of shape (n, n_positions)
-            ``quantiles`` itself if all rows are supported; else a copy, unchanged for supported rows.
+        They are ``quantiles`` itself if all rows are supported; else a copy, unchanged for supported rows.
         """
         rows = np.flatnonzero(~found.supported)
         if len(rows) == 0:
@@ -417,3 +314,81 @@ class Support:
         result, own = quantiles.copy(), quantiles[rows]
         result[rows] = widened(own, self.added_variance(half_widths(own), found.take(rows)))
         return result
+
+
+# -- wider quantile functions: adding the variance of an error, and finding how much is needed ----------------------
+
+
+def widened(quantiles: Floats, variance: Floats) -> Floats:
+    """Add the variance of an independent normal error to quantile functions, with unchanged median.
+
+    The distances of the quantiles from the median are added in quadrature to those of the error. This is exact for
+    normal distributions; in general the result is increasing and not narrower.
+    """
+    median = quantiles[:, [MEDIAN]]
+    distance = np.hypot(quantiles - median, np.sqrt(variance)[:, None] * POSITIONS)
+    wider: Floats = median + np.sign(POSITIONS) * distance
+    return wider
+
+
+def robust_variance(y: Floats) -> float:
+    """Variance of a normal distribution with the quantiles of values; a single outlier hardly changes it.
+
+    It is the larger of those by the 25 % and 75 % and by the 5 % and 95 % quantiles. If both are 0, it is the ordinary
+    variance; if that is 0, too, 1, the variance of scaled targets.
+    """
+    variance = 0.0
+    for level in (0.25, 0.05):
+        # order statistics on the inner side: an interpolated quantile of few values would include an outlier
+        low, high = np.quantile(y, level, method="higher"), np.quantile(y, 1.0 - level, method="lower")
+        variance = max(variance, (max(float(high - low), 0.0) / (2.0 * float(ndtri(1.0 - level)))) ** 2)
+    return variance or float(np.var(y)) or 1.0
+
+
+def measured_rows(n_rows: int, n_columns: int) -> Rows:
+    """Indices of the validation rows used to measure missing-value variances: evenly spaced, fewer for wide tables.
+
+    Examples
+    --------
+    >>> len(measured_rows(800, 4)), len(measured_rows(5000, 4)), len(measured_rows(5000, 90))
+    (800, 1000, 277)
+    """
+    return evenly(n_rows, int(np.clip(MAX_MEASURED_CELLS // n_columns, FEW_MEASURED_ROWS, MAX_MEASURED_ROWS)))
+
+
+def variances_of_columns(n_columns: int, variances_of: Callable[[Sequence[Rows]], Floats]) -> Floats:
+    """Missing-value variance of each column, from those of at most `MAX_MEASURED_COLUMNS` groups of columns.
+
+    More columns than that are first missing in groups, each column with an equal share of its group's variance; then
+    the columns of the groups with the largest variances one by one.
+
+    Examples
+    --------
+    >>> truth = np.where(np.arange(5000) % 1000 == 7, 0.5, 0.0)
+    >>> variances = variances_of_columns(5000, lambda groups: np.array([truth[group].sum() for group in groups]))
+    >>> bool(np.array_equal(variances, truth))
+    True
+    """
+    if n_columns <= MAX_MEASURED_COLUMNS:
+        return variances_of(list(np.arange(n_columns)[:, None]))
+    groups = np.array_split(np.arange(n_columns), MAX_MEASURED_COLUMNS // 2)
+    by_group = variances_of(groups)
+    variances = np.concatenate([np.full(len(group), value / len(group)) for group, value in zip(groups, by_group)])
+    largest = np.argsort(-by_group, kind="stable")[: max(MAX_MEASURED_COLUMNS // 2 // len(groups[0]), 1)]
+    columns = np.concatenate([groups[k] for k in largest])
+    variances[columns] = variances_of(list(columns[:, None]))
+    return variances
+
+
+def needed_variance(quantiles: Floats, y: Floats, reference: Floats) -> float:
+    """The smallest variance whose addition makes absolute conformity scores no larger than reference scores.
+
+    ``reference`` has the quantiles of these at `MEASURED_LEVELS`.
+    """
+    needed = 0.0
+    error = y - quantiles[:, MEDIAN]
+    for level, score in zip(MEASURED_LEVELS, np.maximum(reference, 0.05)):
+        # With added variance v a row has this score if error² = (distance of its quantile at the score)² + score² v.
+        at_score = value_at(quantiles, POSITIONS, np.copysign(score, error)[:, None])[:, 0] - quantiles[:, MEDIAN]
+        needed = max(needed, float(np.quantile((error**2 - at_score**2) / score**2, level)))
+    return needed

@@ -12,10 +12,10 @@ def main() -> int:
     if missing:
         print(f"usnrt: the command needs {missing[0]}: pip install 'usnrt[cli]'", file=sys.stderr)
         return 1
-    from usnrt.cli import _run
-    from usnrt.cli._light_imports import light_imports
-    from usnrt.cli._termination import TERMINATED, termination_as_interrupt
+    from usnrt.cli._process import TERMINATED, light_imports, termination_as_interrupt
 
     with light_imports(uses_pandas="compare" in sys.argv[1:2]), termination_as_interrupt() as received:
+        from usnrt.cli import _run
+
         code = _run.run(sys.argv[1:])
-    return TERMINATED if received and code == _run.STOPPED else code
+        return TERMINATED if received and code == _run.STOPPED else code

@@ -5,10 +5,9 @@ from typing import Annotated
 
 import typer
 
-from usnrt.cli._calibrate import calibrate
 from usnrt.cli._compare import compare
 from usnrt.cli._explain import explain
-from usnrt.cli._fit import fit
+from usnrt.cli._fit import calibrate, fit
 from usnrt.cli._inspect import export, info
 from usnrt.cli._predict import evaluate, predict
 from usnrt.cli._report import report

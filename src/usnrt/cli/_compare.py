@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 import typer
 
-from usnrt.cli._errors import UserError
 from usnrt.cli._options import (
     Categorical,
     Coverage,
@@ -17,11 +16,21 @@ from usnrt.cli._options import (
     Keep,
     NewTarget,
     Quiet,
-    check_coverage,
+    reads_tables,
 )
-from usnrt.cli._output import check_writable, notice, print_json, print_table, say, silent, warnings_as_notices
-from usnrt.cli._reading_options import reads_tables
-from usnrt.cli._streams import messages_to_stderr, output_file, shown
+from usnrt.cli._output import (
+    UserError,
+    check_writable,
+    messages_to_stderr,
+    notice,
+    print_json,
+    print_table,
+    say,
+    shown,
+    silent,
+    warnings_as_notices,
+    write_output,
+)
 from usnrt.tables.read_options import ReadOptions
 from usnrt.utils.types import TableLike
 
@@ -61,7 +70,6 @@ def compare(
     from usnrt.cli._data import training_data
     from usnrt.cli._tables import open_table
 
-    check_coverage(coverage)
     if not 0 < test_size < 1:
         raise UserError(f"--test-size must be in (0, 1), got {test_size:g}")
     if time_column is not None and group_column is not None:
@@ -132,9 +140,7 @@ def _write(result: Any, output: Path | None, picture: Path | None, source: str, 
     if output is not None:
         from usnrt.comparison.page import render
 
-        page = render(result, source, command)
-        with output_file(output) as file:
-            file.write(page.encode())
+        write_output(output, render(result, source, command).encode())
         notify(f"wrote {output}")
 
 

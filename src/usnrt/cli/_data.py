@@ -5,21 +5,20 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from usnrt.cli._errors import UserError
 from usnrt.cli._left_out import question_about, reason_to_leave_out
-from usnrt.cli._streams import is_standard, read_standard_input, shown
+from usnrt.cli._output import UserError, is_standard, read_standard_input, shown
 from usnrt.cli._tables import check_roles, in_memory, open_table
 from usnrt.tables.read_options import ModelColumns, ReadOptions
 from usnrt.tables.sources import TableSource
 from usnrt.tables.target_notices import left_out_sentence
 from usnrt.tables.typed_table import Reading
-from usnrt.utils.names import need_column, shown_value
+from usnrt.utils.names import first_text, need_column, shown_value
 
 if TYPE_CHECKING:
     from usnrt.estimators.base import DistributionalRegressor
@@ -27,25 +26,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Features and target to fit a model to.
-
-    Attributes
-    ----------
-    features : pyarrow.Table
-    target : ndarray of float64 of shape (n,)
-    reading : Reading
-        How the file was read.
-    left_out : dict of str to str
-        Columns that look like identifiers or free text, with the reason.
-    groups : ndarray of int of shape (n,), optional
-        The group of each row.
-    """
+    """Features and target to fit a model to."""
 
     features: pa.Table
     target: NDArray[np.float64]
-    reading: Reading
-    left_out: dict[str, str]
-    groups: NDArray[np.intp] | None = None
+    reading: Reading  # how the file was read
+    left_out: dict[str, str]  # columns that look like identifiers or free text, with the reason
+    groups: NDArray[np.intp] | None = None  # the group of each row
 
     def take(self, rows: NDArray[np.intp]) -> tuple[pa.Table, NDArray[np.float64], NDArray[np.intp] | None]:
         """Features, target and groups of some rows."""
@@ -53,7 +40,7 @@ class TrainingData:
 
 
 def load_model(path: Path, name: str = "") -> "DistributionalRegressor":
-    """Load a model from a file or from standard input; raises `UserError`, with another name of the file if given."""
+    """Load a model from a file or from standard input; ``name`` is that of the file in errors."""
     from usnrt.persistence import ModelFileError, load
 
     with model_file(path) as file:
@@ -89,18 +76,8 @@ def training_data(
 ) -> TrainingData:
     """Features and target of the training rows; rows without a target are left out.
 
-    Parameters
-    ----------
-    source : TableSource
-        As from `open_table`.
-    drop : sequence of str
-        Columns to leave out.
-    keep : sequence of str
-        Columns to keep though they look like identifiers or free text.
-    declared : collection of str
-        Columns that the user has named otherwise, which are kept.
-    group_column : str, optional
-        The column whose values say which rows belong together; it is no feature.
+    Columns in ``keep`` are kept though they look like identifiers or free text; so are those that the user has
+    ``declared`` otherwise. The group column is no feature.
     """
     table, path = in_memory(source), Path(source.name)
     check_roles(table.column_names, source.name, target, drop, group_column)
@@ -108,7 +85,8 @@ def training_data(
         need_column(table.column_names, name, source.name)
     if contradictory := set(drop) & set(keep):
         raise UserError(f"--drop and --keep must name different columns, got {min(contradictory)!r} in both")
-    table, y = with_target(table, target, path, notice)
+    rows, y = known_targets(table, target, path, notice)
+    table = table.take(rows)
     groups = None if group_column is None else groups_of(table, group_column, path)
     features = table.drop_columns(list(dict.fromkeys([target, *drop, *([group_column] if group_column else [])])))
     if features.num_columns == 0:
@@ -163,49 +141,49 @@ def table_and_features(
     options: ReadOptions | None = None,
 ) -> tuple[pa.Table, pa.Table]:
     """Read a table: all of its columns, and the model's features in their order."""
-    from usnrt.estimators.prediction_blocks import features_of
+    from usnrt.estimators.predictions import features_of
 
     table = in_memory(open_table(path, notice, options, ModelColumns.of(model.encoder_)))
     return table, features_of(model, table, shown(path))
 
 
-def features_and_target(
+@dataclass(frozen=True)
+class EvaluationData:
+    """The rows of a table that have a target, to evaluate or to calibrate a model on."""
+
+    table: pa.Table  # all columns
+    features: pa.Table
+    target: NDArray[np.float64]
+    rows: NDArray[np.intp]  # numbers of the rows in the file, from 0
+
+
+def evaluation_data(
     model: "DistributionalRegressor",
     path: Path,
     target: str | None,
     notice: Callable[[str], None],
     options: ReadOptions | None = None,
-) -> tuple[pa.Table, NDArray[np.float64]]:
-    """Features and target to evaluate a model on; the target's name is that of the fit if none is given."""
-    return features_target_and_groups(model, path, target, None, notice, options)[:2]
-
-
-def features_target_and_groups(
-    model: "DistributionalRegressor",
-    path: Path,
-    target: str | None,
-    group_column: str | None,
-    notice: Callable[[str], None],
-    options: ReadOptions | None = None,
-) -> tuple[pa.Table, NDArray[np.float64], NDArray[np.intp] | None]:
-    """Features and target like `features_and_target`, and the group of each row if a column of groups is named."""
-    from usnrt.estimators.prediction_blocks import features_of
+    needed: Sequence[str | None] = (),
+) -> EvaluationData:
+    """Read a table with further columns that are ``needed``; the target's name is that of the fit if none is given."""
+    from usnrt.estimators.predictions import features_of
 
     name = target or model.target_name_
     if not name:
         raise UserError("the model file does not contain the name of the target; give it with --target")
     table, _ = table_and_features(model, path, notice, options)
-    for needed in (name, *([] if group_column is None else [group_column])):
-        need_column(table.column_names, needed, shown(path))
-    table, y = with_target(table, name, path, notice)
-    groups = None if group_column is None else groups_of(table, group_column, path)
-    return features_of(model, table, shown(path)), y, groups
+    for column in (name, *needed):
+        if column is not None:
+            need_column(table.column_names, column, shown(path))
+    rows, y = known_targets(table, name, path, notice)
+    table = table.take(rows)
+    return EvaluationData(table, features_of(model, table, shown(path)), y, rows)
 
 
-def with_target(
+def known_targets(
     table: pa.Table, target: str, path: Path, notice: Callable[[str], None]
-) -> tuple[pa.Table, NDArray[np.float64]]:
-    """The rows that have a target, and the target as float64."""
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """The rows that have a target, and their targets as float64."""
     column = table[target]
     if pa.types.is_temporal(column.type):
         example = column.drop_null()[0].as_py() if column.null_count < len(column) else None
@@ -215,26 +193,17 @@ def with_target(
     try:
         values = column.cast(pa.float64()).to_numpy()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        row, value = _first_text(column)
+        row = first_text(column.to_pylist()) or 0
+        value = shown_value(column[row].as_py())
         raise UserError(
-            f"the target {target!r} must hold numbers, got {shown_value(value)} in row {row} of {shown(path)}"
+            f"the target {target!r} must hold numbers, got {value} in row {row + 1} of {shown(path)}"
         ) from None
-    known = ~np.isnan(values)
-    if not known.any():
+    rows = np.flatnonzero(~np.isnan(values))
+    if len(rows) == 0:
         raise UserError(f"the target {target!r} has no value in any row of {shown(path)}")
-    if not known.all():
-        notice(left_out_sentence(int((~known).sum())))
-        table, values = table.filter(pa.array(known)), values[known]
     if np.isinf(values).any():
         row = int(np.flatnonzero(np.isinf(values))[0]) + 1
         raise UserError(f"the target {target!r} must be finite, got infinity in row {row} of {shown(path)}")
-    return table, values
-
-
-def _first_text(column: pa.ChunkedArray) -> tuple[int, Any]:
-    for row, value in enumerate(column.to_pylist(), start=1):
-        try:
-            float(value if value is not None else 0)
-        except (TypeError, ValueError):
-            return row, value
-    return 1, column[0].as_py()
+    if len(rows) < len(values):
+        notice(left_out_sentence(len(values) - len(rows)))
+    return rows, values[rows]

@@ -6,11 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from usnrt.cli._errors import UserError
-from usnrt.cli._options import Coverage, Json, Model, Quiet, check_coverage
-from usnrt.cli._output import notice, print_json, print_table, region_table, say, silent
-from usnrt.cli._reading_options import reads_tables
-from usnrt.cli._streams import check_one_input, shown
+from usnrt.cli._options import Coverage, Json, Model, Quiet, reads_tables
+from usnrt.cli._output import (
+    UserError,
+    check_one_input,
+    notice,
+    print_json,
+    print_table,
+    region_table,
+    say,
+    shown,
+    silent,
+)
 from usnrt.tables.read_options import ReadOptions
 
 if TYPE_CHECKING:
@@ -50,7 +57,6 @@ def explain(
     if data is None:
         _explain_model(fitted, model, as_json, silent if quiet else notice)
         return
-    check_coverage(coverage)
     notify = silent if quiet else notice
     all_columns, X = table_and_features(fitted, data, notify, reading)
     if not hasattr(fitted, "explain"):

@@ -1,7 +1,6 @@
-"""``usnrt fit``: from a table to a model file."""
+"""``usnrt fit`` and ``usnrt calibrate``: from a table to a model file."""
 
 import ast
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -12,10 +11,25 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from usnrt.cli._errors import UserError
-from usnrt.cli._options import Categorical, Data, Drop, Force, GroupColumn, Json, Keep, NewTarget, Quiet
+from usnrt.cli._options import (
+    Categorical,
+    Data,
+    Drop,
+    Force,
+    GroupColumn,
+    Json,
+    Keep,
+    Model,
+    NewTarget,
+    Quiet,
+    Target,
+    reads_tables,
+)
 from usnrt.cli._output import (
+    UserError,
+    check_one_input,
     check_writable,
+    messages_to_stderr,
     notice,
     print_json,
     print_metrics,
@@ -24,9 +38,8 @@ from usnrt.cli._output import (
     say,
     silent,
     warnings_as_notices,
+    written_path,
 )
-from usnrt.cli._reading_options import reads_tables
-from usnrt.cli._streams import is_standard, messages_to_stderr, output_file
 from usnrt.tables.read_options import ReadOptions
 
 if TYPE_CHECKING:
@@ -109,9 +122,10 @@ def fit(
 
     output = output or default_output(data)
     check_writable(output, force, data)
-    _check_holdout(holdout)
-    settings = [*(set_ or []), *target_settings(lower, upper, transform, time_column)]
-    if paper and len(settings) > len(set_ or []):
+    if not 0 <= holdout < 1:
+        raise UserError(f"--holdout must be in [0, 1), got {holdout:g}")
+    changes = target_parameters(lower, upper, transform, time_column)
+    if paper and changes:
         raise UserError("--lower, --upper, --transform and --time-column do not apply to --paper")
     if group_column is not None and (paper or time_column is not None):
         raise UserError(f"--group-column does not apply to {'--paper' if paper else '--time-column'}")
@@ -126,12 +140,15 @@ def fit(
         left_out = found.left_out
         time = time_of(found.features, time_column, data)
         fitted_rows, held_out = split_rows(len(found.target), holdout, seed, time, found.groups)
-    categorical = [*categorical, *(source.reading.categories if source.reading else ())]
+    categorical += source.reading.categories if source.reading else ()
+    if categorical:
+        changes["categorical_features"] = categorical
+    changes |= {"random_state": seed, "verbose": 0 if quiet else 1}
 
     # The libraries for training take seconds to import: not before the table is known to be valid.
     from usnrt.cli._predict import evaluation
 
-    model = make_model(preset, paper, members, settings, categorical, seed, verbose=0 if quiet else 1)
+    model = make_model(preset, paper, members, set_ or [], changes)
     with warnings_as_notices(notify), hint_on_interrupt(checkpoint):
         if is_small:
             X, y, groups = found.take(fitted_rows)
@@ -142,7 +159,8 @@ def fit(
             n_rows = fit_large(model, source, target, drop or [], holdout, checkpoint, group_column)
     model.set_params(verbose=0)  # the verbosity of this run is not part of the model
     model.target_name_ = target
-    save_model(model, output)
+    with written_path(output) as path:
+        model.save(path)
     result = {**summary(model, n_rows, target, output), "left out": left_out}
     if len(held_out):
         with warnings_as_notices(notify):
@@ -165,21 +183,6 @@ def hint_on_interrupt(checkpoint: Path | None) -> Iterator[None]:
         raise
 
 
-def save_model(model: "TreeRegressor", output: Path) -> None:
-    """Write a model to a file or to standard output."""
-    if not is_standard(output):
-        model.save(output)
-        return
-    with tempfile.TemporaryDirectory() as folder, output_file(output) as file:
-        model.save(Path(folder) / "model.usnrt")
-        file.write((Path(folder) / "model.usnrt").read_bytes())
-
-
-def _check_holdout(holdout: float) -> None:
-    if not 0 <= holdout < 1:
-        raise UserError(f"--holdout must be in [0, 1), got {holdout:g}")
-
-
 def _print_summary(result: dict[str, Any], model: object, n_held_out: int, notify: Callable[[str], None]) -> None:
     from usnrt.estimators.regions import memory_sentence
 
@@ -194,15 +197,9 @@ def _print_summary(result: dict[str, Any], model: object, n_held_out: int, notif
 
 
 def make_model(
-    preset: Preset,
-    paper: bool,
-    members: int | None,
-    settings: Sequence[str],
-    categorical: Sequence[str],
-    seed: int,
-    verbose: int,
+    preset: Preset, paper: bool, members: int | None, settings: Sequence[str], changes: dict[str, Any]
 ) -> "TreeRegressor":
-    """An unfitted model with the parameters of the command line; ``settings`` are those of one tree."""
+    """An unfitted model with changed parameters, and ``settings`` of one tree as name=value."""
     from usnrt import USNRTEnsemble, USNRTRegressor
 
     if members is None:
@@ -211,20 +208,17 @@ def make_model(
     one_tree = USNRTRegressor.paper if paper else USNRTRegressor.fast if preset is Preset.fast else USNRTRegressor
     model: TreeRegressor = one_tree()
     known = model.get_params(deep=False)
-    changes: dict[str, Any] = {"random_state": seed, "verbose": verbose}
-    if categorical:
-        changes["categorical_features"] = list(categorical)
+    changes = dict(changes)
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals or name not in known:
             names = ", ".join(sorted(known))
             raise UserError(f"--set must be name=value with a parameter's name, got {setting!r}; names: {names}")
         changes[name] = _parameter_value(value)
-    if members == 1:
-        model.set_params(**changes)
-        return model
-    of_ensemble = {name: changes.pop(name) for name in ENSEMBLE_PARAMETERS if name in changes}
+    of_ensemble = {name: changes.pop(name) for name in ENSEMBLE_PARAMETERS if name in changes} if members > 1 else {}
     model.set_params(**changes)
+    if members == 1:
+        return model
     ensemble = USNRTEnsemble.paper if paper else USNRTEnsemble
     return ensemble(estimator=model, n_estimators=members, **of_ensemble)
 
@@ -244,25 +238,24 @@ def _parameter_value(text: str) -> Any:
         return text
 
 
-def target_settings(
+def target_parameters(
     lower: float | None, upper: float | None, transform: str | None, time_column: str | None
-) -> list[str]:
-    """The options about target and time as settings of a tree."""
-    settings = []
+) -> dict[str, Any]:
+    """The options about target and time as parameters of a tree."""
+    parameters: dict[str, Any] = {}
     if lower is not None or upper is not None:
-        settings.append(f"target_bounds={(lower, upper)!r}")
+        parameters["target_bounds"] = (lower, upper)
     if transform is not None:
-        settings.append(f"target_transform={transform}")
-    return [*settings, *([] if time_column is None else [f"time_column={time_column!r}"])]
+        parameters["target_transform"] = str(transform)
+    return parameters if time_column is None else {**parameters, "time_column": time_column}
 
 
 def time_of(X: "pa.Table", time_column: str | None, path: Path) -> NDArray[np.float64] | None:
     """The time of each row, to hold out the latest; None without a time column."""
     if time_column is None:
         return None
-    from usnrt.tables.columns import understood
+    from usnrt.tables.columns import read_time, understood
     from usnrt.tables.reading import as_table
-    from usnrt.tables.time import read_time
 
     if time_column not in X.column_names:
         raise UserError(f"{path} has no column {time_column!r} for --time-column")
@@ -280,7 +273,7 @@ def split_rows(
     """Rows to fit and to hold out, each in the order of the file; with a time the latest, or whole groups."""
     n_held_out = round(n_rows * holdout)
     if time is not None:
-        from usnrt.tables.time import is_latest
+        from usnrt.tables.roles import is_latest
 
         latest = is_latest(time, n_held_out)
         return np.flatnonzero(~latest), np.flatnonzero(latest)
@@ -324,3 +317,46 @@ def _column_notices(model: "TreeRegressor") -> list[str]:
                 f"{column.name!r} has {column.n_categories:,} different texts; is it a name or an id to --drop?"
             )
     return lines
+
+
+@reads_tables
+def calibrate(
+    model: Model,
+    data: Data,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")],
+    target: Target = None,
+    window: Annotated[
+        int | None, typer.Option(help="Use the most recent rows only, this many; default: all rows.", min=1)
+    ] = None,
+    by: Annotated[str, typer.Option(help="region: every region by its own rows. global: all together.")] = "region",
+    group_column: GroupColumn = None,
+    force: Force = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+    *,
+    reading: ReadOptions,
+) -> None:
+    """Calibrate a model on rows that it was not fitted to, such as recent ones."""
+    from usnrt.cli._data import evaluation_data, groups_of, load_model
+    from usnrt.estimators.tree_regressor import TreeRegressor
+
+    check_writable(output, force, model, data)
+    check_one_input(model, data)
+    if by not in ("region", "global"):
+        raise UserError(f"--by must be region or global, got {by}")
+    notify = silent if quiet else notice
+    fitted = load_model(model)
+    if not isinstance(fitted, TreeRegressor):
+        raise UserError(f"{model} must be a model with regions to be calibrated, got a {type(fitted).__name__}")
+    rows = evaluation_data(fitted, data, target, notify, reading, needed=[group_column])
+    groups = None if group_column is None else groups_of(rows.table, group_column, data)
+    with warnings_as_notices(notify):
+        fitted.calibrate(rows.features, rows.target, by=by, window=window, groups=groups)
+    with written_path(output) as path:
+        fitted.save(path)
+    n_rows = len(rows.target) if window is None else min(window, len(rows.target))
+    with messages_to_stderr(output):
+        if as_json:
+            print_json({"model": str(output), "rows": n_rows})
+        else:
+            say(f"wrote {output}, calibrated on {n_rows:,} rows")

@@ -1,20 +1,23 @@
 """``usnrt export`` and ``info``: the contents of a model file in several formats."""
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
 
-from usnrt.cli._errors import UserError
 from usnrt.cli._options import Force, Json, Model
 from usnrt.cli._output import (
+    UserError,
     check_writable,
+    is_standard,
+    messages_to_stderr,
     print_json,
     print_table,
     say,
+    shown,
+    write_output,
+    written_path,
 )
-from usnrt.cli._streams import is_standard, messages_to_stderr, output_file, shown
 
 
 def export(
@@ -39,15 +42,13 @@ def export(
     if onnx is not None:
         if not hasattr(fitted, "to_onnx"):
             raise UserError(f"a {type(fitted).__name__} cannot be exported to ONNX")
-        with TemporaryDirectory() as folder, output_file(onnx) as file:
-            fitted.to_onnx(Path(folder) / "model.onnx")
-            file.write((Path(folder) / "model.onnx").read_bytes())
+        with written_path(onnx) as path:
+            fitted.to_onnx(path)
     if (dot or text) and not hasattr(fitted, "tree_"):
         raise UserError(f"a {type(fitted).__name__} has no tree to export")
     for written, write in ((dot, export_graphviz), (text, export_text)):
         if written is not None:
-            with output_file(written) as file:
-                file.write((write(fitted) + "\n").encode())
+            write_output(written, (write(fitted) + "\n").encode())
     with messages_to_stderr(*outputs):
         say("\n".join(f"wrote {path}" for path in outputs))
 

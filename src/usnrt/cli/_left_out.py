@@ -25,10 +25,6 @@ _CAMEL = re.compile(r".*[a-z](?:Id|ID|No|Nr)")
 def reason_to_leave_out(name: str, column: pa.ChunkedArray) -> str:
     """Why a column should be left out; "" for columns to learn from.
 
-    Parameters
-    ----------
-    column : pyarrow.ChunkedArray
-
     Examples
     --------
     >>> import pyarrow as pa

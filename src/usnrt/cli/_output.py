@@ -1,4 +1,4 @@
-"""Output of the commands: tables and notices for people, JSON for programs, and checks before a file is written."""
+"""Input and output of the commands: standard streams, text for people, JSON for programs, checks before writing."""
 
 import glob
 import json
@@ -6,19 +6,81 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 
-from usnrt.cli._errors import UserError
 from usnrt.tables.files import FORMATS
+from usnrt.utils.atomic_write import atomic_write
 from usnrt.utils.names import escaped, escaped_json, escaped_lines
 from usnrt.utils.result_table import json_value
 
-if TYPE_CHECKING:
-    from rich.console import Console
+
+class UserError(Exception):
+    """An error that the user can fix; its message is all that is shown."""
+
+
+def is_standard(path: Path | None) -> bool:
+    """Whether a path stands for standard input or output."""
+    return path is not None and str(path) == "-"
+
+
+def shown(path: Path) -> str:
+    """The name of an input in messages."""
+    return "standard input" if is_standard(path) else str(path)
+
+
+def read_standard_input() -> bytes:
+    """All bytes of standard input."""
+    stream = sys.stdin
+    if stream is None or stream.isatty():
+        raise UserError("- is standard input, but nothing is piped into it")
+    data = bytes(stream.buffer.read())
+    if not data:
+        raise UserError("standard input is empty")
+    return data
+
+
+def check_one_input(*paths: Path | None) -> None:
+    """Refuse two inputs that are both standard input."""
+    if sum(is_standard(path) for path in paths) > 1:
+        raise UserError("only one input can be standard input (-)")
+
+
+def write_output(path: Path, content: bytes) -> None:
+    """Write a file, which appears when it is complete, or to standard output."""
+    if is_standard(path):
+        sys.stdout.flush()
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+    else:
+        with atomic_write(path) as file:
+            file.write(content)
+
+
+@contextmanager
+def written_path(path: Path) -> Iterator[Path]:
+    """Where to write a file: its path, or a temporary one of which standard output then gets the content."""
+    if not is_standard(path):
+        yield path
+        return
+    with TemporaryDirectory() as folder:
+        written = Path(folder) / "output"
+        yield written
+        write_output(path, written.read_bytes())
+
+
+@contextmanager
+def messages_to_stderr(*outputs: Path | None) -> Iterator[None]:
+    """Print messages to standard error if one of the outputs is standard output."""
+    if any(is_standard(path) for path in outputs):
+        with redirect_stdout(sys.stderr):
+            yield
+    else:
+        yield
 
 
 def notice(sentence: str) -> None:
@@ -58,6 +120,7 @@ def print_json(value: object) -> None:
 def print_table(rows: Iterable[Mapping[str, Any]], title: str | None = None) -> None:
     """Print rows as a table with a header."""
     from rich import box
+    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -70,7 +133,9 @@ def print_table(rows: Iterable[Mapping[str, Any]], title: str | None = None) -> 
         table.add_column(Text(escaped(name)), justify="right" if number else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(escaped_lines(text_of(value))) for value in row.values()))
-    _console().print(table)
+    # A log has no width to fit into, and wrapped rules are hard to search.
+    console = Console() if sys.stdout.isatty() else Console(width=200)
+    console.print(table)
 
 
 def print_metrics(metrics: Mapping[str, Any], title: str | None = None) -> None:
@@ -106,16 +171,11 @@ def text_of(value: object) -> str:
 def check_writable(path: Path, force: bool, *inputs: Path | None) -> None:
     """Check, before any work, that a file may be written; prompt on a terminal if it exists already.
 
-    Parameters
-    ----------
-    force : bool
-        Whether an existing file is overwritten without a question.
-    *inputs : Path or None
-        What the same command reads, which is never overwritten: a file, a folder or a pattern of files.
+    Inputs of the same command are never overwritten: files, folders or patterns of files.
     """
     import typer
 
-    if str(path) == "-":  # standard output
+    if is_standard(path):
         return
     for source in inputs:
         if source is not None and _is_read(path, source):
@@ -135,17 +195,10 @@ def check_writable(path: Path, force: bool, *inputs: Path | None) -> None:
 
 def _is_read(path: Path, source: Path) -> bool:
     """Whether an existing file is an input: itself, under another name, in a folder, or by a pattern."""
-    if not path.is_file() or str(source) == "-":
+    if not path.is_file() or is_standard(source):
         return False
     if source.is_dir():  # the files of its folders are read too, if they are tables
         inside = path.resolve().is_relative_to(source.resolve())
         return inside and any(suffix.lower() in FORMATS for suffix in path.suffixes[-2:])
     found = [source] if source.exists() else [Path(name) for name in glob.iglob(str(source), recursive=True)]
     return any(file.is_file() and path.samefile(file) for file in found)
-
-
-def _console() -> "Console":
-    from rich.console import Console
-
-    # A log has no width to fit into, and wrapped rules are hard to search.
-    return Console() if sys.stdout.isatty() else Console(width=200)

@@ -8,11 +8,18 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from usnrt.cli._errors import UserError
-from usnrt.cli._options import Coverage, Data, Force, Json, Model, Quiet, Target, check_coverage
-from usnrt.cli._output import check_writable, notice, print_json, print_metrics, silent, warnings_as_notices
-from usnrt.cli._reading_options import reads_tables
-from usnrt.cli._streams import check_one_input, is_standard
+from usnrt.cli._options import Coverage, Data, Force, Json, Model, Quiet, Target, reads_tables
+from usnrt.cli._output import (
+    UserError,
+    check_one_input,
+    check_writable,
+    is_standard,
+    notice,
+    print_json,
+    print_metrics,
+    silent,
+    warnings_as_notices,
+)
 from usnrt.tables.read_options import ReadOptions
 
 if TYPE_CHECKING:
@@ -52,12 +59,11 @@ def predict(
     """
     from usnrt.cli._data import load_model
     from usnrt.cli._tables import open_table, predict_blocks, table_writer
-    from usnrt.estimators.prediction_table import FurtherColumns
+    from usnrt.estimators.predictions import FurtherColumns
     from usnrt.tables.files import format_of
     from usnrt.tables.find_source import fits_memory
     from usnrt.tables.read_options import ModelColumns
 
-    check_coverage(coverage)
     levels = _levels(quantiles)
     check_one_input(model, data)
     if output is not None and not is_standard(output):
@@ -112,15 +118,14 @@ def evaluate(
     reading: ReadOptions,
 ) -> None:
     """Evaluate a model on a table with known targets."""
-    from usnrt.cli._data import features_and_target, load_model
+    from usnrt.cli._data import evaluation_data, load_model
 
-    check_coverage(coverage)
     check_one_input(model, data)
     notify = silent if quiet else notice
     fitted = load_model(model)
-    X, y = features_and_target(fitted, data, target, notify, reading)
+    rows = evaluation_data(fitted, data, target, notify, reading)
     with warnings_as_notices(notify):
-        result = {"rows": X.num_rows, **evaluation(fitted, X, y, coverage)}
+        result = {"rows": len(rows.target), **evaluation(fitted, rows.features, rows.target, coverage)}
     if as_json:
         print_json(result)
     else:

@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 
-from usnrt.cli._errors import UserError
+from usnrt.cli._output import UserError
 from usnrt.utils.names import escaped_lines
 
 OK, FAILED, USAGE, BUG, STOPPED = 0, 1, 2, 70, 130

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from usnrt.cli._errors import UserError
-from usnrt.cli._output import notice, say
+from usnrt.cli._output import UserError, notice, say
 
 
 def serve(
@@ -45,20 +44,15 @@ def serve(
             raise UserError(f"{path} does not exist")
     token = _token(token_file)
     is_local = host in LOOPBACK
-    listening = listen(host, port)  # first: a port in use is found before models are loaded
     limits = Limits(body_bytes=max_bytes, rows=max_rows, seconds=timeout, threads=threads, neighbors=neighbors)
-    try:
-        store = ModelStore(models)
-    except BaseException:
-        listening.close()
-        raise
-    app = create_app(store, token=token, limits=limits, hosts=LOOPBACK if is_local else None)
-    if not is_local and token is None:
-        notice(f"anyone who reaches {host} can use the service; --token-file or $USNRT_TOKEN sets a token")
-    shown = f"[{host}]" if ":" in host else host
-    names = ", ".join(path.stem for path in models)
-    say(f"serving {names} at http://{shown}:{listening.getsockname()[1]}/ (Ctrl-C stops)")
-    run(app, listening, notice)
+    with listen(host, port) as listening:  # first: a port in use is found before models are loaded
+        app = create_app(ModelStore(models), token=token, limits=limits, hosts=LOOPBACK if is_local else None)
+        if not is_local and token is None:
+            notice(f"anyone who reaches {host} can use the service; --token-file or $USNRT_TOKEN sets a token")
+        shown = f"[{host}]" if ":" in host else host
+        names = ", ".join(path.stem for path in models)
+        say(f"serving {names} at http://{shown}:{listening.getsockname()[1]}/ (Ctrl-C stops)")
+        run(app, listening, notice)
 
 
 def _token(path: Path | None) -> str | None:

@@ -5,15 +5,14 @@ import io
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Self
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from usnrt.cli._errors import UserError
-from usnrt.cli._streams import is_standard, read_standard_input
+from usnrt.cli._output import UserError, is_standard, read_standard_input
 from usnrt.tables.files import Input, format_of
 from usnrt.tables.find_source import as_source, file_source, fits_memory, whole_table
 from usnrt.tables.read_options import ModelColumns, ReadOptions
@@ -24,7 +23,7 @@ from usnrt.utils.result_table import json_value
 
 if TYPE_CHECKING:
     from usnrt.estimators.base import DistributionalRegressor
-    from usnrt.estimators.prediction_table import FurtherColumns
+    from usnrt.estimators.predictions import FurtherColumns
     from usnrt.estimators.tree_regressor import TreeRegressor
 
 
@@ -34,17 +33,7 @@ def open_table(
     options: ReadOptions | None = None,
     model: ModelColumns | None = None,
 ) -> TableSource:
-    """The table of a path, or of standard input.
-
-    Parameters
-    ----------
-    path : Path
-        ``-`` is standard input.
-    notify : callable
-        Called with a message about anything that was guessed.
-    model : ModelColumns, optional
-        Of the model that the table is for.
-    """
+    """The table of a path, or of standard input; ``notify`` is told what was guessed."""
     if is_standard(path):
         data = read_standard_input()
         return file_source([Input.standard(data)], "standard input", options, model, notify)
@@ -115,15 +104,18 @@ def predict_blocks(
     further: "FurtherColumns",
 ) -> Iterator[pa.Table]:
     """The predictions of a table, block by block, after the columns to keep."""
-    from usnrt.estimators.prediction_blocks import predict_source
+    from usnrt.estimators.predictions import predict_source
 
     for block, predicted in predict_source(model, source, coverage, further):
         for name in keep:
             if name not in block.table.column_names:
                 raise UserError(f"{block.place} has no column {name!r} to keep")
-        columns = {name: block.table[name] for name in keep}
-        columns |= {name: predicted[name] for name in predicted.column_names}
-        yield pa.table(list(columns.values()), names=list(columns))
+            if name in predicted.column_names:
+                raise UserError(f"--keep must name columns that predictions do not have, got {name!r}")
+        kept = dict.fromkeys(keep)
+        names = [*kept, *predicted.column_names]
+        columns = [block.table[name] if name in kept else predicted[name] for name in names]
+        yield pa.table(columns, names=names)
 
 
 class _KeptOpen(io.RawIOBase):
@@ -141,8 +133,11 @@ class _KeptOpen(io.RawIOBase):
         return self._file.write(data)
 
 
+Write = Callable[[pa.Table], Any]
+
+
 @contextmanager
-def table_writer(path: Path | None) -> Iterator[Callable[[pa.Table], None]]:
+def table_writer(path: Path | None) -> Iterator[Write]:
     """A function that appends tables to a file, which appears when it is complete; CSV to the terminal without one."""
     is_terminal = path is None or is_standard(path)
     kind, compression = ("csv", None) if path is None or is_terminal else format_of(path)
@@ -150,72 +145,73 @@ def table_writer(path: Path | None) -> Iterator[Callable[[pa.Table], None]]:
         stream: Any = sys.stdout.buffer if path is None or is_terminal else stack.enter_context(atomic_write(path))
         if compression is not None:
             stream = stack.enter_context(pa.CompressedOutputStream(pa.PythonFile(_KeptOpen(stream)), compression))
-        writers: list[Any] = []
+        writers: list[Write] = []
 
         def write(table: pa.Table) -> None:
             if not writers:
                 writers.append(stack.enter_context(_WRITERS[kind](stream, table.schema)))
-            writers[0].write_table(table.cast(writers[0].schema) if hasattr(writers[0], "schema") else table)
+            writers[0](table)
 
         yield write
 
 
-def _parquet_writer(stream: Any, schema: pa.Schema) -> Any:
+def _csv_writer(delimiter: str) -> Callable[[Any, pa.Schema], AbstractContextManager[Write]]:
+    @contextmanager
+    def open_writer(stream: Any, schema: pa.Schema) -> Iterator[Write]:
+        with pa_csv.CSVWriter(stream, schema, write_options=pa_csv.WriteOptions(delimiter=delimiter)) as writer:
+            yield writer.write_table
+
+    return open_writer
+
+
+@contextmanager
+def _parquet_writer(stream: Any, schema: pa.Schema) -> Iterator[Write]:
     import pyarrow.parquet as pq
 
-    return pq.ParquetWriter(stream, schema)
+    with pq.ParquetWriter(stream, schema) as writer:
+        yield lambda table: writer.write_table(table.cast(writer.schema))
 
 
-class _JsonLinesWriter:
-    """Writes an object per line."""
+@contextmanager
+def _feather_writer(stream: Any, schema: pa.Schema) -> Iterator[Write]:
+    with pa.ipc.new_file(stream, schema) as writer:
+        yield writer.write_table
 
-    def __init__(self, stream: Any, schema: pa.Schema) -> None:
-        self._stream = stream
 
-    def write_table(self, table: pa.Table) -> None:
-        """Append rows."""
+@contextmanager
+def _json_lines_writer(stream: Any, schema: pa.Schema) -> Iterator[Write]:
+    def write(table: pa.Table) -> None:
         lines = [json.dumps(json_value(row), ensure_ascii=False, default=str) + "\n" for row in table.to_pylist()]
-        self._stream.write("".join(lines).encode())
+        stream.write("".join(lines).encode())
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        pass
+    yield write
 
 
-class _WorkbookWriter:
-    """Writes the only sheet of a workbook."""
+@contextmanager
+def _workbook_writer(stream: Any, schema: pa.Schema) -> Iterator[Write]:
+    try:
+        from openpyxl import Workbook
+    except ImportError:
+        raise UserError("workbooks are written by openpyxl; install usnrt[excel], or write CSV") from None
+    book = Workbook(write_only=True)
+    sheet = book.create_sheet()
+    sheet.append(schema.names)
 
-    def __init__(self, stream: Any, schema: pa.Schema) -> None:
-        try:
-            from openpyxl import Workbook
-        except ImportError:
-            raise UserError("workbooks are written by openpyxl; install usnrt[excel], or write CSV") from None
-        self._stream, self._book = stream, Workbook(write_only=True)
-        self._sheet = self._book.create_sheet()
-        self._sheet.append(schema.names)
-
-    def write_table(self, table: pa.Table) -> None:
-        """Append rows."""
+    def write(table: pa.Table) -> None:
         for row in zip(*(column.to_pylist() for column in table.itercolumns())):
-            self._sheet.append(row)
+            sheet.append(row)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if error[0] is None:
-            buffer = io.BytesIO()  # zip files need a stream that can seek
-            self._book.save(buffer)
-            self._stream.write(buffer.getvalue())
+    yield write
+    buffer = io.BytesIO()  # zip files need a stream that can seek
+    book.save(buffer)
+    stream.write(buffer.getvalue())
 
 
-_WRITERS: dict[str, Callable[[Any, pa.Schema], Any]] = {
-    "csv": pa_csv.CSVWriter,
-    "tsv": lambda stream, schema: pa_csv.CSVWriter(stream, schema, write_options=pa_csv.WriteOptions(delimiter="\t")),
+_WRITERS = {
+    "csv": _csv_writer(","),
+    "tsv": _csv_writer("\t"),
     "parquet": _parquet_writer,
-    "feather": pa.ipc.new_file,
-    "jsonl": _JsonLinesWriter,
-    "xlsx": _WorkbookWriter,
+    "feather": _feather_writer,
+    "jsonl": _json_lines_writer,
+    "xlsx": _workbook_writer,
 }

@@ -22,13 +22,7 @@ LEVELS = np.array([0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.
 
 @dataclass(frozen=True)
 class Forecasts:
-    """Forecasts of n rows.
-
-    Attributes
-    ----------
-    interval : ndarray of shape (n, 2)
-    point : ndarray of shape (n,)
-    """
+    """Forecasts of n rows; intervals have shape (n, 2)."""
 
     distribution: Distribution
     interval: Floats
@@ -36,14 +30,10 @@ class Forecasts:
 
 
 def forecasts_of(model: Any, X: TableLike, coverage: float) -> Forecasts:
-    """Forecasts of a fitted model.
+    """Forecasts of a fitted model, also at the end of a pipeline or inside a search.
 
-    Parameters
-    ----------
-    model : fitted estimator
-        With one of ``predict_dist``, ``predict_quantiles(X, levels)``, ``predict(X, quantiles=)`` or
-        ``predict(X, return_std=True)``; also at the end of a pipeline or inside a search.
-    X : array-like or data frame of n rows
+    It has one of ``predict_dist``, ``predict_quantiles(X, levels)``, ``predict(X, quantiles=)`` or ``predict(X,
+    return_std=True)``.
     """
     kind = kind_of(model)
     if kind == "dist":
@@ -118,15 +108,7 @@ class SplitConformal(RegressorMixin, BaseEstimator):  # scikit-learn is untyped
     """Distributions around the predictions of any regressor, from its errors on calibration rows.
 
     Every row has the same distribution of errors (split conformal prediction), so that intervals have their coverage on
-    average over all rows.
-
-    Parameters
-    ----------
-    estimator : regressor
-    calibration_fraction : float, default=0.2
-        Fraction of the rows for calibration. The regressor is not refitted with them.
-    random_state : int, default=0
-        Of the choice of the calibration rows.
+    average over all rows. The regressor is not refitted with the calibration rows.
 
     Examples
     --------
@@ -176,14 +158,7 @@ class SplitConformal(RegressorMixin, BaseEstimator):  # scikit-learn is untyped
 
 
 class ConstantDistribution(RegressorMixin, BaseEstimator):  # scikit-learn is untyped
-    """Predicts the distribution of the training targets for every row: what features must improve on.
-
-    Examples
-    --------
-    >>> from usnrt.comparison.forecasts import ConstantDistribution
-    >>> ConstantDistribution().fit([[0], [1], [2]], [1.0, 3.0, 8.0]).predict([[7]])
-    array([4.])
-    """
+    """Predicts the distribution of the training targets for every row: what features must improve on."""
 
     def fit(self, X: TableLike, y: ArrayLike) -> Self:
         """Store the targets ``y`` (n,)."""

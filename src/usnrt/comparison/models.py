@@ -18,12 +18,8 @@ from usnrt.utils.sklearn_trees import MIN_ROWS_FOR_THREADS
 class Recipe:
     """How an estimator is built.
 
-    Attributes
-    ----------
-    home : str
-        ``"module:Class"``, or ``"module:Class.fast"`` for another constructor of the class.
-    changes : mapping
-        Parameters that differ from the defaults of the constructor.
+    Its home is ``"module:Class"``, or ``"module:Class.fast"`` for another constructor of the class; changes are
+    parameters that differ from the defaults of the constructor.
     """
 
     name: str
@@ -75,15 +71,7 @@ def _value(text: str) -> Any:
 
 @dataclass(frozen=True)
 class Contender:
-    """A model to compare.
-
-    Attributes
-    ----------
-    make : callable
-        Returns the unfitted model.
-    note : str
-        What readers should know of it; may be empty.
-    """
+    """A model to compare: how the unfitted model is made, and what readers should know of it."""
 
     name: str
     make: Callable[[], Any]
@@ -138,22 +126,12 @@ def contenders(
     categorical_features: Any,
     n_rows: int = MIN_ROWS_FOR_THREADS,
 ) -> list[Contender]:
-    """The models to compare.
+    """The models to compare, for a table of so many rows.
 
-    Parameters
-    ----------
-    models : mapping of str to estimator, iterable of names, or None
-        None for `installed_models`. Names are those, or ``"fast"``, ``"balanced"``, ``"ensemble"``, ``"lightgbm"``,
-        perhaps with changed parameters, as in ``"fast?max_leaves=4"``; a mapping may have a name as its value too.
-    seed : int
-        Given to all models whose ``random_state`` is None.
-    n_jobs : int or None
-        Given to the models that are chosen by name. For small tables other libraries get one thread: several would
-        wait for each other.
-    categorical_features : list or None
-        Given to the models that are chosen by name.
-    n_rows : int, optional
-        Of the table.
+    Names are those of `installed_models`, or ``"fast"``, ``"balanced"``, ``"ensemble"``, ``"lightgbm"``, perhaps with
+    changed parameters, as in ``"fast?max_leaves=4"``; a mapping may have a name as its value too. Models that are
+    chosen by name get ``n_jobs`` and ``categorical_features``, other libraries one thread for small tables: several
+    would wait for each other. All models whose ``random_state`` is None get the seed.
     """
     if models is None:
         models = installed_models()
@@ -206,15 +184,7 @@ def _of_user(name: str, model: Any, seed: int) -> Contender:
 
 
 def seeded(model: Any, seed: int) -> Any:
-    """A copy with ``seed`` for every ``random_state`` that is None, also inside pipelines.
-
-    Examples
-    --------
-    >>> from sklearn.ensemble import RandomForestRegressor
-    >>> from usnrt.comparison.models import seeded
-    >>> seeded(RandomForestRegressor(), 7).random_state, seeded(RandomForestRegressor(random_state=1), 7).random_state
-    (7, 1)
-    """
+    """A copy with ``seed`` for every ``random_state`` that is None, also inside pipelines."""
     if not hasattr(model, "get_params"):
         return model
     copy = clone(model)

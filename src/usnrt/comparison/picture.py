@@ -17,17 +17,7 @@ if TYPE_CHECKING:
 
 
 def draw(comparison: "Comparison", ax: Sequence["Axes"] | None = None) -> "Figure":
-    """Draw a comparison on three Axes.
-
-    Parameters
-    ----------
-    ax : sequence of 3 Axes, default=None
-        None for a new figure.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
+    """Draw a comparison on three Axes, those of a new figure if none are given."""
     comparison._need_one()
     n = comparison.n_done
     if ax is None:

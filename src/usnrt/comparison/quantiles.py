@@ -161,14 +161,8 @@ def separated(values: Floats, gap: ArrayLike) -> Floats:
 def conformal_quantile(errors: Floats, level: float, weight: Floats | None = None) -> float:
     """What a quantile is moved by, so that a new target is below it with probability ``level``.
 
-    Above the median at least with this probability, below it at most; the extreme error where rows are too few.
-
-    Parameters
-    ----------
-    errors : ndarray of shape (n,)
-        Targets less their predicted quantiles, of calibration rows.
-    weight : ndarray of shape (n,), default=None
-        How often each row counts.
+    Above the median at least with this probability, below it at most; the extreme error where rows are too few. Errors
+    are targets less their predicted quantiles, of calibration rows; a weight is how often a row counts.
 
     Examples
     --------

@@ -25,15 +25,7 @@ MAX_REGIONS = 10
 
 @dataclass(frozen=True)
 class Regions:
-    """Regions of the rows.
-
-    Attributes
-    ----------
-    region : ndarray of int of shape (n,)
-        Index of the region of each row.
-    rules : list of str
-        The rule of each region; one, "all rows", if the table was not split.
-    """
+    """The region of each row, and the rule of each region; one, "all rows", if the table was not split."""
 
     region: NDArray[np.intp]
     rules: list[str]
@@ -63,22 +55,7 @@ def find_regions(
 ) -> Regions:
     """Regions with different noise, by the default estimator's test of the residuals of a neutral booster.
 
-    Parameters
-    ----------
-    raw : ndarray of shape (n, d)
-        All rows, encoded.
-    y : ndarray of shape (n,)
-    train : ndarray of int
-        Rows that the tree is grown from.
-    n_test : int
-        Number of test rows, of which each region is to have enough.
-    n_jobs : int or None, default=1
-        Number of threads of the booster.
-
-    Returns
-    -------
-    Regions
-        Of all rows.
+    The tree is grown from the training rows; each region is to have enough of the ``n_test`` test rows.
     """
     n = len(train)
     smallest = max(int(np.ceil(n * MIN_TEST_ROWS / max(n_test, 1))), -(-n // MAX_REGIONS))
@@ -110,18 +87,7 @@ def _cross_fitted_residuals(encoder: TableEncoder, raw: Floats, y: Floats, seed:
 
 
 def worst_gap(inside: NDArray[np.bool_] | Floats, region: NDArray[np.intp], coverage: float) -> tuple[float, int]:
-    """Largest deviation of a region's coverage from the nominal one, and the region.
-
-    Parameters
-    ----------
-    inside : ndarray of bool or of 0 and 1 of shape (n,)
-    region : ndarray of int of shape (n,)
-
-    Returns
-    -------
-    gap : float
-        Signed: negative if too few targets are inside.
-    region : int
+    """Largest deviation of a region's coverage from the nominal one, negative if too few are inside, and the region.
 
     Examples
     --------

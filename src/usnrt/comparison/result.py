@@ -13,6 +13,7 @@ from usnrt.comparison.splits import Splits
 from usnrt.comparison.words import compared_metrics, notes, shown_metrics, shown_rows, verdict
 from usnrt.metrics.accuracy import CRPS
 from usnrt.metrics.differences import Difference, paired_difference
+from usnrt.utils.atomic_write import atomic_write
 from usnrt.utils.result_table import Table, json_value
 from usnrt.utils.types import Floats
 
@@ -25,22 +26,12 @@ RowMetrics = dict[str, Floats]
 
 @dataclass(frozen=True)
 class Entry:
-    """A model of the comparison.
-
-    Attributes
-    ----------
-    metrics : dict of str to ndarray of shape (n,), or None
-        By name, for each test row; None if it failed.
-    fit_seconds, predict_seconds : float
-        Processor time, of all threads: mean over the folds.
-    error : str
-        Why it failed.
-    """
+    """A model of the comparison: metrics of each test row by name, or the error for which it failed."""
 
     name: str
     metrics: RowMetrics | None
     note: str = ""
-    fit_seconds: float = float("nan")
+    fit_seconds: float = float("nan")  # processor time of all threads, mean over the folds
     predict_seconds: float = float("nan")
     error: str = ""
 
@@ -237,9 +228,12 @@ class Comparison:
         -------
         Path
         """
-        from usnrt.comparison.page import write_page
+        from usnrt.comparison.page import render
 
-        return write_page(self, path, source, command)
+        page = render(self, source, command)
+        with atomic_write(path) as file:
+            file.write(page.encode())
+        return Path(path)
 
     def __repr__(self) -> str:
         rows = shown_rows(self)

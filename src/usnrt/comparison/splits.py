@@ -6,29 +6,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from usnrt.tables.columns import numbers_or_dates
 from usnrt.tables.rows import row_hashes
-from usnrt.tables.time import dates_of_texts
 from usnrt.utils.names import escaped
 from usnrt.utils.types import Floats, Rows, TableLike
 
 
 @dataclass(frozen=True)
 class Splits:
-    """Training and test rows of each fold; a row is a test row at most once.
+    """Training and test rows of each fold; a row is a test row at most once."""
 
-    Attributes
-    ----------
-    folds : tuple of (train, test)
-        Row numbers; one pair for a single split.
-    cluster : ndarray of int of shape (n,)
-        Rows of one cluster are not independent: copies of a row, a group, or neighbours in time.
-    how : str
-        How rows were chosen, in words.
-    """
-
-    folds: tuple[tuple[Rows, Rows], ...]
-    cluster: NDArray[np.intp]
-    how: str
+    folds: tuple[tuple[Rows, Rows], ...]  # training and test rows
+    cluster: NDArray[np.intp]  # rows of one are not independent: copies of a row, a group, or neighbours in time
+    how: str  # rows were chosen, in words
 
     @property
     def test_rows(self) -> Rows:
@@ -42,18 +32,10 @@ class Splits:
 
 
 def random_splits(groups: NDArray[np.intp], folds: int, test_size: float, seed: int, what: str) -> Splits:
-    """Splits at random that keep groups together.
+    """Splits at random that keep groups together: rows of one group are on one side of every split.
 
-    Parameters
-    ----------
-    groups : ndarray of int of shape (n,)
-        Rows of one group are on one side of every split.
-    folds : int
-        1 for a single split.
-    test_size : float
-        Fraction of the test rows of a single split.
-    what : str
-        What the groups are, to state how rows were chosen; empty if every row is its own.
+    ``what`` the groups are is said in words; it is empty if every row is its own group. Of a single split (``folds`` of
+    1), ``test_size`` is the fraction of the test rows.
 
     Examples
     --------
@@ -81,17 +63,10 @@ def random_splits(groups: NDArray[np.intp], folds: int, test_size: float, seed: 
 
 
 def time_splits(time: NDArray[Any], folds: int, test_size: float) -> Splits:
-    """Splits by time: test rows are later than all training rows.
+    """Splits by time: test rows are later than all training rows; rows of the same time are on one side.
 
-    Parameters
-    ----------
-    time : ndarray of shape (n,)
-        Numbers or dates. Rows of the same time are on one side.
-    folds : int
-        1: the latest rows are test rows. More: as many consecutive blocks at the end are test rows in turn, each of
-        ``n / (folds + 1)`` rows, and the rows before the block are its training rows.
-    test_size : float
-        Fraction of the test rows of a single split.
+    Of one fold, the latest rows are test rows. Of more, as many consecutive blocks at the end are test rows in turn,
+    each of ``n / (folds + 1)`` rows, and the rows before the block are its training rows.
 
     Examples
     --------
@@ -128,27 +103,12 @@ def time_splits(time: NDArray[Any], folds: int, test_size: float) -> Splits:
 
 
 def copies(raw: Floats, y: Floats) -> NDArray[np.intp]:
-    """The number of the distinct row that each row is a copy of, target included.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from usnrt.comparison.splits import copies
-    >>> group = copies(np.array([[1.0], [2.0], [1.0]]), np.array([0.0, 0.0, 0.0]))
-    >>> bool(group[0] == group[2]), bool(group[0] == group[1])
-    (True, False)
-    """
+    """The number of the distinct row that each row is a copy of, target included."""
     return np.unique(row_hashes(raw, y), return_inverse=True)[1]
 
 
 def read_time(time: Any, X: TableLike) -> NDArray[Any]:
-    """Times as numbers or datetimes, from an array or the name of a column of X.
-
-    Parameters
-    ----------
-    time : str or array-like of shape (n,)
-    X : data frame or array-like of n rows
-    """
+    """Times as numbers or datetimes, from an array or the name of a column of X."""
     import narwhals as nw
 
     name = "time"
@@ -161,17 +121,10 @@ def read_time(time: Any, X: TableLike) -> NDArray[Any]:
                 f"time must be a column of X, got {time!r}; columns: {escaped(', '.join(frame.columns[:12]))}"
             )
         name, time = f"the time column {time!r}", frame[time].to_numpy()
-    values = np.asarray(time)
-    if values.dtype.kind in "OUS":
-        try:
-            values = dates_of_texts(values)
-        except (ValueError, TypeError):
-            raise ValueError(f"{name} must hold numbers or dates, got {values.ravel()[:1].tolist()[0]!r}") from None
-    if values.dtype.kind not in "iufM":
-        raise ValueError(f"{name} must hold numbers or dates, got {values.dtype}")
+    values = numbers_or_dates(time, name)
     if values.ndim != 1 or len(values) != np.shape(X)[0]:
         raise ValueError(f"{name} must have one value per row ({np.shape(X)[0]}), got {values.shape}")
-    missing = np.isnat(values) if values.dtype.kind == "M" else np.isnan(values.astype(np.float64))
+    missing = values != values
     if missing.any():
         raise ValueError(f"{name} must have no missing values, got one in row {int(np.argmax(missing))}")
     return values

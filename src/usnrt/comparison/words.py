@@ -9,6 +9,7 @@ from usnrt.metrics.differences import Difference
 from usnrt.metrics.intervals import COVERAGE
 from usnrt.metrics.registry import Metric, on_page
 from usnrt.reporting._numbers import metric_text, number, percent, wilson
+from usnrt.tables.groups import design_effect
 
 if TYPE_CHECKING:
     from usnrt.comparison.result import Comparison
@@ -96,7 +97,9 @@ def _coverage(comparison: "Comparison") -> str:
     if share:
         return f" {percent(share)} of the {percent(comparison.coverage)} intervals of {entry.name} are infinite."
     inside = entry.metrics["coverage"]
-    low, high = wilson(int(inside.sum()), len(inside))
+    # Rows of a group, and neighbours in time, are inside or outside together.
+    evidence = round(len(inside) / design_effect(inside, comparison.splits.cluster[comparison.splits.test_rows]))
+    low, high = wilson(round(float(inside.mean()) * evidence), evidence)
     if low <= comparison.coverage <= high:
         return ""
     return (

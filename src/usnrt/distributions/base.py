@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
 from usnrt.utils.constraints import check_whole
+from usnrt.utils.result_table import Table
 from usnrt.utils.types import Floats
 
 # Quantiles of `expect`, and their weights.
@@ -237,9 +238,7 @@ class Distribution(ABC):
         return ends[:, :, 0] if coverages.ndim == 0 else ends
 
     def rvs(
-        self,
-        size: int | None = 1,
-        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+        self, size: int | None = 1, random_state: int | np.random.Generator | np.random.RandomState | None = None
     ) -> Floats:
         """Random values.
 
@@ -311,10 +310,6 @@ class Distribution(ABC):
         levels : sequence of float
             Levels of the quantiles, one column each, named ``q0.05`` etc.
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError("to_frame needs pandas: pip install 'usnrt[data]'") from error
         columns = {"mean": self.mean(), "std": self.std()}
         if self.aleatoric is not None:
             columns["aleatoric"] = self.aleatoric
@@ -323,7 +318,7 @@ class Distribution(ABC):
         if len(levels):
             quantiles = self.ppf(np.atleast_1d(levels))
             columns |= {f"q{level:g}": quantiles[:, j] for j, level in enumerate(levels)}
-        return pd.DataFrame(columns)
+        return Table(columns).to_frame()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {len(self)} rows>"
@@ -375,9 +370,7 @@ def broadcast_rows(parameters: dict[str, ArrayLike]) -> list[Floats]:
     return [np.broadcast_to(values, (n,)) if values.ndim == 0 else values for values in arrays.values()]
 
 
-def as_generator(
-    random_state: int | np.random.Generator | np.random.RandomState | None,
-) -> np.random.Generator:
+def as_generator(random_state: int | np.random.Generator | np.random.RandomState | None) -> np.random.Generator:
     """A ``Generator`` from a seed, a generator, a legacy ``RandomState``, or fresh entropy."""
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(0, 2**31 - 1))

@@ -9,7 +9,7 @@ from scipy.special import ndtri
 
 from usnrt.distributions.base import Distribution, row_chunks
 from usnrt.distributions.parametric import Normal, expected_distance
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, Rows
 
 EPS = np.finfo(np.float64).eps
 LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
@@ -21,27 +21,13 @@ MAX_ITERATIONS = PLAIN_ITERATIONS + 3 * 66
 
 
 def solve_quantiles(
-    cdf_and_pdf: Callable[[NDArray[np.intp], Floats], tuple[Floats, Floats]],
-    q: Floats,
-    lower: Floats,
-    upper: Floats,
-    start: Floats,
+    cdf_and_pdf: Callable[[Rows, Floats], tuple[Floats, Floats]], q: Floats, lower: Floats, upper: Floats, start: Floats
 ) -> Floats:
     """The smallest x with cdf(x) >= q, up to rounding, by Newton's method safeguarded by a shrinking bracket.
 
     The steps are taken on the normal scale, ``ndtri(cdf(x)) = ndtri(q)``: there the cdf of a mixture is nearly linear
-    also in its tails, where the cdf itself is flat and Newton's method diverges.
-
-    Parameters
-    ----------
-    cdf_and_pdf : callable
-        ``cdf_and_pdf(problems, x)`` returns cdf and density of the problems with these indices, each at its ``x``.
-    q, lower, upper, start : ndarray of shape (p,)
-        Levels, brackets (cdf(lower) <= q <= cdf(upper)) and initial values.
-
-    Returns
-    -------
-    ndarray of shape (p,)
+    also in its tails, where the cdf itself is flat and Newton's method diverges. ``cdf_and_pdf(problems, x)`` returns
+    cdf and density of the problems with these indices, each at its ``x``; cdf(lower) <= q <= cdf(upper).
     """
     first, lower, upper = lower, lower.copy(), upper.copy()
     x = np.clip(start, lower, upper)
@@ -163,11 +149,9 @@ class Mixture(Distribution):
         return len(self.weights)
 
     def mean(self) -> Floats:
-        """Mean of each row, shape ``(n,)``."""
         return self._weighted_mean(self.means)
 
     def std(self) -> Floats:
-        """Standard deviation of each row, shape ``(n,)``."""
         # Scaled first, so that squares neither underflow nor overflow.
         distance = np.abs(self.means - self.mean()[:, None])
         unit = np.maximum(self.stds, distance).max(axis=1)
@@ -245,7 +229,7 @@ class Mixture(Distribution):
             for p in (*parameters, self.weights[rows, None, :])
         )
 
-        def cdf_and_pdf(problems: NDArray[np.intp], x: Floats) -> tuple[Floats, Floats]:
+        def cdf_and_pdf(problems: Rows, x: Floats) -> tuple[Floats, Floats]:
             means, stds, weights = (p[problems] for p in flat)
             cdf, pdf = Normal.formula_cdf_and_pdf(x[:, None], means, stds)
             with np.errstate(invalid="ignore"):  # weight 0 times an infinite density; the root finder then bisects
@@ -253,11 +237,7 @@ class Mixture(Distribution):
 
         start = np.einsum("nkm,nm->nk", at_members, self.weights[rows])
         quantiles = solve_quantiles(
-            cdf_and_pdf,
-            q.ravel(),
-            at_members.min(axis=2).ravel(),
-            at_members.max(axis=2).ravel(),
-            start.ravel(),
+            cdf_and_pdf, q.ravel(), at_members.min(axis=2).ravel(), at_members.max(axis=2).ravel(), start.ravel()
         )
         return quantiles.reshape(shape)
 

@@ -1,7 +1,8 @@
 """Normal and Student-t distributions, each with its scores in closed form, and what they share."""
 
 from abc import abstractmethod
-from typing import Any, Self
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,34 +20,14 @@ class ParametricDistribution(Distribution):
     """
 
     parameters: tuple[Floats, ...]
+    formula_logpdf: ClassVar[Callable[..., Floats]]
+    formula_cdf: ClassVar[Callable[..., Floats]]
+    formula_ppf: ClassVar[Callable[..., Floats]]
+    formula_distance: ClassVar[Callable[..., Floats]]  # E|Y - y|, the first term of the CRPS
+    formula_spread: ClassVar[Callable[..., Floats]]  # E|Y - Y'| / 2 of two independent draws, the second term
 
     @abstractmethod
     def __init__(self, *parameters: ArrayLike) -> None: ...
-
-    @staticmethod
-    @abstractmethod
-    def formula_logpdf(y: Floats, *parameters: Floats) -> Floats:
-        """Log density."""
-
-    @staticmethod
-    @abstractmethod
-    def formula_cdf(y: Floats, *parameters: Floats) -> Floats:
-        """P(Y <= y)."""
-
-    @staticmethod
-    @abstractmethod
-    def formula_ppf(q: Floats, *parameters: Floats) -> Floats:
-        """Quantiles."""
-
-    @staticmethod
-    @abstractmethod
-    def formula_distance(y: Floats, *parameters: Floats) -> Floats:
-        """E|Y - y|, the first term of the CRPS."""
-
-    @staticmethod
-    @abstractmethod
-    def formula_spread(*parameters: Floats) -> Floats:
-        """E|Y - Y'| / 2 of two independent draws, the second term of the CRPS."""
 
     @classmethod
     def formula_sf(cls, y: Floats, *parameters: Floats) -> Floats:
@@ -135,11 +116,9 @@ class Normal(ParametricDistribution):
         self.parameters = (self._mean, self._std)
 
     def mean(self) -> Floats:
-        """Mean of each row, shape ``(n,)``."""
         return self._mean.copy()
 
     def std(self) -> Floats:
-        """Standard deviation of each row, shape ``(n,)``."""
         return self._std.copy()
 
     def _draw(self, size: int, rng: np.random.Generator) -> Floats:
@@ -174,7 +153,6 @@ class Normal(ParametricDistribution):
 
     @staticmethod
     def formula_ppf(q: Floats, *parameters: Floats) -> Floats:
-        """Quantiles."""
         mean, std = parameters
         quantiles: Floats = mean + std * ndtri(q)
         return quantiles
@@ -236,7 +214,6 @@ class StudentT(ParametricDistribution):
         self.parameters = (self.df, self.loc, self.scale)
 
     def mean(self) -> Floats:
-        """Mean of each row, shape ``(n,)``."""
         return self.loc.copy()
 
     def std(self) -> Floats:
@@ -267,7 +244,6 @@ class StudentT(ParametricDistribution):
 
     @staticmethod
     def formula_ppf(q: Floats, *parameters: Floats) -> Floats:
-        """Quantiles."""
         df, loc, scale = parameters
         return loc + scale * _ppf(q, df)
 

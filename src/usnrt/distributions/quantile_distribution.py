@@ -1,7 +1,7 @@
 """Predicted quantile functions, calibrated by residual distributions per group."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from typing import Any, Literal
 
@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from usnrt.distributions.base import Distribution, broadcast_rows
-from usnrt.distributions.residual_distribution import GroupedResiduals, ResidualDistribution
+from usnrt.distributions.residual_distribution import ResidualDistribution
 from usnrt.nn.quantile_functions import group_values, position_of, segment_heights, value_at
 from usnrt.utils.threads import run_in_blocks
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, Rows
 
 
 class QuantileDistribution(Distribution):
@@ -65,8 +65,8 @@ class QuantileDistribution(Distribution):
     ) -> None:
         self.knots = np.ascontiguousarray(knots, dtype=np.float64)
         self.positions = np.asarray(positions, dtype=np.float64)
-        self._grouped = GroupedResiduals(group, residuals)
-        self.group, self.residuals = self._grouped.group, self._grouped.residuals
+        self.group, self.residuals = np.asarray(group), list(residuals)
+        check_groups(self.group, len(self.residuals))
         expected = (self.group.size, self.positions.size)
         if self.positions.ndim != 1 or self.positions.size < 2:
             raise ValueError(f"positions must have shape (J,) with J >= 2, got {self.positions.shape}")
@@ -83,11 +83,9 @@ class QuantileDistribution(Distribution):
         return self.group.size
 
     def mean(self) -> Floats:
-        """Mean of each row, shape ``(n,)``."""
         return self.loc + self._moments[0] if self._mean is None else self._mean
 
     def std(self) -> Floats:
-        """Standard deviation of each row, shape ``(n,)``."""
         return self._moments[1].copy()
 
     @property
@@ -133,35 +131,44 @@ class QuantileDistribution(Distribution):
             at |= (low == y) & (high == y)
         return at
 
+    def _is_all_of_tail(self, y: Floats, outer: int, inner: int) -> NDArray[np.bool_]:
+        """Whether ``y`` is the value of a flat first or last segment, which has the mass of the whole tail."""
+        y = y - self.loc[:, None]
+        return np.asarray((y == self.knots[:, [outer]]) & (y == self.knots[:, [inner]]))
+
+    def _groups(self) -> Iterator[tuple[ResidualDistribution, Rows]]:
+        """Each residual distribution in use with its rows."""
+        order = np.argsort(self.group, kind="stable")
+        used, start = np.unique(self.group[order], return_index=True)
+        for group, rows in zip(used, np.split(order, start[1:])):
+            yield self.residuals[group], rows
+
+    def _by_group(self, method: str, values: Floats) -> Floats:
+        """Results of a method of the residual distributions for values of each row."""
+        result = np.empty(values.shape)
+        for residual, rows in self._groups():
+            result[rows] = getattr(residual, method)(values[rows])
+        return result
+
     def _logpdf(self, y: Floats) -> Floats:
         z, log_slope = self._positions(y)
-        return np.where(self._flat(y), np.inf, self._grouped.logpdf(z) + log_slope)
+        return np.where(self._flat(y), np.inf, self._by_group("logpdf", z) + log_slope)
 
     def _cdf(self, y: Floats) -> Floats:
-        z, _ = self._positions(y)
-        # A flat last segment has the mass of the whole upper tail.
-        y = y - self.loc[:, None]
-        ends = (y == self.knots[:, -1:]) & (y == self.knots[:, -2:-1])
-        return np.where(ends, 1.0, self._grouped.cdf(z))
+        return np.where(self._is_all_of_tail(y, -1, -2), 1.0, self._by_group("cdf", self._positions(y)[0]))
 
     def _sf(self, y: Floats) -> Floats:
-        z, _ = self._positions(y)
-        y = y - self.loc[:, None]
-        ends = (y == self.knots[:, -1:]) & (y == self.knots[:, -2:-1])
-        return np.where(ends, 0.0, self._grouped.sf(z))
+        return np.where(self._is_all_of_tail(y, -1, -2), 0.0, self._by_group("sf", self._positions(y)[0]))
 
     def _cdf_left(self, y: Floats) -> Floats:
-        z, _ = self._positions(y, side="left")
-        y = y - self.loc[:, None]
-        starts = (y == self.knots[:, :1]) & (y == self.knots[:, 1:2])
-        return np.where(starts, 0.0, self._grouped.cdf(z))
+        return np.where(self._is_all_of_tail(y, 0, 1), 0.0, self._by_group("cdf", self._positions(y, side="left")[0]))
 
     def _ppf(self, q: Floats) -> Floats:
         if len(q) == 1:  # per group, not per row
-            z = self._grouped.group_ppf(q[0])
+            z = np.array([residual.ppf(q[0]) for residual in self.residuals]).reshape(len(self.residuals), q.size)
             values = group_values(self.knots, self.positions, z, self.group, self._n_threads)
         else:
-            values = value_at(self.knots, self.positions, self._grouped.ppf(q))
+            values = value_at(self.knots, self.positions, self._by_group("ppf", q))
         values += self.loc[:, None]
         return values
 
@@ -176,7 +183,9 @@ class QuantileDistribution(Distribution):
         segment = np.searchsorted(self.positions[1:-1], z, side="right")
         # Where z overflows, in an outer segment, the score is the distance.
         representable = np.abs(z) < 1e150
-        below, above = self._grouped.crps_parts(np.where(representable, z, 0.0))
+        below, above = np.empty(z.shape), np.empty(z.shape)
+        for residual, rows in self._groups():
+            below[rows], above[rows] = residual.crps_parts(np.where(representable[rows], z[rows], 0.0))
         parts = [residual.crps_parts(self.positions[1:-1]) for residual in self.residuals]
         low = np.array([np.concatenate([[0.0], part[0]]) for part in parts])
         high = np.array([np.concatenate([part[1], [0.0]]) for part in parts])
@@ -233,7 +242,7 @@ class QuantileDistribution(Distribution):
         z = np.clip(self._positions(np.full((n, 1), value), side)[0][:, 0], -1e8, 1e8)
         segment = np.searchsorted(self.positions[1:-1], z, side=side)
         below = np.empty((n, 3))
-        for residual, rows in self._grouped.groups():
+        for residual, rows in self._groups():
             below[rows] = residual.moments_below(z[rows]).T
         complete = np.arange(n_segments) < segment[:, None]
         parts = np.where(complete[:, :, None], totals, 0.0)
@@ -241,7 +250,8 @@ class QuantileDistribution(Distribution):
         return parts
 
     def _draw(self, size: int, rng: np.random.Generator) -> Floats:
-        return self.loc[:, None] + value_at(self.knots, self.positions, self._grouped.draw(size, rng))
+        uniform = rng.random((len(self), size)).clip(np.finfo(float).tiny, None)
+        return self.loc[:, None] + value_at(self.knots, self.positions, self._by_group("ppf", uniform))
 
     def _take(self, index: Any) -> "QuantileDistribution":
         mean = None if self._mean is None else self._mean[index]
@@ -276,3 +286,14 @@ def check_knots(knots: Floats) -> None:
         raise ValueError(NOT_FINITE)
     if decreasing >= 0:
         raise ValueError(f"knots must be non-decreasing in each row, got knots[{decreasing}]={knots[decreasing]}")
+
+
+def check_groups(group: NDArray[Any], n_groups: int) -> None:
+    """Raise a ValueError unless groups are indices of residual distributions."""
+    if group.ndim != 1 or group.dtype.kind not in "iu":
+        raise ValueError(f"group must be integers of shape (n,), got {group.dtype} of shape {group.shape}")
+    if group.size and not (group.min() >= 0 and group.max() < n_groups):
+        raise ValueError(
+            f"group must be in [0, {n_groups}), the number of residual distributions, "
+            f"got values from {group.min()} to {group.max()}"
+        )

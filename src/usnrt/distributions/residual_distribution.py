@@ -1,14 +1,13 @@
-"""Residual distributions: of conformity scores, and by group of rows."""
+"""Residual distributions of conformity scores."""
 
 import functools
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from usnrt.distributions.residual_fit import fit_residual_distribution
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, Rows
 
 MIN_INDEX, MAX_INDEX = 1e-3, 0.49
 
@@ -127,7 +126,7 @@ class ResidualDistribution:
         self._left_square = ends[0] + np.concatenate([[0.0], np.cumsum(up)])
         self._right_square = ends[1] + np.concatenate([np.cumsum(down[::-1])[::-1], [0.0]])
 
-    def _cell_square(self, cell: NDArray[np.intp], t: Floats, start: Floats, sign: float) -> Floats:
+    def _cell_square(self, cell: Rows, t: Floats, start: Floats, sign: float) -> Floats:
         """Integral of (start + sign * cumulated mass)^2 over the first fraction ``t`` of each cell."""
         width = self.knots[cell + 1] - self.knots[cell]
         b = sign * width * self.density[cell]
@@ -135,7 +134,7 @@ class ResidualDistribution:
         a = start
         return width * t * (a * a + t * (a * b + t * ((b * b + 2 * a * c) / 3 + t * (b * c / 2 + t * c * c / 5))))
 
-    def _locate(self, z: Floats) -> tuple[NDArray[np.intp], Floats]:
+    def _locate(self, z: Floats) -> tuple[Rows, Floats]:
         """The cell of each ``z`` and its relative position in the cell, from 0 to 1."""
         cell = np.clip(np.searchsorted(self.knots, z, side="right") - 1, 0, self.knots.size - 2)
         t = (np.clip(z, self.knots[0], self.knots[-1]) - self.knots[cell]) / (self.knots[cell + 1] - self.knots[cell])
@@ -277,71 +276,3 @@ class ResidualDistribution:
             once = mass * scale / (1 - index) * -np.expm1((1 - 1 / index) * log_v)
             twice = mass**2 * scale / (2 - index) * -np.expm1((1 - 2 / index) * log_v)
         return outer, distance - 2 * once + twice
-
-
-class GroupedResiduals:
-    """One residual distribution per row, that of the row's group.
-
-    Parameters
-    ----------
-    group : array-like of int of shape (n,)
-        Index of the residual distribution of each row.
-    """
-
-    def __init__(self, group: ArrayLike, residuals: Sequence[ResidualDistribution]) -> None:
-        self.group = np.asarray(group)
-        self.residuals = list(residuals)
-        if self.group.ndim != 1 or self.group.dtype.kind not in "iu":
-            raise ValueError(
-                f"group must be integers of shape (n,), got {self.group.dtype} of shape {self.group.shape}"
-            )
-        if self.group.size and not (self.group.min() >= 0 and self.group.max() < len(self.residuals)):
-            raise ValueError(
-                f"group must be in [0, {len(self.residuals)}), the number of residual distributions, "
-                f"got values from {self.group.min()} to {self.group.max()}"
-            )
-
-    def groups(self) -> Iterator[tuple[ResidualDistribution, NDArray[np.intp]]]:
-        """Each residual distribution in use with its rows."""
-        order = np.argsort(self.group, kind="stable")
-        used, start = np.unique(self.group[order], return_index=True)
-        for group, rows in zip(used, np.split(order, start[1:])):
-            yield self.residuals[group], rows
-
-    def logpdf(self, z: Floats) -> Floats:
-        """Log density at ``z``, shape (n, k)."""
-        return self._by_group("logpdf", z)
-
-    def cdf(self, z: Floats) -> Floats:
-        """P(E <= z) for ``z`` of shape (n, k)."""
-        return self._by_group("cdf", z)
-
-    def sf(self, z: Floats) -> Floats:
-        """P(E > z) for ``z`` of shape (n, k)."""
-        return self._by_group("sf", z)
-
-    def ppf(self, q: Floats) -> Floats:
-        """Quantiles at levels of each row, shape (n, k)."""
-        return self._by_group("ppf", q)
-
-    def group_ppf(self, q: Floats) -> Floats:
-        """Quantiles of each residual distribution at levels of shape (k,), shape (n_groups, k)."""
-        return np.array([residual.ppf(q) for residual in self.residuals]).reshape(len(self.residuals), q.size)
-
-    def draw(self, size: int, rng: np.random.Generator) -> Floats:
-        """Random values, shape (n, size)."""
-        uniform = rng.random((self.group.size, size)).clip(np.finfo(float).tiny, None)
-        return self._by_group("ppf", uniform)
-
-    def crps_parts(self, z: Floats) -> tuple[Floats, Floats]:
-        """`ResidualDistribution.crps_parts` of each row, for ``z`` of shape (n,)."""
-        below, above = np.empty(z.shape), np.empty(z.shape)
-        for residual, rows in self.groups():
-            below[rows], above[rows] = residual.crps_parts(z[rows])
-        return below, above
-
-    def _by_group(self, method: str, values: Floats) -> Floats:
-        result = np.empty(values.shape)
-        for residual, rows in self.groups():
-            result[rows] = getattr(residual, method)(values[rows])
-        return result

@@ -56,11 +56,6 @@ def fit_residual_distribution(residuals: ArrayLike, weights: ArrayLike | None = 
     A value that makes up a tenth of the residuals (zero-inflated targets) becomes a narrow triangle of the same mass.
     From fewer than 10 residuals only a scale around 0 is estimated, with the tails of a Student-t with 5 degrees of
     freedom.
-
-    Parameters
-    ----------
-    residuals : array-like of shape (n,)
-    weights : array-like of shape (n,) or None
     """
     values, mass = _check(residuals, weights)
     (atoms, atom_mass), (rest, rest_mass) = _split_atoms(values, mass)

@@ -266,11 +266,9 @@ class TransformedDistribution(Distribution):
     # -- moments ---------------------------------------------------------------------------------------------------
 
     def mean(self) -> Floats:
-        """Mean of each row, shape ``(n,)``."""
         return np.asarray(self._shift + self._factor * self._moments[0])
 
     def std(self) -> Floats:
-        """Standard deviation of each row, shape ``(n,)``."""
         return np.asarray(self._factor * self._moments[1])
 
     @property

@@ -6,45 +6,37 @@ from copy import copy
 from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from usnrt.distributions import Distribution
 from usnrt.distributions.base import check_levels
 from usnrt.estimators.cluster_fit import active_client, fit_on_cluster
-from usnrt.estimators.prediction_blocks import (
+from usnrt.estimators.predictions import (
+    NOTHING_FURTHER,
+    EncodedPredictions,
+    FurtherColumns,
     joined_predictions,
     predict_dask,
     predict_dask_table,
     predict_source,
+    prediction_table,
     source_for,
 )
-from usnrt.estimators.prediction_table import (
-    NOTHING_FURTHER,
-    EncodedPredictions,
-    FurtherColumns,
-    check_coverage,
-    prediction_table,
-)
-from usnrt.estimators.reading import (
-    check_resumable,
-    encode_rows,
-    identity_of,
-    read_training_rows,
-    training_columns,
-)
+from usnrt.estimators.reading import check_resumable, encode_rows, identity_of, read_training_rows, training_columns
 from usnrt.model.scaling import scale_rows
 from usnrt.model.target import TargetScale
 from usnrt.nn.device import DISK_CACHE
 from usnrt.tables import Column, read_table
 from usnrt.tables.dask_rows import DaskRows, dask_rows, is_dask
-from usnrt.tables.find_source import as_source, read_whole, training_source
+from usnrt.tables.find_source import WholeTable, as_source, read_whole, training_source
+from usnrt.tables.rows import fingerprint
 from usnrt.tables.store import MemoryStore, RowStore
 from usnrt.tables.streaming import BLOCK_ROWS, TrainingSource, build_store
 from usnrt.tables.training import DistinctRows, TrainingTable
 from usnrt.utils.checkpoint import NO_CHECKPOINT, Checkpoint, Folder, opened
-from usnrt.utils.constraints import Constraint, check_choice, check_parameters
+from usnrt.utils.constraints import Constraint, check_choice, check_number, check_parameters
 from usnrt.utils.folders import scratch_folder
 from usnrt.utils.progress import Progress
 from usnrt.utils.result_table import Table
@@ -102,8 +94,8 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
             block. Dask collections are fitted on the workers of the active ``distributed.Client``, if there is one.
         y : array-like of shape (n_samples,), or str
             The target, or the name of its column in X (always the name if X is a source of rows other than a
-            ``numpy.memmap``). Rows of a data frame whose named target is missing are left out, with a warning. For
-            Dask collections a Series or Array with the partitions of X, or the name of a column.
+            ``numpy.memmap``). Rows whose named target is missing are left out, with a warning. For Dask collections a
+            Series or Array with the partitions of X, or the name of a column.
         sample_weight : array-like of shape (n_samples,), or str, default=None
             Weights of the rows. Whole numbers are repetitions: a weight of 2 is equivalent to repeating the row. Other
             weights say how important a row is for the population to predict, and are scaled to average 1. Neither is
@@ -140,11 +132,8 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
             if is_dask(X):
                 fitted._fit_dask(dask_rows(X, y, sample_weight, groups), scratch, folder)
             elif source is None and isinstance(y, str):
-                given = training_columns(X, y, sample_weight, groups)
-                fitted._fit_table(given.X, given.y, given.sample_weight, given.groups, folder)
+                fitted._fit_whole(training_columns(X, y, sample_weight, groups), folder)
                 fitted.target_name_ = y
-                if given.kept is not None:
-                    fitted._renumber(given.kept)
             elif source is None:
                 fitted._fit_table(X, y, sample_weight, groups, folder)
             else:
@@ -195,9 +184,11 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: Any = None
     ) -> DistinctRows:
         """Encode a table, and merge its equal rows."""
-        read = read_training_rows(self, X, y, sample_weight, groups)
-        self.encoder_, self.fingerprint_, self.target_name_ = read.encoder, read.fingerprint, read.target_name
-        return read.rows
+        rows, self.encoder_ = read_training_rows(self, X, y, sample_weight, groups)
+        self.fingerprint_ = fingerprint(rows.raw, rows.target, rows.weight)
+        name = getattr(y, "name", None)
+        self.target_name_ = name if isinstance(name, str) else None
+        return rows
 
     def _scaled_table(self, rows: DistinctRows) -> TrainingTable:
         """Fit the scaling of network inputs and target on these rows, and apply it to them."""
@@ -210,6 +201,12 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         rows = self._read_rows(X, y, sample_weight, groups)
         self._fit_rows(rows, NO_CHECKPOINT if folder is None else self._resumed(folder, MemoryStore(rows)))
 
+    def _fit_whole(self, whole: WholeTable, folder: Folder | None) -> None:
+        """Fit to a table in memory, of which rows may have been left out."""
+        self._fit_table(whole.X, whole.y, whole.sample_weight, whole.groups, folder)
+        if whole.kept is not None:
+            self._renumber(whole.kept)
+
     def _renumber(self, kept: Rows) -> None:
         """Number the training rows that the model keeps as in the table that was given, of which these were kept."""
 
@@ -217,7 +214,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         """Fit to a table outside memory, in memory if it is small enough."""
         whole = read_whole(rows)
         if whole is not None:
-            self._fit_table(whole.X, whole.target, whole.weight, whole.groups, folder)
+            self._fit_whole(whole, folder)
         else:
             self._check_takes_store()
             notify = Progress(getattr(self, "verbose", 0)).note
@@ -247,21 +244,11 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         return self.target_scale_.in_units(self._distribution(raw))
 
     def _predict_encoded(self, raw: Floats, coverages: list[float], guaranteed: bool = False) -> EncodedPredictions:
-        """Predictions of all kinds for encoded rows; the networks run once.
-
-        Parameters
-        ----------
-        raw : ndarray of shape (n, n_columns)
-            Encoded rows, ``self._encode(X)``.
-        coverages : list of k floats
-            In (0, 1).
-        guaranteed : bool, default=False
-            As in `usnrt.USNRTRegressor.predict_interval`.
-        """
+        """Predictions of all kinds for encoded rows; the networks run once."""
         dist = self._predict_dist(raw)
         return EncodedPredictions(dist, dist.interval(coverages), None, None)
 
-    def _encode(self, X: TableLike) -> NDArray[np.float64]:
+    def _encode(self, X: TableLike) -> Floats:
         return encode_rows(self, X)
 
     def predict_dist(self, X: TableLike) -> Distribution:
@@ -335,7 +322,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
             return {"mean": dist.mean(), "median": dist.median(), "quantiles": by_level, "distribution": dist}
         return (dist.mean(), dist.std()) if return_std else dist.mean()
 
-    def predict_interval(self, X: TableLike, coverage: float | Sequence[float] = 0.9) -> NDArray[np.float64]:
+    def predict_interval(self, X: TableLike, coverage: float | Sequence[float] = 0.9) -> Floats:
         """Central prediction intervals with a nominal coverage.
 
         Parameters
@@ -351,7 +338,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
         """
         return self._predict_dist(self._encode(X), parts=False).interval(coverage)
 
-    def predict_quantiles(self, X: TableLike, levels: Sequence[float]) -> NDArray[np.float64]:
+    def predict_quantiles(self, X: TableLike, levels: Sequence[float]) -> Floats:
         """Quantiles; they never cross.
 
         Parameters
@@ -441,7 +428,7 @@ class DistributionalRegressor(RegressorMixin, BaseEstimator):
             The predictions of the next rows.
         """
         check_is_fitted(self, "encoder_")
-        check_coverage(coverage)
+        check_number("coverage", coverage, 0, 1)
         source = source_for(self, X)
         if source is None:
             return iter([prediction_table(self, X, coverage)])

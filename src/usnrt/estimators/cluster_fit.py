@@ -2,8 +2,8 @@
 
 1. `usnrt.tables.cluster_store`: statistics of each partition, merged; then chunks of sorted rows, on the workers.
 2. `fit_on_worker`, a task: one worker gathers the sample and fits the model to it, as any fit of a store. It is a
-   client of the cluster itself, and submits the shards of each round of training as tasks
-   (`usnrt.tree.shards`).
+   client of the cluster itself, and reads the rows to train on from the workers, window by window
+   (`usnrt.tree.encoded_rows`).
 3. The fitted attributes are sent to the client.
 """
 
@@ -25,8 +25,7 @@ from usnrt.tables.cluster_store import ChunkTable, ClusterStore, build_chunks, s
 from usnrt.tables.dask_rows import DaskRows, PartitionKind
 from usnrt.tables.encoder import TableEncoder
 from usnrt.tables.find_source import rows_fit_memory, whole_of
-from usnrt.utils.checkpoint import Folder
-from usnrt.utils.checkpoint_files import CheckpointError
+from usnrt.utils.checkpoint import CheckpointError, Folder
 from usnrt.utils.progress import FitEvent, FitStopped, Progress, progress_stream
 from usnrt.utils.threads import ONE_BLAS_THREAD
 
@@ -41,7 +40,6 @@ def active_client() -> Any:
 
     Examples
     --------
-    >>> from usnrt.estimators.cluster_fit import active_client
     >>> active_client() is None
     True
     """
@@ -67,15 +65,9 @@ class FittedState:
 def fit_on_cluster(
     model: "DistributionalRegressor", rows: DaskRows, client: Any, checkpoint: Folder | None = None
 ) -> None:
-    """Fit an estimator to a Dask collection on the workers of a client.
+    """Fit an estimator to a Dask collection on the workers of a client; its fitted attributes are set.
 
-    Parameters
-    ----------
-    model : DistributionalRegressor
-        Its fitted attributes are set.
-    client : distributed.Client
-    checkpoint : Folder, optional
-        In a file system that all workers share.
+    All workers share the file system of the checkpoint.
     """
     progress = Progress(getattr(model, "verbose", 0))
     if not rows.partitions:
@@ -98,8 +90,8 @@ def fit_on_cluster(
     else:
         model._check_takes_store()
         table, chunks = build_chunks(client, rows, survey)
-        progress.note(f"{int(table.starts[-1]):,} distinct rows in {len(chunks)} chunks on the workers")
-        arguments = (worker_model, survey.table.encoder(), survey.example, table, relay.address)
+        progress.note(f"{int(table.contents.starts[-1]):,} distinct rows in {len(chunks)} chunks on the workers")
+        arguments = (worker_model, TableEncoder.of(survey.table), survey.example, table, relay.address)
         state = relay.result(lambda: client.submit(fit_on_worker, *arguments, pure=False))
         del chunks
     if checkpoint is not None:
@@ -121,10 +113,7 @@ def fit_whole(
     blocks = [block for source in sources for block in source.blocks(sys.maxsize)]
     whole = whole_of(blocks, partitions[0][2] is not None)
 
-    def fit(folder: Folder | None) -> None:
-        model._fit_table(whole.X, whole.target, whole.weight, whole.groups, folder)
-
-    return _fitted(model, fit, address)
+    return _fitted(model, lambda folder: model._fit_whole(whole, folder), address)
 
 
 def fit_on_worker(
@@ -135,7 +124,7 @@ def fit_on_worker(
 
     def fit(folder: Folder | None) -> None:
         read_table(model, example, reset=True)
-        model.encoder_, model.fingerprint_ = encoder, table.fingerprint
+        model.encoder_, model.fingerprint_ = encoder, table.contents.fingerprint
         with worker_client() as client, ClusterStore(table, client) as store:
             model._fit_store(store, model._resumed(folder, store))
 

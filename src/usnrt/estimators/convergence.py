@@ -12,20 +12,11 @@ from usnrt.utils.notices import users_level
 def warn_if_diverged(model: object, history: Mapping[str, Mapping[str, History]], learning_rate: float) -> None:
     """One warning per fit if some of its trainings ended in NaN or infinity.
 
-    Parameters
-    ----------
-    model : estimator
-    history : mapping of str to mapping of str to History
-        Histories by the name of the part of the model (a node, a member) and the name of the training.
-    learning_rate : float
-        Learning rate of the trainings.
+    Histories are by the name of the part of the model (a node, a member) and by the name of the training.
 
     Examples
     --------
-    >>> import warnings
     >>> from usnrt import USNRTRegressor
-    >>> from usnrt.estimators.convergence import warn_if_diverged
-    >>> from usnrt.nn.train import History
     >>> history = {"node 0": {"mean": History(diverged=True), "quantiles": History()}}
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")

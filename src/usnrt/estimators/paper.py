@@ -1,42 +1,41 @@
-"""The estimators of the paper: PaperUSNRTRegressor and PaperUSNRTEnsemble.
+"""The estimator of the paper, PaperUSNRTRegressor.
 
 W. Ma, X. Yan, K. Zhang: Improving Uncertainty Quantification of Variance Networks by Tree-Structured Learning.
 docs/paper.md compares, point by point, the paper, its authors' code and this implementation.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from usnrt.estimators.members import ENSEMBLE_CONSTRAINTS, check_member, drawn_seeds, member_of, shared_parameter
 from usnrt.estimators.targets import read_target
 from usnrt.estimators.tree_regressor import TreeRegressor
 from usnrt.model.fit import ModelFit, ModelRecipe
 from usnrt.nn.device import MARGIN
 from usnrt.nn.forward import predict
 from usnrt.nn.mlp import MLP, hidden_sizes
-from usnrt.nn.train import History
 from usnrt.tree.recipe import PaperTreeRecipe, SplitRule
 from usnrt.utils.constraints import (
+    CALLABLES,
     CATEGORICAL_FEATURES,
+    HIDDEN_LAYERS,
+    JOBS,
     RANDOM_STATE,
-    Callables,
+    VERBOSITY,
     Choice,
     Constraint,
-    HiddenLayers,
-    Jobs,
     Number,
     Optional,
-    Verbosity,
     Whole,
     check_applies,
 )
 from usnrt.utils.types import Floats, TableLike
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PaperUSNRTRegressor(TreeRegressor):
     """The paper's uncertainty-splitting neural regression tree.
 
@@ -126,6 +125,27 @@ class PaperUSNRTRegressor(TreeRegressor):
     (600,)
     """
 
+    alpha: float = 0.01
+    max_leaves: int = 10
+    min_samples_leaf: int | None = None
+    max_depth: int | None = None
+    criterion: str = "levene"
+    center: str = "mean"
+    step: int = 1
+    split_hidden: Sequence[int | str] = ("8d", "4d")
+    mean_hidden: Sequence[int | str] = ("4d", "2d")
+    variance_hidden: Sequence[int | str] = ("4d", "2d")
+    n_alternations: int = 2
+    learning_rate: float = 0.01
+    batch_size: int = 64
+    max_epochs: int = 1000
+    validation_fraction: float = 0.2
+    categorical_features: Any = None
+    random_state: Any = None
+    n_jobs: int | None = -1
+    verbose: int = 0
+    callbacks: Any = None
+
     _HAS_MEMORY = False
     _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {
         "alpha": Number(0, 1),
@@ -135,9 +155,9 @@ class PaperUSNRTRegressor(TreeRegressor):
         "criterion": Choice(("levene", "levene-p", "support", "cart")),
         "center": Choice(("mean", "median")),
         "step": Whole(1),
-        "split_hidden": HiddenLayers(),
-        "mean_hidden": HiddenLayers(),
-        "variance_hidden": HiddenLayers(),
+        "split_hidden": HIDDEN_LAYERS,
+        "mean_hidden": HIDDEN_LAYERS,
+        "variance_hidden": HIDDEN_LAYERS,
         "n_alternations": Whole(1),
         "learning_rate": Number(0, np.inf),
         "batch_size": Whole(1, MARGIN),
@@ -145,55 +165,10 @@ class PaperUSNRTRegressor(TreeRegressor):
         "validation_fraction": Number(0, 1),
         "categorical_features": CATEGORICAL_FEATURES,
         "random_state": RANDOM_STATE,
-        "n_jobs": Jobs(),
-        "verbose": Verbosity(),
-        "callbacks": Callables(),
+        "n_jobs": JOBS,
+        "verbose": VERBOSITY,
+        "callbacks": CALLABLES,
     }
-
-    def __init__(
-        self,
-        *,
-        alpha: float = 0.01,
-        max_leaves: int = 10,
-        min_samples_leaf: int | None = None,
-        max_depth: int | None = None,
-        criterion: str = "levene",
-        center: str = "mean",
-        step: int = 1,
-        split_hidden: Sequence[int | str] = ("8d", "4d"),
-        mean_hidden: Sequence[int | str] = ("4d", "2d"),
-        variance_hidden: Sequence[int | str] = ("4d", "2d"),
-        n_alternations: int = 2,
-        learning_rate: float = 0.01,
-        batch_size: int = 64,
-        max_epochs: int = 1000,
-        validation_fraction: float = 0.2,
-        categorical_features: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = -1,
-        verbose: int = 0,
-        callbacks: Any = None,
-    ) -> None:
-        self.alpha = alpha
-        self.max_leaves = max_leaves
-        self.min_samples_leaf = min_samples_leaf
-        self.max_depth = max_depth
-        self.criterion = criterion
-        self.center = center
-        self.step = step
-        self.split_hidden = split_hidden
-        self.mean_hidden = mean_hidden
-        self.variance_hidden = variance_hidden
-        self.n_alternations = n_alternations
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.validation_fraction = validation_fraction
-        self.categorical_features = categorical_features
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callbacks = callbacks
 
     # -- fitting -----------------------------------------------------------------------------------------------
 
@@ -229,11 +204,7 @@ class PaperUSNRTRegressor(TreeRegressor):
 
     def _keep(self, fit: ModelFit) -> None:
         super()._keep(fit)
-        self.history_, self.min_samples_leaf_ = fit.trees[0].history, fit.smallest_region
         self.split_params_ = fit.trees[0].split_params
-
-    def _trainings(self, fit: ModelFit) -> Mapping[str, Mapping[str, History]]:
-        return {f"node {number}": histories for number, histories in enumerate(fit.trees[0].history)}
 
     # -- predictions -------------------------------------------------------------------------------------------
 
@@ -260,80 +231,3 @@ class PaperUSNRTRegressor(TreeRegressor):
         sizes = hidden_sizes(self.split_hidden, raw.shape[1], "split_hidden")
         mean = predict(MLP((inputs.shape[1], *sizes, 1)), params, inputs)
         return target - self.target_scale_.to_target(mean)
-
-
-class PaperUSNRTEnsemble(TreeRegressor):
-    """The paper's ensemble: several of its trees with different seeds, and the mixture of their normal distributions.
-
-    ``predict_variance`` divides the variance into ``aleatoric``, the mean of the members' variances, and ``epistemic``,
-    the variance of their means.
-
-    Parameters
-    ----------
-    estimator : PaperUSNRTRegressor, default=None
-        The member; None for the default one. Its ``n_jobs`` and ``verbose`` must have their defaults: the ensemble
-        sets these.
-    n_estimators : int, default=5
-        Number of members.
-    categorical_features : list of names or positions, or bool mask, default=None
-        See `PaperUSNRTRegressor`; None for those of the estimator.
-    random_state : int, RandomState or None, default=None
-        Seed; with an int the model is reproducible, bit for bit, whatever ``n_jobs`` is.
-    n_jobs : int, default=-1
-        Number of members that are fitted in parallel, by threads, or by the workers of a cluster inside
-        ``joblib.parallel_config("dask")``; -1 for all cores.
-    verbose : int, default=0
-        1 shows a progress bar and reports the nodes of all members.
-
-    Attributes
-    ----------
-    model_ : FittedModel
-        The parts that predict; ``model_.trees.members`` are the trees.
-    tree_ : Tree
-        The regions: those of the first member.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from usnrt import USNRTEnsemble, USNRTRegressor
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(-1, 1, (200, 2))
-    >>> y = X[:, 1] + 0.3 * rng.normal(size=200)
-    >>> quick = USNRTRegressor.paper(max_epochs=5)
-    >>> model = USNRTEnsemble.paper(estimator=quick, n_estimators=2, random_state=0).fit(X, y)
-    >>> model.predict_dist(X)
-    <Mixture of 200 rows>
-    """
-
-    _HAS_MEMORY = False
-    _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = ENSEMBLE_CONSTRAINTS
-
-    def __init__(
-        self,
-        estimator: PaperUSNRTRegressor | None = None,
-        *,
-        n_estimators: int = 5,
-        categorical_features: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = -1,
-        verbose: int = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.categorical_features = categorical_features
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_member(self, PaperUSNRTRegressor)
-
-    def _parameter(self, name: str) -> Any:
-        return shared_parameter(self, name)
-
-    def _drawn_seed(self) -> list[int]:
-        return drawn_seeds(self, PaperUSNRTRegressor)
-
-    def _model_recipe(self) -> ModelRecipe:
-        return replace(member_of(self, PaperUSNRTRegressor)._model_recipe(), n_members=self.n_estimators)

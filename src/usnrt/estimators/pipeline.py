@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 
-from usnrt.estimators.prediction_table import like_frame
+from usnrt.estimators.predictions import like_frame
 from usnrt.utils.result_table import Table
 from usnrt.utils.types import TableLike
 
@@ -73,15 +73,9 @@ def _delegated(name: str, summary: str) -> Any:
 class DistributionalPipeline(Pipeline):  # scikit-learn is untyped
     """A scikit-learn pipeline with all predictions of its last step; made by `usnrt.in_pipeline`.
 
-    Parameters
-    ----------
-    steps : list of (name, estimator)
-        The last one is an estimator of this library. Further parameters are those of ``Pipeline``.
-
     Examples
     --------
     >>> from usnrt import USNRTRegressor
-    >>> from usnrt.estimators.pipeline import DistributionalPipeline
     >>> hasattr(DistributionalPipeline([("model", USNRTRegressor())]), "predict_quantiles")
     True
     """

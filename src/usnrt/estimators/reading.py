@@ -3,31 +3,29 @@
 import datetime
 import hashlib
 import os
-import warnings
-from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted
 
 from usnrt.estimators.targets import check_target, read_target
 from usnrt.tables import TableEncoder, read_table
+from usnrt.tables.columns import read_time
 from usnrt.tables.dask_rows import is_dask
+from usnrt.tables.find_source import WholeTable
 from usnrt.tables.group_labels import check_codes_differ
 from usnrt.tables.groups import groups_and_table, read_groups, warn_of_blocks
-from usnrt.tables.reading import FeatureTable
-from usnrt.tables.rows import Fingerprint, counted_weight, fingerprint
+from usnrt.tables.reading import FeatureTable, column_position
+from usnrt.tables.rows import counted_weight
 from usnrt.tables.store import RowStore
-from usnrt.tables.target_notices import left_out_sentence, warn_of_target
-from usnrt.tables.time import read_time, time_position
+from usnrt.tables.target_notices import warn_of_left_out, warn_of_target
 from usnrt.tables.training import DistinctRows, distinct_rows
 from usnrt.utils.arrays import check_total_weight, plain_array
 from usnrt.utils.names import need_column
-from usnrt.utils.notices import MissingTargetWarning, users_level
 from usnrt.utils.result_table import json_value
 from usnrt.utils.types import Floats, Rows, TableLike
 
@@ -35,37 +33,12 @@ if TYPE_CHECKING:
     from usnrt.estimators.base import DistributionalRegressor
 
 
-@dataclass(frozen=True)
-class TrainingColumns:
-    """A table in memory, divided into features, target, weights and groups.
-
-    Attributes
-    ----------
-    X, y, sample_weight, groups
-        As ``fit`` takes them.
-    kept : ndarray of int or None
-        Positions of the rows in the table that was given; None if it is all of them.
-    """
-
-    X: Any
-    y: Any
-    sample_weight: Any
-    groups: Any
-    kept: Rows | None = None
-
-
-def training_columns(X: TableLike, y: str, sample_weight: Any = None, groups: Any = None) -> TrainingColumns:
+def training_columns(X: TableLike, y: str, sample_weight: Any = None, groups: Any = None) -> WholeTable:
     """Take the columns that have a name out of a data frame, and the rows that have a target.
-
-    Parameters
-    ----------
-    X : data frame of shape (n_samples, n_columns)
-    sample_weight, groups : str, array-like or None
 
     Examples
     --------
     >>> import pandas as pd
-    >>> from usnrt.estimators.reading import training_columns
     >>> given = training_columns(pd.DataFrame({"size": [1.0, 2.0], "n": [3, 1], "price": [7.5, 9.5]}), "price", "n")
     >>> list(given.X), given.y.tolist(), given.sample_weight.tolist()
     (['size'], [7.5, 9.5], [3, 1])
@@ -83,34 +56,17 @@ def training_columns(X: TableLike, y: str, sample_weight: Any = None, groups: An
             raise ValueError(f"the target {y!r} has no value in any row")
         kept = np.flatnonzero(~np.asarray(is_missing.to_numpy(), dtype=bool))
         frame = frame[kept]
-        warnings.warn(left_out_sentence(len(given) - len(kept)), MissingTargetWarning, stacklevel=users_level())
+        warn_of_left_out(len(given) - len(kept))
 
     def column(values: Any) -> Any:
         if isinstance(values, str):
             return frame[values].to_numpy()
-        return values if values is None or kept is None else plain_array(values, "sample_weight or groups")[kept]
+        if values is None or kept is None:
+            return values
+        check_consistent_length(given, values)
+        return np.asarray(plain_array(values, "sample_weight or groups"))[kept]  # by position, whatever an index says
 
-    return TrainingColumns(
-        frame.drop(names).to_native(), frame[y].to_native(), column(sample_weight), column(groups), kept
-    )
-
-
-@dataclass(frozen=True)
-class ReadRows:
-    """Rows of a table that was read for a fit.
-
-    Attributes
-    ----------
-    fingerprint : Fingerprint
-        Of the rows that have a weight.
-    target_name : str or None
-        If the target had one.
-    """
-
-    rows: DistinctRows
-    encoder: TableEncoder
-    fingerprint: Fingerprint
-    target_name: str | None
+    return WholeTable(frame.drop(names).to_native(), frame[y].to_native(), column(sample_weight), column(groups), kept)
 
 
 def read_training_rows(
@@ -119,16 +75,8 @@ def read_training_rows(
     y: ArrayLike,
     sample_weight: ArrayLike | None = None,
     groups: Any = None,
-) -> ReadRows:
-    """Encode a table, and merge its equal rows.
-
-    Parameters
-    ----------
-    model : DistributionalRegressor
-        Its parameters are used; the names of its features are set.
-    X, y, sample_weight, groups
-        As given to ``fit``.
-    """
+) -> tuple[DistinctRows, TableEncoder]:
+    """Encode a table given to ``fit``, and merge its equal rows; the model gets the names of its features."""
     name = type(model).__name__
     if y is None:
         raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None.")
@@ -141,7 +89,7 @@ def read_training_rows(
         raise ValueError(f"{name} needs at least 2 rows, got n_samples={len(target)}")
     weight = _read_weight(name, sample_weight, target)
     column = model._parameter("time_column")
-    position = None if column is None else time_position(column, features)
+    position = None if column is None else column_position("time_column", column, features.names)
     encoder = TableEncoder().fit(features, model._parameter("categorical_features"), position)
     time = None if position is None else _read_time(encoder, features, position)
     given = None if groups is None else read_groups(groups, len(target))
@@ -153,13 +101,7 @@ def read_training_rows(
     warn_of_target(rows.target, rows.raw, encoder.columns_, rows.position)
     if time is None and not rows.has_groups:
         warn_of_blocks(rows.raw, [column.name for column in encoder.columns_])
-    target_name = getattr(y, "name", None)
-    return ReadRows(
-        rows,
-        encoder,
-        fingerprint(rows.raw, rows.target, rows.weight),
-        target_name if isinstance(target_name, str) else None,
-    )
+    return rows, encoder
 
 
 def _read_weight(name: str, sample_weight: ArrayLike | None, target: Floats) -> Floats:
@@ -182,7 +124,7 @@ def _read_time(encoder: TableEncoder, features: FeatureTable, position: int) -> 
     return time
 
 
-def encode_rows(model: "DistributionalRegressor", X: TableLike) -> NDArray[np.float64]:
+def encode_rows(model: "DistributionalRegressor", X: TableLike) -> Floats:
     """Encoded rows of a table in memory, for a prediction by a fitted model."""
     if not hasattr(model, "encoder_"):
         check_is_fitted(model)
@@ -206,32 +148,10 @@ def check_resumable(estimator: Any, checkpoint: Any) -> None:
 
 
 def identity_of(estimator: BaseEstimator, store: RowStore, n_categories: ArrayLike) -> dict[str, dict[str, Any]]:
-    """Class, parameters and data of a fit as JSON values.
+    """Class, parameters and data of a fit as JSON values, by topic.
 
-    Parameters
-    ----------
-    estimator : estimator
-    store : RowStore
-        The rows. Their order depends on their content only, so a table is the same in any order.
-    n_categories : array-like of int
-        Number of categories of each column, 0 for numbers.
-
-    Returns
-    -------
-    dict of str to dict
-        By topic: ``"estimator"``, ``"parameters"``, ``"data"``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from usnrt import USNRTRegressor
-    >>> from usnrt.estimators.reading import identity_of
-    >>> from usnrt.tables.store import MemoryStore
-    >>> from usnrt.tables.training import DistinctRows
-    >>> rows = DistinctRows(np.ones((1, 1)), np.ones(1), np.ones(1), np.zeros(1, dtype=int))
-    >>> identity = identity_of(USNRTRegressor(alpha=0.02), MemoryStore(rows), [0])
-    >>> identity["parameters"]["alpha"], identity["data"]["rows"]
-    (0.02, 1)
+    The order of the rows depends on their content only, so a table is the same in any order. Columns have numbers of
+    categories, 0 for numbers.
     """
     parameters = {
         name: json_value(value, nonfinite="text", other=_described)
@@ -256,20 +176,10 @@ def _described(value: Any) -> str:
 
 
 def recent_rows(model: "DistributionalRegressor", X: TableLike, n_rows: int, window: Any) -> Rows:
-    """Positions of the rows in a window that ends with the latest row.
+    """Positions, in increasing order, of the rows in a window that ends with the latest row.
 
-    Parameters
-    ----------
-    model : DistributionalRegressor
-        Fitted. Rows are ordered by its time column, or without one as they are given.
-    X : array-like or data frame of shape (n_rows, n_features)
-    window : int, timedelta or None
-        A number of rows, or a duration, for which the time column must hold dates; None for all rows.
-
-    Returns
-    -------
-    ndarray of int
-        In increasing order.
+    Rows are ordered by the time column of the model, or without one as they are given. The window is a number of rows,
+    or a duration, for which the time column must hold dates; None for all rows.
     """
     if window is None:
         return np.arange(n_rows)
@@ -293,6 +203,6 @@ def _time(model: "DistributionalRegressor", X: TableLike) -> tuple[Floats | None
     if column is None:
         return None, False
     table = read_table(model, X, reset=False)
-    position = time_position(column, table)
+    position = column_position("time_column", column, table.names)
     values = model.encoder_._checked(table.column(position), position)
     return read_time(values, table.names[position]), values.type == "date"

@@ -15,26 +15,9 @@ from usnrt.utils.types import Floats
 
 
 def region_rows(model: object, max_labels: int | None = None) -> list[dict[str, Any]]:
-    """The rows of ``model.rules()``, the least certain region first.
+    """The rows of ``model.rules()``, the least certain region first; none for a model without a tree.
 
-    Parameters
-    ----------
-    model : fitted model
-        The list is empty for a model without a tree.
-    max_labels : int, optional
-        Number of categories listed in a rule; all by default.
-
-    Returns
-    -------
-    list of dict
-        With the keys of `usnrt.tree.rules.rules_table`.
-
-    Examples
-    --------
-    >>> from types import SimpleNamespace
-    >>> from usnrt.estimators.regions import region_rows
-    >>> region_rows(SimpleNamespace())
-    []
+    Rules list at most ``max_labels`` categories.
     """
     if not hasattr(model, "tree_") or not hasattr(model, "columns_"):
         return []
@@ -47,23 +30,7 @@ def region_rows(model: object, max_labels: int | None = None) -> list[dict[str, 
 def uncertainty_ratio(model: object) -> float:
     """Residual standard deviation of the least certain region, divided by that of the most certain one.
 
-    Parameters
-    ----------
-    model : fitted model
-
-    Returns
-    -------
-    float
-        NaN for fewer than two regions, or if the smallest standard deviation is 0 or unknown.
-
-    Examples
-    --------
-    >>> from types import SimpleNamespace
-    >>> import numpy as np
-    >>> from usnrt.estimators.regions import uncertainty_ratio
-    >>> tree = SimpleNamespace(leaves=np.array([1, 2]), residual_std=np.array([2.0, 0.5, 3.0]))
-    >>> uncertainty_ratio(SimpleNamespace(tree_=tree))
-    6.0
+    NaN for fewer than two regions, or if the smallest standard deviation is 0 or unknown.
     """
     tree = getattr(model, "tree_", None)
     stds = np.empty(0) if tree is None else tree.residual_std[tree.leaves]
@@ -77,7 +44,6 @@ def ratio_sentence(ratio: float) -> str:
 
     Examples
     --------
-    >>> from usnrt.estimators.regions import ratio_sentence
     >>> ratio_sentence(7.1234)
     'The residual std of the least certain region is 7.12 times that of the most certain one.'
     """
@@ -88,29 +54,17 @@ def ratio_sentence(ratio: float) -> str:
 
 
 def rows_in_memory(model: object) -> int:
-    """Number of training rows that a fitted model contains: in its memory, or as targets that it recalls.
-
-    Examples
-    --------
-    >>> from types import SimpleNamespace
-    >>> from usnrt.estimators.regions import rows_in_memory
-    >>> rows_in_memory(SimpleNamespace())
-    0
-    """
+    """Number of training rows that a fitted model contains: in its memory, or as targets that it recalls."""
     return int(getattr(getattr(model, "model_", None), "rows_in_memory", 0))
 
 
 def memory_sentence(n_rows: int, unmodified: bool = False) -> str:
     """A sentence with the number of training rows that a model contains; empty for 0.
 
-    Parameters
-    ----------
-    unmodified : bool, default=False
-        Whether it contains them as they were given, with ``memory="examples"``.
+    With ``memory="examples"`` it contains them unmodified.
 
     Examples
     --------
-    >>> from usnrt.estimators.regions import memory_sentence
     >>> memory_sentence(3000)
     'The model contains training data: the targets and transformed features of 3,000 rows.'
     >>> memory_sentence(3000, unmodified=True)
@@ -132,21 +86,7 @@ def has_examples(model: object) -> bool:
 def similar_rows(
     memories: Sequence[Retrieval], inputs: NDArray[np.float32], n_neighbors: int, n_threads: int = 1
 ) -> Neighbors:
-    """The rows with the largest weights, averaged over several memories of one table.
-
-    Parameters
-    ----------
-    memories : sequence of Retrieval
-        At least one.
-    inputs : ndarray of shape (n, p), float32
-    n_neighbors : int
-        At most ``N_NEIGHBORS``.
-
-    Returns
-    -------
-    Neighbors
-        The largest weight first.
-    """
+    """The rows with the largest weights, averaged over several memories of one table; the largest weight first."""
     found = [memory.neighbors(inputs, N_NEIGHBORS, n_threads) for memory in memories]
     row, target = (np.concatenate([getattr(part, name) for part in found], axis=1) for name in ("row", "target"))
     weight: Floats = np.concatenate([part.weight for part in found], axis=1) / len(memories)

@@ -1,36 +1,36 @@
 """USNRTRegressor: a tree of regions of different noise, each predicted by a network and a memory of similar rows."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 
-from usnrt.calibration.methods import METHODS
+from usnrt.calibration.groups import METHODS
 from usnrt.estimators.paper import PaperUSNRTRegressor
 from usnrt.estimators.tree_regressor import TreeRegressor
 from usnrt.experts.registry import REMEMBERING, selectable_names
-from usnrt.model.fit import ModelFit, ModelRecipe
-from usnrt.nn.train import History
+from usnrt.model.fit import ModelRecipe
 from usnrt.tree.recipe import QuantileTreeRecipe, SplitRule
 from usnrt.utils.constraints import (
+    CALLABLES,
     CATEGORICAL_FEATURES,
+    FLAG,
+    HIDDEN_LAYERS,
+    JOBS,
     RANDOM_STATE,
     TARGET_BOUNDS,
     TARGET_TRANSFORM,
     TIME_COLUMN,
-    Callables,
+    VERBOSITY,
     Choice,
     Constraint,
     Either,
-    Flag,
-    HiddenLayers,
-    Jobs,
     NamesOrRegressors,
     Number,
     Optional,
     ShareOrWhole,
-    Verbosity,
     Whole,
     check_applies,
 )
@@ -43,6 +43,7 @@ MIN_TESTED = 2.5
 VALIDATION_FRACTION = 0.2
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class USNRTRegressor(TreeRegressor):
     """Uncertainty-splitting neural regression tree.
 
@@ -172,6 +173,28 @@ class USNRTRegressor(TreeRegressor):
     True
     """
 
+    alpha: float = 0.01
+    max_leaves: int = 10
+    min_samples_leaf: int | None = None
+    max_depth: int | None = None
+    n_bins: int = 16
+    hidden: Sequence[int | str] = (256, 128, 64)
+    memory: bool | str = True
+    experts: Sequence[Any] | None = None
+    learning_rate: float = 0.003
+    max_epochs: int = 300
+    validation: float | int | str = "auto"
+    calibration: str | None = "region"
+    calibration_fraction: float = 0.0
+    target_bounds: tuple[float | None, float | None] | None = None
+    target_transform: str | None = None
+    time_column: str | int | None = None
+    categorical_features: Any = None
+    random_state: Any = None
+    n_jobs: int | None = -1
+    verbose: int = 0
+    callbacks: Any = None
+
     _TAKES_GROUPS = True
     _TAKES_STORES = True
     _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {
@@ -180,8 +203,8 @@ class USNRTRegressor(TreeRegressor):
         "min_samples_leaf": Optional(Whole(1)),
         "max_depth": Optional(Whole(0)),
         "n_bins": Whole(0),
-        "hidden": HiddenLayers(),
-        "memory": Either(Flag(), "examples"),
+        "hidden": HIDDEN_LAYERS,
+        "memory": Either(FLAG, "examples"),
         "experts": Optional(NamesOrRegressors(selectable_names)),
         "learning_rate": Number(0, np.inf),
         "max_epochs": Whole(1),
@@ -193,57 +216,10 @@ class USNRTRegressor(TreeRegressor):
         "time_column": TIME_COLUMN,
         "categorical_features": CATEGORICAL_FEATURES,
         "random_state": RANDOM_STATE,
-        "n_jobs": Jobs(),
-        "verbose": Verbosity(),
-        "callbacks": Callables(),
+        "n_jobs": JOBS,
+        "verbose": VERBOSITY,
+        "callbacks": CALLABLES,
     }
-
-    def __init__(
-        self,
-        *,
-        alpha: float = 0.01,
-        max_leaves: int = 10,
-        min_samples_leaf: int | None = None,
-        max_depth: int | None = None,
-        n_bins: int = 16,
-        hidden: Sequence[int | str] = (256, 128, 64),
-        memory: bool | str = True,
-        experts: Sequence[Any] | None = None,
-        learning_rate: float = 0.003,
-        max_epochs: int = 300,
-        validation: float | int | str = "auto",
-        calibration: str | None = "region",
-        calibration_fraction: float = 0.0,
-        target_bounds: tuple[float | None, float | None] | None = None,
-        target_transform: str | None = None,
-        time_column: str | int | None = None,
-        categorical_features: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = -1,
-        verbose: int = 0,
-        callbacks: Any = None,
-    ) -> None:
-        self.alpha = alpha
-        self.max_leaves = max_leaves
-        self.min_samples_leaf = min_samples_leaf
-        self.max_depth = max_depth
-        self.n_bins = n_bins
-        self.hidden = hidden
-        self.memory = memory
-        self.experts = experts
-        self.learning_rate = learning_rate
-        self.max_epochs = max_epochs
-        self.validation = validation
-        self.calibration = calibration
-        self.calibration_fraction = calibration_fraction
-        self.target_bounds = target_bounds
-        self.target_transform = target_transform
-        self.time_column = time_column
-        self.categorical_features = categorical_features
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callbacks = callbacks
 
     @staticmethod
     def fast(**parameters: Any) -> "USNRTRegressor":
@@ -330,10 +306,3 @@ class USNRTRegressor(TreeRegressor):
             network="network" in names,
         )
         return ModelRecipe(tree, None, self.target_bounds, self.target_transform)
-
-    def _keep(self, fit: ModelFit) -> None:
-        super()._keep(fit)
-        self.history_, self.min_samples_leaf_ = fit.trees[0].history, fit.smallest_region
-
-    def _trainings(self, fit: ModelFit) -> Mapping[str, Mapping[str, History]]:
-        return {f"node {number}": histories for number, histories in enumerate(fit.trees[0].history)}

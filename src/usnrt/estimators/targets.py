@@ -11,7 +11,7 @@ from usnrt.model.target import bounds_of
 from usnrt.tables.store import RowStore
 from usnrt.tables.training import DistinctRows
 from usnrt.utils.arrays import plain_array
-from usnrt.utils.names import shown_value
+from usnrt.utils.names import first_text, shown_value
 from usnrt.utils.types import Floats
 
 
@@ -20,18 +20,10 @@ def check_target(
 ) -> None:
     """Raise a ValueError that names the first row whose target is outside the bounds, or below those of a logarithm.
 
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-    target_bounds : pair or None
-    target_transform : {"log", "auto", None}
-    is_numbered : bool, default=True
-        Whether rows have numbers that the user knows; else the error states the value only.
+    If rows have no numbers that the user knows, the error states the value only.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from usnrt.estimators.targets import check_target
     >>> check_target(np.array([3.0, -1.0]), (0, None))
     Traceback (most recent call last):
         ...
@@ -66,15 +58,8 @@ def _check_bucket(
     check_target(rows.target, target_bounds, target_transform, is_numbered=False)
 
 
-def read_target(y: ArrayLike) -> NDArray[np.float64]:
-    """Check a target: one finite number per row.
-
-    Examples
-    --------
-    >>> from usnrt.estimators.targets import read_target
-    >>> read_target([1, 2, 3])
-    array([1., 2., 3.])
-    """
+def read_target(y: ArrayLike) -> Floats:
+    """Check a target: one finite number per row."""
     y = plain_array(y, "y")
     try:
         values = column_or_1d(y, warn=True)
@@ -93,12 +78,11 @@ def read_target(y: ArrayLike) -> NDArray[np.float64]:
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        bad_row = next(row for row, value in enumerate(values) if not _is_number(value))
-        if isinstance(values[bad_row], datetime.date | datetime.timedelta):
-            _refuse_times("m" if isinstance(values[bad_row], datetime.timedelta) else "M", getattr(y, "name", None))
-        raise ValueError(
-            f"y must hold numbers, got y[{bad_row}]={shown_value(values[bad_row : bad_row + 1].tolist()[0])}"
-        ) from None
+        row = first_text(values) or 0
+        value = values[row : row + 1].tolist()[0]  # of Python, not of numpy
+        if isinstance(value, datetime.date | datetime.timedelta):
+            _refuse_times("m" if isinstance(value, datetime.timedelta) else "M", getattr(y, "name", None))
+        raise ValueError(f"y must hold numbers, got y[{row}]={shown_value(value)}") from None
     bad = np.flatnonzero(~np.isfinite(numbers))
     if len(bad):
         raise ValueError(
@@ -119,11 +103,3 @@ def _refuse_times(kind: str, name: object) -> NoReturn:
     raise ValueError(
         f"y must hold numbers, got durations{column}; convert them, for example to days: y / numpy.timedelta64(1, 'D')"
     )
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        float(value)
-    except (TypeError, ValueError):
-        return False
-    return True

@@ -1,7 +1,7 @@
 """Base of trees and ensembles: fits by `usnrt.model.fit`, and everything that users ask of a fitted model."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -12,12 +12,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from usnrt.calibration.groups import Calibration, insufficient_calibration
-from usnrt.calibration.methods import METHODS
+from usnrt.calibration.groups import METHODS, Calibration, insufficient_calibration
 from usnrt.distributions import Distribution, TargetMap
 from usnrt.estimators.base import DistributionalRegressor
 from usnrt.estimators.convergence import warn_if_diverged
-from usnrt.estimators.prediction_table import EncodedPredictions
+from usnrt.estimators.predictions import EncodedPredictions
 from usnrt.estimators.reading import recent_rows
 from usnrt.estimators.regions import similar_rows
 from usnrt.estimators.targets import check_stored_target, check_target, read_target
@@ -26,7 +25,6 @@ from usnrt.model.calibrate import calibrate_on
 from usnrt.model.fit import ModelFit, ModelRecipe, fit_model, fit_model_to_store
 from usnrt.model.fitted import FittedModel
 from usnrt.model.target import TargetScale
-from usnrt.nn.train import History
 from usnrt.tables.form import GivenForm
 from usnrt.tables.groups import feature_groups, groups_and_table, read_groups, warn_of_blocks
 from usnrt.tables.reading import as_table
@@ -128,15 +126,15 @@ class TreeRegressor(DistributionalRegressor):
     def _keep(self, fit: ModelFit) -> None:
         """Set the results of a fit, and warn if trainings diverged."""
         self.model_ = fit.model
-        warn_if_diverged(self, self._trainings(fit), self._model_recipe().tree.learning_rate)
-
-    def _trainings(self, fit: ModelFit) -> Mapping[str, Mapping[str, History]]:
-        """Histories of all trainings, by the part of the model."""
-        return {
-            f"member {m} node {n}": history
+        trainings = {
+            f"member {m} node {n}" if len(fit.trees) > 1 else f"node {n}": history
             for m, tree in enumerate(fit.trees, 1)
             for n, history in enumerate(tree.history)
         }
+        recipe = self._model_recipe()
+        if recipe.n_members is None:
+            self.history_, self.min_samples_leaf_ = fit.trees[0].history, fit.smallest_region
+        warn_if_diverged(self, trainings, recipe.tree.learning_rate)
 
     # -- the fitted model ------------------------------------------------------------------------------------------
 

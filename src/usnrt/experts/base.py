@@ -96,6 +96,9 @@ class FittedExpert(FurtherExpert, Protocol):
 
     # What its file holds: the fields of the class and what each may be, see `usnrt.utils.schema`.
     FIELDS: ClassVar[Schema]
+    # An expert may also have `min_gain`, the share of the loss by which combinations with it must be better, and
+    # `n_parts`: then `fit` returns a trial, and if this one improves the predictions of the others, validation rows are
+    # divided into so many parts, each predicted by an expert fitted to all other rows.
 
     @classmethod
     def fit(cls, rows: TreeRows, context: FitContext) -> Self | None:

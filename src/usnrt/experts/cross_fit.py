@@ -14,6 +14,9 @@ from usnrt.utils.context import FitContext
 from usnrt.utils.schema import Array, Many, Schema, one
 from usnrt.utils.types import Floats
 
+# If more rows than this share validate, there are twice as many parts, so that no part is large.
+MOST = 0.5
+
 
 @dataclass(frozen=True)
 class CrossFitted:
@@ -46,6 +49,11 @@ class CrossFitted:
     def min_errors(self) -> float:
         """See `usnrt.experts.base.Expert`."""
         return float(self.final.min_errors)
+
+    @property
+    def min_gain(self) -> float:
+        """See `usnrt.experts.base.FittedExpert`."""
+        return float(getattr(self.final, "min_gain", 0.0))
 
     @property
     def n_inputs(self) -> int:
@@ -102,6 +110,37 @@ def cross_fitted(expert: Any, rows: TreeRows, context: FitContext, in_time_order
     return CrossFitted(final, (expert, reverse), np.where(is_validation, 0, 1))
 
 
+def fitted_in_parts(expert: Any, rows: TreeRows, context: FitContext) -> FurtherExpert:
+    """An expert of which each part of the validation rows is predicted by one fitted to all rows but this part.
+
+    Predictions of validation rows are thus nearly as accurate as those of new rows by the expert that `refitted` makes.
+    Training rows, if there are any, are predicted by one that was fitted to the validation rows: only the order of
+    categories and the exact place of thresholds use these.
+
+    Parameters
+    ----------
+    expert : FittedExpert
+        With what was chosen by a trial.
+    rows : TreeRows
+        Its validation rows are those that any fold holds out.
+    context : FitContext
+    """
+    validation = np.flatnonzero(rows.is_validation)
+    n_parts = expert.n_parts if len(validation) < MOST * rows.table.n_rows else 2 * expert.n_parts
+    group = np.arange(len(validation)) if rows.table.group is None else rows.table.group[validation]
+    fold_of = np.full(rows.table.n_rows, n_parts)
+    fold_of[validation] = np.unique(group, return_inverse=True)[1] % n_parts  # rows are in random order
+
+    def fitted_without(number: int) -> Any:
+        # random numbers of its own, so that the parts differ
+        own = replace(context, seed=[*np.atleast_1d(context.seed).tolist(), number])
+        return expert.refit(replace(rows, is_validation=fold_of == number), own)
+
+    parts = [fitted_without(number) for number in range(n_parts)]
+    others = [] if len(validation) == rows.table.n_rows else [fitted_without(n_parts)]
+    return CrossFitted(parts[0], (*parts, *others), fold_of)
+
+
 def fitted_to_folds(expert: Any, folds: Sequence[TreeRows], context: FitContext) -> FurtherExpert:
     """An expert that was fitted to the training rows of the first fold, fitted to those of the others, too.
 
@@ -119,6 +158,11 @@ def fitted_to_folds(expert: Any, folds: Sequence[TreeRows], context: FitContext)
         return further
     others = (expert.refit(rows, context) for rows in folds[1 : int(fold_of.max()) + 1])
     return CrossFitted(expert, (expert, *others), fold_of)
+
+
+def is_trial(expert: Any) -> bool:
+    """Whether an expert only shows whether another one is worth fitting, see `FittedExpert`."""
+    return getattr(expert, "n_parts", 1) > 1
 
 
 def refitted(expert: CrossFitted, rows: TreeRows, context: FitContext) -> FurtherExpert:

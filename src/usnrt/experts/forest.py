@@ -1,13 +1,14 @@
 """The forest expert: extremely randomised trees grown to single rows, whose leaves are a sample of the target."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.experts.base import MIN_STANDARD_ERRORS, Query
+from usnrt.experts.base import Query
+from usnrt.experts.forest_growth import MIN_ROWS, Grown, Growth
 from usnrt.experts.refine import pinball_losses
 from usnrt.nn.quantiles import LEVELS
 from usnrt.tables.training import TreeRows
@@ -16,18 +17,11 @@ from usnrt.utils.schema import Array, Float, Int, Schema
 from usnrt.utils.threads import run_in_blocks
 from usnrt.utils.types import Floats
 
-MIN_ROWS, MAX_ROWS = 100, 200_000
-# Trees of the forest, fewer of large tables: 4 million nodes of 14 bytes, 56 MB, or of MAX_ROWS rows 16 trees, 90 MB.
-N_TREES, MIN_TREES, MAX_NODES = 64, 16, 4_000_000
-# Shares of the inputs that a split tries. Validation rows choose, MAX_JUDGES of them at most, by forests of this size.
-SHARES_TRIED, TRIAL_TREES, MAX_JUDGES = (1.0, 1 / 3), 16, 4000
-# Trees of the forest of the training rows, which validation rows judge before there is one of all rows.
-JUDGED_TREES = 32
-# Most splits that are evaluated, rows times levels times inputs times trees; about 1e-8 s of processor each. Splits of
-# wide tables try fewer inputs.
-MAX_WORK = 6e8
-# Trees between two looks at whether the fit is to end.
-BATCH = 8
+# Trees of the forest, as many as of those that judge it; of trials, of forests that most rows are held out from, and of
+# tables with more numbers than this.
+N_TREES, FEW_TREES, MANY_NUMBERS = 32, 16, 2_000_000
+# Shares of the inputs that a split tries. Validation rows choose, MAX_JUDGES of them, by trees of so many rows.
+SHARES_TRIED, SHARE_TREES, SHARE_ROWS, MAX_JUDGES = (1.0, 1 / 3, 1 / 8), 12, 6000, 2048
 
 
 @dataclass(frozen=True)
@@ -58,7 +52,11 @@ class ForestExpert:
     name: ClassVar[str] = "forest"
     # Its widths are far too narrow alone: all trees may end in the same row.
     max_weight: ClassVar[float] = 0.9
-    min_errors: ClassVar[float] = MIN_STANDARD_ERRORS
+    # On twelve tables every gain of validation rows that exceeded this, in standard errors, was one of new rows, too.
+    # Smaller gains are not worth the size of the model: 14 bytes per row and tree.
+    min_errors: ClassVar[float] = 1.2
+    min_gain: ClassVar[float] = 0.005
+    n_parts: ClassVar[int] = 4
     FIELDS: ClassVar[Schema] = {
         "root": Array("i4", ("n_trees",), low=0, below="n_nodes", filled=True),
         "feature": Array("i2", ("n_nodes",), low=-1, below="n_inputs"),
@@ -70,42 +68,41 @@ class ForestExpert:
 
     @classmethod
     def fit(cls, rows: TreeRows, context: FitContext) -> "ForestExpert | None":
-        """Grow the trees on the training rows; validation rows choose how many inputs a split tries."""
-        training, judges = np.flatnonzero(~rows.is_validation), np.flatnonzero(rows.is_validation)[:MAX_JUDGES]
-        if len(training) < MIN_ROWS or not 0 < rows.table.inputs.shape[1] < 2**15:
+        """A trial of few trees, grown on the training rows; validation rows choose how many inputs a split tries."""
+        n_inputs = rows.table.inputs.shape[1]
+        if len(rows.training) < MIN_ROWS or not 0 < n_inputs < 2**15:
             return None
-        trials = [_Growth.planned(rows, share, context) for share in SHARES_TRIED[: len(judges) + 1]]
-        if len(trials) > 1:
-            inputs, y, weight = rows.table.inputs[judges], rows.table.y[judges], rows.table.validation_weight[judges]
-            forests = [cls._of(trial.grown(TRIAL_TREES, context)) for trial in trials]
-            losses = [pinball_losses(forest._quantiles(inputs, context.n_threads), y) @ weight for forest in forests]
-            trials = [trials[int(np.argmin(losses))]]
-        return cls._of(trials[0].grown(JUDGED_TREES, context))
+        share = cls._chosen_share(rows, context)
+        return cls.of(Growth.of(rows, context).grown(share, FEW_TREES), share, n_inputs)
+
+    @classmethod
+    def _chosen_share(cls, rows: TreeRows, context: FitContext) -> float:
+        table, judges = rows.table, np.flatnonzero(rows.is_validation)[:MAX_JUDGES]
+        n_inputs = table.inputs.shape[1]
+        by_number = {max(1, int(share * n_inputs)): share for share in reversed(SHARES_TRIED)}
+        shares = [SHARES_TRIED[0]] if len(judges) == 0 else list(by_number.values())
+        if len(shares) == 1:
+            return shares[0]
+        growth, losses = Growth.of(rows, context, SHARE_ROWS), []
+        for share in shares:
+            forest = cls.of(growth.grown(share, SHARE_TREES), share, n_inputs)
+            quantiles = forest._quantiles(table.inputs[judges], context.n_threads)
+            losses.append(float(pinball_losses(quantiles, table.y[judges]) @ table.validation_weight[judges]))
+        return shares[int(np.argmin(losses))]
 
     def refit(self, rows: TreeRows, context: FitContext) -> "ForestExpert":
         """See `usnrt.experts.base.FittedExpert`."""
-        n_trees = TRIAL_TREES if rows.is_validation.any() else N_TREES
-        return self._of(_Growth.planned(rows, self.share, context).grown(n_trees, context))
+        is_small = rows.table.inputs.size < MANY_NUMBERS and 2 * rows.is_validation.sum() < rows.table.n_rows
+        n_trees = N_TREES if is_small else FEW_TREES
+        return self.of(Growth.of(rows, context).grown(self.share, n_trees), self.share, self.n_inputs)
 
     @classmethod
-    def _of(cls, growth: "_Growth") -> "ForestExpert":
-        """From the trees of scikit-learn."""
-        parts = [tree.tree_ for tree in growth.forest.estimators_]
-        root = np.concatenate([[0], np.cumsum([part.node_count for part in parts])[:-1]]).astype(np.int32)
-        is_leaf = [part.children_left < 0 for part in parts]
-        feature = [np.where(leaf, -1, part.feature) for part, leaf in zip(parts, is_leaf)]
-        right = [np.where(leaf, -1, part.children_right + first) for part, leaf, first in zip(parts, is_leaf, root)]
-        value = [
-            np.where(leaf, part.value[:, 0, 0], _rounded_down(part.threshold)) for part, leaf in zip(parts, is_leaf)
-        ]
-        return cls(
-            root,
-            np.concatenate(feature).astype(np.int16),
-            np.concatenate(right).astype(np.int32),
-            np.concatenate(value).astype(np.float32),
-            growth.x.shape[1],
-            growth.share,
-        )
+    def of(cls, trees: Sequence[Grown], share: float, n_inputs: int) -> "ForestExpert":
+        """From trees and what they were grown with."""
+        root = np.concatenate([[0], np.cumsum([len(tree.feature) for tree in trees])[:-1]]).astype(np.int32)
+        right = [np.where(tree.feature < 0, -1, tree.right + first) for tree, first in zip(trees, root)]
+        feature, value = (np.concatenate([getattr(tree, name) for tree in trees]) for name in ("feature", "value"))
+        return cls(root, feature, np.concatenate(right).astype(np.int32), value, n_inputs, share)
 
     @property
     def n_rows(self) -> int:
@@ -173,53 +170,3 @@ class ForestExpert:
         ends = (graph.op("Gather", ordered, place, axis=1) for place in (low, np.minimum(low + 1, n_trees - 1)))
         first, second = (graph.cast(end, np.float64) for end in ends)
         return str(graph.op("Add", graph.op("Mul", first, 1.0 - share), graph.op("Mul", second, share)))
-
-
-@dataclass(frozen=True)
-class _Growth:
-    """A forest of scikit-learn and the rows that it grows on; trees that are added do not change the others."""
-
-    forest: Any
-    share: float
-    x: NDArray[np.float32]
-    y: Floats
-    weight: Floats
-
-    @classmethod
-    def planned(cls, rows: TreeRows, share: float, context: FitContext) -> "_Growth":
-        """A forest without trees."""
-        from sklearn.ensemble import ExtraTreesRegressor
-
-        table, training = rows.table, np.flatnonzero(~rows.is_validation)[:MAX_ROWS]
-        n_inputs = table.inputs.shape[1]
-        most = MAX_WORK / (_n_trees(N_TREES, len(training)) * len(training) * np.log2(len(training) + 1))
-        forest = ExtraTreesRegressor(
-            max_features=int(np.clip(share * n_inputs, 1, max(most, 1))),
-            random_state=_seed(context.seed),
-            n_jobs=context.n_threads,
-            warm_start=True,
-        )
-        return cls(forest, share, table.inputs[training], table.y[training], table.weight[training])
-
-    def grown(self, n_trees: int, context: FitContext) -> "_Growth":
-        """The same forest with this many trees, fewer of large tables."""
-        n_trees = _n_trees(n_trees, len(self.x))
-        for number in range(len(getattr(self.forest, "estimators_", ())), n_trees, BATCH):
-            context.progress.check()
-            self.forest.set_params(n_estimators=min(number + BATCH, n_trees))
-            self.forest.fit(self.x, self.y, sample_weight=self.weight)
-        return self
-
-
-def _n_trees(wanted: int, n_rows: int) -> int:
-    return min(wanted, max(MIN_TREES, MAX_NODES // (2 * n_rows)))
-
-
-def _seed(seed: Any) -> int:
-    return int(np.random.SeedSequence(seed, spawn_key=(2, 0, 7)).generate_state(1)[0])
-
-
-def _rounded_down(threshold: Floats) -> NDArray[np.float32]:
-    """The largest float32 up to each threshold: float32 inputs are on the same side of both."""
-    rounded = threshold.astype(np.float32)
-    return np.where(rounded > threshold, np.nextafter(rounded, np.float32(-np.inf)), rounded)

@@ -4,6 +4,9 @@ Both the mean network and the quantile network estimate the location of a row's 
 function towards the predicted mean combines the two estimates. And a quantile network, being a smooth function, blurs
 jumps of the noise at the boundaries of regions; shrinking the half widths of quantile functions towards the typical one
 of their region reduces this. The amount of both is chosen per region by the pinball loss of validation rows.
+
+Quantile functions end where the targets of the training rows end, and once their range beyond: a network whose scale
+explodes on an unusual row then cannot predict what nothing supports.
 """
 
 from collections.abc import Callable
@@ -20,6 +23,8 @@ from usnrt.utils.types import Floats
 SHARES_TRIED = np.linspace(0.0, 1.0, 5)
 # Pseudo-count of the prior: the loss over the whole table counts as much as this many effective rows of a region.
 PRIOR_ROWS = 50.0
+# Ends of quantile functions that were not fitted: what a model of a scaled target may hold.
+LARGEST = 1e9
 
 _LOW, _HIGH = (int(np.argmin(np.abs(POSITIONS - z))) for z in (-1.0, 1.0))
 
@@ -36,15 +41,26 @@ class Refinement:
         Mean logarithm of the half widths in the region.
     location_share : ndarray of shape (n_leaves,)
         0 keeps the mean of a row's quantile function, 1 shifts it to the predicted mean; linear between.
+    low, high : float
+        Ends of quantile functions, see `ends_of`.
     """
 
     spread_share: Floats
     log_half_width: Floats
     location_share: Floats
+    low: float = -LARGEST
+    high: float = LARGEST
 
     @classmethod
     def fit(
-        cls, leaf: NDArray[np.int64], mean: Floats, quantiles: Floats, y: Floats, weight: Floats, n_leaves: int
+        cls,
+        leaf: NDArray[np.int64],
+        mean: Floats,
+        quantiles: Floats,
+        y: Floats,
+        weight: Floats,
+        n_leaves: int,
+        ends: tuple[float, float] = (-LARGEST, LARGEST),
     ) -> "Refinement":
         """Choose the shares by the pinball loss of validation rows.
 
@@ -58,6 +74,8 @@ class Refinement:
             Predicted quantile functions.
         y, weight : ndarray of shape (n,)
         n_leaves : int
+        ends : pair of float, optional
+            Of quantile functions, see `ends_of`.
 
         Returns
         -------
@@ -71,9 +89,9 @@ class Refinement:
             losses = np.array([pinball_losses(refined(np.full(n_leaves, share)), y) for share in SHARES_TRIED])
             return SHARES_TRIED[best_candidates(losses, leaf, weight, n_leaves, PRIOR_ROWS)]
 
-        location = choose(lambda share: cls(unchanged, typical, share).apply(leaf, mean, quantiles))
-        spread = choose(lambda share: cls(share, typical, location).apply(leaf, mean, quantiles))
-        return cls(spread, typical, location)
+        location = choose(lambda share: cls(unchanged, typical, share, *ends).apply(leaf, mean, quantiles))
+        spread = choose(lambda share: cls(share, typical, location, *ends).apply(leaf, mean, quantiles))
+        return cls(spread, typical, location, *ends)
 
     def apply(self, leaf: NDArray[np.int64], mean: Floats, quantiles: Floats) -> Floats:
         """Refined quantile functions of rows.
@@ -102,7 +120,22 @@ class Refinement:
         median = quantiles[:, [MEDIAN]]
         stretched = median + stretch[:, None] * (quantiles - median)
         shift = self.location_share[leaf] * (mean - quantile_function_mean(stretched))
-        return stretched + shift[:, None]
+        return np.clip(stretched + shift[:, None], self.low, self.high)
+
+
+def ends_of(y: Floats) -> tuple[float, float]:
+    """Where quantile functions end, given the scaled targets of the training rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.experts.refine import ends_of
+    >>> ends_of(np.array([-1.0, 0.5, 2.0]))
+    (-4.0, 5.0)
+    """
+    low, high = float(y.min()), float(y.max())
+    reach = max(high - low, 1.0)
+    return low - reach, high + reach
 
 
 def blend_and_refine(
@@ -132,6 +165,7 @@ def blend_and_refine(
         refine_quantiles(
             leaf[start:stop], mean[start:stop], quantiles[start:stop], MEAN_WEIGHTS, blend, _LOW, _HIGH, MEDIAN,
             refinement.spread_share, refinement.log_half_width, refinement.location_share,
+            refinement.low, refinement.high,
         )  # fmt: skip
 
     run_in_blocks(refine, len(quantiles), n_threads)
@@ -143,7 +177,7 @@ def half_widths(quantiles: Floats) -> Floats:
 
 
 def pinball_losses(quantiles: Floats, y: Floats) -> Floats:
-    """Pinball loss of each row over all its quantiles, shape (n,); the same loss as `usnrt.nn.quantiles.pinball`."""
+    """Pinball loss of each row over all its quantiles, shape (n,); what quantile networks minimise."""
     distance = y[:, None] - quantiles
     losses: Floats = (SHARES * np.maximum(LEVELS * distance, (LEVELS - 1.0) * distance)).sum(axis=1)
     return losses

@@ -7,18 +7,24 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.experts.base import MIN_STANDARD_ERRORS
 from usnrt.experts.refine import best_candidates, pinball_losses
+from usnrt.nn.quantiles import LEVELS, SHARES
 from usnrt.utils.types import Floats
 
 # Positions of the experts that are trained together.
 NETWORK, GUIDED, MEMORY = range(3)
 # Weights are multiples of 1 / STEPS, of a larger share if there are more combinations than MAX_CANDIDATES.
 STEPS, MAX_CANDIDATES = 10, 300
+# Experts that need no more standard errors than this are simple; they are combined with the network first.
+FEW_ERRORS = 1.0
+# The smallest share of the loss by which a combination must be better: more than rounding.
+MIN_GAIN = 1e-6
 # Weight of the experts that may predict distributions without width, together. Where most rows have twins, the others
 # are many widths away, and the mean depends on such tails: with 0.98 for the memory alone (instead of 0.9) Real-time
 # had an RMSE of 18 instead of 4.6, with 0.98 for memory and forest one of 2.3, since they rarely agree on an error.
@@ -29,7 +35,7 @@ PRIOR_ROWS = 300.0
 # errors of the mean: it is the best of many, and with heavy-tailed targets a few validation rows decide. Where nearly
 # all rows have a twin, nearly all losses fall to 0, but the few that remain have a standard error as large as the gain:
 # there signed ranks decide, if the gain is this share of the loss.
-MIN_GAIN, MIN_GAIN_BY_RANKS = 1e-6, 0.1
+MIN_GAIN_BY_RANKS = 0.1
 
 
 def candidate_weights(max_weights: Sequence[float], first: int = NETWORK) -> Floats:
@@ -82,11 +88,14 @@ class Traits:
         Standard errors by which combinations with it must be better; for the first expert without meaning.
     together : bool
         Whether it is trained together with the first one.
+    min_gain : float
+        Share of the loss by which combinations with it must be better.
     """
 
     max_weight: float = 1.0
     min_errors: float = MIN_STANDARD_ERRORS
     together: bool = True
+    min_gain: float = MIN_GAIN
 
 
 def fit_weights(
@@ -131,25 +140,91 @@ def fit_weights(
     k = len(quantiles)
     traits = [Traits()] * k if traits is None else traits
     least, weights = pinball_losses(quantiles[NETWORK], y), np.tile(np.eye(k)[NETWORK], (n_leaves, 1))
-    for members, min_errors in _stages(traits):
-        own = quantiles[members]
+    for stage in _stages(traits):
+        members = stage.members
         candidates = candidate_weights([traits[expert].max_weight for expert in members], _reference(traits, members))
-        losses = np.array([pinball_losses(combined(own, shares[None]), y) for shares in candidates])
+        losses = losses_of(quantiles[members], candidates, y)
         best = losses[np.argmin(losses @ weight)]
-        if _is_better(best, least, weight, min_errors):
+        if _is_better(best, least, weight, stage.min_errors, stage.min_gain):
             least, weights = best, np.zeros((n_leaves, k))
             weights[:, members] = candidates[best_candidates(losses, leaf, weight, n_leaves, PRIOR_ROWS)]
     return weights
 
 
-def _stages(traits: Sequence[Traits]) -> list[tuple[list[int], float]]:
-    """Which experts are combined, one set after the other, and the standard errors by which they must be better."""
+def is_promising(quantiles: Floats, y: Floats, weight: Floats, traits: Sequence[Traits], min_gain: float = 0.0) -> bool:
+    """Whether the last expert reduces the loss of the best combination of the others.
+
+    Parameters
+    ----------
+    quantiles : ndarray of shape (k, n, n_positions)
+        Quantile functions of the experts.
+    y, weight : ndarray of shape (n,)
+    traits : sequence of k Traits
+    min_gain : float, default=0
+        By more than this share.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from usnrt.experts.weights import Traits, is_promising
+    >>> from usnrt.nn.quantiles import POSITIONS
+    >>> wide, narrow = np.tile(POSITIONS, (50, 1)), np.tile(0.1 * POSITIONS, (50, 1))
+    >>> [is_promising(np.stack(both), np.zeros(50), np.ones(50), [Traits()] * 2)
+    ...  for both in ((wide, narrow), (narrow, wide))]
+    [True, False]
+    """
+    candidates = candidate_weights([own.max_weight for own in traits])
+    losses = losses_of(quantiles, candidates, y) @ weight
+    others = losses[candidates[:, -1] == 0.0].min()
+    return bool(losses.min() < (1.0 - min_gain) * others)
+
+
+def losses_of(quantiles: Floats, candidates: Floats, y: Floats) -> Floats:
+    """Pinball losses of combinations of experts.
+
+    Parameters
+    ----------
+    quantiles : ndarray of shape (k, n, n_positions)
+    candidates : ndarray of shape (n_candidates, k)
+        Their weights.
+    y : ndarray of shape (n,)
+
+    Returns
+    -------
+    ndarray of shape (n_candidates, n)
+    """
+    from usnrt.experts._weights_kernel import candidate_losses
+
+    losses = np.empty((len(candidates), len(y)))
+    candidate_losses(np.ascontiguousarray(quantiles), candidates, y, LEVELS, SHARES, losses)
+    return losses
+
+
+class _Stage(NamedTuple):
+    """Experts that are combined, and how much better the best combination must be than the best one before."""
+
+    members: list[int]
+    min_errors: float
+    min_gain: float
+
+
+def _stages(traits: Sequence[Traits]) -> list[_Stage]:
+    """Which experts are combined, one set after the other; what the most demanding one needs decides."""
     others = range(1, len(traits))
-    simple = [expert for expert in others if traits[expert].min_errors < MIN_STANDARD_ERRORS]
     together = [expert for expert in others if traits[expert].together]
-    stages = [([0, *simple], min((traits[expert].min_errors for expert in simple), default=0.0))]
-    stages += [([0, *own], MIN_STANDARD_ERRORS) for own in (together, others)]
-    return [stage for number, stage in enumerate(stages) if len(stage[0]) > 1 and stage not in stages[:number]]
+    apart = [expert for expert in others if not traits[expert].together]
+    simple = [expert for expert in apart if traits[expert].min_errors <= FEW_ERRORS]
+    stages = [(simple, min((traits[expert].min_errors for expert in simple), default=0.0))]
+    stages.append((together, MIN_STANDARD_ERRORS))
+    for level in sorted({traits[expert].min_errors for expert in apart} - {stages[0][1]}) or [MIN_STANDARD_ERRORS]:
+        stages.append(([*together, *(expert for expert in apart if traits[expert].min_errors <= level)], level))
+    found: list[_Stage] = []
+    for members, min_errors in stages:
+        gain = max((traits[expert].min_gain for expert in members), default=MIN_GAIN)
+        stage = _Stage([0, *sorted(members)], min_errors, gain)
+        if members and stage.members not in [other.members for other in found]:
+            found.append(stage)
+    return found
 
 
 def _reference(traits: Sequence[Traits], members: list[int]) -> int:
@@ -157,13 +232,19 @@ def _reference(traits: Sequence[Traits], members: list[int]) -> int:
     return GUIDED if len(members) > MEMORY and traits[members[GUIDED]].together else NETWORK
 
 
-def _is_better(losses: Floats, others: Floats, weight: Floats, min_errors: float = MIN_STANDARD_ERRORS) -> bool:
+def _is_better(
+    losses: Floats,
+    others: Floats,
+    weight: Floats,
+    min_errors: float = MIN_STANDARD_ERRORS,
+    min_gain: float = MIN_GAIN,
+) -> bool:
     """Whether losses are significantly smaller than others of the same rows."""
     difference = losses - others
     mean = float(np.average(difference, weights=weight))
     # the variance of a weighted mean
     variance = float((weight**2) @ (difference - mean) ** 2) / float(weight.sum()) ** 2
-    if mean > -MIN_GAIN * float(np.average(others, weights=weight)):  # equal but for rounding
+    if mean > -min_gain * float(np.average(others, weights=weight)):
         return False
     if mean < -min_errors * np.sqrt(variance):
         return True

@@ -116,12 +116,6 @@ class RowExplanation:
 class Explanation(Sequence[RowExplanation]):
     """Explanations of the rows of a table, from ``model.explain(X)``.
 
-    Parameters
-    ----------
-    rows : list of RowExplanation
-    target : str or None
-        Name of the target.
-
     Examples
     --------
     >>> from usnrt.explain.explanation import Explanation
@@ -146,11 +140,7 @@ class Explanation(Sequence[RowExplanation]):
         return iter(self._rows)
 
     def table(self, kind: str = "std") -> Table:
-        """Contributions of all rows, one column per column of the data.
-
-        Parameters
-        ----------
-        kind : {"std", "mean"}, default="std"
+        """Contributions of all rows to "std" or "mean", one column per column of the data.
 
         Returns
         -------

@@ -25,33 +25,16 @@ WIDENED = 1.01
 
 
 class Evidence(NamedTuple):
-    """What is measured about the uncertainty of a row.
+    """What is measured about the uncertainty of a row; NaN what is not."""
 
-    Attributes
-    ----------
-    epistemic : float
-        Share of the variance that is uncertainty of the mean or lack of support; NaN for a single tree.
-    widening : float
-        Factor on the standard deviation for lack of support.
-    density : float
-        Log density of similar training rows, standardised by that of training rows; NaN without a memory.
-    spread : float
-        Standard deviation of the targets of similar training rows; NaN without a memory.
-    """
-
-    epistemic: float
-    widening: float
-    density: float
-    spread: float
+    epistemic: float  # share of the variance that is uncertainty of the mean or lack of support; not of a single tree
+    widening: float  # factor on the standard deviation for lack of support
+    density: float  # log density of similar training rows in a memory, standardised by that of training rows
+    spread: float  # standard deviation of the targets of similar training rows in a memory
 
 
 def support_reasons(model: TreeRegressor, raw: Floats) -> list[list[str]]:
-    """Why rows do not resemble the training rows, empty for those that do.
-
-    Parameters
-    ----------
-    raw : ndarray of shape (n, d)
-    """
+    """Why encoded rows do not resemble the training rows, empty for those that do."""
     support, found = model.model_.support, model.model_.measured_support(raw)
     low, high = support.low[found.region], support.high[found.region]
     reasons: list[list[str]] = []
@@ -78,26 +61,13 @@ def support_reasons(model: TreeRegressor, raw: Floats) -> list[list[str]]:
 
 
 def advice(evidence: Evidence, unsupported: list[str]) -> list[str]:
-    """What would narrow the interval of a row, in sentences.
-
-    Parameters
-    ----------
-    evidence : Evidence
-    unsupported : list of str
-        From `support_reasons`.
-
-    Returns
-    -------
-    list of str
+    """What would narrow the interval of a row, in sentences; ``unsupported`` is from `support_reasons`.
 
     Examples
     --------
     >>> from usnrt.explain.rows import Evidence, advice
-    >>> nan = float("nan")
     >>> advice(Evidence(0.4, 1.0, 0.2, 2.0), [])
     ['More rows like this one: members disagree; uncertainty of the mean is 40 % of the variance.']
-    >>> advice(Evidence(nan, 1.0, nan, nan), [])
-    ['Not measured: a single tree without memory does not separate noise from lack of data. An ensemble would.']
     """
     sentences = []
     if unsupported:
@@ -245,11 +215,8 @@ def _spread_of_neighbors(model: TreeRegressor, X: TableLike, n: int) -> Floats:
 def similar_training_rows(model: TreeRegressor, X: TableLike, n_neighbors: int) -> list[list[dict[str, Any]]] | None:
     """The most similar training rows of each row; None for models without memory.
 
-    Returns
-    -------
-    list of lists of dict, or None
-        Each with ``position``, ``weight`` and ``target``, and ``features`` if the model was fitted with
-        ``memory="examples"``.
+    Each has ``position``, ``weight`` and ``target``, and ``features`` if the model was fitted with
+    ``memory="examples"``.
     """
     if model.row_positions_ is None or not model.model_.memories:
         return None
@@ -275,15 +242,7 @@ def _example(model: TreeRegressor, examples: list[NDArray[Any]], place: int) -> 
 
 
 def row_values(X: TableLike, names: Sequence[str], rows: NDArray[Any] | None = None) -> list[dict[str, Any]]:
-    """Rows of a table in the user's terms.
-
-    Parameters
-    ----------
-    X : array-like or data frame of shape (n, n_features)
-    names : sequence of str
-        Of the columns, for tables without names.
-    rows : ndarray of int, optional
-        Which rows; all by default.
+    """Rows of a table in the user's terms, all by default; ``names`` are those of the columns of tables without names.
 
     Examples
     --------

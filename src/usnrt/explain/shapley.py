@@ -126,20 +126,10 @@ def _changes(
     feature_of: NDArray[np.int64],
     known: tuple[Floats, Floats],
 ) -> Floats:
-    """Change of the value by each feature, from the background rows to the rows in the given orders.
+    """Change of the value by each feature, shape (m, k, q), from the background rows to the rows in the given orders.
 
-    Parameters
-    ----------
-    after, before : ndarray of shape (m, d)
-    step : ndarray of int of shape (m, k)
-        The step at which each feature changes.
-    feature_of : ndarray of int of shape (d,)
-    known : tuple of two ndarrays of shape (m, q)
-        Values before the first and after the last step.
-
-    Returns
-    -------
-    ndarray of shape (m, k, q)
+    ``step`` (m, k) is when each feature changes; ``known`` are the values (m, q) before the first and after the last
+    step.
     """
     m, k = step.shape
     has_changed = step[:, None, feature_of] <= np.arange(k - 1)[None, :, None]
@@ -156,11 +146,6 @@ class Moments:
     Explanations predict mixtures of rows, most of which resemble no training row. Their distributions must not be
     widened for this reason, or every feature would seem to make rows more uncertain. What support means for the row to
     explain is reported separately.
-
-    Parameters
-    ----------
-    model : DistributionalRegressor
-        A fitted model.
     """
 
     def __init__(self, model: DistributionalRegressor) -> None:

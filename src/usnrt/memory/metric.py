@@ -9,30 +9,23 @@ no weight, and in a block of 512 similar rows nearly all of the weight of a row 
 comparing it with thousands of random rows.
 """
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.memory.cells import median_cells
-from usnrt.nn.device import DeviceTable, compiled, with_leaves
-from usnrt.nn.encoding import encode
+from usnrt.nn.encoding import PiecewiseLinear
+from usnrt.nn.mlp import MLP
+from usnrt.nn.quantile_training import QuantileRows, first_layer, run_threads
 from usnrt.utils.checkpoint import NO_CHECKPOINT, Checkpoint
 from usnrt.utils.resumable import Resumable
 from usnrt.utils.types import Floats, Rows
 
-if TYPE_CHECKING:
-    from jax import Array
-
-# Squared distances are at least this: the square root has no derivative at 0.
-MIN_SQUARE = 1e-6
 # Numbers in the state of a training, besides that of the optimiser.
 _KEPT = "best", "best_loss", "n_worse", "seed", "n_done"
-# Logarithm of a weight that does not count.
-NEVER = -1e30
 
 
 @dataclass(frozen=True)
@@ -78,42 +71,55 @@ class MetricTraining:
         return replace(self, n_steps=min(self.n_steps, max_epochs * per_pass))
 
 
+@dataclass(frozen=True)
+class MetricRows:
+    """Rows that a metric is learnt from.
+
+    Attributes
+    ----------
+    encoding : PiecewiseLinear or None
+    inputs : ndarray of shape (n, p), float32
+    y, weight : ndarray of shape (n,)
+    group : ndarray of int of shape (n,) or None
+        Rows of a group do not predict each other.
+    chosen : ndarray of int
+        Training rows.
+    """
+
+    encoding: PiecewiseLinear | None
+    inputs: NDArray[np.float32]
+    y: Floats
+    weight: Floats
+    group: Rows | None
+    chosen: Rows
+
+
 def learn_metric(
-    table: DeviceTable,
+    rows: MetricRows,
     embed: Callable[[NDArray[np.float32], Rows], NDArray[np.float32]],
-    y: Floats,
-    weight: Floats,
-    group: Rows | None,
-    rows: Rows,
     validation_loss: Callable[[NDArray[np.float32]], float],
-    n_encoded: int,
-    how: MetricTraining,
+    training: MetricTraining,
     rng: np.random.Generator,
     on_check: Callable[[int, float], None],
     checkpoint: Checkpoint = NO_CHECKPOINT,
+    n_threads: int = 1,
 ) -> NDArray[np.float32]:
     """Learn a metric from the training rows and keep the one with the smallest validation loss.
 
     Parameters
     ----------
-    table : DeviceTable
+    rows : MetricRows
     embed : callable
         ``embed(metric, rows)`` returns embedded rows of the table.
-    y, weight : ndarray of shape (n,)
-    group : ndarray of int of shape (n,) or None
-        Rows of a group do not predict each other.
-    rows : ndarray of int
-        Training rows.
     validation_loss : callable
         Loss of a metric on validation rows.
-    n_encoded : int
-        Number of encoded inputs.
-    how : MetricTraining
+    training : MetricTraining
     rng : numpy.random.Generator
     on_check : callable
         Called with the number of steps done and the validation loss.
     checkpoint : Checkpoint, default=NO_CHECKPOINT
         Where the state of the training and the metric are stored, under the key "training".
+    n_threads : int, default=1
 
     Returns
     -------
@@ -121,80 +127,103 @@ def learn_metric(
     """
     with Resumable(checkpoint, "training", rng) as entry:
         if entry.result is None:
-            steps = _Steps(table, embed, y, weight, group, rows, how)
-            entry.finish(_learn(steps, validation_loss, n_encoded, entry, on_check))
+            entry.finish(_learn(_Steps(rows, embed, training, n_threads), validation_loss, entry, on_check))
         metric: NDArray[np.float32] = entry.result
     return metric
 
 
 class _Steps:
-    """The steps of a training: its program with all arguments that do not change; parameters as for `learn_metric`."""
+    """The steps of a training; parameters as for `learn_metric`.
+
+    Their state is a flat array: the metric, both moments of Adam, and a fourth line that is not used.
+    """
 
     def __init__(
         self,
-        table: DeviceTable,
+        rows: MetricRows,
         embed: Callable[[NDArray[np.float32], Rows], NDArray[np.float32]],
-        y: Floats,
-        weight: Floats,
-        group: Rows | None,
-        rows: Rows,
-        how: MetricTraining,
+        training: MetricTraining,
+        n_threads: int,
     ) -> None:
-        self.how, self._embed, self._rows = how, embed, rows
-        own = np.arange(table.n_rows) if group is None else group
-        of_rows = table.column(y), table.column(np.log(weight)), table.rows(own)
-        self._columns = table.inputs, table.encoding, *of_rows
-        self._thresholds = _thresholds(y[rows], how.n_thresholds)
+        self.training, self._embed, self._rows, self._n_threads = training, embed, rows, n_threads
+        n = len(rows.y)
+        self._table = QuantileRows.of(rows.encoding, rows.inputs, None, rows.y, np.ones(n), n_threads)
+        self.shape = (rows.inputs.shape[1] if rows.encoding is None else rows.encoding.n_outputs, training.n_dims)
+        self._net = first_layer(MLP(self.shape), rows.encoding)
+        self._own = (np.arange(n) if rows.group is None else rows.group).astype(np.int64)
+        self._log_weight = np.log(rows.weight).astype(np.float32)
+        self._thresholds = _thresholds(rows.y[rows.chosen], training.n_thresholds)
+        self._work = self._memory()
 
-    def run(self, state: Any, done: int, n_now: int, seed: np.uint32, rng: np.random.Generator) -> Any:
-        """The state after the next steps, on blocks of rows that are similar by the current metric."""
-        import jax
+    def start(self, metric: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The state before the first step."""
+        return np.concatenate([metric.ravel(), np.zeros(3 * metric.size, dtype=np.float32)])
 
-        how = self.how
-        embedded = self._embed(np.asarray(state[0]), self._rows)
-        blocks = _draw_blocks(embedded, self._rows, how.block_size, how.refresh * how.n_blocks, rng)
-        return _program(how.dropout > 0)(
-            state, *self._columns, jax.device_put(blocks.reshape(how.refresh, how.n_blocks, -1)), *self._thresholds,
-            np.float32(how.learning_rate), np.float32(how.dropout), done, n_now, how.n_steps, seed,
+    def metric(self, state: NDArray[np.float32]) -> NDArray[np.float32]:
+        """A copy of the metric of a state."""
+        return state[: self.shape[0] * self.shape[1]].reshape(self.shape).copy()
+
+    def run(self, state: NDArray[np.float32], done: int, n_now: int, seed: int, rng: np.random.Generator) -> None:
+        """Take the next steps, on blocks of rows that are similar by the current metric; the state is changed."""
+        from usnrt.memory._metric_steps import Blocks, learn_steps
+
+        own, chosen = self.training, self._rows.chosen
+        embedded = self._embed(self.metric(state), chosen)
+        drawn = _draw_blocks(embedded, chosen, self._rows.y, own.block_size, own.refresh * own.n_blocks, rng)
+        blocks = drawn.reshape(own.refresh, own.n_blocks, -1)[:n_now]
+        arguments = (
+            self._net, state, self._table.columns, Blocks(blocks, self._own, self._log_weight, *self._thresholds),
+            done, own.n_steps, own.learning_rate, own.dropout, seed, self._work, np.zeros(2, dtype=np.int64),
         )  # fmt: skip
+        run_threads(lambda thread: learn_steps(*arguments, thread, self._n_threads), self._n_threads)
+
+    def _memory(self) -> Any:
+        from usnrt.memory._metric_steps import PADDING, MetricWork
+
+        (n_lines, n_dims), net, own = self.shape, self._net, self.training
+        n, size = own.n_blocks * own.block_size, own.block_size
+        n_spare = max(3 * size + 2 * (own.n_thresholds + 1), max(net.n_bins + 2, net.n_plain) * n_dims)
+        sizes = (
+            n_lines * n_dims, net.n_columns * (net.n_bins + 1) * n_dims, n * net.n_plain, n * n_dims, n, n * n_dims,
+            n * (size + PADDING), (self._n_threads, n_spare),
+        )  # fmt: skip
+        of_rows: Any = (np.zeros((self._n_threads, n), dtype=kind) for kind in (np.int64, np.int32, np.float32))
+        numbers: Any = (np.zeros(own, dtype=np.float32) for own in sizes)
+        return MetricWork(*numbers, *of_rows)
 
 
 def _learn(
     steps: _Steps,
     validation_loss: Callable[[NDArray[np.float32]], float],
-    n_encoded: int,
     entry: Resumable,
     on_check: Callable[[int, float], None],
 ) -> NDArray[np.float32]:
     """The training itself, from its beginning or from the state of the entry."""
-    import jax
-
-    rng, how = entry.rng, steps.how
+    rng, own = entry.rng, steps.training
     best: NDArray[np.float32]
     if entry.state is None:
-        best = (rng.standard_normal((n_encoded, how.n_dims)) / np.sqrt(how.n_dims)).astype(np.float32)
-        state = _initial_state(best)
-        seed = np.uint32(rng.integers(2**32))
+        best = (rng.standard_normal(steps.shape) / np.sqrt(own.n_dims)).astype(np.float32)
+        state, seed = steps.start(best), int(rng.integers(2**32))
         best_loss, n_worse, first = np.inf, 0, 0
     else:
         best, best_loss, n_worse, seed, first = (entry.state[name] for name in _KEPT)
-        state = with_leaves(_initial_state(best), entry.state["state"])
-    for done in range(first, how.n_steps, how.refresh):
-        if done > first:
+        state = entry.state["state"].copy()
+    for done in range(first, own.n_steps, own.refresh):
+        if done > first and entry.is_active:
             kept = dict(zip(_KEPT, (best, best_loss, n_worse, seed, done)))
-            entry.keep({"state": jax.tree.leaves(state), **kept})
-        n_now = min(how.refresh, how.n_steps - done)
-        state = steps.run(state, done, n_now, seed, rng)
-        if (done + n_now) % how.check and done + n_now < how.n_steps:
+            entry.keep({"state": state.copy(), **kept})
+        n_now = min(own.refresh, own.n_steps - done)
+        steps.run(state, done, n_now, seed, rng)
+        if (done + n_now) % own.check and done + n_now < own.n_steps:
             continue
-        metric = np.asarray(state[0])
+        metric = steps.metric(state)
         loss = validation_loss(metric)
         on_check(done + n_now, loss)
         if loss < best_loss:
             best, best_loss, n_worse = metric, loss, 0
         else:
             n_worse += 1
-        if n_worse >= how.patience or not np.isfinite(metric).all():
+        if n_worse >= own.patience or not np.isfinite(metric).all():
             break
     return best
 
@@ -211,70 +240,14 @@ def _thresholds(y: Floats, number: int) -> tuple[NDArray[np.float32], NDArray[np
 
 
 def _draw_blocks(
-    embedded: NDArray[np.float32], rows: Rows, size: int, number: int, rng: np.random.Generator
-) -> NDArray[np.int32]:
-    """Blocks of similar rows in random order, shape (number, size); -1 fills up short ones."""
-    blocks: list[NDArray[np.int32]] = []
+    embedded: NDArray[np.float32], rows: Rows, y: Floats, size: int, number: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Blocks of similar rows in random order, each sorted by the target; -1 fills up short ones."""
+    blocks: list[NDArray[np.int64]] = []
     while len(blocks) < number:
         cells = median_cells(embedded, size, rng)
         for cell in rng.permutation(len(cells)):
-            block = np.full(size, -1, dtype=np.int32)
-            block[: len(cells[cell])] = rows[cells[cell]]
+            own, block = rows[cells[cell]], np.full(size, -1, dtype=np.int64)
+            block[: len(own)] = own[np.argsort(y[own], kind="stable")]
             blocks.append(block)
     return np.stack(blocks[:number])
-
-
-def _initial_state(metric: NDArray[np.float32]) -> Any:
-    import jax
-    import optax
-
-    # as in `usnrt.nn.train.start_state`: nothing to compile
-    shapes = jax.eval_shape(optax.scale_by_adam().init, metric)
-    return jax.device_put((metric, jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)))
-
-
-@functools.cache
-def _program(has_dropout: bool) -> Callable[..., Any]:
-    """Some steps of training, compiled once with and once without dropout."""
-    import jax
-    import jax.numpy as jnp
-    import optax
-
-    optimiser = optax.scale_by_adam()
-
-    def block_loss(metric: "Array", x: Any, y: Any, log_weight: Any, own: Any, counts: Any, at: Any, gaps: Any) -> Any:
-        """Sum of the CRPS of all rows of some blocks, divided by their weight."""
-        embedded = x @ metric
-        squares = jnp.sum(embedded * embedded, axis=2)
-        products = jnp.einsum("bid,bjd->bij", embedded, embedded)
-        distance = jnp.sqrt(jnp.maximum(squares[:, :, None] + squares[:, None] - 2.0 * products, MIN_SQUARE))
-        logits = jnp.where(counts, log_weight, NEVER)[:, None, :] - distance
-        logits = jnp.where(own[:, :, None] == own[:, None, :], NEVER, logits)
-        below = (y[:, :, None] <= at).astype(jnp.float32)
-        predicted = jnp.einsum("bij,bjk->bik", jax.nn.softmax(logits, axis=2), below)
-        scores = jnp.sum(gaps * (predicted - below) ** 2, axis=2)
-        weight = jnp.where(counts, jnp.exp(log_weight), 0.0)
-        return jnp.sum(scores * weight) / jnp.sum(weight)
-
-    def steps(
-        state: Any, inputs: Any, encoding: Any, target: Any, log_weight: Any, own: Any, blocks: Any, at: Any, gaps: Any,
-        learning_rate: Any, dropout: Any, done: Any, n_now: Any, n_steps: Any, seed: Any,
-    ) -> Any:  # fmt: skip
-        def step(i: Any, state: Any) -> Any:
-            metric, optimiser_state = state
-            rows = jnp.maximum(blocks[i], 0)
-            x = inputs[rows.ravel()]
-            x = x if encoding is None else encode(jnp, x, *encoding)
-            if has_dropout:
-                key = jax.random.fold_in(jax.random.key(seed), done + i)
-                x = x * jax.random.bernoulli(key, 1.0 - dropout, (1, x.shape[1]))
-            x = x.reshape(*rows.shape, -1)
-            of_rows = target[rows], log_weight[rows], own[rows], blocks[i] >= 0
-            gradient = jax.grad(block_loss)(metric, x, *of_rows, at, gaps)
-            update, optimiser_state = optimiser.update(gradient, optimiser_state)
-            rate = learning_rate * 0.5 * (1.0 + jnp.cos(jnp.pi * (done + i) / n_steps))
-            return metric - rate * update, optimiser_state
-
-        return jax.lax.fori_loop(0, n_now, step, state)
-
-    return compiled(steps)

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from usnrt.memory._search import nearest_rows, weighted_summaries
 from usnrt.memory.cells import median_cells
-from usnrt.memory.metric import MetricTraining, learn_metric
+from usnrt.memory.metric import MetricRows, MetricTraining, learn_metric
 from usnrt.nn._layers import PANEL
-from usnrt.nn.device import DeviceTable
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import GroupedNetworks
 from usnrt.nn.mlp import MLP
@@ -379,14 +378,12 @@ def fit_retrieval(
         losses = (SHARES * np.maximum(LEVELS * distance, (LEVELS - 1.0) * distance)).sum(axis=1)
         return float(np.average(losses, weights=table.validation_weight[validation_rows]))
 
-    n_encoded = table.inputs.shape[1] if encoding is None else encoding.n_outputs
     n_used = table.n_rows if len(training_rows) <= len(drawn) else int(drawn[-1]) + 1
     group = None if table.group is None else np.unique(table.group[:n_used], return_inverse=True)[1]
+    rows = MetricRows(encoding, table.inputs[:n_used], table.y[:n_used], table.weight[:n_used], group, drawn)
     metric = learn_metric(
-        DeviceTable(table.inputs[:n_used], encoding),
-        lambda metric, rows: embed(metric, encoding, table.inputs, rows, n_threads),
-        table.y[:n_used], table.weight[:n_used], group, drawn, validation_loss,
-        n_encoded, training, rng, lambda n_steps, loss: report(n_steps, loss, loss), context.checkpoint,
+        rows, lambda metric, own: embed(metric, encoding, table.inputs, own, n_threads), validation_loss, training, rng,
+        lambda n_steps, loss: report(n_steps, loss, loss), context.checkpoint, n_threads,
     )  # fmt: skip
     memory = Retrieval.of(encoding, metric, table, training_rows, n_threads)
     return memory.with_scale(memory.predict(table.inputs[drawn], drawn, n_threads))

@@ -173,9 +173,8 @@ def pinball(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-    forecast : Distribution or None
-        Or the keywords of :func:`usnrt.metrics.as_forecast`, but not a mean alone.
+    y_true, forecast
+        As in :func:`usnrt.metrics.crps`.
     at : float or array-like of shape (k,), default=None
         Levels in (0, 1); by default 0.1, 0.2, ..., 0.9, or the given levels for a forecast by quantiles.
 

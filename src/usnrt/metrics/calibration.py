@@ -59,9 +59,8 @@ def ece(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-    forecast : Distribution or None
-        Or the keywords of :func:`usnrt.metrics.as_forecast`, but not a mean alone.
+    y_true, forecast
+        As in :func:`usnrt.metrics.crps`.
     at : array-like of shape (K,), default=None
         Other levels in (0, 1). For a forecast by quantiles the default is the given levels.
 
@@ -129,9 +128,8 @@ def tce(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-    forecast : Distribution or None
-        Or the keywords of :func:`usnrt.metrics.as_forecast`, but not a mean alone.
+    y_true, forecast
+        As in :func:`usnrt.metrics.crps`.
     coverages : array-like of shape (k,)
         Probabilities of the intervals, in (0, 1).
 
@@ -175,9 +173,8 @@ def pit(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-    forecast : Distribution or None
-        Or the keywords of :func:`usnrt.metrics.as_forecast`, but not a mean alone.
+    y_true, forecast
+        As in :func:`usnrt.metrics.crps`.
     random_state : int, Generator, RandomState or None
 
     Returns

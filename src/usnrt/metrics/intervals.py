@@ -25,15 +25,7 @@ def interval_score_of_rows(y: Floats, ends: Floats, coverage: float) -> Floats:
 
 
 def is_infinite(ends: Floats) -> NDArray[np.bool_]:
-    """Whether intervals have an infinite end, shape (n,) or (n, k), for ends of shape (n, 2) or (n, 2, k).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from usnrt.metrics.intervals import is_infinite
-    >>> is_infinite(np.array([[0.0, 1.0], [0.0, np.inf]]))
-    array([False,  True])
-    """
+    """Whether intervals have an infinite end, shape (n,) or (n, k), for ends of shape (n, 2) or (n, 2, k)."""
     return np.asarray(np.isinf(ends).any(axis=1))
 
 
@@ -125,9 +117,8 @@ def interval_score(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-    forecast : Distribution or None
-        Or the keywords of :func:`usnrt.metrics.as_forecast`, but not a mean alone.
+    y_true, forecast
+        As in :func:`usnrt.metrics.crps`.
     coverage : float, default=0.9
         In (0, 1).
     interval : array-like of shape (n, 2) or None

@@ -25,15 +25,6 @@ class PredictsDistribution(Protocol):
 def resolve(model: Any, X: TableLike) -> tuple[PredictsDistribution, Any]:
     """The estimator with ``predict_dist`` inside a pipeline or a search, and the features as it sees them.
 
-    Parameters
-    ----------
-    model : fitted estimator, pipeline or search
-    X : array-like or data frame of n rows
-
-    Returns
-    -------
-    estimator, X
-
     Examples
     --------
     >>> import numpy as np
@@ -64,21 +55,11 @@ def distribution_of(model: Any, X: TableLike) -> Distribution:
 
 
 def interval_of(model: Any, X: TableLike, coverage: float | Sequence[float] = 0.9) -> Floats:
-    """The intervals that a model is evaluated by: those of ``predict_interval``.
+    """The intervals that a model is evaluated by, shape (n, 2), or (n, 2, k) for a sequence of k coverages.
 
-    Those of a calibrated model differ from those of its distribution. Models without ``predict_interval`` are evaluated
-    by the central intervals of their distribution. No warning about infinite intervals (see `infinite_sentence`), or
+    They are those of ``predict_interval``, which differ from those of the distribution of a calibrated model; without
+    it the central intervals of the distribution. No warning about infinite intervals (see `infinite_sentence`), or
     about those that are not guaranteed (see `unguaranteed_sentence`).
-
-    Parameters
-    ----------
-    model : fitted estimator, pipeline or search
-    X : array-like or data frame of n rows
-    coverage : float or sequence of k floats, default=0.9
-
-    Returns
-    -------
-    ndarray of shape (n, 2), or (n, 2, k) for a sequence
     """
     estimator, rows = resolve(model, X)
     if not hasattr(estimator, "predict_interval"):
@@ -90,18 +71,7 @@ def interval_of(model: Any, X: TableLike, coverage: float | Sequence[float] = 0.
 
 
 def distribution_and_interval(model: Any, X: TableLike, coverages: Sequence[float]) -> tuple[Distribution, Floats]:
-    """`distribution_of` and `interval_of`, from one prediction where the model is one of this library.
-
-    Parameters
-    ----------
-    model : fitted estimator, pipeline or search
-    X : array-like or data frame of n rows
-    coverages : sequence of k floats
-
-    Returns
-    -------
-    ndarray of shape (n, 2, k)
-    """
+    """`distribution_of` and `interval_of`, from one prediction where the model is one of this library."""
     from usnrt.estimators.base import DistributionalRegressor
 
     estimator, rows = resolve(model, X)
@@ -116,11 +86,7 @@ def distribution_and_interval(model: Any, X: TableLike, coverages: Sequence[floa
 def infinite_sentence(model: object, ends: Floats, coverage: float) -> str:
     """Message that intervals are infinite, for how many rows, and why; empty if all are finite.
 
-    Parameters
-    ----------
-    model : fitted estimator
-        As from `resolve`. For a calibrated one the message states how many calibration rows are needed.
-    ends : ndarray of shape (n, 2)
+    For a calibrated model it states how many calibration rows are needed.
     """
     from usnrt.calibration.groups import insufficient_calibration
 
@@ -146,12 +112,7 @@ def unguaranteed_sentence(model: object, coverage: float) -> str:
 def training_share(model: Any, X: TableLike, y: Floats) -> float:
     """The share of rows that the model was trained on, if it is more than half; else 0.
 
-    Parameters
-    ----------
-    model : fitted estimator
-        As from `resolve`. 0 for one without a fingerprint of its training rows.
-    X : array-like or data frame of n rows
-    y : ndarray of shape (n,)
+    It is 0 for a model without a fingerprint of its training rows.
     """
     return encoded_training_share(model, model._encode(X), y) if hasattr(model, "fingerprint_") else 0.0
 

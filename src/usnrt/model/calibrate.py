@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.calibration.conformal import sampling_factor, selection_factor
-from usnrt.calibration.groups import GroupCalibration, ScoredRows
-from usnrt.calibration.methods import METHODS
+from usnrt.calibration.groups import METHODS, GroupCalibration, ScoredRows
 from usnrt.calibration.seen_rows import (
     MIN_RECALL,
     MIN_REPEATED,
@@ -17,11 +16,13 @@ from usnrt.calibration.seen_rows import (
     find_seen,
     with_recall,
 )
+from usnrt.model.ensembles import PaperEnsemble
 from usnrt.model.fitted import FittedModel, Stage
 from usnrt.model.target import with_point_masses
 from usnrt.nn.quantile_functions import conformity_scores
 from usnrt.tables.groups import group_correlation
 from usnrt.tables.training import DistinctRows, TrainingTable
+from usnrt.tree.model import VarianceTree
 from usnrt.utils.arrays import evidence
 from usnrt.utils.types import Floats, Rows
 
@@ -65,7 +66,7 @@ def calibrate_on(model: FittedModel, rows: DistinctRows, by: str) -> FittedModel
     model : FittedModel
     rows : DistinctRows
     by : str
-        A key of `usnrt.calibration.methods.METHODS`.
+        A key of `usnrt.calibration.groups.METHODS`.
     """
     y, leaf, quantiles = model.target(rows.target), model.tree.leaf_of(rows.raw), model.predict(rows.raw).quantiles
     scores = conformity_scores(quantiles, y)
@@ -82,13 +83,14 @@ def calibrate_on(model: FittedModel, rows: DistinctRows, by: str) -> FittedModel
         seen = ScoredRows(scores[is_seen], leaf[is_seen], rows.weight[is_seen])
         calibration = calibration.with_seen(seen, MIN_REPEATED)
     model = replace(model, calibration=calibration)
+    model = _with_better_mean(model, quantiles[new], leaf[new], y[new], rows.weight[new])
     return _with_point_masses(model, rows.target, rows.weight, leaf, quantiles)
 
 
 def calibrate_by_validation(
     model: FittedModel,
     table: TrainingTable,
-    validated: tuple[Rows, Floats],
+    validated: tuple[Rows, Floats, Floats],
     by: str,
     selection: float,
     repeats: Repeats | None,
@@ -100,14 +102,14 @@ def calibrate_by_validation(
     model : FittedModel
     table : TrainingTable
     validated : tuple of ndarray of shape (m,)
-        Validation rows and their conformity scores.
+        Validation rows, their conformity scores and their quantile functions, these of shape (m, n_positions).
     by : str
-        A key of `usnrt.calibration.methods.METHODS`.
+        A key of `usnrt.calibration.groups.METHODS`.
     selection : float
         How much smaller errors of validation rows are than those of new rows, see `usnrt.calibration.conformal`.
     repeats : Repeats or None
     """
-    rows, scores = validated
+    rows, scores, quantiles = validated
     leaf, weight = model.tree.leaf_of(table.raw[rows]), table.validation_weight[rows]
     group = None if table.group is None else table.group[rows]
     n_rows = table.n_rows if table.group is None else len(np.unique(table.group))
@@ -115,8 +117,8 @@ def calibrate_by_validation(
     within = 1.0 if group is None else _correlation_of(scores, group)
     inflation = sampling_factor(float(evidence(weight, group, within).sum()), n_rows)
     calibration = METHODS[by](ScoredRows(scores, leaf, weight, group, within, inflation), model.tree)
-    calibrated = replace(model, calibration=calibration)
-    if repeats is None or not isinstance(calibration, GroupCalibration):
+    calibrated = _with_better_mean(replace(model, calibration=calibration), quantiles, leaf, table.y[rows], weight)
+    if repeats is None or not isinstance(calibrated.calibration, GroupCalibration):
         return calibrated
     seen, repeated = repeats.seen, repeats.repeated
     y, weight = table.y[repeated.rows], table.weight[repeated.rows]
@@ -130,7 +132,17 @@ def calibrate_by_validation(
     else:
         seen = replace(seen, target=None)
     scored = ScoredRows(conformity_scores(quantiles, y), predicted.leaf, weight)
-    return replace(calibrated, seen=seen, calibration=calibration.with_seen(scored, MIN_REPEATED))
+    return replace(calibrated, seen=seen, calibration=calibrated.calibration.with_seen(scored, MIN_REPEATED))
+
+
+def _with_better_mean(
+    model: FittedModel, quantiles: Floats, leaf: NDArray[np.int64], y: Floats, weight: Floats
+) -> FittedModel:
+    """The model with the better means; those of mapped targets and of the paper are those of their distributions."""
+    calibration, has_normals = model.calibration, isinstance(model.trees, VarianceTree | PaperEnsemble)
+    if model.target.target_map is not None or has_normals or not isinstance(calibration, GroupCalibration):
+        return model
+    return replace(model, calibration=calibration.with_better_mean(quantiles, leaf, y, weight))
 
 
 def _correlation_of(scores: Floats, group: Rows) -> float:

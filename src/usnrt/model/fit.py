@@ -7,8 +7,7 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.calibration.support import Support
-from usnrt.calibration.widening import measured_rows, robust_variance
+from usnrt.calibration.support import Support, measured_rows, robust_variance
 from usnrt.model.background import background_of, marginal_background_of
 from usnrt.model.calibrate import calibrate_by_validation, calibrate_on, find_repeats, fit_target
 from usnrt.model.ensembles import PaperEnsemble, TreeEnsemble
@@ -194,7 +193,7 @@ def _fit_quantile_model(
     if tree.calibration is not None and fit_rows.calibration is not None:
         model = calibrate_on(model, fit_rows.calibration, tree.calibration)
     elif tree.calibration is not None:
-        scored = held_out.rows, held_out.scores
+        scored = held_out.rows, held_out.scores, held_out.quantiles
         model = calibrate_by_validation(model, scaled.table, scored, tree.calibration, held_out.selection, repeats)
     if target_map is not None:
         model = fit_target(model, scaled.table, held_out.rows, rows.target[held_out.rows], held_out.quantiles)

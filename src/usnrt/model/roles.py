@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.tables.groups import draw_groups
-from usnrt.tables.roles import CALIBRATION, VALIDATION, RowRoles, units_of
+from usnrt.tables.roles import CALIBRATION, VALIDATION, RowRoles, is_latest, units_of
 from usnrt.tables.store import RowStore
-from usnrt.tables.time import is_latest
 from usnrt.tables.training import DistinctRows
 from usnrt.tree.recipe import QuantileTreeRecipe
 

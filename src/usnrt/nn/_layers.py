@@ -2,8 +2,6 @@
 
 numba does not keep arrays in registers, so the two inner loops are written as LLVM vector code; the loops around them
 are in `usnrt.nn._layers`. A chain does not depend on the other rows, so neither do its bits.
-
-numba caches a kernel until its own file changes: after a change here, touch `_layers.py` and `calibration/_kernels.py`.
 """
 
 from collections.abc import Callable

@@ -29,7 +29,8 @@ def write_quantiles(outputs, first, gaps, scale_limit, stretch_limit, median, qu
 
 @kernel()
 def refine_quantiles(  # type: ignore[no-untyped-def]
-    leaf, mean, quantiles, mean_weights, blend, low, high, median, spread_share, log_half_width, location_share
+    leaf, mean, quantiles, mean_weights, blend, low, high, median, spread_share, log_half_width, location_share,
+    low_end, high_end
 ):  # fmt: skip
     """Blend the means and refine the quantile functions in place, see `usnrt.experts.refine.Refinement`."""
     n_positions = quantiles.shape[1]
@@ -47,7 +48,7 @@ def refine_quantiles(  # type: ignore[no-untyped-def]
         # The mean is linear in the quantiles, and its weights sum to 1.
         shift = location_share[region] * (mean[i] - (centre + stretch * (own_mean - centre)))
         for j in range(n_positions):
-            row[j] = centre + stretch * (row[j] - centre) + shift
+            row[j] = min(max(centre + stretch * (row[j] - centre) + shift, low_end), high_end)
 
 
 @kernel(error_model="numpy")

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from usnrt.nn.device import DeviceTable
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import predict
+from usnrt.nn.jax_epochs import JaxEpochs
 from usnrt.nn.losses import squared_error, variance_nll
 from usnrt.nn.mlp import MLP, Params
 from usnrt.nn.train import History, Training, train
@@ -115,10 +116,8 @@ def train_alternately(
         if alternation.reinitialize and name != "mean 1":
             params, parts = networks[which].init(rng), draw_parts()
         report = None if on_epoch is None else lambda *state: on_epoch(name, *state)
-        params, pair.history[name] = train(
-            networks[which], loss, params, data.table, target, row_weight, *parts, alternation.training[which], rng,
-            report, checkpoint=checkpoint.within(name),
-        )  # fmt: skip
+        epochs = JaxEpochs(networks[which], loss, data.table, target, row_weight, parts, alternation.training[which])
+        params, pair.history[name] = train(epochs, params, rng, report, checkpoint=checkpoint.within(name))
         return params
 
     def outputs(which: int, params: Params) -> Floats:

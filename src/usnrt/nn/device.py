@@ -1,7 +1,6 @@
 """Arrays on the device, programs compiled for it, and what jax does to a process."""
 
 import functools
-import hashlib
 import os
 import sys
 import threading
@@ -231,39 +230,3 @@ def _compiler_options() -> dict[str, Any]:
     except jax.errors.JaxRuntimeError:
         return options
     return undivided
-
-
-_USED_SHAPES: set[str] = set()
-
-
-def compilation_notice(n_rows: int, n_inputs: int, *architecture: object) -> str:
-    """Why the first fit of a table of this shape takes longer; empty from the second fit on this machine on.
-
-    Parameters
-    ----------
-    n_rows, n_inputs : int
-        Of the table of network inputs; tables of similar length share their programs.
-    *architecture : objects
-        What else determines the compiled programs; compared by their text.
-    """
-    import jax
-
-    key = repr((jax.__version__, rounded_up(n_rows), n_inputs, *architecture, str(programs_folder())))
-    name = hashlib.sha256(key.encode()).hexdigest()[:24]
-    root = programs_folder()
-    marker = None if root is None else root / "shapes" / name
-    if name in _USED_SHAPES or (marker is not None and marker.exists()):
-        return ""
-    _USED_SHAPES.add(name)
-    kept = "in this process"
-    if marker is not None and root is not None:
-        try:
-            marker.parent.mkdir(parents=True, exist_ok=True)
-            marker.touch()
-            kept = f"in {root}"
-        except OSError:
-            pass  # without a writable folder the notice comes again in the next process, and so does the compilation
-    return (
-        f"the first fit of a table of this shape (up to {rounded_up(n_rows):,} rows, {n_inputs} inputs) compiles its "
-        f"programs and takes longer; they are kept {kept} for later fits"
-    )

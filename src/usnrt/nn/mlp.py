@@ -33,6 +33,7 @@ class MLP:
         Number of inputs, of units in each hidden layer, and of outputs.
     activation : {"relu", "tanh", "algebraic"}
         Of the hidden layers. ``algebraic`` is x / 2 (1 + x / sqrt(4 + x²)): as smooth as SiLU, without an exponential.
+        It is that of quantile networks, see `usnrt.nn.quantile_training`.
     output : {"linear", "softplus", "exp"}
         Of the last layer. The last two give variances, at least 1e-8; with ``exp`` the bias is a log scale.
 
@@ -65,8 +66,7 @@ class MLP:
         import jax
         import jax.numpy as jnp
 
-        activations = {"relu": jax.nn.relu, "tanh": jnp.tanh, "algebraic": _algebraic}
-        activation = activations[self.activation]
+        activation = {"relu": jax.nn.relu, "tanh": jnp.tanh}[self.activation]
         for weights, bias in params[:-1]:
             x = activation(x @ weights + bias)
         weights, bias = params[-1]
@@ -75,12 +75,6 @@ class MLP:
             return x
         variance = jax.nn.softplus(x) if self.output == "softplus" else jnp.exp(jnp.clip(x, -LOG_LIMIT, LOG_LIMIT))
         return variance + MIN_VARIANCE
-
-
-def _algebraic(x: "Array") -> "Array":
-    import jax
-
-    return 0.5 * x * (1.0 + x * jax.lax.rsqrt(4.0 + x * x))
 
 
 def hidden_sizes(hidden: Sequence[int | str], n_features: int, name: str = "hidden") -> tuple[int, ...]:
@@ -143,48 +137,3 @@ def check_layers(layers: Sequence[Sequence[NDArray[np.floating]]]) -> None:
             f"the layers of a network must fit together, got weights of shapes {', '.join(map(str, weights))}, "
             f"biases of {', '.join(map(str, biases))}"
         )
-
-
-@dataclass(frozen=True)
-class GuidedMLP(MLP):
-    """A multilayer perceptron some of whose inputs, the guides, are missing for a share of the rows during training.
-
-    Guides of training rows may be better than those of new rows. A network that must also predict without them depends
-    on them less; and with all guides at 0 it is a second, unguided, network.
-
-    Parameters
-    ----------
-    sizes, activation, output
-        As for `MLP`.
-    first_guide, n_guides : int
-        Position and number of the inputs that are guides.
-    dropout : float
-        Share of the rows whose guides are set to 0 in training.
-    """
-
-    first_guide: int = 0
-    n_guides: int = 0
-    dropout: float = 0.0
-
-    def __call__(self, params: Params, x: "Array", key: "Array | None" = None) -> "Array":
-        """Outputs of shape (batch, n_outputs), in jax; guides are dropped if there is a key."""
-        import jax
-        import jax.numpy as jnp
-
-        if key is not None and self.n_guides:
-            keeps = jax.random.bernoulli(key, 1.0 - self.dropout, (x.shape[0], 1))
-            position = jnp.arange(x.shape[1])
-            is_guide = (position >= self.first_guide) & (position < self.first_guide + self.n_guides)
-            x = jnp.where(is_guide & ~keeps, 0.0, x)
-        return super().__call__(params, x, key)
-
-    def with_guides(self, params: Params) -> Params:
-        """Weights of a network without the guides, with weights of 0 for them."""
-        (weights, bias), *others = params
-        return (np.insert(weights, [self.first_guide] * self.n_guides, 0.0, axis=0), bias), *others
-
-    def without_guides(self, params: Params) -> Params:
-        """Weights without those of the guides."""
-        (weights, bias), *others = params
-        guides = slice(self.first_guide, self.first_guide + self.n_guides)
-        return (np.delete(weights, guides, axis=0), bias), *others

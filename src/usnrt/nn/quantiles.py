@@ -4,20 +4,13 @@ The first output shifts the median, the second is the logarithm of a scale, and 
 steps between adjacent quantiles, so that quantiles never cross.
 """
 
-from types import ModuleType
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from usnrt.nn.encoding import ArrayT
 from usnrt.nn.mlp import MLP, Params
 from usnrt.utils.threads import run_in_blocks
 from usnrt.utils.types import Floats
-
-if TYPE_CHECKING:
-    from jax import Array
 
 # Positions of the predicted quantiles on the scale of a standard normal; the middle one is the median.
 POSITIONS: NDArray[np.float64] = np.array([-2.5, -1.5, -1.0, -0.6, -0.3, 0.0, 0.3, 0.6, 1.0, 1.5, 2.5])
@@ -26,12 +19,6 @@ LEVELS: NDArray[np.float64] = ndtr(POSITIONS)
 SHARES: NDArray[np.float64] = np.gradient(LEVELS)
 MEDIAN = len(POSITIONS) // 2
 N_OUTPUTS = len(POSITIONS) + 1
-# Quantiles are the median plus the steps between them with these signs, of shape (steps, quantiles).
-STEP_SIGNS: NDArray[np.float32] = np.subtract(
-    np.triu(np.ones((len(POSITIONS) - 1, len(POSITIONS)), dtype=np.float32), 1),
-    (np.arange(len(POSITIONS) - 1) < MEDIAN)[:, None],
-    dtype=np.float32,
-)
 # Bounds of the log scale and of the log factors: quantiles stay distinct, and float32 finite.
 SCALE_LIMIT, STRETCH_LIMIT = 12.0, 5.0
 
@@ -55,17 +42,13 @@ def to_quantiles(outputs: NDArray[np.floating]) -> NDArray[np.floating]:
     >>> to_quantiles(np.zeros((1, N_OUTPUTS)))  # a standard normal
     array([[-2.5, -1.5, -1. , -0.6, -0.3,  0. ,  0.3,  0.6,  1. ,  1.5,  2.5]])
     """
-    median, steps = _median_and_steps(outputs, np)
+    gaps = np.diff(POSITIONS).astype(outputs.dtype)
+    scale = np.exp(np.clip(outputs[:, 1:2], -SCALE_LIMIT, SCALE_LIMIT))
+    median = scale * outputs[:, :1]
+    steps = scale * gaps * np.exp(np.clip(outputs[:, 2:], -STRETCH_LIMIT, STRETCH_LIMIT))
     above = median + np.cumsum(steps[:, MEDIAN:], axis=1)
     below = median - np.cumsum(steps[:, :MEDIAN][:, ::-1], axis=1)[:, ::-1]
     return np.concatenate([below, median, above], axis=1)
-
-
-def _median_and_steps(outputs: ArrayT, xp: ModuleType) -> tuple[ArrayT, ArrayT]:
-    """The medians, shape (n, 1), and the steps between adjacent quantiles; ``xp`` is numpy or jax.numpy."""
-    gaps = np.diff(POSITIONS).astype(outputs.dtype)
-    scale = xp.exp(xp.clip(outputs[:, 1:2], -SCALE_LIMIT, SCALE_LIMIT))
-    return scale * outputs[:, :1], scale * gaps * xp.exp(xp.clip(outputs[:, 2:], -STRETCH_LIMIT, STRETCH_LIMIT))
 
 
 def predicted_quantiles(outputs: NDArray[np.float64], first: int = 0, n_threads: int = 1) -> NDArray[np.float64]:
@@ -98,20 +81,6 @@ def predicted_quantiles(outputs: NDArray[np.float64], first: int = 0, n_threads:
 
     run_in_blocks(write, len(outputs), n_threads)
     return quantiles
-
-
-def pinball(outputs: "Array", target: "Array") -> "Array":
-    r"""Weighted sum of the pinball losses of all quantiles, approximately half the CRPS.
-
-    .. math:: \sum_j w_j \max(p_j (y - q_j), (p_j - 1)(y - q_j))
-    """
-    import jax.numpy as jnp
-
-    levels, shares = LEVELS.astype(np.float32), SHARES.astype(np.float32)
-    median, steps = _median_and_steps(outputs, jnp)
-    # `to_quantiles` as a product: with running sums the epoch of a training compiles 0.4 s longer, and runs longer too.
-    distance = target[:, None] - median - steps @ STEP_SIGNS
-    return jnp.sum(shares * jnp.maximum(levels * distance, (levels - 1.0) * distance), axis=1)
 
 
 def quantile_function_mean(quantiles: NDArray[np.float64]) -> NDArray[np.float64]:

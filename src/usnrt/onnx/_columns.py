@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.onnx._graph import ML_DOMAIN, Graph, ints
+from usnrt.onnx._graph import ML_DOMAIN, Graph, Tensor, ints
 from usnrt.tables import Column, TableEncoder, read_table
 from usnrt.tree.structure import Tree
 from usnrt.utils.types import TableLike
@@ -41,20 +41,20 @@ class EncodedColumns:
 
     Attributes
     ----------
-    first : str
-        Name of a value with one entry per row along its first axis.
-    numbers : str
-        Name of the matrix of numeric columns, shape (n, len(positions)), float64; "" if there are none.
+    first : Tensor
+        With one entry per row along its first axis.
+    numbers : Tensor of shape (n, len(positions)), or None
+        The numeric columns, float64; None if there are none.
     positions : list of int
-        Positions of the numeric columns among the encoded columns.
-    categories : dict of int to str
-        For the position of each categorical column the name of its category indices, shape (n,), int64.
+        Of the numeric columns among the encoded columns.
+    categories : dict of int to Tensor of shape (n,)
+        The category indices of the categorical column at each position.
     """
 
-    first: str
-    numbers: str
+    first: Tensor
+    numbers: Tensor | None
     positions: list[int]
-    categories: dict[int, str]
+    categories: dict[int, Tensor]
 
 
 def takes_matrix(encoder: TableEncoder) -> bool:
@@ -132,48 +132,45 @@ def feeds(model: "TreeRegressor", X: TableLike) -> dict[str, NDArray[Any]]:
 
 def read_columns(graph: Graph, encoder: TableEncoder) -> EncodedColumns:
     """Declare the inputs of the graph and encode them."""
-    names, columns = input_names(encoder), encoder.columns_
+    columns = encoder.columns_
     numeric = [position for position, column in enumerate(columns) if not column.is_categorical]
-    sources: dict[int, str] = {}
+    numbers: Tensor | None = None
     if takes_matrix(encoder):
         doc = "columns in the order of training; NaN for missing values"
-        matrix = graph.input("X", np.float64, ["n", len(encoder.source_names_)], doc)
-        numbers = matrix
+        first = graph.input("X", np.float64, ["n", len(encoder.source_names_)], doc)
         used = [columns[position].source_index for position in numeric]
-        if len(used) < len(encoder.source_names_):
-            numbers = graph.op("Gather", matrix, ints(*used), axis=1) if used else ""
-        for index in {column.source_index for column in columns}.difference(used):
-            sources[index] = graph.op("Gather", matrix, np.int64(index), axis=1)
+        if used:
+            is_all = len(used) == len(encoder.source_names_)
+            numbers = first if is_all else graph.gather(first, ints(*used), axis=1)
+        others = {column.source_index for column in columns}.difference(used)
+        sources = {index: graph.gather(first, index, axis=1) for index in others}
     else:
         kinds = {"text": str, "date": np.int64}
-        for index, (name, kind) in enumerate(zip(names, encoder.source_types_)):
+        sources = {}
+        for index, (name, kind) in enumerate(zip(input_names(encoder), encoder.source_types_)):
             doc = INPUT_DOCS.get(kind) or f"text; {missing_text(encoder, index)!r} if missing"
             sources[index] = graph.input(name, kinds.get(kind, np.float64), ["n"], doc)
-        numbers = _as_matrix(graph, [_number(graph, sources, columns[position]) for position in numeric])
+        first = sources[0]
+        if numeric:
+            each = [_number(graph, sources, columns[position]).unsqueeze(1) for position in numeric]
+            numbers = graph.op("Concat", *each, axis=1)
     empty = np.array([encoder.source_types_[columns[position].source_index] == "empty" for position in numeric])
-    if empty.any():
-        numbers = graph.op("Add", numbers, np.where(empty, np.nan, 0.0))
+    if numbers is not None and empty.any():
+        numbers = numbers + np.where(empty, np.nan, 0.0)
     categories = {
         position: _index(graph, sources[column.source_index], column, missing_text(encoder, column.source_index))
         for position, column in enumerate(columns)
         if column.is_categorical
     }
-    return EncodedColumns(names[0], numbers, numeric, categories)
+    return EncodedColumns(first, numbers, numeric, categories)
 
 
-def _as_matrix(graph: Graph, columns: list[str]) -> str:
-    """Concatenate columns of shape (n,) to a matrix."""
-    if not columns:
-        return ""
-    return graph.op("Concat", *(graph.op("Unsqueeze", column, ints(1)) for column in columns), axis=1)
-
-
-def _number(graph: Graph, sources: dict[int, str], column: Column) -> str:
+def _number(graph: Graph, sources: dict[int, Tensor], column: Column) -> Tensor:
     source = sources[column.source_index]
     return _calendar_part(graph, source, column.part) if column.part else source
 
 
-def _index(graph: Graph, values: str, column: Column, missing: str) -> str:
+def _index(graph: Graph, values: Tensor, column: Column, missing: str) -> Tensor:
     """Category indices of one column, from text or from numeric codes."""
     n = column.n_categories
     unlisted = n - 1 if column.rest else n
@@ -185,64 +182,50 @@ def _index(graph: Graph, values: str, column: Column, missing: str) -> str:
             "default_int64": unlisted,
         }
         return graph.op("LabelEncoder", values, domain=ML_DOMAIN, **attributes)
-    equal = graph.op("Equal", graph.op("Unsqueeze", values, ints(1)), np.array(column.codes))
+    equal = graph.op("Equal", values.unsqueeze(1), np.array(column.codes))
     # The minimum over all codes: the index of the equal one, the largest number if there is none.
-    candidates = graph.op("Where", equal, np.arange(len(column.codes)), np.int64(unlisted))
+    candidates = graph.op("Where", equal, np.arange(len(column.codes)), unlisted)
     index = graph.op("ReduceMin", candidates, axes=[1], keepdims=0)
-    return graph.op("Where", graph.op("IsNaN", values), np.int64(n + 1), index)
+    return graph.op("Where", graph.op("IsNaN", values), n + 1, index)
 
 
-def _calendar_part(graph: Graph, moments: str, part: str) -> str:
+def _calendar_part(graph: Graph, moments: Tensor, part: str) -> Tensor:
     """One calendar part of dates as float64, NaN for missing dates."""
     if part in ("hour", "minute"):
-        minutes = _floor_divide(graph, moments, MICROSECONDS_PER_MINUTE)
-        hours = _floor_divide(graph, minutes, 60)
-        value = graph.op("Mod", hours, np.int64(24)) if part == "hour" else graph.op("Mod", minutes, np.int64(60))
+        minutes = _floor_divide(moments, MICROSECONDS_PER_MINUTE)
+        value = _floor_divide(minutes, 60) % 24 if part == "hour" else minutes % 60
     else:
-        days = _floor_divide(graph, moments, 1440 * MICROSECONDS_PER_MINUTE)
-        if part == "weekday":
-            value = graph.op("Mod", graph.op("Add", days, np.int64(3)), np.int64(7))
-        else:
-            value = _year_month_day(graph, days)[part]
-    missing = graph.op("Equal", moments, np.int64(NO_DATE))
-    return graph.op("Where", missing, np.float64(np.nan), graph.cast(value, np.float64))
+        days = _floor_divide(moments, 1440 * MICROSECONDS_PER_MINUTE)
+        value = (days + 3) % 7 if part == "weekday" else _year_month_day(days)[part]
+    missing = graph.op("Equal", moments, NO_DATE)
+    return graph.op("Where", missing, np.nan, value.cast(np.float64))
 
 
-def _year_month_day(graph: Graph, days: str) -> dict[str, str]:
+def _year_month_day(days: Tensor) -> dict[str, Tensor]:
     """Year, month and day from days since 1970: years start in March, with the leap day last, so that divisions do.
 
     An era of 400 years has 146,097 days; a month counted from March starts floor((153 month + 2) / 5) days after it.
     """
-
-    def op(kind: str, a: str, b: int | str) -> str:
-        return graph.op(kind, a, b if isinstance(b, str) else np.int64(b))
-
     eras_before = 1000  # an offset against negative numbers: integer division truncates towards 0
-    shifted = op("Add", days, 719_468 + eras_before * 146_097)  # since 1 March of year -400,000
-    era = op("Div", shifted, 146_097)
-    day_of_era = op("Mod", shifted, 146_097)
+    shifted = days + (719_468 + eras_before * 146_097)  # since 1 March of year -400,000
+    era, day_of_era = shifted / 146_097, shifted % 146_097
     # Without the past leap days, years have 365 days each.
-    leap_days = op("Sub", op("Div", day_of_era, 1_460), op("Div", day_of_era, 36_524))
-    without_leap_days = op("Sub", op("Sub", day_of_era, leap_days), op("Div", day_of_era, 146_096))
-    year_of_era = op("Div", without_leap_days, 365)
-    past_leap_days = op("Sub", op("Div", year_of_era, 4), op("Div", year_of_era, 100))
-    day_of_year = op("Sub", day_of_era, op("Add", op("Mul", year_of_era, 365), past_leap_days))
-    month_from_march = op("Div", op("Add", op("Mul", day_of_year, 5), 2), 153)
-    first = op("Div", op("Add", op("Mul", month_from_march, 153), 2), 5)
-    month = op("Add", op("Mod", op("Add", month_from_march, 2), 12), 1)
-    next_year = op("Div", month_from_march, 10)  # January and February belong to the year before
-    years = op("Add", op("Mul", op("Sub", era, eras_before), 400), year_of_era)
+    without_leap_days = day_of_era - (day_of_era / 1_460 - day_of_era / 36_524) - day_of_era / 146_096
+    year_of_era = without_leap_days / 365
+    day_of_year = day_of_era - (year_of_era * 365 + (year_of_era / 4 - year_of_era / 100))
+    month_from_march = (day_of_year * 5 + 2) / 153
+    first = (month_from_march * 153 + 2) / 5
+    next_year = month_from_march / 10  # January and February belong to the year before
     return {
-        "year": op("Add", years, next_year),
-        "month": month,
-        "day": op("Add", op("Sub", day_of_year, first), 1),
+        "year": (era - eras_before) * 400 + year_of_era + next_year,
+        "month": (month_from_march + 2) % 12 + 1,
+        "day": day_of_year - first + 1,
     }
 
 
-def _floor_divide(graph: Graph, values: str, by: int) -> str:
+def _floor_divide(values: Tensor, by: int) -> Tensor:
     """Integer division that rounds down; ONNX truncates towards 0."""
-    remainder = graph.op("Mod", values, np.int64(by))
-    return graph.op("Div", graph.op("Sub", values, remainder), np.int64(by))
+    return (values - values % by) / by
 
 
 NO_LEAF = -1e6  # for the surplus columns of trees with fewer leaves than others
@@ -251,49 +234,38 @@ NO_LEAF = -1e6  # for the surplus columns of trees with fewer leaves than others
 Split = tuple[int, int]
 
 
-def find_leaves(graph: Graph, columns: EncodedColumns, trees: Sequence[Tree], n_categories: NDArray[np.int64]) -> str:
-    """Leaves of the rows, counted from 0 from left to right.
-
-    Parameters
-    ----------
-    n_categories : ndarray of int of shape (n_encoded,)
-        0 for numeric columns.
-
-    Returns
-    -------
-    str
-        Name of the leaves, shape (n, n_trees), int64.
-    """
+def find_leaves(
+    graph: Graph, columns: EncodedColumns, trees: Sequence[Tree], n_categories: NDArray[np.int64]
+) -> Tensor:
+    """Leaves of the rows, shape (n, n_trees), from left to right; ``n_categories`` is 0 for numeric columns."""
     inner = [(t, int(node)) for t, tree in enumerate(trees) for node in np.flatnonzero(tree.feature >= 0)]
-    numeric = [(t, node) for t, node in inner if trees[t].category_row[node] < 0]
-    decisions = [_by_numbers(graph, columns, trees, numeric)] if numeric else []
-    order = numeric
+    order = [(t, node) for t, node in inner if trees[t].category_row[node] < 0]
+    decisions = [_by_numbers(graph, columns, trees, order)] if order else []
     for position, index in columns.categories.items():
         splits = [(t, node) for t, node in inner if trees[t].feature[node] == position]
         if splits:
             sides = np.stack([_sides(trees[t], node, n_categories[position]) for t, node in splits], axis=1)
-            decisions.append(graph.op("Gather", sides, index, axis=0))
+            decisions.append(graph.gather(sides, index))
             order = order + splits
     if not order:
         n_rows = graph.op("Shape", columns.first, start=0, end=1)
-        shape = graph.op("Concat", n_rows, ints(len(trees)), axis=0)
-        return graph.op("Expand", np.int64(0), shape)
-    went_left = decisions[0] if len(decisions) == 1 else graph.op("Concat", *decisions, axis=1)
-    reached = graph.op("Gemm", went_left, *_paths(trees, order))
+        return graph.op("Expand", 0, graph.op("Concat", n_rows, ints(len(trees)), axis=0))
+    reached = graph.op("Gemm", graph.concat(decisions, axis=1), *_paths(trees, order))
     width = max(tree.n_leaves for tree in trees)
     return graph.op("ArgMax", graph.op("Reshape", reached, ints(-1, len(trees), width)), axis=2, keepdims=0)
 
 
-def _by_numbers(graph: Graph, columns: EncodedColumns, trees: Sequence[Tree], splits: list[Split]) -> str:
+def _by_numbers(graph: Graph, columns: EncodedColumns, trees: Sequence[Tree], splits: list[Split]) -> Tensor:
     """Decisions of numeric splits, 1 for left, shape (n, n_splits), float32."""
+    assert columns.numbers is not None
     where = [columns.positions.index(trees[t].feature[node]) for t, node in splits]
-    values = graph.op("Gather", columns.numbers, ints(*where), axis=1)
+    values = graph.gather(columns.numbers, ints(*where), axis=1)
     # In float64 as in training, so that a value equal to the threshold goes left. Comparisons with NaN are false.
-    left = graph.op("LessOrEqual", values, np.array([trees[t].threshold[node] for t, node in splits]))
+    left = values <= np.array([trees[t].threshold[node] for t, node in splits])
     missing_left = np.array([trees[t].missing_left[node] for t, node in splits])
     if missing_left.any():
-        left = graph.op("Or", left, graph.op("And", graph.op("IsNaN", values), missing_left))
-    return graph.cast(left, np.float32)
+        left = left | (graph.op("IsNaN", values) & missing_left)
+    return left.cast(np.float32)
 
 
 def _sides(tree: Tree, node: int, n_categories: int) -> NDArray[np.float32]:

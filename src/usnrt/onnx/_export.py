@@ -4,7 +4,7 @@ import json
 import os
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from usnrt.calibration.groups import GroupCalibration
 from usnrt.distributions.base import check_levels
 from usnrt.model.ensembles import TreeEnsemble
 from usnrt.model.fitted import FittedModel
-from usnrt.onnx._columns import find_leaves, input_names, read_columns
+from usnrt.onnx._columns import EncodedColumns, find_leaves, input_names, read_columns
 from usnrt.onnx._distributions import (
     combined_quantiles,
     location_scale_outputs,
@@ -24,7 +24,7 @@ from usnrt.onnx._distributions import (
     quantile_outputs,
 )
 from usnrt.onnx._experts import expert_functions
-from usnrt.onnx._graph import IR_VERSION, ML_DOMAIN, ML_OPSET, OPSET, Graph, ints
+from usnrt.onnx._graph import IR_VERSION, ML_DOMAIN, ML_OPSET, OPSET, Graph, Tensor
 from usnrt.onnx._networks import all_networks, network_inputs, network_moments
 from usnrt.onnx._support import (
     MeasuredSupport,
@@ -108,46 +108,69 @@ def to_onnx(
     return proto
 
 
-def _build(encoder: TableEncoder, model: FittedModel, levels: NDArray[np.float64]) -> Graph:
-    """The complete graph."""
-    graph = Graph("usnrt")
+class GraphRows(NamedTuple):
+    """Rows in a graph, up to the inputs of the networks.
+
+    Attributes
+    ----------
+    leaf, region : Tensor of shape (n,)
+        In the tree of the first member, which defines the regions: the number of the leaf, and its id.
+    widening : MeasuredSupport or None
+        None if the model does not widen: then the networks are evaluated at the rows themselves.
+    evaluated_numbers : Tensor or None
+        The numbers at which the networks are evaluated.
+    leaves, inputs : Tensor
+        Of the rows at which the networks are evaluated.
+    """
+
+    columns: EncodedColumns
+    leaf: Tensor
+    region: Tensor
+    found: MeasuredSupport
+    widening: MeasuredSupport | None
+    evaluated_numbers: Tensor | None
+    leaves: Tensor
+    inputs: Tensor
+
+
+def read_rows(graph: Graph, encoder: TableEncoder, model: FittedModel) -> GraphRows:
+    """Declare the inputs, encode them, measure support, and find leaves and network inputs."""
     columns, n_categories = read_columns(graph, encoder), encoder.n_categories_
     trees = [member.tree for member in model.members]
-    leaf = _first_member(graph, find_leaves(graph, columns, trees[:1], n_categories))
+    leaf = first_member(find_leaves(graph, columns, trees[:1], n_categories))
     found, clamped = measure(graph, model.support, columns, n_categories, leaf)
-    # Without widening the networks are evaluated at the rows themselves.
     widening, evaluated = (found, clamped) if model.support.widens else (None, columns)
     leaves = find_leaves(graph, evaluated, trees, n_categories)
     inputs = network_inputs(graph, evaluated, model.inputs)
-    mean, std, quantiles = _distribution(graph, model, inputs, leaves, widening, levels)
-    node = graph.op("Gather", trees[0].leaves, leaf, axis=0)
+    region = graph.gather(trees[0].leaves, leaf)
+    return GraphRows(columns, leaf, region, found, widening, evaluated.numbers, leaves, inputs)
+
+
+def _build(encoder: TableEncoder, model: FittedModel, levels: NDArray[np.float64]) -> Graph:
+    """The complete graph."""
+    graph = Graph("usnrt")
+    rows = read_rows(graph, encoder, model)
+    mean, std, quantiles = _distribution(graph, model, rows, levels)
     graph.output("mean", mean, np.float64, ["n"], "mean")
     graph.output("std", std, np.float64, ["n"], "standard deviation")
-    graph.output("region", node, np.int64, ["n"], "id of the region, as from apply")
+    graph.output("region", rows.region, np.int64, ["n"], "id of the region, as from apply")
     doc = f"quantiles at the levels {', '.join(f'{level:g}' for level in levels)}"
     graph.output("quantiles", quantiles, np.float64, ["n", len(levels)], doc)
-    graph.output("supported", found.supported, np.bool_, ["n"], "whether the row resembles the training rows")
+    graph.output("supported", rows.found.supported, np.bool_, ["n"], "whether the row resembles the training rows")
     return graph
 
 
-def _distribution(
-    graph: Graph,
-    model: FittedModel,
-    inputs: str,
-    leaves: str,
-    found: MeasuredSupport | None,
-    levels: NDArray[np.float64],
-) -> list[str]:
-    """Names of mean, std and quantiles, by the type of the predictive distribution."""
-    leaf = _first_member(graph, leaves)  # of the n + m rows that the networks are evaluated at
+def _distribution(graph: Graph, model: FittedModel, rows: GraphRows, levels: NDArray[np.float64]) -> list[Tensor]:
+    """Mean, std and quantiles, by the type of the predictive distribution."""
+    leaf = first_member(rows.leaves)  # of the n + m rows that the networks are evaluated at
     if isinstance(model.members[0], ExpertTree):
-        row_leaf = first_rows(graph, found, leaf) if found else leaf
-        quantiles = quantile_functions(graph, model, inputs, leaves, found)
+        row_leaf = first_rows(graph, rows.found, leaf) if rows.widening else leaf
+        quantiles = quantile_functions(graph, model, rows.inputs, rows.leaves, rows.widening)
         return quantile_outputs(graph, model, quantiles, row_leaf, levels)
     variance_trees = [member for member in model.members if isinstance(member, VarianceTree)]
-    means, variance = network_moments(graph, variance_trees, inputs, leaves)
+    means, variance = network_moments(graph, variance_trees, rows.inputs, rows.leaves)
     if len(variance_trees) == 1:
-        mean, scale = (graph.op("Squeeze", name, ints(1)) for name in (means, graph.op("Sqrt", variance)))
+        mean, scale = means.squeeze(1), graph.op("Sqrt", variance).squeeze(1)
     elif model.calibration is None:
         return mixture_outputs(graph, model, means, variance, levels)
     else:
@@ -156,36 +179,24 @@ def _distribution(
 
 
 def quantile_functions(
-    graph: Graph, model: FittedModel, inputs: str, leaves: str, found: MeasuredSupport | None
-) -> str:
-    """Quantile functions of models of experts, before calibration.
+    graph: Graph, model: FittedModel, inputs: Tensor, leaves: Tensor, found: MeasuredSupport | None
+) -> Tensor:
+    """Quantile functions of models of experts, shape (n, J), before calibration.
 
-    Parameters
-    ----------
-    inputs : str
-        Name of the network inputs, shape (n, p), float32.
-    leaves : str
-        Name of the leaves, shape (n, n_members), int64.
-    found : MeasuredSupport or None
-        If given, rows are widened where they lack support; the inputs are then those of n + m rows.
-
-    Returns
-    -------
-    str
-        Name, shape (n, J).
+    If support was found, rows are widened where they lack it; the inputs and leaves are then those of n + m rows.
     """
     experts = [member for member in model.members if isinstance(member, ExpertTree)]
     quantiles = expert_functions(graph, experts, inputs, leaves)
     if isinstance(model.trees, TreeEnsemble):
-        quantiles = combined_quantiles(graph, model.trees, quantiles, _first_member(graph, leaves))
+        quantiles = combined_quantiles(graph, model.trees, quantiles, first_member(leaves))
     else:
-        quantiles = graph.op("Squeeze", quantiles, ints(1))
+        quantiles = quantiles.squeeze(1)
     return widened_quantiles(graph, model.support, found, quantiles) if found else quantiles
 
 
-def _first_member(graph: Graph, leaves: str) -> str:
-    """Leaves in the tree of the first member, which defines the regions; name, shape (n,)."""
-    return graph.op("Gather", leaves, np.int64(0), axis=1)
+def first_member(leaves: Tensor) -> Tensor:
+    """Leaves in the tree of the first member, shape (n,)."""
+    return leaves.graph.gather(leaves, 0, axis=1)
 
 
 def _check_size(members: Sequence[TreeModel]) -> None:

@@ -218,6 +218,7 @@ REGIONS: Classes = {
             "scores": Many(Array("f8", (None,), -FAR, FAR, order="ascending"), "n_groups", least=1),
             "weights": Many(Array("f8", (None,), low=TINY), "n_groups"),
             "has_seen": Bool(),
+            "mean_of_knots": Bool(),
         },
         _is_calibration,
         {"n_leaves": lambda calibration: len(calibration.group_of_leaf) // (1 + calibration.has_seen)},
@@ -457,7 +458,7 @@ ESTIMATORS: Classes = {
         {**_TREES, **_HISTORY, "split_params_": Many(Maybe(LAYERS))},
         _has_trees("VarianceTree"),
     ),
-    "PaperUSNRTEnsemble": Stored("usnrt.estimators.paper", _TREES, _has_trees("PaperEnsemble")),
+    "PaperUSNRTEnsemble": Stored("usnrt.estimators.ensemble", _TREES, _has_trees("PaperEnsemble")),
     "OnlineCalibrator": Stored(
         "usnrt.estimators.online",
         {
@@ -476,9 +477,7 @@ ESTIMATORS: Classes = {
         "usnrt.paper.baselines.hnn", {**_TWO_NETWORKS, "params_": Many(LAYERS, 2, tuple)}, _has_networks
     ),
     "DeepEnsembleRegressor": Stored(
-        "usnrt.paper.baselines.hnn",
-        {**_TWO_NETWORKS, "params_": Many(Many(LAYERS, 2, tuple), least=1)},
-        _has_networks,
+        "usnrt.paper.baselines.hnn", {**_TWO_NETWORKS, "params_": Many(Many(LAYERS, 2, tuple), least=1)}, _has_networks
     ),
     "MCDropoutRegressor": Stored(
         "usnrt.paper.baselines.dropout", {**_network("DropoutMLP", 1), "noise_": Float(0.0)}, _has_networks

@@ -36,13 +36,18 @@ class Display:
         return self.ax_
 
 
-def new_axes(size: tuple[float, float]) -> "Axes":
-    """Axes of a new figure; the error for a missing matplotlib names the extra to install."""
+def import_pyplot() -> Any:
+    """``matplotlib.pyplot``; the error for a missing matplotlib names the extra to install."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise ImportError("plots need matplotlib: pip install 'usnrt[plot]'") from error
-    ax: Axes = plt.subplots(figsize=size, layout="constrained")[1]
+    return plt
+
+
+def new_axes(size: tuple[float, float]) -> "Axes":
+    """Axes of a new figure."""
+    ax: Axes = import_pyplot().subplots(figsize=size, layout="constrained")[1]
     return ax
 
 

@@ -1,8 +1,8 @@
 """Plots of calibration: PIT histograms, reliability diagrams, and sharpness against calibration."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,8 +33,23 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+class ForecastDisplay(Display):
+    """Base of the displays of one distribution per row."""
+
+    from_predictions: ClassVar[Callable[..., Any]]
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: TableLike, y: ArrayLike, *, name: str | None = None, **options: Any
+    ) -> Self:
+        """Draw a fitted model with ``predict_dist``; options as in :meth:`from_predictions`."""
+        name = type(estimator).__name__ if name is None else name
+        made: Self = cls.from_predictions(y, distribution_of(estimator, X), name=name, **options)
+        return made
+
+
 @dataclass(eq=False, repr=False)
-class ReliabilityDisplay(Display):
+class ReliabilityDisplay(ForecastDisplay):
     """Observed against nominal probability, with the sampling variation of a calibrated forecast.
 
     Parameters
@@ -56,8 +71,6 @@ class ReliabilityDisplay(Display):
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> import numpy as np
     >>> from usnrt.plotting import ReliabilityDisplay
     >>> y = np.random.default_rng(0).normal(size=500)
@@ -83,26 +96,9 @@ class ReliabilityDisplay(Display):
         band: float | None = 0.95,
         **given: Unpack[Given],
     ) -> Self:
-        """Draw the diagram of a forecast, given as in :func:`usnrt.metrics.as_forecast`.
-
-        Parameters
-        ----------
-        y_true : array-like of shape (n,)
-        forecast : Distribution or None
-        name : str, default=None
-        ax, difference, band
-            As in :meth:`plot`.
-        """
+        """Draw the diagram of a forecast, given as in :func:`usnrt.metrics.as_forecast`; options as in :meth:`plot`."""
         levels, observed = reliability(y_true, forecast, **given)
         return cls(levels, observed, len(np.asarray(y_true)), name).plot(ax, difference=difference, band=band)
-
-    @classmethod
-    def from_estimator(
-        cls, estimator: Any, X: TableLike, y: ArrayLike, *, name: str | None = None, **options: Any
-    ) -> Self:
-        """Draw the diagram of a fitted model with ``predict_dist``; options as in :meth:`from_predictions`."""
-        name = type(estimator).__name__ if name is None else name
-        return cls.from_predictions(y, distribution_of(estimator, X), name=name, **options)
 
     def plot(self, ax: "Axes | None" = None, *, difference: bool = False, band: float | None = 0.95) -> Self:
         """Draw.
@@ -165,7 +161,7 @@ def _legend_once(ax: "Axes") -> None:
 
 
 @dataclass(eq=False, repr=False)
-class PITDisplay(Display):
+class PITDisplay(ForecastDisplay):
     """Histogram of the probability integral transform, with the sampling variation of a calibrated forecast.
 
     Parameters
@@ -182,8 +178,6 @@ class PITDisplay(Display):
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> import numpy as np
     >>> from usnrt.plotting import PITDisplay
     >>> y = np.random.default_rng(0).normal(size=500)
@@ -208,28 +202,12 @@ class PITDisplay(Display):
         random_state: int | np.random.Generator | np.random.RandomState | None = None,
         **given: Unpack[Given],
     ) -> Self:
-        """Draw the histogram of a forecast, given as in :func:`usnrt.metrics.as_forecast`.
+        """Draw the histogram of a forecast, given as in :func:`usnrt.metrics.as_forecast`; options as in :meth:`plot`.
 
-        Parameters
-        ----------
-        y_true : array-like of shape (n,)
-        forecast : Distribution or None
-        name : str, default=None
-        ax, bins, band
-            As in :meth:`plot`.
-        random_state : int, Generator or None
-            Randomises point masses, as in :func:`usnrt.metrics.pit`.
+        ``random_state`` randomises point masses, as in :func:`usnrt.metrics.pit`.
         """
         values = pit(y_true, forecast, random_state=random_state, **given)
         return cls(values, name).plot(ax, bins=bins, band=band)
-
-    @classmethod
-    def from_estimator(
-        cls, estimator: Any, X: TableLike, y: ArrayLike, *, name: str | None = None, **options: Any
-    ) -> Self:
-        """Draw the histogram of a fitted model with ``predict_dist``; options as in :meth:`from_predictions`."""
-        name = type(estimator).__name__ if name is None else name
-        return cls.from_predictions(y, distribution_of(estimator, X), name=name, **options)
 
     def plot(self, ax: "Axes | None" = None, *, bins: int = 20, band: float | None = 0.95) -> Self:
         """Draw.
@@ -283,8 +261,6 @@ class SharpnessCalibrationDisplay(Display):
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> import numpy as np
     >>> from usnrt.distributions import Normal
     >>> from usnrt.plotting import SharpnessCalibrationDisplay
@@ -324,9 +300,8 @@ class SharpnessCalibrationDisplay(Display):
             At least one.
         bootstrap : int, default=0
             Bootstrap draws for 95 % error bars; 0 for none.
-        random_state : int, Generator or None, default=0
-        target_name : str, default=None
-        ax : matplotlib.axes.Axes, default=None
+        random_state, target_name, ax
+            Of the bootstrap; of the axis; to draw on.
         """
         if not forecasts:
             raise ValueError("forecasts must name at least one forecast, got none")

@@ -47,8 +47,6 @@ class IntervalDisplay(Display):
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> import numpy as np
     >>> from usnrt.plotting import IntervalDisplay
     >>> rng = np.random.default_rng(0)
@@ -79,18 +77,9 @@ class IntervalDisplay(Display):
         max_rows: int = 200,
         **given: Unpack[Given],
     ) -> Self:
-        """Draw the intervals of a forecast, given as in :func:`usnrt.metrics.as_forecast`.
+        """Draw the intervals of a forecast, given as in :func:`usnrt.metrics.as_forecast`; options as in :meth:`plot`.
 
-        Parameters
-        ----------
-        y_true : array-like of shape (n,)
-        forecast : Distribution or None
-        coverage : float, default=0.9
-        target_name : str, default=None
-            By default the name of ``y_true``, if it is a column of a data frame.
-        name : str, default=None
-        ax, sort_by, max_rows
-            As in :meth:`plot`.
+        ``target_name`` is by default the name of ``y_true``, if it is a column of a data frame.
         """
         check_levels(coverage, "coverage")
         rows = replace(evaluated_rows(y_true, forecast, **given), coverage=coverage)

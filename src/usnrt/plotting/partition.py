@@ -52,8 +52,6 @@ class RootPartitionDisplay(Display):
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> import numpy as np
     >>> from usnrt.plotting import RootPartitionDisplay
     >>> x, other = np.random.default_rng(0).random((2, 400))
@@ -88,14 +86,7 @@ class RootPartitionDisplay(Display):
     ) -> Self:
         """Draw a split of a numeric feature; values up to ``threshold`` are on the left side.
 
-        Parameters
-        ----------
-        x, other, residuals : array-like of shape (n,)
-            Without NaN.
-        threshold : float
-        feature_name, other_name : str
-        max_rows, ax
-            As in :meth:`plot`.
+        Arguments as in the class and in :meth:`plot`; ``x``, ``other`` and ``residuals`` are without NaN.
         """
         columns = [np.asarray(values, dtype=np.float64) for values in (x, other, residuals)]
         if columns[0].ndim != 1 or len({values.shape for values in columns}) > 1 or columns[0].size == 0:
@@ -125,9 +116,6 @@ class RootPartitionDisplay(Display):
 
         Parameters
         ----------
-        estimator : fitted model with ``tree_``, ``columns_`` and ``encoder_``
-        X : array-like or data frame of shape (n, d)
-        y : array-like of shape (n,)
         other : int or str, default=None
             The other feature, by position or name among ``columns_``; by default the next feature that the tree
             splits on, else the first other feature.

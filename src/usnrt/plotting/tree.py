@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from usnrt.plotting._style import import_pyplot, new_axes
 from usnrt.tree.rules import ModelWithTree, count_text, number_text, region_text, split_text
 from usnrt.tree.structure import Tree
 
@@ -44,8 +45,6 @@ def plot_tree(model: ModelWithTree, ax: "Axes | None" = None, *, decimals: int =
     Examples
     --------
     >>> from types import SimpleNamespace
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> from usnrt.tables import Column
     >>> from usnrt.plotting.tree import plot_tree
     >>> from usnrt.tree import Split, TreeBuilder
@@ -58,13 +57,10 @@ def plot_tree(model: ModelWithTree, ax: "Axes | None" = None, *, decimals: int =
     >>> ax.texts[-1].get_text()
     'region 2: load > 2.5\\n10 rows (25.0 %), std 4'
     """
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError("plot_tree needs matplotlib: pip install 'usnrt[plot]'") from error
+    import_pyplot()  # or one sentence that names what to install
     layout = _Layout(model, decimals)
     if ax is None:
-        _, ax = plt.subplots(figsize=((layout.width + 60) / 72, (layout.height + 12) / 72), layout="constrained")
+        ax = new_axes(((layout.width + 60) / 72, (layout.height + 12) / 72))
     colours, bar = _leaf_colours(model.tree_, ax)
     font_size = layout.draw(ax, colours)
     if bar is not None:

@@ -123,8 +123,6 @@ class VarianceFunctionDisplay(Display):
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> import numpy as np
     >>> from usnrt.plotting import VarianceFunctionDisplay
     >>> x = np.linspace(0, 1, 101)
@@ -197,9 +195,6 @@ class VarianceFunctionDisplay(Display):
             Rows for the means and the range of the feature.
         feature : int or str
             Position or name of the column.
-        n_points : int, default=400
-        target_name : str, default="target"
-        ax : matplotlib.axes.Axes, default=None
         """
         check_whole("n_points", n_points, 2)
         name, seen, grid, build = profile_rows(X, feature, n_points)

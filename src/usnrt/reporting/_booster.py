@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from usnrt.calibration.landmarks import evenly
-from usnrt.distributions import Distribution
 from usnrt.estimators.base import DistributionalRegressor
 from usnrt.metrics.forecast import pinball_rows
+from usnrt.reporting._facts import Facts
 from usnrt.reporting._numbers import number, plus_minus
 from usnrt.tables.groups import design_effect, draw_groups
 from usnrt.utils.sklearn_trees import MAX_CATEGORIES, without_empty_columns
@@ -23,52 +23,30 @@ class BoosterFacts:
     """Quantile loss of the model and of the booster, of the same five quantiles of the same rows.
 
     It is not the CRPS of the table of metrics, which is that of the whole distribution.
-
-    Attributes
-    ----------
-    difference, error : float
-        Mean of ours minus theirs, and its standard error.
-    rows, trained_on : int
-        Number of rows that are compared, and that each booster was trained on.
-    on_training_rows : bool
-        Whether the booster had training rows, or the other half of the evaluated rows.
     """
 
     ours: float
     theirs: float
-    difference: float
-    error: float
+    difference: float  # mean of ours minus theirs
+    error: float  # its standard error
     rows: int
     trained_on: int
-    on_training_rows: bool
+    on_training_rows: bool  # or on the other half of the evaluated rows
 
 
 def compare_with_booster(
-    model: DistributionalRegressor,
-    raw: Floats,
-    y: Floats,
-    dist: Distribution,
-    train: tuple[Any, Floats] | None = None,
-    group: Rows | None = None,
+    model: DistributionalRegressor, facts: Facts, train: tuple[Any, Floats] | None = None, group: Rows | None = None
 ) -> BoosterFacts | None:
     """Compare the quantile loss of a model and of a booster; None for too few rows or too many columns.
 
-    Parameters
-    ----------
-    raw : ndarray of shape (n, d)
-        Encoded rows.
-    y : ndarray of shape (n,)
-    dist : Distribution
-        The model's, of all rows.
-    train : tuple of X and y, optional
-        Training rows for the booster. Without them, it is trained on one half of the rows and predicts the other one.
-    group : ndarray of int of shape (n,), optional
-        Rows that belong together are in one half.
+    The booster is fitted to training rows. Without them, it is fitted to one half of the rows, which keeps groups
+    together, and predicts the other one.
     """
+    raw, y = facts.raw, facts.y
     rows = evenly(len(y), MAX_ROWS)
     if raw.shape[1] > MAX_COLUMNS or np.isnan(raw).all() or len(rows) < (MIN_ROWS if train is None else 2):
         return None
-    ours = _loss(dist.ppf(LEVELS)[rows], y[rows])
+    ours = _loss(facts.distribution.ppf(LEVELS)[rows], y[rows])
     features, truth, own_group = _features(model, raw[rows]), y[rows], None if group is None else group[rows]
     if train is not None:
         encoded = model._encode(train[0])
@@ -118,13 +96,7 @@ def _boosted(model: DistributionalRegressor, X: Floats, y: Floats, new: Floats) 
 
 
 def booster_sentence(facts: BoosterFacts, fitted_to: float | None) -> str:
-    """The comparison in words; the better one is named, whichever it is.
-
-    Parameters
-    ----------
-    fitted_to : float or None
-        Number of training rows of the model.
-    """
+    """The comparison in words; the better one is named, whichever it is. The model was ``fitted_to`` so many rows."""
     compared = (
         f"A quick booster (scikit-learn's HistGradientBoostingRegressor) has a mean loss of five quantiles of "
         f"{number(facts.theirs, 4)} on {facts.rows:,} rows, this model {number(facts.ours, 4)}: a difference of "

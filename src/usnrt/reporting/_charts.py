@@ -69,15 +69,7 @@ def pit_histogram(pit: NDArray[np.float64], evidence: int) -> str:
 def intervals(facts: Facts, target: str) -> tuple[str, str]:
     """Intervals of some rows, by predicted mean, with the target as a dot, hollow if outside.
 
-    Parameters
-    ----------
-    target : str
-        Name of the target.
-
-    Returns
-    -------
-    wide, narrow : str
-        For screens and for phones, with fewer rows.
+    There is one for screens, and one for phones with fewer rows.
     """
     return _intervals(facts, target, MAX_STROKES, 880, 360), _intervals(facts, target, FEW_STROKES, 340, 300)
 
@@ -169,17 +161,7 @@ LONG = 9  # characters of a number that is printed smaller
 
 
 def draw_tree(model: ModelWithTree) -> str:
-    """Draw a model's tree, the regions shaded by their residual standard deviations.
-
-    Parameters
-    ----------
-    model : fitted model with ``tree_`` and ``columns_``
-
-    Returns
-    -------
-    str
-        SVG. Regions link to ``#region-<id>``.
-    """
+    """Draw a tree, its regions shaded by their residual standard deviations; they link to ``#region-<id>``."""
     tree = model.tree_
     x = _horizontal_positions(tree)
     depth = tree.depth.max()

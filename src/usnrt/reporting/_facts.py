@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from usnrt.calibration.groups import GroupCalibration, calibration_rows, insufficient_calibration
 from usnrt.distributions import Distribution, Normal
 from usnrt.estimators.base import DistributionalRegressor
-from usnrt.estimators.prediction_table import EncodedPredictions
+from usnrt.estimators.predictions import EncodedPredictions
 from usnrt.estimators.regions import region_rows, uncertainty_ratio
 from usnrt.estimators.tree_regressor import TreeRegressor
 from usnrt.explain.importance import importance_of_encoded
@@ -59,19 +59,11 @@ class CalibrationFacts:
 
 @dataclass(frozen=True)
 class RowLabels:
-    """How rows are named: by an id, or by their number.
+    """How rows are named: by an id, or by their number."""
 
-    Attributes
-    ----------
-    name : str
-        Of the id, or "row".
-    first_row : int or None
-        The number of the first row; None for ids.
-    """
-
-    name: str
+    name: str  # of the id, or "row"
     texts: Sequence[str]
-    first_row: int | None = None
+    first_row: int | None = None  # its number; None for ids
 
     @classmethod
     def numbers(cls, n: int, first_row: int = 0) -> "RowLabels":
@@ -115,6 +107,8 @@ class Facts:
     n: int
     coverage: float
     names: list[str]
+    raw: Floats  # the encoded rows
+    distribution: Distribution
     mean: NDArray[np.float64]
     std: NDArray[np.float64]
     lower: NDArray[np.float64]
@@ -149,25 +143,11 @@ def gather(
     X: TableLike,
     y: Floats,
     coverage: float,
-    seed: int = 0,
     labels: RowLabels | None = None,
+    group: Rows | None = None,
 ) -> Facts:
     """Predict and evaluate everything that the report shows; the table is encoded once."""
     raw = model._encode(X)
-    return facts_of_encoded(model, X, raw, y, coverage, seed, labels or RowLabels.numbers(len(y)))[0]
-
-
-def facts_of_encoded(
-    model: DistributionalRegressor,
-    X: TableLike,
-    raw: Floats,
-    y: Floats,
-    coverage: float,
-    seed: int,
-    labels: RowLabels,
-    group: Rows | None = None,
-) -> tuple[Facts, Distribution]:
-    """`gather` for encoded rows, and the predicted distributions."""
     # infinite where nothing is guaranteed: the report judges the guarantee
     predicted = model._predict_encoded(raw, [*LEVELS.tolist(), coverage], guaranteed=True)
     dist, bounds = predicted.distribution, predicted.bounds
@@ -178,6 +158,8 @@ def facts_of_encoded(
         insufficient = insufficient_calibration(getattr(model, "calibration_", None), coverage)
     facts = Facts(
         n=len(y),
+        raw=raw,
+        distribution=dist,
         coverage=coverage,
         names=list(model.encoder_.source_names_),
         mean=dist.mean(),
@@ -189,8 +171,8 @@ def facts_of_encoded(
         calibration=calibration_facts(inside, infinite, group),
         widths=(bounds[:, 1] - bounds[:, 0]).mean(axis=0)[:-1],
         metrics=compare_with_baseline(model, predicted, y, coverage),
-        drivers=uncertainty_drivers(model, raw, seed),
-        labels=labels,
+        drivers=uncertainty_drivers(model, raw),
+        labels=labels or RowLabels.numbers(len(y)),
         baseline_mean=model.target_scale_.training_moments[0],
         ratio=uncertainty_ratio(model),
         insufficient="" if insufficient is None else f"{insufficient.where}; {insufficient.needed:,} are needed",
@@ -203,13 +185,13 @@ def facts_of_encoded(
     facts.regions = _regions(model, X, facts, inside, infinite, group, shown)
     facts.most_uncertain = _rows(X, np.argsort(-facts.std, kind="stable")[:N_UNCERTAIN], facts, shown)
     if isinstance(model, TreeRegressor):
-        _add_support(model, X, raw, facts, shown)
-    return facts, dist
+        _add_support(model, X, facts, shown)
+    return facts
 
 
-def _add_support(model: TreeRegressor, X: TableLike, raw: Floats, facts: Facts, shown: list[str]) -> None:
+def _add_support(model: TreeRegressor, X: TableLike, facts: Facts, shown: list[str]) -> None:
     """Why rows do not resemble the training rows: how many for each reason, and some of the rows."""
-    found = model.model_.measured_support(raw)
+    found = model.model_.measured_support(facts.raw)
     flags = {
         "a number is outside the range of its region": found.outside,
         "a category is new": found.unseen,
@@ -222,7 +204,7 @@ def _add_support(model: TreeRegressor, X: TableLike, raw: Floats, facts: Facts, 
     # those with the widest predictions first
     lacking = np.flatnonzero(~found.supported)
     lacking = lacking[np.argsort(-facts.std[lacking], kind="stable")][:N_UNSUPPORTED]
-    reasons = support_reasons(model, raw[lacking])
+    reasons = support_reasons(model, facts.raw[lacking])
     cells = _rows(X, lacking, facts, shown)
     facts.unsupported = [[*row[:1], ("why", "; ".join(own)), *row[1:]] for row, own in zip(cells, reasons)]
 
@@ -230,15 +212,10 @@ def _add_support(model: TreeRegressor, X: TableLike, raw: Floats, facts: Facts, 
 def calibration_facts(
     inside: NDArray[np.bool_], infinite: NDArray[np.bool_], group: Rows | None = None
 ) -> CalibrationFacts:
-    """Compare nominal and observed coverage; the last column is the requested coverage.
+    """Compare nominal and observed coverage of intervals, shape (n, len(LEVELS) + 1), of the requested coverage last.
 
-    Parameters
-    ----------
-    inside, infinite : ndarray of bool of shape (n, len(LEVELS) + 1)
-        Whether each interval contains the target, and whether it is infinite.
-    group : ndarray of int of shape (n,), optional
-        Rows that belong together: confidence intervals then count as many rows as are independent, at the level where
-        rows of a group depend on each other most.
+    Of rows in groups, confidence intervals count as many as are independent, at the level where rows of a group depend
+    on each other most.
     """
     n = len(inside)
     if n == 0:
@@ -271,9 +248,9 @@ def compare_with_baseline(
     return {name: (value, baseline[name]) for name, value in defined_values(ours).items() if name in baseline}
 
 
-def uncertainty_drivers(model: DistributionalRegressor, raw: Floats, seed: int = 0) -> list[Driver]:
+def uncertainty_drivers(model: DistributionalRegressor, raw: Floats) -> list[Driver]:
     """`usnrt.uncertainty_importance` of each feature, the most important one for the standard deviation first."""
-    table = importance_of_encoded(model, raw, None, N_EXPLAINED, seed)
+    table = importance_of_encoded(model, raw, None, N_EXPLAINED)
     names = ("std", "std_error", "mean", "mean_error")
     return [Driver(row["feature"], *(row[name] for name in names)) for row in table.rows()]
 

@@ -40,16 +40,8 @@ DIGIT_WIDTH, LABEL_WIDTH, WIDE = 7.4, 7.6, 1.9
 class Chart:
     """A chart with axes; add elements, then call ``svg()``.
 
-    Parameters
-    ----------
-    x, y : (low, high)
-        Ranges of the axes.
-    title : str
-        Accessible name, for screen readers.
-    width, height : int
-        In units of the SVG; the page scales it.
-    y_ticks : sequence of str
-        Labels of the y axis, for which there must be room.
+    The title is an accessible name, for screen readers. ``y_ticks`` are the labels of the y axis, for which there must
+    be room.
     """
 
     right, top, bottom = 12, 10, 42

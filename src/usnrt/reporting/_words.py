@@ -1,21 +1,25 @@
 """The sentences of the report."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 from scipy.special import ndtri
 
+from usnrt.calibration.conformal import rows_needed
 from usnrt.estimators.regions import ratio_sentence
 from usnrt.metrics.intervals import COVERAGE
 from usnrt.metrics.registry import on_page
+from usnrt.reporting._drift import Drift, Window
 from usnrt.reporting._facts import LEVELS, CalibrationFacts, Facts, Region
-from usnrt.reporting._numbers import metric_text, number, percent
+from usnrt.reporting._numbers import metric_text, number, percent, plus_minus, wilson
 from usnrt.utils.notices import share_text
 
 FEW_ROWS = 30
 # Half width of the 95 % confidence interval of the coverage from which the rows are too few to call it calibrated.
 UNCERTAIN_COVERAGE = 0.06
 MUCH_LESS_CERTAIN = 1.5  # ratio of residual standard deviations from which a region is named
+SIGNIFICANT = 0.025  # of each test of a drift
 TOLERANCE = 0.02  # a deviation of the coverage that is negligible, even if statistically significant
 
 
@@ -84,11 +88,10 @@ def _at_all_levels(facts: Facts) -> tuple[str, str, str]:
 
 def _worst_level(c: CalibrationFacts) -> int | None:
     """The level whose coverage deviates most; None if none deviates significantly, given their number."""
-    z = float(ndtri(1 - 0.025 / len(LEVELS)))
+    z = _z_of_all(len(LEVELS))
     deviation = np.abs(c.observed - LEVELS)
     for index, (level, observed) in enumerate(zip(LEVELS.tolist(), c.observed.tolist())):
-        low, high = c.confidence(observed, z)
-        if low <= level <= high or c.infinite_at[index]:
+        if _contains(c.confidence(observed, z), level) or c.infinite_at[index]:
             deviation[index] = 0.0
     worst = int(np.argmax(deviation))
     return worst if deviation[worst] > TOLERANCE else None
@@ -157,24 +160,20 @@ def _against_baseline(facts: Facts) -> str:
     return "The RMSE is not smaller than that of always predicting the mean."
 
 
-def _assessed(facts: Facts) -> list[Region]:
-    return [r for r in facts.regions if r.calibration.n >= FEW_ROWS and not r.calibration.infinite]
-
-
 def _worst_region(facts: Facts) -> str:
     """The region whose coverage deviates most; empty if none deviates significantly, given their number."""
-    assessed = _assessed(facts)
-    z = float(ndtri(1 - 0.025 / max(len(assessed), 1)))
-    deviating = []
-    for region in assessed:
-        c = region.calibration
-        low, high = c.confidence(c.inside, z)
-        if not low <= facts.coverage <= high and abs(c.inside - facts.coverage) > 2 * TOLERANCE:
-            deviating.append(region)
-    if deviating:
-        worst = max(deviating, key=lambda r: abs(r.calibration.inside - facts.coverage))
-        return f"In region {worst.region} ({worst.rule}) the coverage is {percent(worst.calibration.inside)}."
-    return ""
+    assessed = [r for r in facts.regions if r.calibration.n >= FEW_ROWS and not r.calibration.infinite]
+    z = _z_of_all(max(len(assessed), 1))
+    deviating = [
+        r
+        for r in assessed
+        if abs(r.calibration.inside - facts.coverage) > 2 * TOLERANCE
+        and not _contains(r.calibration.confidence(r.calibration.inside, z), facts.coverage)
+    ]
+    if not deviating:
+        return ""
+    worst = max(deviating, key=lambda r: abs(r.calibration.inside - facts.coverage))
+    return f"In region {worst.region} ({worst.rule}) the coverage is {percent(worst.calibration.inside)}."
 
 
 def typical_sentence(facts: Facts) -> str:
@@ -246,6 +245,20 @@ def support_sentence(facts: Facts) -> str:
     )
 
 
+def region_sentence(region: Region, coverage: float) -> str:
+    """The coverage of the intervals of a region."""
+    c = region.calibration
+    if c.infinite:
+        count = "too few" if region.calibration_rows is None else f"{region.calibration_rows:,}"
+        return f"infinite: {count} calibration rows in this region, {rows_needed(coverage):,} are needed"
+    if c.n == 0:
+        return "no rows in this region"
+    return (
+        f"contain the target in {percent(c.inside)} of {c.n:,} rows "
+        f"(95 % confidence interval {percent(c.low)} to {percent(c.high)})"
+    )
+
+
 def why_sentence(facts: Facts) -> str:
     """Which features the predicted standard deviation depends on."""
     usual = float(np.mean(facts.std))
@@ -288,3 +301,52 @@ def metric_rows(facts: Facts) -> list[dict[str, str]]:
             }
         )
     return rows
+
+
+def drift_sentence(drift: Drift, coverage: float) -> str:
+    """What changes with time beyond sampling error, corrected for the number of windows."""
+    windows = drift.windows
+    z = _z_of_all(len(windows))
+    sentences = []
+    off = [
+        w
+        for w in windows
+        if abs(w.coverage - coverage) > TOLERANCE and not _contains(wilson(round(w.coverage * w.n), w.n, z), coverage)
+    ]
+    if off:
+        worst = max(off, key=lambda w: abs(w.coverage - coverage))
+        sentences.append(
+            f"The coverage leaves {percent(coverage)} by more than sampling error in {len(off)} of {len(windows)} "
+            f"windows, most from {worst.label}: {percent(worst.coverage)}."
+        )
+    names = {"RMSE": ("rmse", drift.rmse_p), "mean error": ("bias", drift.bias_p)}
+    sentences += [_change(windows, name, value) for name, (value, p) in names.items() if p <= SIGNIFICANT]
+    if sentences:
+        return " ".join(sentences)
+    widest = max(w.high - w.low for w in windows) / 2
+    return (
+        f"No drift beyond sampling error: coverage, RMSE and mean error of the {len(windows)} windows are consistent "
+        f"with constant ones. With windows of this size, coverage is known to ± {percent(widest)}."
+    )
+
+
+def _change(windows: Sequence[Window], name: str, value: str) -> str:
+    """A sentence on the window that differs most from the others."""
+    values, sizes = np.array([getattr(w, value) for w in windows]), np.array([w.n for w in windows], dtype=float)
+    worst = int(np.argmax(np.abs(values - np.average(values, weights=sizes))))
+    others = np.arange(len(windows)) != worst
+    usual = float(np.average(values[others], weights=sizes[others]))
+    error = getattr(windows[worst], f"{value}_error")
+    return (
+        f"The {name} changes by more than sampling error; it differs most from {windows[worst].label}: "
+        f"{plus_minus(values[worst], error)}, otherwise {number(usual)} on average."
+    )
+
+
+def _z_of_all(n: int) -> float:
+    """Standard errors of n confidence intervals that together hold with 95 %, by Bonferroni."""
+    return float(ndtri(1 - 0.025 / n))
+
+
+def _contains(bounds: tuple[float, float], value: float) -> bool:
+    return bounds[0] <= value <= bounds[1]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from usnrt.distributions import Distribution
-from usnrt.serve._columns import InputColumns
+from usnrt.serve._columns import InputColumns, take_rows
 from usnrt.serve._errors import RequestError
 from usnrt.utils.names import shown_value
 from usnrt.utils.result_table import json_value
@@ -20,27 +20,13 @@ MOST_QUANTILES = 100
 
 @dataclass(frozen=True)
 class Options:
-    """What a request asks for.
-
-    Attributes
-    ----------
-    coverage : float
-        Of the interval.
-    quantiles : tuple of float
-        Levels.
-    above : float or None
-        A limit whose exceedance gets a probability.
-    explain : bool
-        Whether rows are explained.
-    curve : bool
-        Whether the distribution is described for drawing.
-    """
+    """What a request asks for."""
 
     coverage: float = 0.9
     quantiles: tuple[float, ...] = (0.1, 0.5, 0.9)
-    above: float | None = None
+    above: float | None = None  # a limit whose exceedance gets a probability
     explain: bool = False
-    curve: bool = False
+    curve: bool = False  # whether the distribution is described for drawing
 
 
 def options_of(given: Mapping[str, Any]) -> Options:
@@ -81,15 +67,7 @@ def _finite(value: Any) -> float:
 
 
 def predict_rows(model: Any, table: Any, options: Options, rules: Mapping[int, str]) -> list[dict[str, Any]]:
-    """One dictionary of JSON values per row.
-
-    Parameters
-    ----------
-    model : DistributionalRegressor
-    table : pyarrow.Table or ndarray
-    rules : mapping of int to str
-        By region.
-    """
+    """One dictionary of JSON values per row; ``rules`` are those of the regions."""
     predicted = model.predict_table(table, options.coverage)
     names = predicted.column_names if hasattr(predicted, "column_names") else predicted.columns
     columns = {name: np.asarray(predicted[name]) for name in names}
@@ -139,14 +117,10 @@ def _reasons(model: Any, table: Any, supported: Any) -> Any:
     reasons: list[list[str]] = [[] for _ in range(len(supported))]
     lacking = np.flatnonzero(~supported)
     if len(lacking):
-        found = model.predict_support(_rows(table, lacking))
+        found = model.predict_support(take_rows(table, lacking))
         for place, row in enumerate(lacking.tolist()):
             reasons[row] = [text for name, text in REASONS.items() if name in found and found[name][place]]
     return _objects(reasons)
-
-
-def _rows(table: Any, rows: Any) -> Any:
-    return table[rows] if isinstance(table, np.ndarray) else table.take(rows)
 
 
 def _explanations(model: Any, table: Any, coverage: float) -> Any:

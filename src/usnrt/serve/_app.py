@@ -113,16 +113,19 @@ def create_app(
     app = FastAPI(title="usnrt", version=__version__, docs_url=None, redoc_url=None, openapi_url=None)
     app.openapi = lambda: openapi(store.all(), token is not None)  # type: ignore[method-assign]
     app.state.service = service
-    app.add_api_route("/", service.page, methods=["GET"])
-    app.add_api_route("/health", service.health, methods=["GET"])
-    app.add_api_route("/version", service.version, methods=["GET"])
-    app.add_api_route("/openapi.json", service.openapi, methods=["GET"])
-    app.add_api_route("/metrics", service.metrics, methods=["GET"])
-    app.add_api_route("/models", service.list_models, methods=["GET"])
-    app.add_api_route("/models/{name}", service.card, methods=["GET"])
-    app.add_api_route("/models/{name}/predict", service.predict, methods=["POST"])
-    app.add_api_route("/predict", service.predict, methods=["POST"])
-    app.add_api_route("/reload", service.reload, methods=["POST"])
+    for method, path, handler in (
+        ("GET", "/", service.page),
+        ("GET", "/health", service.health),
+        ("GET", "/version", service.version),
+        ("GET", "/openapi.json", service.openapi),
+        ("GET", "/metrics", service.metrics),
+        ("GET", "/models", service.list_models),
+        ("GET", "/models/{name}", service.card),
+        ("POST", "/models/{name}/predict", service.predict),
+        ("POST", "/predict", service.predict),
+        ("POST", "/reload", service.reload),
+    ):
+        app.add_api_route(path, handler, methods=[method])
     app.add_exception_handler(RequestError, _answer_request_error)
     app.add_exception_handler(HTTPException, _answer_http_error)
     app.add_middleware(_Guard, service=service, hosts=hosts)
@@ -168,8 +171,7 @@ class Service:
 
     async def card(self, name: str) -> JSONResponse:
         """The model card."""
-        model = self.store.get(name)
-        return JSONResponse(model.card)
+        return JSONResponse(self.store.get(name).card)
 
     async def reload(self) -> dict[str, Any]:
         """Load the model files that have changed; requests in progress finish with the former models."""
@@ -313,12 +315,7 @@ def _error_answer(error: RequestError, headers: dict[str, str] | None = None) ->
 
 
 class _Guard:
-    """Around all routes: hosts, the token, figures of requests, headers, and no stack traces.
-
-    Parameters
-    ----------
-    app : ASGI application
-    """
+    """Around all routes: hosts, the token, figures of requests, headers, and no stack traces."""
 
     def __init__(self, app: Any, service: Service, hosts: Sequence[str] | None) -> None:
         self._app, self._service, self._hosts = app, service, hosts

@@ -14,7 +14,7 @@ from usnrt.serve._errors import RequestError
 from usnrt.tables.numbers import NULL_TEXTS, PLAIN, NumberFormat, parse_number
 from usnrt.tables.reading import label_of
 from usnrt.utils.names import missing_names, shown_value
-from usnrt.whatif.columns import InputColumn, input_columns
+from usnrt.whatif.card import InputColumn, input_columns
 
 Row = Mapping[str, Any]
 
@@ -24,12 +24,7 @@ _WORDS = {"number": "a number", "boolean": "true or false", "text": "text", "dat
 
 
 class InputColumns:
-    """The columns of a fitted model, and the conversion of rows to its table.
-
-    Parameters
-    ----------
-    model : DistributionalRegressor
-    """
+    """The columns of a fitted model, and the conversion of rows to its table."""
 
     def __init__(self, model: Any) -> None:
         encoder = model.encoder_
@@ -55,19 +50,7 @@ class InputColumns:
         return [name for name in (rows[0] if rows else ()) if name not in self.names]
 
     def table(self, rows: Sequence[Row], is_text: bool = False) -> Any:
-        """Rows as the table that the model predicts.
-
-        Parameters
-        ----------
-        rows : sequence of dict
-            Values by column.
-        is_text : bool, default=False
-            Whether all values are text, as from CSV.
-
-        Returns
-        -------
-        pyarrow.Table, or ndarray for models without names of columns
-        """
+        """Rows as the table that the model predicts; ``is_text`` if all values are text, as from CSV."""
         self._check_names(rows)
         values = [[self._cell(row.get(c.name), c, i, is_text) for i, row in enumerate(rows)] for c in self.columns]
         if not self._has_names:
@@ -112,15 +95,15 @@ class InputColumns:
         return number
 
 
-def read_csv(body: bytes, names: Sequence[str], most_rows: int) -> list[dict[str, str]]:
-    """The rows of a CSV file with a header; stops after one row more than allowed.
+def take_rows(table: Any, rows: Any) -> Any:
+    """Some rows of a model's table."""
+    return table[rows] if isinstance(table, np.ndarray) else table.take(rows)
 
-    Parameters
-    ----------
-    body : bytes
-        UTF-8.
-    names : sequence of str
-        Columns of the model, by which the separator is found.
+
+def read_csv(body: bytes, names: Sequence[str], most_rows: int) -> list[dict[str, str]]:
+    """The rows of a CSV file in UTF-8 with a header; stops after one row more than allowed.
+
+    The separator is the one that finds most of the ``names`` of the model's columns.
     """
     try:
         text = body.decode("utf-8-sig")

@@ -6,14 +6,7 @@ from typing import Any
 class RequestError(Exception):
     """A request that is answered by an HTTP status and one sentence.
 
-    Parameters
-    ----------
-    code : str
-        For programs, such as ``"invalid_rows"``.
-    message : str
-        For people.
-    **details
-        Further members of the answer, such as the row.
+    The code is for programs, such as ``"invalid_rows"``; details are further members of the answer, such as the row.
     """
 
     def __init__(self, status: int, code: str, message: str, **details: Any) -> None:

@@ -20,25 +20,14 @@ from usnrt.whatif.card import model_facts
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A fitted model and what its answers need; never changed, so that requests in progress finish with it.
-
-    Attributes
-    ----------
-    model : DistributionalRegressor
-    rules : dict of int to str
-        By region.
-    card : dict
-        The model in facts.
-    monitor : ModelMonitor
-        What its requests looked like.
-    """
+    """A fitted model and what its answers need; never changed, so that requests in progress finish with it."""
 
     name: str
     model: Any
     columns: InputColumns
-    rules: dict[int, str]
-    card: dict[str, Any]
-    monitor: ModelMonitor
+    rules: dict[int, str]  # by region
+    card: dict[str, Any]  # the model in facts
+    monitor: ModelMonitor  # what its requests looked like
 
 
 class ModelStore:

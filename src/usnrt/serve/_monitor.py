@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from usnrt.serve._columns import take_rows
 from usnrt.utils.types import Floats
 
 # Upper ends of the latency histogram, in seconds.
@@ -70,14 +71,10 @@ class ModelMonitor:
     Drift compares the last rows with the background rows of the model, which stand for its training table: 32 per
     region, weighted by the region's share. Of numbers it is the largest difference of the distribution functions
     (Kolmogorov and Smirnov), of categories half the sum of the differences of the shares; 0 is none, 1 the most.
-
-    Parameters
-    ----------
-    model : DistributionalRegressor
     """
 
     def __init__(self, name: str, model: Any) -> None:
-        self.name = name
+        self.labels = {"model": name}
         self._model = model
         self._lock = threading.Lock()
         self.rows = self.unsupported = 0
@@ -88,7 +85,7 @@ class ModelMonitor:
         """Count the rows of a request, and keep some of them."""
         n_rows = len(table)
         chosen = np.unique(np.linspace(0, n_rows - 1, min(n_rows, ROWS_OF_REQUEST)).astype(int))
-        kept = table[chosen] if isinstance(table, np.ndarray) else table.take(chosen)
+        kept = take_rows(table, chosen)
         unsupported = sum(row.get("supported") is False for row in answers)
         with self._lock:
             self.rows += n_rows
@@ -117,12 +114,7 @@ class ModelMonitor:
 def drift_of(recent: Floats, reference: Floats, weight: Floats, is_categorical: bool) -> tuple[float, float]:
     """Distance of two samples of a column, and its 95 % point without drift; missing values are a value of their own.
 
-    Parameters
-    ----------
-    recent : ndarray of shape (n,)
-    reference : ndarray of shape (m,)
-    weight : ndarray of shape (m,)
-        Of the reference rows; they sum to 1.
+    The weights of the reference rows sum to 1.
 
     Examples
     --------
@@ -148,32 +140,27 @@ def drift_of(recent: Floats, reference: Floats, weight: Floats, is_categorical: 
 def model_lines(monitors: Iterable[ModelMonitor]) -> list[str]:
     """The figures of all models in Prometheus's text format."""
     monitors = list(monitors)
-    drifts = [({"model": m.name, "column": c}, pair) for m in monitors for c, pair in m.drift().items()]
-    shares = [({"model": m.name}, m.unsupported / m.rows) for m in monitors if m.rows]
+    drifts = [({**m.labels, "column": c}, *pair) for m in monitors for c, pair in m.drift().items()]
     return [
+        *metric("usnrt_rows_total", "counter", "Rows that were predicted", [(m.labels, m.rows) for m in monitors]),
         *metric(
-            "usnrt_rows_total", "counter", "Rows that were predicted", [({"model": m.name}, m.rows) for m in monitors]
+            "usnrt_unsupported_rows_total", "counter", "Rows that do not resemble the training rows",
+            [(m.labels, m.unsupported) for m in monitors],
         ),
         *metric(
-            "usnrt_unsupported_rows_total",
-            "counter",
-            "Rows that do not resemble the training rows",
-            [({"model": m.name}, m.unsupported) for m in monitors],
+            "usnrt_unsupported_share", "gauge", "Share of rows that do not resemble the training rows",
+            [(m.labels, m.unsupported / m.rows) for m in monitors if m.rows],
         ),
-        *metric("usnrt_unsupported_share", "gauge", "Share of rows that do not resemble the training rows", shares),
         *metric(
-            "usnrt_input_drift",
-            "gauge",
+            "usnrt_input_drift", "gauge",
             f"Distance of the last {RECENT_ROWS} rows from the training rows, 0 to 1, by encoded column",
-            [(labels, pair[0]) for labels, pair in drifts],
+            [(labels, drift) for labels, drift, _ in drifts],
         ),
         *metric(
-            "usnrt_input_drift_limit",
-            "gauge",
-            "What 95 % of samples without drift stay below",
-            [(labels, pair[1]) for labels, pair in drifts],
+            "usnrt_input_drift_limit", "gauge", "What 95 % of samples without drift stay below",
+            [(labels, limit) for labels, _, limit in drifts],
         ),
-    ]
+    ]  # fmt: skip
 
 
 def metric(name: str, kind: str, text: str, samples: Iterable[tuple[Mapping[str, Any], float]]) -> list[str]:

@@ -60,13 +60,7 @@ STATUSES = {
 
 
 def openapi(models: Sequence[ServedModel], has_token: bool) -> dict[str, Any]:
-    """The description of the service.
-
-    Parameters
-    ----------
-    has_token : bool
-        Whether requests need one.
-    """
+    """The description of the service; ``has_token`` if requests need one."""
     paths = {f"{path_of(model)}/predict": {"post": _predict(model)} for model in models}
     paths["/predict"] = {
         "post": {**_predict(models[0]), "operationId": "predict", "summary": "Predict by the first model"}

@@ -31,15 +31,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def run(app: Any, listening: socket.socket, notify: Callable[[str], None]) -> None:
-    """Serve until Ctrl-C or SIGTERM; requests in progress are finished.
-
-    Parameters
-    ----------
-    app : FastAPI
-        From `create_app`.
-    notify : callable
-        Called with sentences about reloads.
-    """
+    """Serve until Ctrl-C or SIGTERM; requests in progress are finished, and ``notify`` is told of reloads."""
     logging.basicConfig(format="usnrt: %(message)s", level=logging.WARNING)
     config = uvicorn.Config(
         app,

@@ -6,12 +6,4 @@ from usnrt.tables.inputs import NetworkInputs
 from usnrt.tables.reading import FeatureTable, read_table
 from usnrt.tables.training import DistinctRows, TrainingTable
 
-__all__ = [
-    "Column",
-    "DistinctRows",
-    "FeatureTable",
-    "NetworkInputs",
-    "TableEncoder",
-    "TrainingTable",
-    "read_table",
-]
+__all__ = ["Column", "DistinctRows", "FeatureTable", "NetworkInputs", "TableEncoder", "TrainingTable", "read_table"]

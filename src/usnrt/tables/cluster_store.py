@@ -5,7 +5,7 @@ with the same leading bits are sent to one worker, which sorts them and merges c
 workers. If a worker dies, Dask computes its chunks again from the partitions, with the same bits.
 """
 
-import itertools
+import operator
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ from numpy.typing import NDArray
 
 from usnrt.tables.dask_rows import DaskRows, Partition, PartitionKind
 from usnrt.tables.disk_store import (
-    MAX_FILES,
     RecordLayout,
     Records,
+    StoreContents,
     StoreTotals,
-    packed_rows,
+    file_bits,
+    overlaps,
+    scattered,
     sorted_records,
 )
-from usnrt.tables.encoder import TableEncoder
-from usnrt.tables.rows import Fingerprint
 from usnrt.tables.store import BUCKET_ROWS, RowStore, bucket_bits, bucket_starts
-from usnrt.tables.streaming import RowSurvey, encoded, pass_rows
+from usnrt.tables.streaming import RowSurvey, StorePlan, pass_rows
 from usnrt.tables.training import DistinctRows
 from usnrt.utils.threads import ONE_BLAS_THREAD
 from usnrt.utils.types import Rows
@@ -39,75 +39,23 @@ _SHARED: dict[str, Any] = {}  # values of the fits of this process that tasks us
 
 
 @dataclass(frozen=True)
-class ChunkPlan:
-    """How the partitions become chunks.
-
-    Attributes
-    ----------
-    scale : float
-        What weights are divided by.
-    merge_early : bool
-        Whether copies may be merged before all of them are known.
-    chunk_bits, file_bits, bits : int
-        Binary logarithms of the numbers of chunks, and of files and buckets that the same rows would have on disk.
-    """
-
-    encoder: TableEncoder
-    layout: RecordLayout
-    scale: float
-    merge_early: bool
-    chunk_bits: int
-    file_bits: int
-    bits: int
-
-    @classmethod
-    def of(cls, survey: RowSurvey) -> "ChunkPlan":
-        """The plan for the rows of a survey."""
-        bits = bucket_bits(survey.n_rows, BUCKET_ROWS)
-        file_bits = min(bits, MAX_FILES.bit_length() - 1)
-        chunk_bits = min(bucket_bits(survey.n_rows, CHUNK_ROWS), MAX_CHUNKS.bit_length() - 1, file_bits)
-        layout = RecordLayout(survey.table.narrow(), survey.has_groups)
-        return cls(
-            survey.table.encoder(), layout, survey.scale, survey.whole_weights, chunk_bits, file_bits, bits
-        )  # fmt: skip
-
-
-@dataclass(frozen=True)
 class ChunkTable:
-    """Where the rows of a store are: what workers need to know of it.
+    """Where the rows of a store are: what workers need to know of it."""
 
-    Attributes
-    ----------
-    keys : tuple of str
-        Of the tasks whose results are the chunks.
-    chunk_starts : ndarray of int of shape (n_chunks + 1,)
-        Number of the first row of each chunk, and the number of rows.
-    starts : ndarray of int of shape (n_buckets + 1,)
-        The same of each bucket; no bucket is in two chunks.
-    """
-
-    keys: tuple[str, ...]
-    chunk_starts: Rows
-    starts: Rows
-    layout: RecordLayout
-    weight_sum: float
-    fingerprint: Fingerprint
+    keys: tuple[str, ...]  # of the tasks whose results are the chunks
+    chunk_starts: Rows  # shape (n_chunks + 1,); number of the first row of each chunk, and the number of rows
+    contents: StoreContents  # no bucket is in two chunks
 
 
 class ClusterStore(RowStore):
-    """The rows of chunks on workers, seen from a task on one of them.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    """
+    """The rows of chunks on workers, seen from a task on one of them, which has a `distributed.Client`."""
 
     def __init__(self, table: ChunkTable, client: Any) -> None:
         from distributed import Future
 
-        super().__init__(table.starts, len(table.layout.narrow), table.weight_sum)
-        self.table, self.client = table, client
-        self.fingerprint = table.fingerprint
+        contents = table.contents
+        super().__init__(contents.starts, len(contents.layout.narrow), contents.weight_sum)
+        self.table, self.layout, self.client = table, contents.layout, client
         self._chunks: list[Any] = [Future(key, client) for key in table.keys]
         self._tokens: list[str] = []
 
@@ -118,16 +66,11 @@ class ClusterStore(RowStore):
         self.forget(*self._tokens)
 
     def share(self, value: Any) -> tuple[Any, str]:
-        """A future of a value of this process, which is sent directly to workers that need it.
+        """A future of a value of this process, and the token that `forget` takes; the end of the store forgets it too.
 
-        A task on this worker returns it. So it is not lost before this worker is: values that are given to
-        `Client.scatter` are lost with the one worker on which Dask keeps the last copy.
-
-        Returns
-        -------
-        future : Future
-        token : str
-            To be given to `forget`; the end of the store does it too.
+        A task on this worker returns the value, which is sent directly to workers that need it. So it is not lost
+        before this worker is: values that are given to `Client.scatter` are lost with the one worker on which Dask
+        keeps the last copy.
         """
         from distributed import get_worker
 
@@ -144,19 +87,17 @@ class ClusterStore(RowStore):
 
     def rows(self, start: int, stop: int) -> DistinctRows:
         """The rows with the numbers ``start`` to ``stop - 1``, which are sent here."""
-        records = self._gathered(_cut, start, stop, self.table.layout.dtype)
-        return self.table.layout.rows(records, start)
+        records = self._gathered(_cut, start, stop, self.layout.dtype)
+        return self.layout.rows(records, start)
 
     def row_hashes(self, start: int, stop: int) -> NDArray[np.uint64]:
-        """The hashes of the rows with the numbers ``start`` to ``stop - 1``."""
         return self._gathered(_cut_hashes, start, stop, np.dtype(np.uint64))
 
     def _gathered(self, cut: Callable[..., Any], start: int, stop: int, dtype: Any) -> NDArray[Any]:
-        starts, futures = self.table.chunk_starts, []
-        for chunk, begin, end in zip(self._chunks, starts[:-1].tolist(), starts[1:].tolist()):
-            low, high = max(start, begin) - begin, min(stop, end) - begin
-            if low < high:
-                futures.append(self.client.submit(cut, chunk, low, high, pure=False, retries=RETRIES))
+        futures = [
+            self.client.submit(cut, self._chunks[number], low, high, pure=False, retries=RETRIES)
+            for number, low, high in overlaps(self.table.chunk_starts, start, stop)
+        ]
         return np.concatenate([np.empty(0, dtype=dtype), *self.client.gather(futures)])
 
     def map_buckets(self, function: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
@@ -176,24 +117,18 @@ class ClusterStore(RowStore):
             # the buckets of the chunk; empty ones belong to either neighbour
             inner = self.starts[(self.starts > first) & (self.starts < last)]
             bounds = np.concatenate([[first], inner, [last]]).astype(np.intp)
-            arguments = (function, records, self.table.layout, bounds, more, common)
+            arguments = (function, records, self.layout, bounds, more, common)
             futures.append(self.client.submit(_run_on_chunk, *arguments, pure=False, retries=RETRIES))
         return futures
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """The rows of a chunk, where it is.
-
-    Attributes
-    ----------
-    bounds : ndarray of int
-        Numbers of the first rows of its buckets in the store, and of the row after the last.
-    """
+    """The rows of a chunk, where it is."""
 
     records: Records
     layout: RecordLayout
-    bounds: Rows
+    bounds: Rows  # numbers of the first rows of its buckets in the store, and of the row after the last
 
     def buckets(self) -> Iterator[tuple[DistinctRows, NDArray[np.uint64]]]:
         """Rows and hashes of each bucket."""
@@ -206,12 +141,7 @@ class Chunk:
 
 
 def survey_graph(rows: DaskRows, categorical_features: Any) -> Any:
-    """A delayed `RowSurvey` of all rows: one task per partition, and tasks that merge the results.
-
-    Parameters
-    ----------
-    categorical_features : as of the estimators
-    """
+    """A delayed `RowSurvey` of all rows: one task per partition, and tasks that merge the results."""
     from dask.delayed import delayed
 
     survey, merge = delayed(survey_partition), delayed(merged_surveys)
@@ -227,25 +157,18 @@ def survey_graph(rows: DaskRows, categorical_features: Any) -> Any:
 def build_chunks(client: Any, rows: DaskRows, survey: RowSurvey) -> tuple[ChunkTable, list[Any]]:
     """Encode the partitions on the workers, and divide and sort their rows; returns when that is done.
 
-    Parameters
-    ----------
-    client : distributed.Client
-
-    Returns
-    -------
-    table : ChunkTable
-    chunks : list of Future
-        To be kept as long as the table is used.
+    The futures of the chunks are returned to be kept as long as the table is used.
     """
     from dask.delayed import delayed
 
-    plan = ChunkPlan.of(survey)
+    plan = StorePlan.of(survey, BUCKET_ROWS)
+    chunk_bits = min(bucket_bits(plan.n_rows, CHUNK_ROWS), MAX_CHUNKS.bit_length() - 1, file_bits(plan.bits))
     shared = delayed(plan, pure=False)
-    scatter, part_of = delayed(scattered_partition, nout=None), delayed(_part_of)
-    parts = [scatter(number, part, rows.kind, shared) for number, part in enumerate(rows.partitions)]
+    scatter, part_of = delayed(scattered_partition, nout=None), delayed(operator.getitem)
+    parts = [scatter(number, part, rows.kind, shared, chunk_bits) for number, part in enumerate(rows.partitions)]
     merge, total = delayed(merged_chunk), delayed(chunk_totals)
-    delayed_chunks = [merge([part_of(part, number) for part in parts], shared) for number in range(2**plan.chunk_bits)]
-    delayed_totals = [total(chunk, number, shared) for number, chunk in enumerate(delayed_chunks)]
+    delayed_chunks = [merge([part_of(part, number) for part in parts], shared) for number in range(2**chunk_bits)]
+    delayed_totals = [total(chunk, number, shared, chunk_bits) for number, chunk in enumerate(delayed_chunks)]
     chunks = client.compute(delayed_chunks, retries=RETRIES)
     totals = StoreTotals(plan.bits)
     n_rows = []
@@ -253,16 +176,14 @@ def build_chunks(client: Any, rows: DaskRows, survey: RowSurvey) -> tuple[ChunkT
         n_rows.append(sum(int(file.bucket_rows.sum()) for file in files))
         for file in files:
             totals.merge(file)
-    starts = totals.starts(BUCKET_ROWS)
-    per_bucket = max(1, len(chunks) // (len(starts) - 1))
+    contents = totals.contents(plan.layout, BUCKET_ROWS)
+    per_bucket = max(1, len(chunks) // (len(contents.starts) - 1))
     if per_bucket > 1:  # many copies: the buckets are larger than the chunks
         groups = [chunks[first : first + per_bucket] for first in range(0, len(chunks), per_bucket)]
         chunks = [client.submit(np.concatenate, group, pure=False, retries=RETRIES) for group in groups]
     chunk_starts = np.append(0, np.cumsum(np.reshape(n_rows, (-1, per_bucket)).sum(axis=1))).astype(np.intp)
     keys = tuple(chunk.key for chunk in chunks)
-    fingerprint = totals.fingerprint()
-    layout = totals.layout(plan.layout)
-    return ChunkTable(keys, chunk_starts, starts, layout, totals.weight_sum, fingerprint), chunks
+    return ChunkTable(keys, chunk_starts, contents), chunks
 
 
 # -- tasks ----------------------------------------------------------------------------------------------------------
@@ -272,10 +193,7 @@ def survey_partition(
     number: int, partition: Partition, kind: PartitionKind, n_columns: int, categorical_features: Any
 ) -> RowSurvey:
     """Survey of a partition."""
-    survey = RowSurvey(categorical_features)
-    for block in kind.source(number, *partition).blocks(pass_rows(n_columns)):
-        survey.add(block)
-    return survey
+    return RowSurvey.of(kind.source(number, *partition), categorical_features, pass_rows(n_columns))
 
 
 def merged_surveys(surveys: Sequence[RowSurvey]) -> RowSurvey:
@@ -286,33 +204,24 @@ def merged_surveys(surveys: Sequence[RowSurvey]) -> RowSurvey:
     return total
 
 
-def scattered_partition(number: int, partition: Partition, kind: PartitionKind, plan: ChunkPlan) -> list[Records]:
+def scattered_partition(
+    number: int, partition: Partition, kind: PartitionKind, plan: StorePlan, chunk_bits: int
+) -> list[Records]:
     """The rows of a partition, encoded, for each chunk."""
-    blocks = [np.empty(0, dtype=plan.layout.dtype)]
     with ONE_BLAS_THREAD:
-        for block in kind.source(number, *partition).blocks(pass_rows(len(plan.encoder.columns_))):
-            raw = encoded(plan.encoder, block.X.table)
-            weight = block.weight / plan.scale
-            blocks.append(packed_rows(plan.layout, raw, block.target, weight, plan.merge_early, block.codes))
-    records = np.concatenate(blocks)
-    records = records[np.argsort(records["hash"], kind="stable")]
-    starts = bucket_starts(records["hash"], plan.chunk_bits)
-    return [records[start:stop].copy() for start, stop in itertools.pairwise(starts)]
+        blocks = [np.empty(0, dtype=plan.layout.dtype), *plan.records(kind.source(number, *partition))]
+    return [part.copy() for part in scattered(np.concatenate(blocks), chunk_bits)]
 
 
-def _part_of(parts: list[Records], number: int) -> Records:
-    return parts[number]
-
-
-def merged_chunk(parts: Sequence[Records], plan: ChunkPlan) -> Records:
+def merged_chunk(parts: Sequence[Records], plan: StorePlan) -> Records:
     """The rows of a chunk from all partitions, sorted, copies merged."""
     return sorted_records(plan.layout, np.concatenate(parts))
 
 
-def chunk_totals(records: Records, number: int, plan: ChunkPlan) -> list[StoreTotals]:
+def chunk_totals(records: Records, number: int, plan: StorePlan, chunk_bits: int) -> list[StoreTotals]:
     """Totals of a chunk, divided as the files of the same rows on disk would be: sums are rounded alike."""
-    starts = bucket_starts(records["hash"], plan.file_bits)
-    per_chunk = 2 ** (plan.file_bits - plan.chunk_bits)
+    starts = bucket_starts(records["hash"], file_bits(plan.bits))
+    per_chunk = 2 ** (file_bits(plan.bits) - chunk_bits)
     first, files = number * per_chunk, []
     for start, stop in zip(starts[first : first + per_chunk], starts[first + 1 : first + per_chunk + 1]):
         files.append(StoreTotals(plan.bits))

@@ -1,7 +1,8 @@
 """Encoded columns: their metadata, and values of any library as numbers and codes.
 
 In fit, text becomes dates if it is all dates of one format. In predict, a column is converted to the type it had in fit
-where that is unambiguous, so that a model takes the same table whatever program has read it.
+where that is unambiguous, so that a model takes the same table whatever program has read it. Columns of times are read
+here, too.
 """
 
 import warnings
@@ -10,13 +11,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from usnrt.tables.dates import DateFormatError, find_format, order_of, parse_dates
 from usnrt.tables.numbers import NULL_TEXTS, PLAIN, NumberFormat, is_missing_word, parse_numbers
 from usnrt.tables.reading import FeatureColumn, label_of
 from usnrt.utils.names import shown_value
 from usnrt.utils.notices import AmbiguousDateWarning, IgnoredColumnWarning, users_level
+from usnrt.utils.types import Floats
 
 
 @dataclass(frozen=True)
@@ -86,16 +88,10 @@ _WORDS = {"number": "numbers", "text": "text", "date": "dates"}
 def understood(column: FeatureColumn, name: str) -> tuple[FeatureColumn, str]:
     """A column of the training table as dates if its text is all dates; as empty if it differs in every row.
 
-    Returns
-    -------
-    str
-        The format of the dates; "" if they were no text.
+    Also the format of the dates; "" if they were no text.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from usnrt.tables.columns import understood
-    >>> from usnrt.tables.reading import FeatureColumn
     >>> column = FeatureColumn("text", np.array(["31/12/2015", None], dtype=object))
     >>> understood(column, "sold")
     (FeatureColumn(type='date', values=array(['2015-12-31T00:00:00.000000', 'NaT'], dtype='datetime64[us]'),
@@ -135,21 +131,10 @@ def _differs_everywhere(values: NDArray[Any]) -> bool:
 def converted(
     column: FeatureColumn, expected: str, name: str, format: str = "", file_marks: Mapping[str, str] | None = None
 ) -> FeatureColumn:
-    """A column with the type it had in fit.
+    """A column with the type it had in fit (number, text or date); a ValueError if the values do not have it.
 
-    Parameters
-    ----------
-    expected : {"number", "text", "date"}
-        Its type in fit.
-    format : str
-        Format of the dates in fit, if they were text.
-    file_marks : mapping of str to str, optional
-        "decimal" and "thousands" of the file that the model was fitted on; then numbers may be text, and text numbers.
-
-    Raises
-    ------
-    ValueError
-        If the values do not have that type.
+    ``format`` is that of dates that were text in fit. ``file_marks`` are the "decimal" and "thousands" of the file that
+    the model was fitted on, if it was one: then numbers may be text, and text numbers.
     """
     if column.type == expected and not (expected == "text" and file_marks is not None):
         return column
@@ -198,7 +183,7 @@ def _no_date(column: FeatureColumn, format: str) -> str:
     return _example(column.values)
 
 
-def _as_numbers(column: FeatureColumn, file_marks: Mapping[str, str]) -> NDArray[np.float64] | None:
+def _as_numbers(column: FeatureColumn, file_marks: Mapping[str, str]) -> Floats | None:
     numbers = parse_numbers(
         column.values, NumberFormat(file_marks.get("decimal", "."), file_marks.get("thousands", ""))
     )
@@ -216,3 +201,54 @@ def _as_text(column: FeatureColumn) -> FeatureColumn:
 
 def _example(values: NDArray[Any]) -> str:
     return min(str(value) for value in values if value is not None)
+
+
+def read_time(column: FeatureColumn, name: str) -> Floats:
+    """The time of each row: a number as it is, a date in seconds since 1970; a ValueError names the column.
+
+    Examples
+    --------
+    >>> read_time(FeatureColumn("date", np.array(["1970-01-02", "1970-01-03"], dtype="datetime64[us]")), "day")
+    array([ 86400., 172800.])
+    """
+    if column.type == "text":
+        raise ValueError(f"time_column must hold numbers or dates, but {name!r} holds text")
+    missing = np.isnat(column.values) if column.type == "date" else np.isnan(column.values)
+    if missing.any():
+        row = int(np.flatnonzero(missing)[0])
+        raise ValueError(f"time_column must not have missing values, but {name!r} is missing in row {row}")
+    if column.type == "date":
+        seconds: Floats = column.values.astype("datetime64[us]").astype(np.int64) / 1e6
+        return seconds
+    return np.asarray(column.values, dtype=np.float64)
+
+
+def dates_of_texts(values: NDArray[Any], format: str = "") -> NDArray[np.datetime64]:
+    """Dates that are written as text, in the one format that fits all texts; a ValueError if there is none.
+
+    ``format`` is tried first. None, NaN and the empty text are missing, hence NaT.
+
+    Examples
+    --------
+    >>> dates_of_texts(np.array(["31.12.2023", None, "01.02.2024"])).astype("datetime64[D]")
+    array(['2023-12-31',        'NaT', '2024-02-01'], dtype='datetime64[D]')
+    """
+    texts = [None if v is None or v != v or v == "" else v for v in values.tolist()]
+    if all(isinstance(text, str | None) for text in texts):
+        found = (find_format(texts, format) if format else None) or find_format(texts)
+        if found is not None:
+            return parse_dates(texts, found.format)
+    return np.array(["NaT" if text is None else str(text) for text in texts], dtype="datetime64[us]")
+
+
+def numbers_or_dates(values: ArrayLike, name: str, format: str = "") -> NDArray[Any]:
+    """Times as numbers or datetimes, NaN or NaT where missing; text is read as by `dates_of_texts`, errors name it."""
+    times = np.asarray(values)
+    if times.dtype.kind in "OUST":
+        try:
+            times = dates_of_texts(times, format)
+        except (ValueError, TypeError):
+            raise ValueError(f"{name} must hold numbers or dates, got {times.ravel()[:1].tolist()[0]!r}") from None
+    if times.dtype.kind not in "iufM":
+        raise ValueError(f"{name} must hold numbers or dates, got {times.dtype}")
+    return times

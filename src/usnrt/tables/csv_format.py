@@ -32,38 +32,17 @@ _NO_CP1252 = b"\x81\x8d\x8f\x90\x9d"
 
 @dataclass(frozen=True)
 class CsvFormat:
-    """How a file was read.
+    """How a file was read."""
 
-    Attributes
-    ----------
-    delimiter : str
-        Between columns.
-    decimal, thousands : str
-        Marks in numbers; "" for no thousands mark.
-    """
-
-    delimiter: str = ","
+    delimiter: str = ","  # between columns
+    # decimal, thousands: marks in numbers; "" for no thousands mark
     decimal: str = "."
     thousands: str = ""
     encoding: str = "utf-8"
 
 
 def find_encoding(blocks: Iterable[bytes]) -> str:
-    """The encoding of a file: UTF-8, UTF-16, UTF-32, or else cp1252 or latin-1.
-
-    Parameters
-    ----------
-    blocks : iterable of bytes
-        The file, block by block.
-
-    Examples
-    --------
-    >>> from usnrt.tables.csv_format import find_encoding
-    >>> [find_encoding([text.encode(name)]) for text, name in (("Köln", "utf-8"), ("Köln", "latin-1"))]
-    ['utf-8', 'latin-1']
-    >>> [find_encoding(["10 €".encode(name)]) for name in ("cp1252", "utf-16")]
-    ['cp1252', 'utf-16']
-    """
+    """The encoding of a file, given in blocks: UTF-8, UTF-16, UTF-32, or else cp1252 or latin-1."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     single_bytes: set[int] = set()
     is_utf8, is_first = True, True
@@ -109,7 +88,6 @@ def decoded_start(data: bytes, encoding: str, is_whole: bool = False) -> str:
 
     Examples
     --------
-    >>> from usnrt.tables.csv_format import decoded_start
     >>> decoded_start(b"a,b\\r\\n1,2\\r\\n3", "utf-8")
     'a,b\\n1,2\\n'
     """
@@ -119,23 +97,14 @@ def decoded_start(data: bytes, encoding: str, is_whole: bool = False) -> str:
 
 
 def find_delimiter(sample: str, expected: Collection[str] = (), preferred: str = ",") -> str:
-    """The separator of the columns.
+    """The separator of the columns, by the first lines of a file.
 
-    It is the one that divides most lines into as many fields as the first line has names, then the one that leaves
-    the most numbers; `ONE_COLUMN` if none divides the first line.
-
-    Parameters
-    ----------
-    sample : str
-        The first lines, without a part of a line at the end.
-    expected : collection of str
-        Names of columns, if known.
-    preferred : str
-        The separator of two that are equally good.
+    It is the one that finds most of the expected names, then the one that divides most lines into as many fields as the
+    first line has names, then the one that leaves the most numbers, then the preferred one; `ONE_COLUMN` if none
+    divides the first line.
 
     Examples
     --------
-    >>> from usnrt.tables.csv_format import find_delimiter
     >>> find_delimiter("width;price\\n1,5;2,25\\n")
     ';'
     >>> find_delimiter('name,price\\n"Meier; Huber",3\\n')
@@ -176,37 +145,21 @@ def read_rows(sample: str, delimiter: str) -> list[list[str]]:
 
 @dataclass(frozen=True)
 class Preamble:
-    """What comes before the names of the columns.
+    """What comes before the names of the columns."""
 
-    Attributes
-    ----------
-    n_lines : int
-        Lines before the names: titles, comments, and that of `declared_delimiter`.
-    comment : str
-        What comments begin with, here and between the rows; "" if there are none.
-    delimiter : str
-        The separator that is declared; "" if none is.
-    """
-
-    n_lines: int = 0
-    comment: str = ""
-    delimiter: str = ""
+    n_lines: int = 0  # lines before the names: titles, comments, and that of `declared_delimiter`
+    comment: str = ""  # what comments begin with, here and between the rows; "" if there are none
+    delimiter: str = ""  # the separator that is declared; "" if none is
 
 
 def find_preamble(sample: str) -> Preamble:
-    """What comes before the names of the columns, where it is clear.
+    """What comes before the names of the columns, where it is clear from the first lines.
 
     Comments are lines that begin with ``#``, unless the last of them has the names. A title is a line of one field in a
     table of several columns, one of which holds numbers, if all names follow it and are text.
 
-    Parameters
-    ----------
-    sample : str
-        The first lines.
-
     Examples
     --------
-    >>> from usnrt.tables.csv_format import find_preamble
     >>> find_preamble("# by a program\\na,b\\n1,2\\n")
     Preamble(n_lines=1, comment='#', delimiter='')
     >>> find_preamble("Sales of 2024\\n\\nshop,sales\\nA,2\\nB,5\\n").n_lines
@@ -254,7 +207,6 @@ def what_it_is(start: bytes) -> str:
 
     Examples
     --------
-    >>> from usnrt.tables.csv_format import what_it_is
     >>> what_it_is(b" <!DOCTYPE html>"), what_it_is(b"a,b")
     ('an HTML page; was a login needed to download it?', '')
     """
@@ -269,14 +221,7 @@ def what_it_is(start: bytes) -> str:
 
 
 def declared_delimiter(line: str) -> str:
-    """The separator that spreadsheets declare in a line of its own, ``sep=;``; "" if the first line is not one.
-
-    Examples
-    --------
-    >>> from usnrt.tables.csv_format import declared_delimiter
-    >>> declared_delimiter("sep=;"), declared_delimiter("a;b")
-    (';', '')
-    """
+    """The separator that spreadsheets declare in a line of its own, ``sep=;``; "" if the first line is not one."""
     found = re.fullmatch(r'"?sep=(.)"?\s*', line, flags=re.IGNORECASE)
     return found[1] if found else ""
 
@@ -284,18 +229,7 @@ def declared_delimiter(line: str) -> str:
 def ragged_line(lines: Iterable[str], delimiter: str) -> tuple[int, int, int] | None:
     """The first line with another number of fields than the first: line number, its fields, fields of the first.
 
-    None if there is none before a field that is longer than Python's reader takes.
-
-    Parameters
-    ----------
-    lines : iterable of str
-        With their line ends.
-
-    Examples
-    --------
-    >>> from usnrt.tables.csv_format import ragged_line
-    >>> ragged_line(["a,b\\n", '"1\\n', '2",3\\n', "4\\n"], ",")
-    (4, 1, 2)
+    None if there is none before a field that is longer than Python's reader takes. Lines have their line ends.
     """
     reader = csv.reader(lines, delimiter=delimiter)
     expected = 0

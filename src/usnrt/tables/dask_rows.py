@@ -1,6 +1,7 @@
 """Dask collections as sources of rows: partition by partition, here or on the workers of a cluster."""
 
 import math
+import operator
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from usnrt.tables.sources import TableSource, check_columns, unreadable
+from usnrt.tables.sources import TableSource, as_arrow, check_columns, unreadable
 from usnrt.tables.streaming import TrainingBlock, TrainingSource
 from usnrt.utils.names import check_different, need_column
 from usnrt.utils.types import TableLike
@@ -21,8 +22,6 @@ def is_dask(X: TableLike) -> bool:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from usnrt.tables.dask_rows import is_dask
     >>> is_dask(np.zeros((3, 2)))
     False
     """
@@ -32,33 +31,15 @@ def is_dask(X: TableLike) -> bool:
 
 @dataclass(frozen=True)
 class PartitionKind:
-    """What the partitions of a collection have in common.
+    """What the partitions of a collection have in common."""
 
-    Attributes
-    ----------
-    names : tuple of str or None
-        Columns of a Dask DataFrame; None for an Array.
-    target : str or None
-        Name of the target.
-    word : str
-        ``"partition"`` or ``"block"``, for messages.
-    """
-
-    names: tuple[str, ...] | None
-    target: str | None
-    word: str
+    names: tuple[str, ...] | None  # columns of a Dask DataFrame; None for an Array
+    target: str | None  # name of the target
+    word: str  # ``"partition"`` or ``"block"``, for messages
+    leaves_out: bool = False  # see `TrainingSource`
 
     def source(self, number: int, X: TableLike, y: Any, weight: Any, groups: Any) -> TrainingSource:
-        """The rows of a partition in memory.
-
-        Parameters
-        ----------
-        number : int
-            Of the partition, counted from 0.
-        X : pandas.DataFrame or ndarray of shape (n, d)
-        y : Series or ndarray of shape (n,)
-        weight, groups : Series, ndarray of shape (n,) or None
-        """
+        """The rows of a partition in memory, a data frame or an array; partitions are numbered from 0."""
         place = f"{self.word} {number + 1:,} of X"
         for name, values in (("y", y), ("sample_weight", weight), ("groups", groups)):
             if values is not None and len(values) != len(X):
@@ -78,10 +59,10 @@ class PartitionKind:
             if values is not None:
                 columns[name] = values
             own.append(None if values is None else name)
-        table = _as_arrow(X, place).select(list(self.names))
+        table = as_arrow(X, place).select(list(self.names))
         for name, values in columns.items():
             table = table.append_column(name, _as_arrow_array(values, name, place))
-        return TrainingSource(_Piece(table, place), *own)
+        return TrainingSource(_Piece(table, place), *own, leaves_out=self.leaves_out)
 
 
 class _Piece(TableSource):
@@ -96,15 +77,7 @@ class _Piece(TableSource):
 
 
 class DaskTable(TableSource):
-    """A Dask collection of features.
-
-    Parameters
-    ----------
-    name : str
-        In messages.
-    n_rows : int or None
-        If known.
-    """
+    """A Dask collection of features, with a name for messages; the number of rows may be unknown."""
 
     def __init__(self, name: str, n_columns: int, n_rows: int | None) -> None:
         self.name = name
@@ -112,11 +85,9 @@ class DaskTable(TableSource):
 
     @property
     def n_columns(self) -> int:
-        """Number of columns."""
         return self._n_columns
 
     def known_rows(self) -> int | None:
-        """Number of rows, if it is known without reading them."""
         return self._n_rows
 
     def pieces(self, block_rows: int) -> Iterator[tuple[Any, str]]:
@@ -126,16 +97,10 @@ class DaskTable(TableSource):
 
 @dataclass(frozen=True)
 class DaskRows(TrainingSource):
-    """A Dask collection with its target, weights and groups; see `dask_rows`.
-
-    Attributes
-    ----------
-    partitions : tuple of (Delayed, Delayed, Delayed or None, Delayed or None)
-        Features, target, weights and groups of each partition.
-    """
+    """A Dask collection with its target, weights and groups; see `dask_rows`."""
 
     kind: PartitionKind = PartitionKind(None, None, "block")
-    partitions: tuple[Partition, ...] = ()
+    partitions: tuple[Partition, ...] = ()  # of each partition, delayed
 
     def blocks(self, block_rows: int) -> Iterator[TrainingBlock]:
         """The rows in blocks; partitions are computed one after the other, by the scheduler that Dask is set to."""
@@ -147,23 +112,7 @@ class DaskRows(TrainingSource):
 
 
 def dask_rows(X: TableLike, y: Any, sample_weight: Any = None, groups: Any = None) -> DaskRows:
-    """A Dask collection with its target, weights and groups, which have the same partitions.
-
-    Parameters
-    ----------
-    X : dask DataFrame or Array of shape (n, d)
-    y : dask Series or Array of shape (n,), or str
-        A name stands for a column of a DataFrame.
-    sample_weight, groups : dask Series or Array of shape (n,), str or None
-
-    Examples
-    --------
-    >>> import dask.array as da
-    >>> from usnrt.tables.dask_rows import dask_rows
-    >>> rows = dask_rows(da.ones((10, 2), chunks=(4, 1)), da.arange(10, chunks=5))
-    >>> [block.target.tolist() for block in rows.blocks(100)]
-    [[0.0, 1.0, 2.0, 3.0], [4.0, 5.0, 6.0, 7.0], [8.0, 9.0]]
-    """
+    """A Dask collection with its target, weights and groups, which have the same partitions or are names of columns."""
     if X.ndim != 2:
         raise ValueError(f"X must have 2 dimensions, rows and columns, got a Dask {type(X).__name__} of {X.ndim}")
     given = {"y": y, "sample_weight": sample_weight, "groups": groups}
@@ -177,7 +126,11 @@ def _frame_rows(X: TableLike, given: dict[str, Any]) -> DaskRows:
     for name in named.values():
         need_column([str(column) for column in X.columns], name, "the Dask DataFrame")
     check_different(named)
-    features, parts, column = [name for name in X.columns if name not in named.values()], _delayed(X), delayed(_column)
+    features, parts, column = (
+        [name for name in X.columns if name not in named.values()],
+        _delayed(X),
+        delayed(operator.getitem),
+    )
 
     def parts_of(argument: str, values: Any) -> list[Any]:
         if isinstance(values, str):  # a partition is computed once for all of its columns
@@ -187,7 +140,7 @@ def _frame_rows(X: TableLike, given: dict[str, Any]) -> DaskRows:
     y = given["y"]
     target = y if isinstance(y, str) else getattr(y, "name", None)
     target = target if isinstance(target, str) else None
-    kind = PartitionKind(tuple(str(name) for name in features), target, "partition")
+    kind = PartitionKind(tuple(str(name) for name in features), target, "partition", isinstance(y, str))
     own = [column(part, features) for part in parts] if named else parts
     source = DaskTable("the Dask DataFrame", len(features), None)
     return _rows_of(source, target, kind, own, given, parts_of)
@@ -231,10 +184,6 @@ def _partitions_of(argument: str, values: Any, kind: str, word: str, n_parts: in
     return parts
 
 
-def _column(frame: Any, name: Any) -> Any:
-    return frame[name]
-
-
 def _like_rows(name: str, values: Any, X: TableLike) -> Any:
     """An Array in the blocks of X, if both have known sizes."""
     if not is_dask(values) or hasattr(values, "divisions"):
@@ -254,15 +203,6 @@ def _delayed(collection: Any) -> list[Any]:
     else:
         parts = collection.to_delayed()
     return list(parts.ravel()) if isinstance(parts, np.ndarray) else list(parts)
-
-
-def _as_arrow(frame: Any, place: str) -> Any:
-    import pyarrow as pa
-
-    try:
-        return pa.Table.from_pandas(frame, preserve_index=False)
-    except (pa.ArrowException, TypeError) as error:
-        raise unreadable(place, error) from None
 
 
 def _as_arrow_array(values: Any, name: str, place: str) -> Any:

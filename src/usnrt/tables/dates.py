@@ -98,17 +98,10 @@ _PATTERNS = {
 
 @dataclass(frozen=True)
 class DateFormat:
-    """The format of a column of dates.
+    """The format of a column of dates."""
 
-    Attributes
-    ----------
-    format : str
-        As for ``strptime``.
-    ambiguous : bool
-        Whether the other order of day and month matches every value too, and nothing decides between them.
-    """
-
-    format: str
+    format: str  # as for ``strptime``
+    # whether the other order of day and month matches every value too, and nothing decides between them
     ambiguous: bool = False
 
 
@@ -121,21 +114,14 @@ class DateFormatError(ValueError):
 
 
 def find_format(texts: Iterable[str | None], order: str = "") -> DateFormat | None:
-    """The one format in which all texts are dates, or None.
+    """The one format in which all texts are dates, or None; missing values are None.
 
-    If day and month could be either way round, the day is first if dates have dots or dashes, or fall on the first of a
-    month only so; otherwise the month is first, as in pandas.
-
-    Parameters
-    ----------
-    texts : iterable of str or None
-        None is a missing value.
-    order : {"", "dmy", "mdy", "ymd"} or str
-        Order of day, month and year where it is ambiguous, or a format that contains ``%``.
+    ``order`` says how day, month and year are ordered where that is ambiguous (one of `ORDERS`), or is a format with
+    ``%``. Without it the day is first if dates have dots or dashes, or fall on the first of a month only so; otherwise
+    the month is first, as in pandas.
 
     Examples
     --------
-    >>> from usnrt.tables.dates import find_format
     >>> find_format(["20141013T000000", None, "20150225T000000"]).format
     '%Y%m%dT%H%M%S'
     >>> find_format(["31/12/2015", "01/02/2016"]).format
@@ -155,16 +141,10 @@ def find_format(texts: Iterable[str | None], order: str = "") -> DateFormat | No
 class DateSurvey:
     """Finds the one format in which all texts are dates, from blocks of them; see `find_format`.
 
-    Parameters
-    ----------
-    order : {"", "dmy", "mdy", "ymd"} or str
-        Order of day, month and year where it is ambiguous, or a format that contains ``%``.
-    declared : bool, default=False
-        Whether the texts are known to be dates, so that eight digits are one, of any year.
+    Of texts that are ``declared`` to be dates, eight digits are one, of any year.
 
     Examples
     --------
-    >>> from usnrt.tables.dates import DateSurvey
     >>> survey = DateSurvey()
     >>> survey.add(["01/02/2016"])
     >>> survey.add(["31/12/2016"])
@@ -173,7 +153,7 @@ class DateSurvey:
     """
 
     def __init__(self, order: str = "", declared: bool = False) -> None:
-        self._order, self._declared = order, declared
+        self._order = order
         self._formats: list[str] | None = None
         self._given = [order] if "%" in order else ["%Y%m%d"] if declared else []
         self._days: dict[str, set[int]] = {}
@@ -213,30 +193,7 @@ class DateSurvey:
 
 
 def parse_dates(texts: Sequence[str | None] | NDArray[Any], format: str) -> NDArray[np.datetime64]:
-    """Dates of one format.
-
-    Parameters
-    ----------
-    texts : sequence of n str or None
-    format : str
-        As from `find_format`.
-
-    Returns
-    -------
-    ndarray of datetime64[us] of shape (n,)
-        NaT where None.
-
-    Raises
-    ------
-    DateFormatError
-        If a text is not a date of this format.
-
-    Examples
-    --------
-    >>> from usnrt.tables.dates import parse_dates
-    >>> parse_dates(["31/12/2015", None, "1/2/2016 13:45"], "%d/%m/%Y %H:%M").astype("datetime64[m]")
-    array(['2015-12-31T00:00', 'NaT', '2016-02-01T13:45'], dtype='datetime64[m]')
-    """
+    """Dates of one format, datetime64[us], NaT where None; a `DateFormatError` if a text is none."""
     read = compile_format(format)
     position: dict[str | None, int] = {None: 0}
     dates: list[datetime.datetime | None] = [None]
@@ -255,7 +212,6 @@ def order_of(format: str) -> str:
 
     Examples
     --------
-    >>> from usnrt.tables.dates import order_of
     >>> order_of("%d.%m.%Y %H:%M"), order_of("%b %Y")
     ('dmy', '')
     """
@@ -323,13 +279,7 @@ def _date_of(parts: dict[str, str | None]) -> datetime.datetime | None:
             monday = datetime.date.fromisocalendar(year, int(parts["V"] or 0), int(parts.get("u") or 1))
             year, month, day = monday.year, monday.month, monday.day
         return datetime.datetime(
-            year,
-            month,
-            day,
-            hour,
-            int(parts.get("M") or 0),
-            int(parts.get("S") or 0),
-            int(fraction[:6].ljust(6, "0")),
+            year, month, day, hour, int(parts.get("M") or 0), int(parts.get("S") or 0), int(fraction[:6].ljust(6, "0"))
         )
     except ValueError:
         return None

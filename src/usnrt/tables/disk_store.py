@@ -4,8 +4,10 @@ A file holds the rows whose hashes begin with the same bits. So the sorted files
 table sorted by hash, and only one of them is in memory at a time. Numbers that float32 holds exactly are written so.
 """
 
+import itertools
 import os
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -30,14 +32,7 @@ Records = NDArray[np.void]
 class RecordLayout:
     """How rows are stored: hash, target, weight, group, the features that need float64, and those that fit in float32.
 
-    Parameters
-    ----------
-    narrow : ndarray of bool of shape (d,)
-        The features whose values are all float32 numbers.
-    has_groups : bool
-        Whether rows have a group that was given; otherwise it is not stored.
-    by_features : bool
-        Whether rows with equal features are a group, if none was given.
+    Rows with equal features are a group if ``by_features`` and no groups were given; then groups are not stored.
     """
 
     narrow: NDArray[np.bool_]
@@ -59,18 +54,22 @@ class RecordLayout:
         records["hash"], records["target"], records["weight"] = hashes, target + 0.0, weight
         if self.has_groups:
             records["group"] = group
-        for part, columns in (("wide", np.flatnonzero(~self.narrow)), ("narrow", np.flatnonzero(self.narrow))):
-            for place, column in enumerate(columns):
-                values = raw[:, column]
-                records[part][:, place] = np.where(np.isnan(values), np.nan, values + 0.0)
+        for part, place, column in self._places():
+            values = raw[:, column]
+            records[part][:, place] = np.where(np.isnan(values), np.nan, values + 0.0)
         return records
+
+    def _places(self) -> Iterator[tuple[str, int, int]]:
+        """The part of a record and the place in it of each feature."""
+        for part, columns in (("wide", np.flatnonzero(~self.narrow)), ("narrow", np.flatnonzero(self.narrow))):
+            for place, column in enumerate(columns.tolist()):
+                yield part, place, column
 
     def features(self, records: Records) -> Floats:
         """The features of records, in Fortran order."""
         raw = np.empty((len(records), len(self.narrow)), order="F")
-        for part, columns in (("wide", np.flatnonzero(~self.narrow)), ("narrow", np.flatnonzero(self.narrow))):
-            for place, column in enumerate(columns):
-                raw[:, column] = records[part][:, place]
+        for part, place, column in self._places():
+            raw[:, column] = records[part][:, place]
         return raw
 
     def rows(self, records: Records, start: int) -> DistinctRows:
@@ -110,118 +109,78 @@ def sorted_records(layout: RecordLayout, records: Records) -> Records:
     return records
 
 
+def scattered(records: Records, bits: int) -> list[Records]:
+    """Records by the leading bits of their hashes, in 2**bits parts."""
+    records = records[np.argsort(records["hash"], kind="stable")]
+    return [records[start:stop] for start, stop in itertools.pairwise(bucket_starts(records["hash"], bits))]
+
+
+def overlaps(starts: Rows, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
+    """The parts that hold rows of a range: number of the part, first row in it, and row after the last."""
+    for number, (begin, end) in enumerate(itertools.pairwise(starts.tolist())):
+        low, high = max(start, begin) - begin, min(stop, end) - begin
+        if low < high:
+            yield number, low, high
+
+
+@dataclass(frozen=True)
+class StoreContents:
+    """What is known of all rows of a store."""
+
+    layout: RecordLayout
+    starts: Rows  # shape (n_buckets + 1,); number of the first row of each bucket, and the number of rows
+    weight_sum: float
+    fingerprint: Fingerprint
+
+
 class DiskStore(RowStore):
-    """A store of rows in files; see `StoreWriter`.
+    """A store of rows in files; see `StoreWriter`."""
 
-    Attributes
-    ----------
-    fingerprint : Fingerprint
-        Of all rows.
-    n_bytes : int
-        Size of the files.
-    """
-
-    def __init__(
-        self,
-        files: list[Path],
-        file_starts: Rows,
-        layout: RecordLayout,
-        starts: Rows,
-        weight_sum: float,
-        fingerprint: Fingerprint,
-    ) -> None:
-        super().__init__(starts, len(layout.narrow), weight_sum)
-        self._files, self._file_starts, self._layout = files, file_starts, layout
-        self.fingerprint = fingerprint
+    def __init__(self, files: list[Path], file_starts: Rows, contents: StoreContents) -> None:
+        super().__init__(contents.starts, len(contents.layout.narrow), contents.weight_sum)
+        self._files, self._file_starts, self._layout = files, file_starts, contents.layout
+        self.fingerprint = contents.fingerprint
         self.folder = files[0].parent
-        self.n_bytes = self.n_rows * layout.dtype.itemsize
+        self.n_bytes = self.n_rows * self._layout.dtype.itemsize
 
     def rows(self, start: int, stop: int) -> DistinctRows:
-        """The rows with the numbers ``start`` to ``stop - 1``."""
         return self._layout.rows(self._records(start, stop), start)
 
     def row_hashes(self, start: int, stop: int) -> NDArray[np.uint64]:
-        """The hashes of the rows with the numbers ``start`` to ``stop - 1``."""
         return np.ascontiguousarray(self._records(start, stop)["hash"])
 
     def _records(self, start: int, stop: int) -> Records:
-        parts = [np.empty(0, dtype=self._layout.dtype)]
-        first = int(np.searchsorted(self._file_starts, start, side="right")) - 1
-        for number in range(first, len(self._files)):
-            begin, end = (int(row) for row in self._file_starts[number : number + 2])
-            if begin >= stop:
-                break
-            low, high = max(start, begin), min(stop, end)
-            if low < high:
-                parts.append(read_records(self._files[number], self._layout.dtype, low - begin, high - low))
-        return parts[1] if len(parts) == 2 else np.concatenate(parts)
+        dtype = self._layout.dtype
+        found = overlaps(self._file_starts, start, stop)
+        parts = [read_records(self._files[number], dtype, low, high - low) for number, low, high in found]
+        return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, dtype=dtype), *parts])
 
 
 class StoreWriter:
-    """Writes a store: `add` rows in any order and any portions, then `finish`.
+    """Writes a store of 2**bits buckets: `add` records in any order and any portions, then `finish`.
 
-    Parameters
-    ----------
-    folder : Path
-        Where the files are written; they remain until the folder is removed.
-    n_rows : int
-        Rows to come, copies included.
-    narrow : ndarray of bool of shape (d,)
-        The features whose values are all float32 numbers.
-    merge_early : bool
-        Whether copies may be merged before all of them are known. Sums of whole weights are exact in any order.
-    bucket_rows : int
-        The largest average number of rows per bucket.
-    has_groups : bool
-        Whether `add` gets the group of each row.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from usnrt.tables.disk_store import StoreWriter
-    >>> from usnrt.utils.folders import scratch_folder
-    >>> with scratch_folder() as folder:
-    ...     writer = StoreWriter(folder, 4, np.array([True]))
-    ...     writer.add(np.array([[1.0], [2.0]]), np.zeros(2), np.ones(2))
-    ...     writer.add(np.array([[2.0], [3.0]]), np.zeros(2), np.ones(2))
-    ...     rows = writer.finish().read(0)
-    >>> sorted(zip(rows.raw[:, 0].tolist(), rows.weight.tolist()))
-    [(1.0, 1.0), (2.0, 2.0), (3.0, 1.0)]
+    The files remain until the folder is removed.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        n_rows: int,
-        narrow: NDArray[np.bool_],
-        merge_early: bool = True,
-        bucket_rows: int = BUCKET_ROWS,
-        has_groups: bool = False,
-    ) -> None:
-        self.layout = RecordLayout(narrow, has_groups)
-        self._bucket_rows, self._merge_early = bucket_rows, merge_early
-        self._bits = bucket_bits(n_rows, bucket_rows)
-        self._file_bits = min(self._bits, MAX_FILES.bit_length() - 1)
-        self._files = [folder / f"rows-{number:04d}" for number in range(2**self._file_bits)]
+    def __init__(self, folder: Path, layout: RecordLayout, bits: int, bucket_rows: int = BUCKET_ROWS) -> None:
+        self._layout, self._bits, self._bucket_rows = layout, bits, bucket_rows
+        self._files = [folder / f"rows-{number:04d}" for number in range(2 ** file_bits(bits))]
         self._buffer: list[Records] = []
 
-    def add(self, raw: Floats, target: Floats, weight: Floats, group: Rows | None = None) -> None:
-        """Add rows; those of weight 0 are left out."""
-        records = packed_rows(self.layout, raw, target, weight, self._merge_early, group)
+    def add(self, records: Records) -> None:
+        """Add rows."""
         self._buffer.append(records)
         if sum(records.nbytes for records in self._buffer) > BUFFER_BYTES:
             self._flush()
 
     def _flush(self) -> None:
         """Append the rows in memory to their files."""
-        records = np.concatenate(self._buffer) if self._buffer else np.empty(0, dtype=self.layout.dtype)
+        records = np.concatenate([np.empty(0, dtype=self._layout.dtype), *self._buffer])
         self._buffer = []
-        records = records[np.argsort(records["hash"], kind="stable")]
-        starts = bucket_starts(records["hash"], self._file_bits)
-        for file, start, stop in zip(self._files, starts[:-1], starts[1:]):
-            if start < stop:
+        for file, part in zip(self._files, scattered(records, file_bits(self._bits))):
+            if len(part):
                 with open(file, "ab") as stream:
-                    stream.write(records[start:stop].data)
+                    stream.write(part.data)
 
     def finish(self) -> DiskStore:
         """Sort the rows of each file and merge copies."""
@@ -231,30 +190,26 @@ class StoreWriter:
         for number, file in enumerate(self._files):
             if file.exists():
                 file_starts[number + 1] = self._sort(file, totals)
-        starts, layout = totals.starts(self._bucket_rows), totals.layout(self.layout)
-        return DiskStore(
-            self._files, np.cumsum(file_starts), layout, starts, totals.weight_sum, totals.fingerprint()
-        )  # fmt: skip
+        return DiskStore(self._files, np.cumsum(file_starts), totals.contents(self._layout, self._bucket_rows))
 
     def _sort(self, file: Path, totals: "StoreTotals") -> int:
         """Sort the rows of one file, merge copies, and return how many rows there are."""
-        records = sorted_records(self.layout, read_records(file, self.layout.dtype))
+        records = sorted_records(self._layout, read_records(file, self._layout.dtype))
         sorted_file = file.with_suffix(".sorted")
         with open(sorted_file, "wb") as stream:
             stream.write(records.data)
         os.replace(sorted_file, file)
-        totals.add(records, self.layout)
+        totals.add(records, self._layout)
         return len(records)
 
 
-class StoreTotals:
-    """Sums over the sorted files.
+def file_bits(bits: int) -> int:
+    """Binary logarithm of the number of files of a store of 2**bits buckets."""
+    return min(bits, MAX_FILES.bit_length() - 1)
 
-    Parameters
-    ----------
-    bits : int
-        Binary logarithm of the number of buckets.
-    """
+
+class StoreTotals:
+    """Sums over the sorted files of a store with 2**bits buckets."""
 
     def __init__(self, bits: int) -> None:
         self._bits = bits
@@ -287,21 +242,17 @@ class StoreTotals:
         self._groups = _smallest(MIN_DISTINCT, self._groups, other._groups)
         self._copies.update(other._copies)
 
-    def starts(self, bucket_rows: int) -> Rows:
-        """Number of the first row of each bucket, and the number of rows.
-
-        There are fewer buckets where many rows were copies: their number follows from the distinct rows.
-        """
-        merged = self.bucket_rows.reshape(2 ** bucket_bits(int(self.bucket_rows.sum()), bucket_rows), -1).sum(axis=1)
-        return np.append(0, np.cumsum(merged)).astype(np.intp)
-
-    def layout(self, layout: RecordLayout) -> RecordLayout:
-        """The layout with what all rows say of their groups."""
+    def contents(self, layout: RecordLayout, bucket_rows: int) -> StoreContents:
+        """What is known of the rows, and their layout with what all of them say of their groups."""
         if layout.has_groups:
             check_codes_differ(int(self._groups[0]), int(self._groups[-1]))
-        return replace(layout, by_features=len(self._groups) >= MIN_DISTINCT)
+        layout = replace(layout, by_features=len(self._groups) >= MIN_DISTINCT)
+        # there are fewer buckets where many rows were copies: their number follows from the distinct rows
+        merged = self.bucket_rows.reshape(2 ** bucket_bits(int(self.bucket_rows.sum()), bucket_rows), -1).sum(axis=1)
+        starts = np.append(0, np.cumsum(merged)).astype(np.intp)
+        return StoreContents(layout, starts, self.weight_sum, self._fingerprint())
 
-    def fingerprint(self) -> Fingerprint:
+    def _fingerprint(self) -> Fingerprint:
         """As `usnrt.tables.rows.fingerprint` of all rows; but copies in different groups are different rows."""
         weights = sorted(self._copies)
         if any(not weight.is_integer() for weight in weights):  # no numbers of copies

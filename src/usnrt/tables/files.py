@@ -24,21 +24,12 @@ FORMATS = {
 
 @dataclass(frozen=True)
 class Input:
-    """A file, or all bytes of standard input, which can be read more than once.
+    """A file, or all bytes of standard input, which can be read more than once."""
 
-    Attributes
-    ----------
-    path : Path
-        ``-`` for standard input.
-    kind : {"csv", "tsv", "parquet", "feather", "jsonl", "xlsx"}
-    data : bytes or None
-        Of standard input.
-    """
-
-    path: Path
-    kind: str
+    path: Path  # ``-`` for standard input
+    kind: str  # one of "csv", "tsv", "parquet", "feather", "jsonl", "xlsx"
     compression: str | None = None
-    data: bytes | None = None
+    data: bytes | None = None  # of standard input
 
     @classmethod
     def of(cls, path: Path) -> "Input":
@@ -87,13 +78,7 @@ class Input:
 
 
 class TableFiles(TableSource):
-    """Files that hold the rows of one table; all have the same columns, in any order.
-
-    Parameters
-    ----------
-    name : str
-        The path as it was given.
-    """
+    """Files that hold the rows of one table, by the name that was given; all have the same columns, in any order."""
 
     def __init__(self, files: list[Input], name: str) -> None:
         self.files = files
@@ -178,18 +163,10 @@ def _open_parquet(file: Input) -> "pq.ParquetFile":
 
 
 def files_of(path: str | os.PathLike[str]) -> list[Path]:
-    """The files that a path stands for, sorted by name.
+    """The files that a path stands for, at least one, sorted by name.
 
-    Parameters
-    ----------
-    path : path-like
-        A file; a folder, which stands for all tables in it and its subfolders; or a pattern with ``*``, ``?``, ``[``
-        or ``**``. Names that begin with "." or "_" are left out of folders.
-
-    Returns
-    -------
-    list of Path
-        At least one.
+    A path is a file; a folder, which stands for all tables in it and its subfolders whose names do not begin with "."
+    or "_"; or a pattern with ``*``, ``?``, ``[`` or ``**``.
     """
     text = os.path.expanduser(os.fspath(path))
     place = Path(text)
@@ -215,8 +192,6 @@ def format_of(file: Path) -> tuple[str, str | None]:
 
     Examples
     --------
-    >>> from pathlib import Path
-    >>> from usnrt.tables.files import format_of
     >>> format_of(Path("sales.csv.gz"))
     ('csv', 'gzip')
     """

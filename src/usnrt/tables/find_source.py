@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from usnrt.tables import streaming
-from usnrt.tables.files import FeatherFiles, Input, ParquetFiles, TableFiles, files_of
-from usnrt.tables.group_labels import GroupLabels, joined_labels
+from usnrt.tables.files import FeatherFiles, Input, ParquetFiles, files_of
+from usnrt.tables.group_labels import joined_labels
 from usnrt.tables.read_options import ModelColumns, ReadOptions
 from usnrt.tables.reading import read_column
 from usnrt.tables.sources import ArraySource, BatchSource, Block, DatasetSource, SelectedColumns, TableSource
-from usnrt.tables.streaming import TrainingBlock, TrainingSource, column_names, pass_rows
+from usnrt.tables.streaming import TrainingBlock, TrainingSource, check_rows, column_names, pass_rows
 from usnrt.tables.survey import TableSurvey
-from usnrt.tables.text_files import CsvFiles, JsonLines, Workbooks
-from usnrt.tables.typed_table import TypedTable
 from usnrt.utils.arrays import plain_array
 from usnrt.utils.names import check_different, need_column
-from usnrt.utils.types import Floats, TableLike
+from usnrt.utils.types import Rows, TableLike
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,24 +32,9 @@ def as_source(
 ) -> TableSource | None:
     """The source that X is or names; None for a table in memory.
 
-    Parameters
-    ----------
-    X : any
-        A path (a file, a folder or a pattern), a `pyarrow.dataset.Dataset`, an iterator of record batches, tables or
-        data frames, a numpy memory map too large to be read as a whole, or a `TableSource`.
-    options, model, notify
-        How files are read, see `usnrt.tables.typed_table.TypedTable`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from usnrt.tables.find_source import as_source
-    >>> as_source(np.zeros((3, 2))) is None
-    True
-    >>> as_source("sales/*.parquet")
-    Traceback (most recent call last):
-        ...
-    FileNotFoundError: no file matches 'sales/*.parquet'
+    A source is a path (a file, a folder or a pattern), a `pyarrow.dataset.Dataset`, an iterator of record batches,
+    tables or data frames, a numpy memory map too large to be read as a whole, or a `TableSource`. Files are read as
+    `usnrt.tables.typed_table.TypedTable` says.
     """
     if isinstance(X, TableSource):
         return X
@@ -78,22 +61,18 @@ def file_source(
     options: ReadOptions | None = None,
     model: ModelColumns | None = None,
     notify: Callable[[str], None] | None = None,
-) -> TypedTable:
+) -> TableSource:
     """The table in files of one format; ``name`` is for messages."""
+    from usnrt.tables.text_files import CsvFiles, JsonLines, Workbooks
+    from usnrt.tables.typed_table import TypedTable
+
     kinds = {"csv" if file.kind == "tsv" else file.kind for file in files}
     if len(kinds) > 1:
         raise ValueError(f"{name} must stand for files of one format, got {' and '.join(sorted(kinds))}")
     kind = kinds.pop()
-    source = CsvFiles(files, name, options, model) if kind == "csv" else _READERS[kind](files, name)
+    readers: dict[str, Any] = {"parquet": ParquetFiles, "feather": FeatherFiles, "jsonl": JsonLines, "xlsx": Workbooks}
+    source = CsvFiles(files, name, options, model) if kind == "csv" else readers[kind](files, name)
     return TypedTable(source, options, model, notify)
-
-
-_READERS: dict[str, Callable[[list[Input], str], TableFiles]] = {
-    "parquet": ParquetFiles,
-    "feather": FeatherFiles,
-    "jsonl": JsonLines,
-    "xlsx": Workbooks,
-}
 
 
 def _need_pyarrow() -> None:
@@ -104,13 +83,7 @@ def _need_pyarrow() -> None:
 
 
 def training_source(source: TableSource, y: Any, sample_weight: Any = None, groups: Any = None) -> TrainingSource:
-    """A source with its target, weights and groups: names of columns, or arrays if the source is a memory map.
-
-    Parameters
-    ----------
-    y : str or array-like of shape (n,)
-    sample_weight, groups : str, array-like of shape (n,) or None
-    """
+    """A source with its target, weights and groups: names of columns, or arrays if the source is a memory map."""
     if isinstance(source, ArraySource):
         n_rows = len(source.array)
         arrays = [_checked_array(name, values, n_rows) for name, values in (("y", y), ("sample_weight", sample_weight))]
@@ -132,11 +105,13 @@ def training_source(source: TableSource, y: Any, sample_weight: Any = None, grou
     check_different(given)
     if not set(names) - set(given.values()):
         raise ValueError(f"{source.name} must have columns besides the target, got none")
+    from usnrt.tables.typed_table import TypedTable
+
     if not isinstance(
         source, TypedTable | SelectedColumns
     ):  # a target or weights that are text: numbers, in the format that all of them have
         source = TypedTable(source, numbers=[name for name in (y, sample_weight) if name is not None])
-    return TrainingSource(source, y, sample_weight, groups)
+    return TrainingSource(source, y, sample_weight, groups, leaves_out=True)
 
 
 def _checked_array(name: str, values: Any, n_rows: int) -> Any:
@@ -167,12 +142,13 @@ def whole_table(source: TableSource) -> "pa.Table":
 
 @dataclass(frozen=True)
 class WholeTable:
-    """A source that was read into memory: features, targets, weights and groups."""
+    """A table in memory, divided into features, target, weights and groups as ``fit`` takes them."""
 
-    X: TableLike
-    target: Floats
-    weight: Floats | None
-    groups: GroupLabels | None
+    X: Any
+    y: Any
+    sample_weight: Any
+    groups: Any
+    kept: Rows | None = None  # positions of the rows in the table that was given; None if it is all of them
 
 
 def read_whole(rows: TrainingSource) -> WholeTable | None:
@@ -184,14 +160,13 @@ def read_whole(rows: TrainingSource) -> WholeTable | None:
     # types are found by reading all rows, which are counted before
     if (known is not None or rows.source.raw is not rows.source) and not fits_memory(rows.source):
         return None
-    blocks, n_rows = [], 0
+    blocks, n_rows, n_read = [], 0, 0
     for block in rows.blocks(pass_rows(n_columns)):
         blocks.append(block)
-        n_rows += block.X.n_rows
+        n_rows, n_read = n_rows + block.X.n_rows, n_read + block.n_read
         if not rows_fit_memory(n_rows, n_columns):
             return None
-    if not blocks:
-        raise ValueError(f"{rows.source.name} has no rows")
+    check_rows(rows.source.name, n_rows, n_read - n_rows)
     return whole_of(blocks, rows.weight is not None)
 
 
@@ -200,7 +175,15 @@ def whole_of(blocks: Sequence[TrainingBlock], weighted: bool) -> WholeTable:
     target, weight = (np.concatenate([getattr(block, name) for block in blocks]) for name in ("target", "weight"))
     labels = [block.group for block in blocks if block.group is not None and block.X.n_rows]
     groups = joined_labels(labels) if labels else None
-    return WholeTable(joined([block.X for block in blocks]), target, weight if weighted else None, groups)
+    starts = np.cumsum([0, *(block.n_read for block in blocks)])
+    kept = [start + (np.arange(b.n_read) if b.X.kept is None else b.X.kept) for start, b in zip(starts, blocks)]
+    return WholeTable(
+        joined([block.X for block in blocks]),
+        target,
+        weight if weighted else None,
+        groups,
+        np.concatenate(kept) if len(target) < starts[-1] else None,
+    )
 
 
 def rows_fit_memory(n_rows: int, n_columns: int) -> bool:
@@ -220,7 +203,7 @@ def joined(blocks: "list[Block]") -> Any:
     if mixed:
         survey = TableSurvey(names)
         for block in blocks:
-            survey.add(block)
+            survey.add(block.table, block.place)
         kinds = dict(zip(names, survey.types()))
         types = {"number": pa.float64(), "text": pa.string(), "date": pa.timestamp("us"), "empty": pa.null()}
         tables = [_with_types(table, {name: types[kinds[name]] for name in mixed}) for table in tables]

@@ -14,18 +14,10 @@ from usnrt.utils.types import Floats, TableLike
 
 @dataclass(frozen=True)
 class GivenForm:
-    """How a table was given.
+    """How a table was given."""
 
-    Attributes
-    ----------
-    dtypes : sequence of str
-        Of its columns; empty if they are unknown.
-    is_frame : bool
-        Whether its columns have names.
-    """
-
-    dtypes: Sequence[str] = ()
-    is_frame: bool = True
+    dtypes: Sequence[str] = ()  # of its columns; empty if they are unknown
+    is_frame: bool = True  # whether its columns have names
 
     @classmethod
     def of(cls, X: TableLike) -> "GivenForm":
@@ -43,23 +35,9 @@ class TableForm:
     It has the user's columns in their order, of the user's dtypes. Only dates differ, which are one column per calendar
     part, named like ``"date (month)"``, and a time column that is a number, which is left out.
 
-    Attributes
-    ----------
-    columns : sequence of Column
-        Of the encoded table.
-    dtypes : sequence of str
-        Of each encoded column in the user's table; ``""`` where it is unknown.
-    is_frame : bool
-        Whether the table is a pandas DataFrame rather than an array.
-    typical : ndarray of shape (n_columns,)
-        Median or most frequent category of columns without missing values, NaN for others. It stands for a value that
-        is missing all the same, and for a category that training did not see, which a model may not be able to take.
-
     Examples
     --------
     >>> import pandas as pd
-    >>> from usnrt.tables import TableEncoder
-    >>> from usnrt.tables.form import GivenForm, TableForm
     >>> table = pd.DataFrame({"size": [2, 3], "color": pd.Categorical(["red", "blue"])})
     >>> encoder = TableEncoder().fit(table)
     >>> rows = encoder.transform(table)
@@ -68,9 +46,12 @@ class TableForm:
     True
     """
 
-    columns: Sequence[Column]
-    dtypes: Sequence[str]
-    is_frame: bool
+    columns: Sequence[Column]  # of the encoded table
+    dtypes: Sequence[str]  # of each encoded column in the user's table; ``""`` where it is unknown
+    is_frame: bool  # whether the table is a pandas DataFrame rather than an array
+    # shape (n_columns,); median or most frequent category of columns without missing values, NaN for others. It stands
+    # for a value that is missing all the same, and for a category that training did not see, which a model may not be
+    # able to take
     typical: Floats
 
     @classmethod
@@ -84,17 +65,7 @@ class TableForm:
         return cls(encoder.columns_, dtypes, given.is_frame, np.array(typical))
 
     def decode(self, raw: Floats) -> Any:
-        """Encoded rows as a table of the user's form.
-
-        Parameters
-        ----------
-        raw : ndarray of shape (n, n_columns)
-
-        Returns
-        -------
-        DataFrame, or ndarray of shape (n, n_columns)
-            An array of objects if some columns hold text.
-        """
+        """Encoded rows as a table of the user's form; an array is one of objects if some columns hold text."""
         missing = np.isnan(raw) | ((raw < 0) & np.array([column.is_categorical for column in self.columns]))
         known = np.where(missing, self.typical, raw)
         values = [_decoded(known[:, number], column) for number, column in enumerate(self.columns)]

@@ -22,18 +22,10 @@ _Hashes = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class GroupLabels:
-    """The codes of labels.
+    """The codes of labels."""
 
-    Attributes
-    ----------
-    codes : ndarray of int of shape (n,)
-        At least 0 and below 2**53.
-    kind : str
-        ``"text"``, ``"numbers"``, ``"dates"`` or the name of another type.
-    """
-
-    codes: Rows
-    kind: str
+    codes: Rows  # shape (n,); at least 0 and below 2**53
+    kind: str  # ``"text"``, ``"numbers"``, ``"dates"`` or the name of another type
 
 
 @dataclass
@@ -42,7 +34,6 @@ class LabelSurvey:
 
     Examples
     --------
-    >>> from usnrt.tables.group_labels import LabelSurvey, read_labels
     >>> survey = LabelSurvey()
     >>> survey.add(read_labels(["a", "a"]))
     >>> survey.check()
@@ -78,24 +69,9 @@ def check_codes_differ(low: int, high: int) -> None:
 
 
 def read_labels(labels: Any, row_name: Callable[[int], str] = "row {}".format) -> GroupLabels:
-    """The codes of labels; a number has one code in all types that hold it.
+    """The codes of labels, an array-like or a column of pyarrow; a number has one code in all types that hold it.
 
-    Parameters
-    ----------
-    labels : array-like of shape (n,), or pyarrow.ChunkedArray
-    row_name : callable
-        The place of a row in words.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from usnrt.tables.group_labels import read_labels
-    >>> read_labels(np.array([7, 8, 7])).codes.tolist() == read_labels([7.0, 8.0, 7.0]).codes.tolist()
-    True
-    >>> read_labels(["a", None])
-    Traceback (most recent call last):
-        ...
-    ValueError: groups must have a label for every row, got a missing one in row 1
+    ``row_name`` gives the place of a row in words.
     """
     hashes, kind, missing = _of_arrow(labels) if hasattr(labels, "combine_chunks") else _of_array(np.asarray(labels))
     if missing.any():
@@ -109,7 +85,6 @@ def joined_labels(parts: Sequence[GroupLabels]) -> GroupLabels:
 
     Examples
     --------
-    >>> from usnrt.tables.group_labels import joined_labels, read_labels
     >>> joined_labels([read_labels([1]), read_labels(["a"])]).kind
     'numbers and text'
     """
@@ -122,8 +97,6 @@ def codes_of(hashes: _Hashes) -> Rows:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from usnrt.tables.group_labels import codes_of
     >>> codes_of(np.array([2**64 - 1], dtype=np.uint64)) == 2**53 - 1
     array([ True])
     """
@@ -144,9 +117,7 @@ def _of_arrow(column: Any) -> tuple[_Hashes, str, NDArray[np.bool_]]:
         encoded = pc.dictionary_encode(pa.chunked_array(column.chunks, column.type).combine_chunks())
         if isinstance(encoded, pa.ChunkedArray):  # combined chunks of newer versions
             encoded = encoded.combine_chunks()
-        portions = range(0, len(encoded.dictionary), _PORTION)
-        parts = [_text_hashes(encoded.dictionary[start : start + _PORTION].to_pylist()) for start in portions]
-        hashes = np.concatenate([np.zeros(0, dtype=np.uint64), *parts])
+        hashes = _text_hashes(encoded.dictionary.to_pylist())
         return hashes[encoded.indices.to_numpy(zero_copy_only=False)], "text", missing
     return _of_array(column.to_numpy())
 
@@ -190,9 +161,7 @@ def _object_hashes(labels: list[Any], kind: str) -> _Hashes:
         return _of_array(np.array(utc, dtype="datetime64[us]"))[0]
     if kind == "numbers" and (values := np.array(labels)).dtype.kind in "biuf":
         return _number_hashes(values)
-    texts = list(map(str, labels))  # of integers beyond 64 bits too
-    parts = [_text_hashes(texts[start : start + _PORTION]) for start in range(0, len(texts), _PORTION)]
-    return np.concatenate([np.zeros(0, dtype=np.uint64), *parts])
+    return _text_hashes(list(map(str, labels)))  # of integers beyond 64 bits too
 
 
 def _has_zone(label: Any) -> bool:
@@ -211,6 +180,13 @@ def _number_hashes(values: NDArray[Any]) -> _Hashes:
 
 def _text_hashes(labels: list[str]) -> _Hashes:
     """Hashes of texts: the sum of the hashes of their characters at their places."""
+    hashes = np.empty(len(labels), dtype=np.uint64)
+    for start in range(0, len(labels), _PORTION):
+        hashes[start : start + _PORTION] = _hashes_of_portion(labels[start : start + _PORTION])
+    return hashes
+
+
+def _hashes_of_portion(labels: list[str]) -> _Hashes:
     lengths = np.fromiter(map(len, labels), np.int64, len(labels))
     characters = np.frombuffer("".join(labels).encode("utf-32-le", "surrogatepass"), dtype="<u4").astype(np.uint64)
     ends = np.cumsum(lengths)

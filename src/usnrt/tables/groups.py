@@ -25,20 +25,7 @@ MIN_BLOCKS, MIN_BLOCK_ROWS = 10, 3
 
 
 def read_groups(groups: Any, n_rows: int) -> Rows:
-    """The group of each row as an integer, which depends on its label only.
-
-    Parameters
-    ----------
-    groups : array-like of shape (n_rows,), or GroupLabels
-        Labels of the groups, of one type and none missing.
-
-    Examples
-    --------
-    >>> from usnrt.tables.groups import read_groups
-    >>> first, second, third = read_groups(["b", "a", "b"], 3)
-    >>> bool(first == third), bool(first == second)
-    (True, False)
-    """
+    """The group of each row as an integer, which depends on its label only; all of one type, none missing."""
     labels = groups if isinstance(groups, GroupLabels) else None
     if labels is None:
         given = np.asarray(groups)
@@ -57,7 +44,6 @@ def groups_and_table(X: TableLike, groups: Any) -> tuple[Any, Any]:
     Examples
     --------
     >>> import pandas as pd
-    >>> from usnrt.tables.groups import groups_and_table
     >>> X, groups = groups_and_table(pd.DataFrame({"shop": [1, 2], "size": [3.0, 4.0]}), "shop")
     >>> list(X.columns), groups.tolist()
     (['size'], [1, 2])
@@ -72,17 +58,7 @@ def groups_and_table(X: TableLike, groups: Any) -> tuple[Any, Any]:
 
 
 def feature_groups(raw: Floats) -> Rows | None:
-    """Groups of rows with equal features; None if all differ, or if there are too few different ones.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from usnrt.tables.groups import feature_groups
-    >>> feature_groups(np.arange(60.0)[:, None]) is None
-    True
-    >>> feature_groups(np.repeat(np.arange(60.0), 2)[:, None]).shape
-    (120,)
-    """
+    """Groups of rows with equal features; None if all differ, or if there are too few different ones."""
     codes = feature_codes(raw)
     return codes if MIN_DISTINCT <= len(np.unique(codes)) < len(raw) else None
 
@@ -99,24 +75,7 @@ def feature_codes(raw: Floats) -> Rows:
 
 
 def draw_groups(group: Rows | None, n_drawn: int, n_rows: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Mark whole groups, drawn at random, of about ``n_drawn`` rows together; single rows without groups.
-
-    Parameters
-    ----------
-    group : ndarray of int of shape (n_rows,) or None
-
-    Returns
-    -------
-    ndarray of bool of shape (n_rows,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from usnrt.tables.groups import draw_groups
-    >>> drawn = draw_groups(np.array([0, 0, 1, 1, 2, 2]), 2, 6, np.random.default_rng(0))
-    >>> drawn.sum(), bool((drawn[::2] == drawn[1::2]).all())
-    (np.int64(2), True)
-    """
+    """Mark whole groups, drawn at random, of about ``n_drawn`` rows together; single rows without groups."""
     is_drawn = np.zeros(n_rows, dtype=bool)
     if group is None:
         is_drawn[rng.permutation(n_rows)[:n_drawn]] = True
@@ -134,8 +93,6 @@ def leading_groups(sizes: NDArray[np.integer[Any]], n_drawn: float) -> int:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from usnrt.tables.groups import leading_groups
     >>> leading_groups(np.array([3, 3, 3]), 5), leading_groups(np.array([9, 1]), 2), leading_groups(np.array([5]), 2)
     (2, 1, 0)
     """
@@ -149,20 +106,6 @@ def design_effect(values: Floats, group: Rows) -> float:
     """By how much the variance of a mean is larger than that of independent rows (Kish), at least 1.
 
     It is 1 + (m - 1) r, where m is the mean size of a row's group and r the `group_correlation`.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-    group : ndarray of int of shape (n,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from usnrt.tables.groups import design_effect
-    >>> rng = np.random.default_rng(0)
-    >>> group = np.repeat(np.arange(500), 4)
-    >>> design_effect(rng.normal(size=500)[group], group), round(design_effect(rng.normal(size=2000), group), 1)
-    (4.0, 1.0)
     """
     size = np.unique(group, return_counts=True)[1]
     if len(size) < 2 or len(size) == len(values):
@@ -171,20 +114,7 @@ def design_effect(values: Floats, group: Rows) -> float:
 
 
 def group_correlation(values: Floats, group: Rows) -> float:
-    """Correlation of values within groups by an analysis of variance, at least 0; 1 if nothing can be compared.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-    group : ndarray of int of shape (n,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from usnrt.tables.groups import group_correlation
-    >>> group_correlation(np.array([1.0, 1.0, 3.0, 3.0]), np.array([0, 0, 1, 1]))
-    1.0
-    """
+    """Correlation of values within groups by an analysis of variance, at least 0; 1 if nothing can be compared."""
     index = np.unique(group, return_inverse=True)[1]
     size = np.bincount(index)
     n, n_groups = len(values), len(size)
@@ -203,12 +133,7 @@ def warn_of_blocks(raw: Floats, names: list[str]) -> None:
     """Warn if most columns are constant within blocks of rows, as those of repeated subjects are.
 
     Columns that repeat their values are put together: the attributes of subjects have as many combinations as there are
-    subjects, independent columns have more.
-
-    Parameters
-    ----------
-    raw : ndarray of shape (n, d)
-        Rows in random order.
+    subjects, independent columns have more. Rows are in random order.
     """
     n, d = raw.shape
     distinct = np.array([len(np.unique(raw[:, j])) for j in range(d)])

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from usnrt.tables.columns import Column
+from usnrt.utils.types import Floats
 
 MAX_LEVELS = 100  # one-hot columns per feature; rarer categories share the last one
 MAX_SCALED = 1e6
@@ -13,7 +14,7 @@ BLOCK = 4096  # rows scaled at a time
 # A column is skewed if 99 % of its distinct values range over this many times the middle half of them (3.8 if normal).
 SKEWED = 8.0
 # Positions on the normal scale between which ranks of a skewed column are interpolated.
-RANK_POSITIONS: NDArray[np.float64] = np.linspace(-2.75, 2.75, 23)
+RANK_POSITIONS: Floats = np.linspace(-2.75, 2.75, 23)
 # Distinct values that are too few for ranks, values that are enough, and values whose differences may overflow.
 MIN_RANKED, MAX_RANKED, MAX_RANKED_VALUE = 20, 65_536, 1e150
 
@@ -63,15 +64,15 @@ class NetworkInputs:
     n_outputs_: int
     source_: NDArray[np.int64]
     names_: list[str]
-    mean_: NDArray[np.float64]
-    factor_: NDArray[np.float64]
-    knots_: list[NDArray[np.float64]]
+    mean_: Floats
+    factor_: Floats
+    knots_: list[Floats]
     level_: list[NDArray[np.int64]]
     indicator_: NDArray[np.bool_]
 
     def fit(
         self,
-        raw: NDArray[np.float64],
+        raw: Floats,
         columns: Sequence[Column],
         sample_weight: ArrayLike | None = None,
         ranks_if_skewed: bool = True,
@@ -87,10 +88,6 @@ class NetworkInputs:
         sample_weight : array-like of shape (n_rows,), optional
         ranks_if_skewed : bool, default=True
             False for models of the paper and its baselines, which scale all numbers.
-
-        Returns
-        -------
-        self
         """
         weight = np.ones(len(raw)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         mean, factor = np.zeros(len(columns)), np.zeros(len(columns))
@@ -123,17 +120,8 @@ class NetworkInputs:
         self.names_, self.source_, self.n_outputs_ = names, np.array(source, dtype=np.int64), len(names)
         return self
 
-    def transform(self, raw: NDArray[np.float64]) -> NDArray[np.float32]:
-        """Network inputs of encoded rows.
-
-        Parameters
-        ----------
-        raw : ndarray of shape (n_rows, n_encoded)
-
-        Returns
-        -------
-        ndarray of float32 of shape (n_rows, p), in C order, without NaN
-        """
+    def transform(self, raw: Floats) -> NDArray[np.float32]:
+        """Network inputs of encoded rows, shape (n_rows, p)."""
         if self.n_outputs_ == raw.shape[1] and not self.indicator_.any() and not any(map(len, self.level_)):
             return self._scaled_blocks(raw)
         result = np.zeros((len(raw), self.n_outputs_), dtype=np.float32)
@@ -165,7 +153,7 @@ class NetworkInputs:
     def _is_categorical(self, position: int) -> bool:
         return len(self.level_[position]) > 0
 
-    def _scaled_blocks(self, raw: NDArray[np.float64]) -> NDArray[np.float32]:
+    def _scaled_blocks(self, raw: Floats) -> NDArray[np.float32]:
         """Scale a table block by block: temporaries of a million rows would cost more than the arithmetic."""
         result = np.empty(raw.shape, dtype=np.float32)
         skewed = [position for position, knots in enumerate(self.knots_) if len(knots)]
@@ -179,7 +167,7 @@ class NetworkInputs:
         return result
 
 
-def _knots(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _knots(values: Floats) -> Floats:
     """Values of a skewed column and their ranks on the normal scale, shape (k, 2); none of another column.
 
     Distinct values have ranks: of a column that is mostly 0, only the shape of the others counts.
@@ -195,12 +183,12 @@ def _knots(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
     rank = ndtri((np.arange(len(distinct)) + 0.5) / len(distinct))
     positions = np.unique(np.concatenate([rank[[0, -1]], np.clip(RANK_POSITIONS, rank[0], rank[-1])]))
-    knots: NDArray[np.float64] = np.stack([np.interp(positions, rank, distinct), positions], axis=1)
+    knots: Floats = np.stack([np.interp(positions, rank, distinct), positions], axis=1)
     knots = knots[np.diff(knots[:, 0], prepend=-np.inf) > 1e-12 * (high - low)]
     return knots
 
 
-def _ranked(values: NDArray[np.float64], knots: NDArray[np.float64]) -> NDArray[np.float64]:
+def _ranked(values: Floats, knots: Floats) -> Floats:
     """Ranks of values, interpolated between knots, whose outer lines go on; the values themselves without knots."""
     if len(knots) < 2:
         return values
@@ -208,15 +196,13 @@ def _ranked(values: NDArray[np.float64], knots: NDArray[np.float64]) -> NDArray[
     slope = np.diff(rank) / np.diff(value)
     at = np.clip(np.searchsorted(value, values, side="right") - 1, 0, len(slope) - 1)
     with np.errstate(over="ignore"):
-        ranked: NDArray[np.float64] = rank[at] + (values - value[at]) * slope[at]
+        ranked: Floats = rank[at] + (values - value[at]) * slope[at]
     return ranked
 
 
-def _scaled(
-    values: NDArray[np.float64], mean: NDArray[np.float64] | float, factor: NDArray[np.float64] | float
-) -> NDArray[np.float64]:
+def _scaled(values: Floats, mean: Floats | float, factor: Floats | float) -> Floats:
     with np.errstate(over="ignore", invalid="ignore"):  # an infinite distance times the 0 of a constant column
-        scaled: NDArray[np.float64] = (values - mean) * factor
+        scaled: Floats = (values - mean) * factor
     # A bound far outside of any training data: float32 products of larger inputs would overflow to NaN.
     np.clip(scaled, -MAX_SCALED, MAX_SCALED, out=scaled)
     if np.isnan(scaled.sum()):  # the sum of bounded numbers is NaN only if one of them is
@@ -224,7 +210,7 @@ def _scaled(
     return scaled
 
 
-def _scaling(values: NDArray[np.float64], weight: NDArray[np.float64]) -> tuple[float, float]:
+def _scaling(values: Floats, weight: Floats) -> tuple[float, float]:
     """Weighted mean and 1 / std; the latter is 0 for a constant column, which then scales to 0."""
     total = weight.sum()
     if total <= 0 or values.size == 0:
@@ -241,9 +227,7 @@ def _scaling(values: NDArray[np.float64], weight: NDArray[np.float64]) -> tuple[
     return float(mean), 1 / std if std > 1e-307 else 0.0
 
 
-def _levels(
-    values: NDArray[np.float64], weight: NDArray[np.float64], column: Column
-) -> tuple[NDArray[np.int64], list[str]]:
+def _levels(values: Floats, weight: Floats, column: Column) -> tuple[NDArray[np.int64], list[str]]:
     """One-hot column of each category, and the labels of those columns."""
     n = column.n_categories
     if n <= MAX_LEVELS:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usnrt.utils.notices import RoundedIntegersWarning, users_level
-from usnrt.utils.types import TableLike
+from usnrt.utils.types import Floats, TableLike
 
 # Missing values as spreadsheets, statistics programs and pandas write them. "None" may be a category.
 NULL_TEXTS = (
@@ -65,8 +65,6 @@ def number_pattern(format: NumberFormat) -> str:
 
     Examples
     --------
-    >>> import re
-    >>> from usnrt.tables.numbers import NumberFormat, number_pattern
     >>> pattern = number_pattern(NumberFormat(",", "."))
     >>> [bool(re.search(pattern, text)) for text in ("1.234,5", "12.34,5", "0,5", "0.123", "-7")]
     [True, False, True, False, True]
@@ -84,16 +82,10 @@ def grouped_pattern(mark: str) -> str:
 
 
 def possible_formats(present: Iterable[str], allowed: Sequence[NumberFormat] = NUMBER_FORMATS) -> list[NumberFormat]:
-    """Formats of numbers in which exactly these characters occur.
-
-    Parameters
-    ----------
-    present : iterable of str
-        Those of ``. , ' _`` and space that occur.
+    """Formats of numbers in which exactly these of the characters ``. , ' _`` and space occur.
 
     Examples
     --------
-    >>> from usnrt.tables.numbers import possible_formats
     >>> possible_formats([","])
     [NumberFormat(decimal=',', thousands=''), NumberFormat(decimal='.', thousands=',')]
     >>> possible_formats([",", "."])
@@ -113,7 +105,6 @@ def parse_number(text: str, format: NumberFormat = PLAIN) -> float | None:
 
     Examples
     --------
-    >>> from usnrt.tables.numbers import NumberFormat, parse_number
     >>> parse_number(" 1.234,5 €", NumberFormat(",", ".")), parse_number("4:24"), parse_number("large")
     (1234.5, 264.0, None)
     """
@@ -136,25 +127,8 @@ def is_missing_word(text: str) -> bool:
     return text.strip().lower() in MISSING_WORDS or not text
 
 
-def parse_numbers(
-    texts: Sequence[str | None] | NDArray[Any], format: NumberFormat = PLAIN
-) -> NDArray[np.float64] | None:
-    """Numbers from text, NaN for None and for texts that mean a missing value; None if one of them is no number.
-
-    Parameters
-    ----------
-    texts : sequence of n str or None
-
-    Returns
-    -------
-    ndarray of float64 of shape (n,) or None
-
-    Examples
-    --------
-    >>> from usnrt.tables.numbers import NumberFormat, parse_numbers
-    >>> parse_numbers(["1,5", None, "?", "7"], NumberFormat(",", "."))
-    array([1.5, nan, nan, 7. ])
-    """
+def parse_numbers(texts: Sequence[str | None] | NDArray[Any], format: NumberFormat = PLAIN) -> Floats | None:
+    """Numbers from text, NaN for None and for texts that mean a missing value; None if one of them is no number."""
     known: dict[str | None, float] = {None: np.nan}
     for text in texts:
         if text in known or text is None:
@@ -167,18 +141,10 @@ def parse_numbers(
 
 
 def warn_of_large_integers(X: TableLike, frame: Any = None) -> None:
-    """Warn of the first column of integers beyond 2**53 that a float64 rounds.
-
-    Parameters
-    ----------
-    X : array-like of shape (n_rows, n_columns)
-        Used if there is no frame.
-    frame : narwhals.DataFrame, optional
+    """Warn of the first column of integers beyond 2**53 that a float64 rounds; X is used if there is no narwhals frame.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from usnrt.tables.numbers import warn_of_large_integers
     >>> warn_of_large_integers(np.array([[2**53]]))  # exact
     """
     columns: Any = ()

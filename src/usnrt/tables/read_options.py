@@ -11,7 +11,7 @@ from usnrt.tables.numbers import NUMBER_FORMATS, NumberFormat
 
 if TYPE_CHECKING:
     from usnrt.tables.encoder import TableEncoder
-    from usnrt.tables.text_types import ColumnType
+    from usnrt.tables.text_survey import ColumnType
 
 TYPES = ("number", "text", "date", "category")
 
@@ -20,26 +20,8 @@ TYPES = ("number", "text", "date", "category")
 class ReadOptions:
     """What the user says about a file; None and empty where it is to be found out.
 
-    Attributes
-    ----------
-    sep : str or None
-        Separator of the columns.
-    decimal, thousands : str or None
-        Marks in numbers; "" for no thousands mark.
-    dates : str
-        Order of dates (dmy, mdy or ymd), or a format such as ``"%d.%m.%Y"``.
-    types : mapping of str to {"number", "text", "date", "category"}
-        By column.
-    na : tuple of str
-        Texts that mean a missing value in every column, besides the usual ones.
-    skip : int or None
-        Lines before the names of the columns.
-    comment : str
-        What lines begin with that are no rows.
-
     Examples
     --------
-    >>> from usnrt.tables.read_options import ReadOptions
     >>> ReadOptions(decimal=",").number_formats[0]
     NumberFormat(decimal=',', thousands='')
     >>> ReadOptions(decimal="x")
@@ -48,15 +30,16 @@ class ReadOptions:
     ValueError: decimal must be . or , got 'x'
     """
 
-    sep: str | None = None
+    sep: str | None = None  # separator of the columns
+    # decimal, thousands: marks in numbers; "" for no thousands mark
     decimal: str | None = None
     thousands: str | None = None
     encoding: str | None = None
-    dates: str = ""
-    types: Mapping[str, str] = field(default_factory=dict)
-    na: tuple[str, ...] = ()
-    skip: int | None = None
-    comment: str = ""
+    dates: str = ""  # order of dates (dmy, mdy or ymd), or a format such as ``"%d.%m.%Y"``
+    types: Mapping[str, str] = field(default_factory=dict)  # by column, one of `TYPES`
+    na: tuple[str, ...] = ()  # texts that mean a missing value in every column, besides the usual ones
+    skip: int | None = None  # lines before the names of the columns
+    comment: str = ""  # what lines begin with that are no rows
 
     def __post_init__(self) -> None:
         if self.sep is not None and len(self.sep) != 1:
@@ -101,18 +84,10 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class ModelColumns:
-    """What a model knows of its tables: how its file was read, and the types of its columns.
+    """What a model knows of its tables: how its file was read, and the types of its columns."""
 
-    Attributes
-    ----------
-    format : CsvFormat or None
-        None if it was not fitted to a file.
-    types : mapping of str to str
-        "number", "text" or "date" by column.
-    """
-
-    format: CsvFormat | None = None
-    types: Mapping[str, str] = field(default_factory=dict)
+    format: CsvFormat | None = None  # None if it was not fitted to a file
+    types: Mapping[str, str] = field(default_factory=dict)  # "number", "text" or "date" by column
 
     @classmethod
     def of(cls, encoder: "TableEncoder") -> "ModelColumns":

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from usnrt.tables.numbers import warn_of_large_integers
 from usnrt.utils.arrays import plain_array
 from usnrt.utils.names import missing_names, shown_value
-from usnrt.utils.types import TableLike
+from usnrt.utils.types import Floats, TableLike
 
 ColumnType = Literal["number", "text", "date", "empty"]
 _MISSING_TYPES = {"NoneType", "NAType", "NaTType"}
@@ -183,11 +183,27 @@ def read_column(X: TableLike, name: str) -> FeatureColumn:
     Examples
     --------
     >>> import pyarrow as pa
-    >>> from usnrt.tables.reading import read_column
     >>> read_column(pa.table({"a": [1, None]}), "a").values
     array([ 1., nan])
     """
     return _from_series(nw.from_native(X, eager_only=True)[name], name)
+
+
+def column_position(parameter: str, column: str | int, names: Sequence[str]) -> int:
+    """The position of a column that a parameter names, or whose position it is.
+
+    Examples
+    --------
+    >>> column_position("time_column", "day", ["size", "day"]), column_position("time_column", -1, ["size", "day"])
+    (1, 1)
+    """
+    if isinstance(column, str):
+        if column not in names:
+            raise ValueError(f"{parameter} must name a column of X, but {column!r} is not one")
+        return names.index(column)
+    if not -len(names) <= column < len(names):
+        raise ValueError(f"{parameter} must be a position below {len(names)}, got {int(column)}")
+    return int(column) % len(names)
 
 
 def _as_frame(X: TableLike) -> Any:
@@ -303,7 +319,7 @@ def label_of(value: Any) -> str:
     return str(int(number)) if number.is_integer() else repr(number)
 
 
-def _number_column(values: NDArray[np.float64], boolean: bool = False) -> FeatureColumn:
+def _number_column(values: Floats, boolean: bool = False) -> FeatureColumn:
     if np.isnan(values).all():
         return FeatureColumn("empty", values)
     return FeatureColumn("number", values, boolean=boolean)
@@ -320,11 +336,6 @@ def _date_column(values: NDArray[Any]) -> FeatureColumn:
     if np.isnat(dates).all():
         return FeatureColumn("empty", np.full(len(dates), np.nan))
     return FeatureColumn("date", dates)
-
-
-def _seconds(durations: NDArray[Any]) -> NDArray[np.float64]:
-    seconds = durations / np.timedelta64(1, "s")
-    return np.asarray(seconds, dtype=np.float64)
 
 
 # ----------------------------------------------------------------------------------------------- data frames
@@ -345,18 +356,18 @@ def _read_frame(frame: nw.DataFrame[Any], estimator: Any) -> FeatureTable:
     return FeatureTable(names, n_rows, columns)
 
 
-def _as_matrix(frame: nw.DataFrame[Any]) -> NDArray[np.float64] | None:
+def _as_matrix(frame: nw.DataFrame[Any]) -> Floats | None:
     """A pandas frame of numpy numbers as one writable matrix; None for other frames, which are read by column."""
     if not frame.implementation.is_pandas():
         return None
     native = frame.to_native()
     if not all(isinstance(dtype, np.dtype) and dtype.kind in "fiu" for dtype in native.dtypes.unique()):
         return None
-    matrix: NDArray[np.float64] = native.to_numpy(dtype=np.float64)
+    matrix: Floats = native.to_numpy(dtype=np.float64)
     return matrix if matrix.flags.writeable else matrix.copy(order="K")
 
 
-def _as_floats(series: nw.Series[Any]) -> NDArray[np.float64]:
+def _as_floats(series: nw.Series[Any]) -> Floats:
     try:
         return series.cast(nw.Float64).to_numpy().astype(np.float64, copy=False)
     except ValueError:  # pyarrow refuses integers that would be rounded
@@ -383,7 +394,7 @@ def _from_series(series: nw.Series[Any], name: str) -> FeatureColumn:
     if values.dtype.kind == "M":
         return _date_column(values)
     if values.dtype.kind == "m":
-        return _number_column(_seconds(values))
+        return _number_column(series.to_numpy() / np.timedelta64(1, "s"))
     if values.dtype.kind == "c":
         raise ValueError(f"Complex data not supported, but column {name!r} holds complex numbers")
     return _from_objects(values.astype(object), name)

@@ -14,27 +14,19 @@ from numpy.typing import NDArray
 from usnrt.tables.groups import leading_groups
 from usnrt.tables.rows import mix_bits
 from usnrt.tables.training import DistinctRows
+from usnrt.utils.types import Floats, Rows
 
 TRAINING, VALIDATION, CALIBRATION = 0, 1, 2
 _STEP = 0x9E3779B97F4A7C15
-_Units = NDArray[np.uint64] | NDArray[np.intp]
+_Units = NDArray[np.uint64] | Rows
 
 
 @dataclass(frozen=True)
 class RowRoles:
     """The shares of validation and calibration rows, and the seed that draws them.
 
-    Attributes
-    ----------
-    validation : float
-        Share of validation rows among the rows that are not calibration rows.
-    calibration : float
-        Share of calibration rows.
-
     Examples
     --------
-    >>> import numpy as np
-    >>> from usnrt.tables.roles import VALIDATION, RowRoles
     >>> hashes = np.random.default_rng(0).integers(2**64, size=100_000, dtype=np.uint64)
     >>> roles = RowRoles(seed=0, validation=0.2, calibration=0.0).of(hashes)
     >>> round(float((roles == VALIDATION).mean()), 2)
@@ -42,28 +34,14 @@ class RowRoles:
     """
 
     seed: int
-    validation: float
-    calibration: float = 0.0
+    validation: float  # share of validation rows among the rows that are not calibration rows
+    calibration: float = 0.0  # share of calibration rows
 
     @classmethod
     def balanced(cls, seed: int, validation: float, calibration: float, units: _Units) -> "RowRoles":
         """Roles of whole groups, as near to the shares of the rows of a sample as the groups allow.
 
-        Parameters
-        ----------
-        validation, calibration : float
-            As of the class.
-        units : ndarray of int or uint64 of shape (n,)
-            Of the sample, from `units_of`.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from usnrt.tables.roles import RowRoles
-        >>> group = np.repeat([11, 12, 13], 50)
-        >>> roles = RowRoles.balanced(0, 0.2, 0.0, group).of(group)
-        >>> np.bincount(roles)
-        array([100,  50])
+        ``units`` are those of the sample, from `units_of`.
         """
         place, sizes = np.unique(uniform(units, seed), return_counts=True)
         n_calibration = leading_groups(sizes, calibration * len(units))
@@ -80,18 +58,7 @@ class RowRoles:
         return cls(seed, (last - first) / (1.0 - first), first)
 
     def of(self, units: _Units) -> NDArray[np.int8]:
-        """Role of each row.
-
-        Parameters
-        ----------
-        units : ndarray of int or uint64 of shape (n,)
-            From `units_of`.
-
-        Returns
-        -------
-        ndarray of int8 of shape (n,)
-            ``TRAINING``, ``VALIDATION`` or ``CALIBRATION``.
-        """
+        """Role of each row, by its unit from `units_of`: ``TRAINING``, ``VALIDATION`` or ``CALIBRATION``."""
         place = uniform(units, self.seed)
         # validation rows are a share of what the calibration rows leave
         last = self.calibration + (1.0 - self.calibration) * self.validation
@@ -104,30 +71,25 @@ def units_of(rows: DistinctRows, hashes: NDArray[np.uint64]) -> _Units:
     return hashes if rows.group is None else rows.group
 
 
-def uniform(hashes: _Units, seed: int) -> NDArray[np.float64]:
+def uniform(hashes: _Units, seed: int) -> Floats:
     """A number in [0, 1) per hash, as good as random, and another one for another seed.
 
     The hashes themselves order the rows of a store. Mixed with the seed they are independent of that order.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from usnrt.tables.roles import uniform
-    >>> uniform(np.arange(3, dtype=np.uint64), seed=1).round(3)
-    array([0.432, 0.746, 0.749])
     """
     mixed = mix_bits(np.asarray(hashes, dtype=np.uint64) + np.uint64((int(seed) + 1) * _STEP % 2**64))
     return (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def shard_of(hashes: NDArray[np.uint64], n_shards: int) -> NDArray[np.int64]:
-    """The logical shard of each row: consecutive ranges of hashes, of about the same number of rows.
+def is_latest(time: Floats, n_latest: int) -> NDArray[np.bool_]:
+    """Mark the most recent rows, as close to ``n_latest`` of them as possible, shape (n,).
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from usnrt.tables.roles import shard_of
-    >>> shard_of(np.array([0, 2**62, 2**63, 2**64 - 1], dtype=np.uint64), 4)
-    array([0, 1, 2, 3])
+    Rows of one instant stay together, so that no row is older than an unmarked one; at least one row is not marked.
     """
-    return ((hashes >> np.uint64(32)) * np.uint64(n_shards) >> np.uint64(32)).astype(np.int64)
+    ordered = np.sort(time)
+    if n_latest <= 0 or ordered[0] == ordered[-1]:
+        return np.zeros(len(time), dtype=bool)
+    cut = ordered[max(len(time) - n_latest, 0)]
+    latest: NDArray[np.bool_] = time >= cut
+    later: NDArray[np.bool_] = time > cut
+    is_closer = latest.sum() - n_latest <= n_latest - later.sum()
+    return latest if cut > ordered[0] and (is_closer or not later.any()) else later

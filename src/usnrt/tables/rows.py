@@ -16,43 +16,21 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.utils.types import Floats
+from usnrt.utils.types import Floats, Rows
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 def merged_rows(
-    raw: NDArray[np.float64],
-    y: NDArray[np.float64],
-    weight: NDArray[np.float64],
-    hashes: NDArray[np.uint64] | None = None,
-    apart: NDArray[np.float64] | None = None,
-) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Merge equal rows, adding up their weights, and sort rows by their contents.
+    raw: Floats, y: Floats, weight: Floats, hashes: NDArray[np.uint64] | None = None, apart: Floats | None = None
+) -> tuple[Rows, Floats]:
+    """Merge equal rows, adding up their weights, and sort rows by contents: indices of first copies, and total weights.
 
-    Rows of weight 0 are dropped.
-
-    Parameters
-    ----------
-    raw : ndarray of shape (n, d)
-        NaN for missing values, which compare equal here.
-    y, weight : ndarray of shape (n,)
-    hashes : ndarray of uint64 of shape (n,), optional
-        ``row_hashes(raw, y, apart)``, if known.
-    apart : ndarray of shape (n,), optional
-        Rows that differ in it are not equal.
-
-    Returns
-    -------
-    rows : ndarray of int, shape (m,)
-        Index of the first copy of each distinct row.
-    weight : ndarray of shape (m,)
-        Total weight of its copies.
+    Missing values are equal; rows that differ in ``apart`` are not. Rows of weight 0 are dropped. ``hashes`` are
+    ``row_hashes(raw, y, apart)``, if known.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from usnrt.tables.rows import merged_rows
     >>> raw, y = np.array([[1.0], [2.0], [3.0], [2.0]]), np.array([5.0, 6.0, 7.0, 6.0])
     >>> rows, weight = merged_rows(raw, y, np.array([1.0, 2.0, 0.0, 2.0]))
     >>> sorted(zip(y[rows].tolist(), weight.tolist()))
@@ -76,36 +54,20 @@ def merged_rows(
     return np.minimum.reduceat(rows, starts), np.add.reduceat(weight[rows], starts)
 
 
-def _equal(
-    raw: NDArray[np.float64], y: NDArray[np.float64], first: NDArray[np.intp], second: NDArray[np.intp]
-) -> NDArray[np.bool_]:
+def _equal(raw: Floats, y: Floats, first: Rows, second: Rows) -> NDArray[np.bool_]:
     """Whether pairs of rows are equal in all features, missing values included, and in the target."""
     a, b = raw[first], raw[second]
     equal: NDArray[np.bool_] = (y[first] == y[second]) & ((a == b) | (np.isnan(a) & np.isnan(b))).all(axis=1)
     return equal
 
 
-def row_hashes(
-    raw: NDArray[np.float64], y: NDArray[np.float64], apart: NDArray[np.float64] | None = None
-) -> NDArray[np.uint64]:
-    """Hash each row and its target; equal rows have equal hashes on every machine.
+def row_hashes(raw: Floats, y: Floats, apart: Floats | None = None) -> NDArray[np.uint64]:
+    """Hash each row, its target and what keeps it apart from copies; equal rows have equal hashes on every machine.
 
-    Parameters
-    ----------
-    raw : ndarray of shape (n, d)
-        Encoded features; all NaN are equal, and so are 0.0 and -0.0.
-    y : ndarray of shape (n,)
-    apart : ndarray of shape (n,), optional
-        Times or groups of the rows, hashed like a last column.
-
-    Returns
-    -------
-    ndarray of uint64 of shape (n,)
+    All NaN are equal, and so are 0.0 and -0.0.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from usnrt.tables.rows import row_hashes
     >>> first, second, third = row_hashes(np.array([[np.nan], [np.nan], [1.0]]), np.array([0.0, -0.0, 0.0]))
     >>> bool(first == second), bool(first == third)
     (True, False)
@@ -121,8 +83,6 @@ def mix_bits(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from usnrt.tables.rows import mix_bits
     >>> mix_bits(np.array([1, 2], dtype=np.uint64)) >> np.uint64(48)
     array([22162, 56274], dtype=uint64)
     """
@@ -131,18 +91,8 @@ def mix_bits(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return mixed ^ (mixed >> np.uint64(31))
 
 
-def counted_weight(sample_weight: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Weights as counts: integral weights are unchanged, others are scaled to average 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from usnrt.tables.rows import counted_weight
-    >>> counted_weight(np.array([1.0, 3.0]))
-    array([1., 3.])
-    >>> counted_weight(np.array([0.25, 0.75]))
-    array([0.5, 1.5])
-    """
+def counted_weight(sample_weight: Floats) -> Floats:
+    """Weights as counts: integral weights are unchanged, others are scaled to average 1."""
     if np.array_equal(sample_weight, np.floor(sample_weight)):
         return sample_weight
     weights = WeightSum()  # exact, as any other sum depends on the order of the rows by its last bits
@@ -150,17 +100,13 @@ def counted_weight(sample_weight: NDArray[np.float64]) -> NDArray[np.float64]:
     return sample_weight / weights.scale
 
 
-def draw_validation(
-    rows: NDArray[np.intp], fraction: float, rng: np.random.Generator
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def draw_validation(rows: Rows, fraction: float, rng: np.random.Generator) -> tuple[Rows, Rows]:
     """Split rows at random into training rows and validation rows for early stopping.
 
     Fewer than 5 rows are all training rows.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from usnrt.tables.rows import draw_validation
     >>> train, valid = draw_validation(np.arange(10), 0.2, np.random.default_rng(0))
     >>> len(train), len(valid)
     (8, 2)
@@ -170,7 +116,7 @@ def draw_validation(
     return np.sort(shuffled[n_valid:]), np.sort(shuffled[:n_valid])
 
 
-def _hash(values: NDArray[np.float64], seed: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _hash(values: Floats, seed: NDArray[np.uint64]) -> NDArray[np.uint64]:
     # + 0.0 turns -0.0 into 0.0; all NaNs become one
     bits = np.where(np.isnan(values), np.nan, values + 0.0).view(np.uint64)
     mixed = (bits ^ (seed + _MIX)) * _MIX
@@ -184,8 +130,6 @@ class WeightSum:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from usnrt.tables.rows import WeightSum
     >>> weights = WeightSum()
     >>> weights.add(np.array([0.5, 1.0, 0.0]))
     >>> weights.scale
@@ -229,31 +173,16 @@ MARGIN = 2.6
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """A sketch of a training table.
+    """A sketch of a training table."""
 
-    Attributes
-    ----------
-    hashes : ndarray of uint64 of shape (k,)
-        The smallest distinct row hashes, sorted; at most `SKETCH_SIZE`.
-    repeated : float
-        Share of the training rows that duplicate another training row. In a table with few distinct values about this
-        share of new rows equals a training row by chance (Good-Turing estimate). A table repeated as a whole has no
-        duplicates in this sense.
-    """
-
-    hashes: NDArray[np.uint64]
+    hashes: NDArray[np.uint64]  # shape (k,); the smallest distinct row hashes, sorted; at most `SKETCH_SIZE`
+    # share of the training rows that duplicate another training row. In a table with few distinct values about this
+    # share of new rows equals a training row by chance (Good-Turing estimate). A table repeated as a whole has no
+    # duplicates in this sense
     repeated: float
 
-    def share_of(self, raw: NDArray[np.float64], y: NDArray[np.float64]) -> float:
-        """Share of rows that are training rows if it significantly exceeds one half beyond chance; else 0.
-
-        Parameters
-        ----------
-        raw : ndarray of shape (n, d)
-            Encoded features.
-        y : ndarray of shape (n,)
-            Unscaled target.
-        """
+    def share_of(self, raw: Floats, y: Floats) -> float:
+        """Share of rows that are training rows if it significantly exceeds one half beyond chance; else 0."""
         hashes, complete = row_hashes(raw, y), len(self.hashes) < SKETCH_SIZE
         sample = hashes if complete else hashes[hashes <= self.hashes[-1]]
         if len(sample) == 0:
@@ -265,29 +194,10 @@ class Fingerprint:
         return share if share > half + margin else 0.0
 
 
-def fingerprint(
-    raw: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray[np.float64] | None = None
-) -> Fingerprint:
+def fingerprint(raw: Floats, y: Floats, weight: Floats | None = None) -> Fingerprint:
     """Sketch a training table, independently of the order of its rows.
 
-    Parameters
-    ----------
-    raw : ndarray of shape (n, d)
-        Encoded features.
-    y : ndarray of shape (n,)
-        Unscaled target.
-    weight : ndarray of shape (n,), optional
-        Number of copies of each row, if copies were merged; fractional weights are ignored.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from usnrt.tables.rows import fingerprint
-    >>> raw, y = np.arange(10.0).reshape(-1, 1), np.zeros(10)
-    >>> fingerprint(raw, y).share_of(raw[::-1], y)
-    1.0
-    >>> fingerprint(raw, y).share_of(raw + 0.5, y)
-    0.0
+    The weights are numbers of copies, if copies were merged; fractional weights are ignored.
     """
     distinct, index = np.unique(row_hashes(raw, y), return_inverse=True)
     integral = weight is not None and np.array_equal(weight, np.floor(weight))

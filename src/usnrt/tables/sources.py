@@ -11,12 +11,14 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Set
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
+
+from usnrt.utils.types import Rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,23 +28,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Block:
-    """Consecutive rows of a source.
+    """Consecutive rows of a source."""
 
-    Attributes
-    ----------
-    table : pyarrow.Table or ndarray of shape (n, d)
-    place : str
-        Where they are from: a file, or the name of the source.
-    first_row : int
-        Number of the first row there, counted from 1.
-    start : int
-        Number of the first row in the whole source, counted from 0.
-    """
-
-    table: Any
-    place: str
-    first_row: int
-    start: int
+    table: Any  # pyarrow.Table, or ndarray of shape (n, d)
+    place: str  # where they are from: a file, or the name of the source
+    first_row: int  # number of the first row there, counted from 1
+    start: int  # number of the first row in the whole source, counted from 0
+    kept: Rows | None = None  # positions of the rows among those that were read; None for all
 
     @property
     def n_rows(self) -> int:
@@ -51,7 +43,13 @@ class Block:
 
     def row_name(self, row: int) -> str:
         """A row of the block in words, for messages."""
-        return f"row {self.first_row + row:,} of {self.place}"
+        number = row if self.kept is None else int(self.kept[row])
+        return f"row {self.first_row + number:,} of {self.place}"
+
+    def without_missing(self, column: str) -> "Block":
+        """The rows of a pyarrow Table in which a column has a value."""
+        kept = np.flatnonzero(~np.asarray(self.table[column].is_null(nan_is_null=True)))
+        return self if len(kept) == self.n_rows else replace(self, table=self.table.take(kept), kept=kept)
 
 
 class TableSource(ABC):
@@ -116,7 +114,6 @@ class ArraySource(TableSource):
 
     @property
     def n_columns(self) -> int:
-        """Number of columns."""
         return int(self.array.shape[1])
 
     def known_rows(self) -> int:
@@ -138,7 +135,6 @@ class DatasetSource(TableSource):
 
     @property
     def n_columns(self) -> int:
-        """Number of columns."""
         return len(self.dataset.schema)
 
     def pieces(self, block_rows: int) -> Iterator[tuple[Any, str]]:
@@ -198,7 +194,7 @@ class BatchSource(TableSource):
             yield self._read(number - 1)
         for batch in self._batches:
             number += 1
-            table = as_arrow(batch, number)
+            table = as_arrow(batch, f"table {number:,} of the iterator")
             if self._folder is None:
                 self._kept.append(table)
             else:
@@ -228,13 +224,7 @@ class BatchSource(TableSource):
 
 
 class SelectedColumns(TableSource):
-    """Another source without some of its columns.
-
-    Attributes
-    ----------
-    n_rows_read : int
-        Rows of the last pass.
-    """
+    """Another source without some of its columns, which counts the rows of the last pass."""
 
     def __init__(self, source: TableSource, dropped: Collection[str]) -> None:
         self._source, self._dropped = source, dropped
@@ -247,7 +237,6 @@ class SelectedColumns(TableSource):
         return self._source.reading
 
     def known_rows(self) -> int | None:
-        """Number of rows, if it is known without reading them."""
         return self._source.known_rows()
 
     def spool(self, folder: Path) -> None:
@@ -269,7 +258,6 @@ def without_index(table: "pa.Table") -> "pa.Table":
     --------
     >>> import pandas as pd
     >>> import pyarrow as pa
-    >>> from usnrt.tables.sources import without_index
     >>> table = pa.Table.from_pandas(pd.DataFrame({"a": [1, 2]}, index=[5, 6]))
     >>> table.column_names, without_index(table).column_names
     (['a', '__index_level_0__'], ['a'])
@@ -277,14 +265,13 @@ def without_index(table: "pa.Table") -> "pa.Table":
     return table.drop_columns([name for name in table.column_names if re.fullmatch(r"__index_level_\d+__", name)])
 
 
-def as_arrow(batch: Any, number: int = 1) -> "pa.Table":
-    """A record batch or a data frame as a pyarrow Table.
+def as_arrow(batch: Any, place: str) -> "pa.Table":
+    """A record batch or a data frame as a pyarrow Table; errors name its place.
 
     Examples
     --------
     >>> import pandas as pd
-    >>> from usnrt.tables.sources import as_arrow
-    >>> as_arrow(pd.DataFrame({"a": [1, 2]}, index=[5, 6])).column_names
+    >>> as_arrow(pd.DataFrame({"a": [1, 2]}, index=[5, 6]), "the first").column_names
     ['a']
     """
     import pyarrow as pa
@@ -295,16 +282,12 @@ def as_arrow(batch: Any, number: int = 1) -> "pa.Table":
         return pa.Table.from_batches([batch])
     frame = nw.from_native(batch, eager_only=True, pass_through=True)
     if not isinstance(frame, nw.DataFrame):
-        raise TypeError(
-            "the iterator must yield record batches, tables or data frames, "
-            f"got {type(batch).__name__} as item {number}"
-        )
+        raise TypeError(f"{place} must be a record batch, a table or a data frame, got {type(batch).__name__}")
     try:
-        return (
-            pa.Table.from_pandas(batch, preserve_index=False) if frame.implementation.is_pandas() else frame.to_arrow()
-        )
-    except pa.ArrowException as error:
-        raise unreadable(f"table {number:,} of the iterator", error) from None
+        is_pandas = frame.implementation.is_pandas()
+        return pa.Table.from_pandas(batch, preserve_index=False) if is_pandas else frame.to_arrow()
+    except (pa.ArrowException, TypeError) as error:
+        raise unreadable(place, error) from None
 
 
 def check_columns(names: list[str], expected: list[str], place: str, first: str) -> None:
@@ -312,7 +295,6 @@ def check_columns(names: list[str], expected: list[str], place: str, first: str)
 
     Examples
     --------
-    >>> from usnrt.tables.sources import check_columns
     >>> check_columns(["b", "a"], ["a", "b"], "2.csv", "1.csv")
     >>> check_columns(["a"], ["a", "b"], "2.csv", "1.csv")
     Traceback (most recent call last):
@@ -335,7 +317,6 @@ def unreadable(place: str, error: Exception) -> ValueError:
 
     Examples
     --------
-    >>> from usnrt.tables.sources import unreadable
     >>> unreadable("a.parquet", OSError("Couldn't deserialize   thrift"))
     ValueError("a.parquet cannot be read: Couldn't deserialize thrift")
     """

@@ -26,21 +26,11 @@ BUCKET_ROWS = 65_536  # the largest average number of rows per bucket
 class RowStore(ABC):
     """Distinct rows in the order of their hashes.
 
-    Parameters
-    ----------
-    starts : ndarray of int of shape (n_buckets + 1,)
-        Number of the first row of each bucket, and the number of rows.
-    n_features : int
-        Encoded columns.
-    weight_sum : float
-        Total weight of the rows.
+    ``starts`` has the number of the first row of each bucket, and the number of rows.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from usnrt.tables.rows import merged_rows
-    >>> from usnrt.tables.store import MemoryStore
-    >>> from usnrt.tables.training import DistinctRows
     >>> raw, y = np.arange(100.0).reshape(-1, 1), np.zeros(100)
     >>> rows, weight = merged_rows(raw, y, np.ones(100))
     >>> store = MemoryStore(DistinctRows(raw[rows], y[rows], weight, rows), bucket_rows=30)
@@ -71,14 +61,7 @@ class RowStore(ABC):
         return len(self.starts) - 1
 
     def read(self, bucket: int) -> DistinctRows:
-        """The rows of a bucket; a bucket may be empty.
-
-        Returns
-        -------
-        DistinctRows
-            ``position`` numbers the rows of the store: those of the bucket are ``starts[bucket]``, ...,
-            ``starts[bucket + 1] - 1``.
-        """
+        """The rows of a bucket, which may be empty; ``position`` numbers the rows of the whole store."""
         return self.rows(int(self.starts[bucket]), int(self.starts[bucket + 1]))
 
     def hashes(self, bucket: int) -> NDArray[np.uint64]:
@@ -92,11 +75,7 @@ class RowStore(ABC):
     def map_buckets(self, function: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
         """``function(rows, hashes, *arguments)`` of each bucket, in their order.
 
-        Parameters
-        ----------
-        function : callable
-            A function of a module, so that it can be sent to where the rows are.
-        *arguments : any
+        It is a function of a module, so that it can be sent to where the rows are.
         """
         for bucket in range(self.n_buckets):
             yield function(self.read(bucket), self.hashes(bucket), *arguments)
@@ -111,15 +90,7 @@ class RowStore(ABC):
 
 
 class MemoryStore(RowStore):
-    """A store of rows that are in memory.
-
-    Parameters
-    ----------
-    rows : DistinctRows
-        In the order of `usnrt.tables.rows.merged_rows`.
-    bucket_rows : int
-        The largest average number of rows per bucket.
-    """
+    """A store of rows that are in memory, in the order of `usnrt.tables.rows.merged_rows`."""
 
     def __init__(self, rows: DistinctRows, bucket_rows: int = BUCKET_ROWS) -> None:
         self._hashes = row_hashes(rows.raw, rows.target, rows.apart)
@@ -129,11 +100,9 @@ class MemoryStore(RowStore):
         super().__init__(starts, rows.raw.shape[1], float(rows.weight.sum()))
 
     def rows(self, start: int, stop: int) -> DistinctRows:
-        """The rows with the numbers ``start`` to ``stop - 1``."""
         return replace(self._rows.take(np.arange(start, stop)), position=np.arange(start, stop))
 
     def row_hashes(self, start: int, stop: int) -> NDArray[np.uint64]:
-        """The hashes of the rows with the numbers ``start`` to ``stop - 1``."""
         return self._hashes[start:stop]
 
 
@@ -142,7 +111,6 @@ def bucket_bits(n_rows: int, bucket_rows: int = BUCKET_ROWS) -> int:
 
     Examples
     --------
-    >>> from usnrt.tables.store import bucket_bits
     >>> bucket_bits(65_536), bucket_bits(65_537), bucket_bits(10_000_000)
     (0, 1, 8)
     """
@@ -154,8 +122,6 @@ def bucket_starts(hashes: NDArray[np.uint64], bits: int) -> Rows:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from usnrt.tables.store import bucket_starts
     >>> bucket_starts(np.array([1, 2**62, 2**63, 2**63 + 1], dtype=np.uint64), 1)
     array([0, 2, 4])
     """

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from usnrt.tables.columns import Column
-from usnrt.utils.notices import SuspiciousTargetWarning, users_level
+from usnrt.utils.notices import MissingTargetWarning, SuspiciousTargetWarning, users_level
 from usnrt.utils.types import Floats, Rows
 
 MIN_ROWS = 20
@@ -26,17 +26,7 @@ FIRST_ROWS = 64
 
 
 def warn_of_target(target: Floats, raw: Floats, columns: Sequence[Column], rows: Rows) -> None:
-    """Warn of a target that is probably not what was meant.
-
-    Parameters
-    ----------
-    target : ndarray of shape (n,)
-    raw : ndarray of shape (n, d)
-        Encoded features.
-    columns : sequence of d Column
-    rows : ndarray of int of shape (n,)
-        Positions in the table that was given.
-    """
+    """Warn of a target that is probably not what was meant; ``rows`` are positions in the table that was given."""
     for sentence in (_total(target, rows), _two_values(target), _determined(target, raw, columns)):
         if sentence:
             warnings.warn(sentence, SuspiciousTargetWarning, stacklevel=users_level())
@@ -106,12 +96,17 @@ def _has_order(values: Floats, target: Floats) -> bool:
     return bool((change >= 0).all() or (change <= 0).all())
 
 
+def warn_of_left_out(count: int) -> None:
+    """Warn of rows that were left out for lack of a target, if there are any."""
+    if count:
+        warnings.warn(left_out_sentence(count), MissingTargetWarning, stacklevel=users_level())
+
+
 def left_out_sentence(count: int) -> str:
     """What is said of rows that have no target.
 
     Examples
     --------
-    >>> from usnrt.tables.target_notices import left_out_sentence
     >>> left_out_sentence(1), left_out_sentence(1200)
     ('1 row without a target was left out', '1,200 rows without a target were left out')
     """

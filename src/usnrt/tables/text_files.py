@@ -7,7 +7,10 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
 
 from usnrt.tables.csv_format import (
     ONE_COLUMN,
@@ -27,9 +30,6 @@ from usnrt.tables.read_options import ModelColumns, ReadOptions
 from usnrt.tables.sources import check_columns
 from usnrt.utils.names import shown_value
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 BLOCK_ROWS = 10_000
 
 
@@ -38,7 +38,7 @@ class JsonLines(TableFiles):
 
     is_text = True
 
-    def tables(self, file: Input, block_rows: int) -> "Iterator[pa.Table]":
+    def tables(self, file: Input, block_rows: int) -> Iterator[pa.Table]:
         """The rows of one file."""
         names = list(dict.fromkeys(name for row in _objects(file) for name in row))
         yield _text_table(names, [])
@@ -51,7 +51,7 @@ class Workbooks(TableFiles):
 
     is_text = True
 
-    def tables(self, file: Input, block_rows: int) -> "Iterator[pa.Table]":
+    def tables(self, file: Input, block_rows: int) -> Iterator[pa.Table]:
         """The rows of one file; empty rows and columns without name and values are left out."""
         try:
             from openpyxl import load_workbook
@@ -93,8 +93,7 @@ def _objects(file: Input) -> Iterator[dict[str, Any]]:
             yield row
 
 
-def _text_table(names: list[str], rows: Iterable[Iterable[Any]]) -> "pa.Table":
-    import pyarrow as pa
+def _text_table(names: list[str], rows: Iterable[Iterable[Any]]) -> pa.Table:
 
     columns = list(zip(*rows)) or [()] * len(names)
     return pa.table([pa.array(map(_text_of, column), pa.string()) for column in columns], names=names)
@@ -117,13 +116,7 @@ READ_BYTES = 1 << 23
 
 
 class CsvFiles(TableFiles):
-    """CSV files, each with the encoding and the separator that it has or that the options name.
-
-    Parameters
-    ----------
-    model : ModelColumns
-        Of the model that the files are for.
-    """
+    """CSV files, each with the encoding and the separator that it has or that the options name; perhaps for a model."""
 
     is_text = True
 
@@ -145,10 +138,8 @@ class CsvFiles(TableFiles):
         preamble = self._format_of(self.files[0])[1]
         return preamble.n_lines - bool(preamble.delimiter)
 
-    def tables(self, file: Input, block_rows: int) -> "Iterator[pa.Table]":
+    def tables(self, file: Input, block_rows: int) -> Iterator[pa.Table]:
         """The rows of one file. Arrow would guess types from the first block and fail where a later one differs."""
-        import pyarrow as pa
-        import pyarrow.csv as pa_csv
 
         format, preamble = self._format_of(file)
         comment = preamble.comment

@@ -4,60 +4,39 @@ Blocks of a column are added one after the other, and the result depends neither
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from usnrt.tables.csv_format import CsvFormat
-from usnrt.tables.dates import DateFormat, DateSurvey, order_of
-from usnrt.tables.numbers import DURATION, PLAIN, NumberFormat, grouped_pattern, number_pattern, possible_formats
-from usnrt.tables.text_types import (
-    NUMERIC,
-    all_match,
-    can_be,
-    cast_or_none,
-    is_odd,
-    numbers_only,
-    trimmed,
-    without_units,
+from usnrt.tables.dates import DateFormat, DateSurvey, order_of, parse_dates
+from usnrt.tables.numbers import (
+    DURATION,
+    MISSING_WORDS,
+    PLAIN,
+    SPACES,
+    WITH_UNIT,
+    NumberFormat,
+    grouped_pattern,
+    number_pattern,
+    possible_formats,
 )
 
 _MARKS = (".", ",", " ", "'", "_")
 _FIRST_DAY, _LAST_DAY = 1900_01_01, 2099_12_31  # of dates that look like integers
+NUMERIC = r"^[+-]?(?:[\d., '_]*\d[\d., '_]*(?:[eE][+-]?\d+)?|(?i:inf|infinity|nan))$"
 
 
 class TextSurvey:
     """What the values of a column of text have in common.
 
-    Parameters
-    ----------
-    formats : sequence of NumberFormat
-        Those that its numbers may have; empty if it holds none.
-    dates : DateSurvey or None
-        None if it holds no dates.
-
-    Attributes
-    ----------
-    n_values : int
-        Those that are not missing.
-    n_odd : int
-        Those among them that only mean a missing value, such as "unknown", if the others are numbers or dates.
-    odd : set of str
-        Their texts.
-    is_integer, is_boolean, is_large, is_duration : bool
-        Whether all values are integers of 64 bits, truth values, integers of any size, or durations such as 4:24.
-    units : set of str
-        Currencies and percent signs; "" for numbers without.
-    odd_one : str
-        A text because of which a block of numbers is none, if few of its values are no numbers; only a hint.
-    formats : list of NumberFormat
-        Those in which all values are numbers.
+    It may hold numbers of some formats, and dates if it has a `DateSurvey`.
 
     Examples
     --------
-    >>> import pyarrow as pa
     >>> from usnrt.tables.numbers import NUMBER_FORMATS
-    >>> from usnrt.tables.text_survey import TextSurvey
     >>> survey = TextSurvey(NUMBER_FORMATS, None)
     >>> survey.add(pa.chunked_array([["1", None]]))
     >>> survey.add(pa.chunked_array([["1.234,5"]]))
@@ -66,12 +45,14 @@ class TextSurvey:
     """
 
     def __init__(self, formats: Sequence[NumberFormat], dates: DateSurvey | None) -> None:
-        self.n_values = self.n_odd = 0
-        self.odd: set[str] = set()
-        self.formats, self.dates = list(formats), dates
+        self.n_values = 0  # that are not missing
+        # those among them that only mean a missing value, such as "unknown", if the others are numbers or dates
+        self.n_odd, self.odd = 0, set[str]()
+        self.formats, self.dates = list(formats), dates  # of numbers: those in which all values are numbers
+        # whether all values are integers of 64 bits, truth values, integers of any size, or durations such as 4:24
         self.is_integer = self.is_boolean = self.is_large = self.is_duration = bool(formats)
-        self.units: set[str] = set()
-        self.odd_one = ""
+        self.units: set[str] = set()  # currencies and percent signs; "" for numbers without
+        self.odd_one = ""  # a text because of which a block of numbers is none, if few are; only a hint
         self.marks: set[str] = set()
         # of values such as 1,234, whose mark may separate decimals or thousands:
         self.is_grouped, self.has_ungrouped, self.is_small = True, False, True
@@ -192,21 +173,9 @@ def choose_formats(
 ) -> dict[str, NumberFormat]:
     """The formats of those columns that are numbers, decided by all columns together.
 
-    A number such as 1,234 does not tell whether its mark separates thousands. Then other columns decide; then, whether
-    values below 1,000 lack the mark; then the file that the model was fitted on; then the separator: semicolons are
-    for files with decimal commas.
-
-    Parameters
-    ----------
-    surveys : mapping of str to TextSurvey
-    thousands : str or None
-        The mark that the user has named.
-    prior : CsvFormat or None
-        Of the file that the model was fitted on.
-
-    Returns
-    -------
-    dict of str to NumberFormat
+    A number such as 1,234 does not tell whether its mark separates thousands. Then the mark that the user has named
+    decides; then other columns; then, whether values below 1,000 lack the mark; then the file that the model was fitted
+    on (``prior``); then the separator: semicolons are for files with decimal commas.
     """
     possible = {name: survey.possible_formats() for name, survey in surveys.items()}
     certain = {name: found[0] for name, found in possible.items() if len(found) == 1}
@@ -274,3 +243,131 @@ def likeliest_format(
                 counts[format] += len(texts) - numbers_only(texts, format).null_count
     best = max(counts, key=lambda format: counts[format])
     return best if counts[best] else None
+
+
+# -- columns of text as columns of their types ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ColumnType:
+    """The type of a column of text, and how its values are written."""
+
+    kind: Literal["empty", "integer", "number", "boolean", "duration", "date", "text", "category"]
+    number: NumberFormat = PLAIN
+    date: DateFormat | None = None
+    has_odd: bool = False  # whether some values only mean a missing one
+    unit: str = ""  # a currency or a percent sign
+    is_lenient: bool = False  # whether values that are no numbers are missing
+
+
+def typed(column: pa.ChunkedArray, type: ColumnType) -> pa.ChunkedArray:
+    """A column of text with its type."""
+    if type.kind == "text":
+        return column
+    if type.kind == "category":
+        return column.dictionary_encode()
+    if type.kind == "empty":
+        return pa.chunked_array([pa.nulls(len(column))])
+    if type.has_odd:
+        column = trimmed(column)
+        column = pc.if_else(is_odd(column), pa.scalar(None, pa.string()), column)
+    if type.kind == "date":
+        assert type.date is not None
+        values = parse_dates(column.to_pylist(), type.date.format)
+        return pa.chunked_array([pa.array(values, pa.timestamp("us"))])
+    if type.kind == "duration":
+        return _seconds(trimmed(column))
+    if type.is_lenient:
+        column = numbers_only(trimmed(column), type.number)
+    kinds = {"integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}
+    plain = cast_or_none(column, kinds[type.kind]) if type.number == PLAIN else None
+    return as_numbers(trimmed(column), type.number, kinds[type.kind]) if plain is None else plain
+
+
+def as_numbers(column: pa.ChunkedArray, format: NumberFormat, kind: pa.DataType) -> pa.ChunkedArray:
+    """Numbers from text of this format, perhaps with units."""
+    numbers, _ = without_units(column)
+    column = column if numbers is None else numbers
+    if format.thousands:
+        column = pc.replace_substring(column, format.thousands, "")
+    if format.decimal != ".":
+        column = pc.replace_substring(column, format.decimal, ".")
+    return pc.replace_substring_regex(column, r"^\+", "").cast(kind)
+
+
+def without_units(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray | None, set[str]]:
+    """Numbers without their currency or percent sign, still text, and these; None if some value is no number.
+
+    Examples
+    --------
+    >>> numbers, units = without_units(pa.chunked_array([["$1,234", "-$5", "($7)"]]))
+    >>> numbers.to_pylist(), units
+    (['1,234', '-5', '-7'], {'$'})
+    """
+    if all_match(column, NUMERIC):
+        return column, {""}
+    parts = pc.extract_regex(column, WITH_UNIT)
+    if parts.null_count > column.null_count:
+        return None, set()
+    prefix, suffix = pc.struct_field(parts, "prefix"), pc.struct_field(parts, "suffix")
+    units = {unit.upper() for texts in (prefix, suffix) for unit in pc.unique(texts).to_pylist() if unit}
+    has_none = pc.any(pc.equal(pc.binary_join_element_wise(prefix, suffix, ""), "")).as_py()
+    return _bare_numbers(parts), units | ({""} if has_none else set())
+
+
+def _bare_numbers(parts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Numbers without units, with a minus for parentheses, from the groups of `WITH_UNIT`."""
+    negative = pc.if_else(pc.equal(pc.struct_field(parts, "open"), "("), "-", "")
+    rest = [pc.struct_field(parts, name) for name in ("sign", "inner", "number")]
+    return pc.binary_join_element_wise(negative, *rest, "")
+
+
+def numbers_only(column: pa.ChunkedArray, format: NumberFormat) -> pa.ChunkedArray:
+    """The texts that are numbers of a format, without units; null for the others."""
+    is_bare = pc.match_substring_regex(column, NUMERIC)
+    numbers = pc.if_else(is_bare, column, _bare_numbers(pc.extract_regex(column, WITH_UNIT)))
+    is_right = pc.match_substring_regex(numbers, number_pattern(format))
+    return pc.if_else(is_right, numbers, pa.scalar(None, pa.string()))
+
+
+def _seconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Durations such as 1:04:24 or 4:24 in seconds."""
+    parts = pc.extract_regex(column, DURATION)
+    total: Any = None
+    for name, seconds in (("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0)):
+        texts = pc.struct_field(parts, name)
+        numbers = pc.multiply(pc.if_else(pc.equal(texts, ""), "0", texts).cast(pa.float64()), seconds)
+        total = numbers if total is None else pc.add(total, numbers)
+    return total
+
+
+def is_odd(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Whether each text only means a missing value, if it is among numbers or dates."""
+    return pc.is_in(pc.utf8_lower(column), pa.array(MISSING_WORDS))
+
+
+def trimmed(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Text without spaces around it, with plain spaces inside."""
+    column = pc.utf8_trim_whitespace(column)
+    if all_match(column, r"^[[:ascii:]]*$"):
+        return column
+    return pc.replace_substring_regex(column, f"[{SPACES}]", " ")
+
+
+def all_match(column: pa.ChunkedArray, pattern: str) -> bool:
+    """Whether all values that are not missing match a regular expression."""
+    if len(column) > 2000 and not all_match(column.slice(0, 1000), pattern):
+        return False
+    return bool(pc.all(pc.match_substring_regex(column, pattern), min_count=0).as_py())
+
+
+def cast_or_none(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray | None:
+    """The column with another type; None if some value cannot have it."""
+    try:
+        return column.cast(kind)
+    except pa.ArrowInvalid:
+        return None
+
+
+def can_be(column: pa.ChunkedArray, kind: pa.DataType) -> bool:
+    return cast_or_none(column, kind) is not None

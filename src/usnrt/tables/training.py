@@ -64,22 +64,12 @@ class DistinctRows:
 def distinct_rows(
     raw: Floats, target: Floats, weight: Floats, time: Floats | None = None, groups: Rows | None = None
 ) -> DistinctRows:
-    """Merge equal rows; those of different times or groups stay apart.
+    """Merge equal rows; those of different times or groups stay apart, and rows of weight 0 are dropped.
 
     Without times and groups, rows with equal features are a group (`usnrt.tables.groups.feature_groups`).
 
-    Parameters
-    ----------
-    raw : ndarray of shape (n, d)
-    target, weight : ndarray of shape (n,)
-        Rows of weight 0 are dropped.
-    time : ndarray of shape (n,), optional
-    groups : ndarray of int of shape (n,), optional
-
     Examples
     --------
-    >>> import numpy as np
-    >>> from usnrt.tables.training import distinct_rows
     >>> raw, target = np.array([[1.0], [1.0], [2.0]]), np.array([3.0, 3.0, 4.0])
     >>> distinct_rows(raw, target, np.ones(3)).n_rows
     2
@@ -100,8 +90,6 @@ def take_rows(raw: Floats, rows: Rows) -> Floats:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from usnrt.tables.training import take_rows
     >>> take_rows(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1]))
     array([[3., 4.]])
     """
@@ -157,48 +145,26 @@ class TrainingTable:
 
 @dataclass(frozen=True)
 class GivenRows:
-    """The rows of a table as their user gave them, for models of the user.
+    """The rows of a table as their user gave them, for models of the user."""
 
-    Attributes
-    ----------
-    form : TableForm
-        Turns encoded rows back into the user's table.
-    target : ndarray of shape (n,)
-        What models of the user learn.
-    center, unit : float
-        The scaled target is ``(target - center) / unit``.
-    """
-
-    form: TableForm
-    target: Floats
+    form: TableForm  # turns encoded rows back into the user's table
+    target: Floats  # shape (n,); what models of the user learn
+    # center, unit: the scaled target is ``(target - center) / unit``
     center: float
     unit: float
 
 
 @dataclass(frozen=True)
 class TreeRows:
-    """The rows that a tree and its experts are fitted to.
-
-    Attributes
-    ----------
-    table : TrainingTable
-    numeric : ndarray of int
-        Positions of the network inputs that hold numbers.
-    n_categories : ndarray of int of shape (d,)
-        Number of categories of each column, 0 for numbers.
-    is_validation : ndarray of bool of shape (n,)
-        The validation rows of the whole tree; trees of the paper draw their own.
-    given : GivenRows or None
-        The same rows for models of the user, if there are any.
-    relevant : ndarray of int or None
-        Positions of the network inputs that are worth learning from, strictly ascending; None for all.
-    """
+    """The rows that a tree and its experts are fitted to."""
 
     table: TrainingTable
-    numeric: NDArray[np.int64]
-    n_categories: NDArray[np.int64]
+    numeric: NDArray[np.int64]  # positions of the network inputs that hold numbers
+    n_categories: NDArray[np.int64]  # shape (d,); number of categories of each column, 0 for numbers
+    # shape (n,); the validation rows of the whole tree; trees of the paper draw their own
     is_validation: NDArray[np.bool_]
-    given: GivenRows | None = None
+    given: GivenRows | None = None  # the same rows for models of the user, if there are any
+    # positions of the network inputs that are worth learning from, strictly ascending; None for all
     relevant: Rows | None = None
 
     @property

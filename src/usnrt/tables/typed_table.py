@@ -4,55 +4,37 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from usnrt.tables import streaming
 from usnrt.tables.csv_format import CsvFormat
-from usnrt.tables.dates import DateSurvey
+from usnrt.tables.dates import DateFormat, DateSurvey
+from usnrt.tables.encoder import TableEncoder
 from usnrt.tables.files import TableFiles
-from usnrt.tables.numbers import PLAIN, parse_number
+from usnrt.tables.numbers import PLAIN, NumberFormat, parse_number
 from usnrt.tables.read_options import ModelColumns, ReadOptions, describe, listed
-from usnrt.tables.sources import TableSource, blocks_of
+from usnrt.tables.sources import Block, TableSource, blocks_of
 from usnrt.tables.text_files import CsvFiles
+from usnrt.tables.text_survey import ColumnType, TextSurvey, choose_dates, choose_formats, likeliest_format, typed
 from usnrt.utils.names import shown_value
 from usnrt.utils.notices import AmbiguousDateWarning, UnreadCellsWarning, users_level
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pyarrow as pa
-
-    from usnrt.tables.dates import DateFormat
-    from usnrt.tables.encoder import TableEncoder
-    from usnrt.tables.numbers import NumberFormat
-    from usnrt.tables.text_survey import TextSurvey
-    from usnrt.tables.text_types import ColumnType
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How a table was read.
+    """How a table was read."""
 
-    Attributes
-    ----------
-    format : CsvFormat
-        The default for files that are not CSV.
-    types : mapping of str to ColumnType
-        Of the columns that were text.
-    categories : tuple of str
-        Columns of numbers that the user declared categories.
-    n_rows : int or None
-        If all rows were read.
-    """
+    format: CsvFormat = field(default_factory=CsvFormat)  # the default for files that are not CSV
+    types: Mapping[str, ColumnType] = field(default_factory=dict)  # of the columns that were text
+    categories: tuple[str, ...] = ()  # columns of numbers that the user declared categories
+    n_rows: int | None = None  # if all rows were read
 
-    format: CsvFormat = field(default_factory=CsvFormat)
-    types: "Mapping[str, ColumnType]" = field(default_factory=dict)
-    categories: tuple[str, ...] = ()
-    n_rows: int | None = None
-
-    def remember(self, encoder: "TableEncoder") -> None:
+    def remember(self, encoder: TableEncoder) -> None:
         """Store with the encoder of a fitted model how its file was read, so that other files are read alike."""
         dates = {name: type.date.format for name, type in self.types.items() if type.date is not None}
         # ISO 8601 needs no format
@@ -65,16 +47,9 @@ class TypedTable(TableSource):
     """Another source with typed columns, decided by all rows in a pass of its own.
 
     The text of CSV files may be numbers, dates and truth values; that of other sources is dates, and numbers where the
-    options say so.
-
-    Parameters
-    ----------
-    model : ModelColumns
-        Of the model that the table is for: its text stays text, and its encoder reads its dates.
-    notify : callable, optional
-        Called with a sentence about anything that was guessed. By default, dates that are a guess are a warning.
-    numbers : collection of str, optional
-        The only columns to type, which may be numbers: those of the target and of weights.
+    options say so. For a model, its text stays text, and its encoder reads its dates. ``numbers`` are the only columns
+    to type if given, and may be numbers: those of the target and of weights. Anything that was guessed is told to
+    ``notify``; without it, what matters is a warning.
     """
 
     def __init__(
@@ -94,14 +69,13 @@ class TypedTable(TableSource):
 
     @property
     def n_columns(self) -> int:
-        """Number of columns."""
         return self.source.n_columns
 
     def known_rows(self) -> int | None:
         """Number of rows, if it is known; files of text are read for it, as they are for the types."""
         return self._reading.n_rows if self._is_text else self.source.known_rows()
 
-    def spool(self, folder: "Path") -> None:
+    def spool(self, folder: Path) -> None:
         """Write what can be read once only to a folder."""
         self.source.spool(folder)
 
@@ -127,7 +101,6 @@ class TypedTable(TableSource):
 
     def pieces(self, block_rows: int) -> Iterator[tuple[Any, str]]:
         """The tables of the source with typed columns."""
-        from usnrt.tables.text_types import typed
 
         types = {name: type for name, type in self._reading.types.items() if type.kind != "text"}
         for table, place in self._raw_pieces(block_rows):
@@ -137,12 +110,16 @@ class TypedTable(TableSource):
                     table = table.set_column(table.column_names.index(name), name, typed(column, type))
             yield table, place
 
-    def _raw_pieces(self, block_rows: int) -> "Iterator[tuple[pa.Table, str]]":
+    def _raw_pieces(self, block_rows: int) -> Iterator[tuple[pa.Table, str]]:
         pieces = iter(self._texts) if self._texts else self.source.pieces(block_rows)
         na = self._options.na
         return ((_without_na(table, na), place) for table, place in pieces) if na else pieces
 
-    def _surveys(self) -> "tuple[dict[str, TextSurvey], int | None]":
+    def _raw_blocks(self) -> Iterator[Block]:
+        block_rows = streaming.pass_rows(self.n_columns)
+        return blocks_of(self._raw_pieces(block_rows), block_rows)
+
+    def _surveys(self) -> tuple[dict[str, TextSurvey], int | None]:
         """What the columns of text hold, and the number of rows; the text of a small CSV table is kept."""
         surveys: dict[str, TextSurvey] = {}
         texts, n_rows, n_bytes = [], 0, 0
@@ -163,9 +140,8 @@ class TypedTable(TableSource):
         self._texts = texts
         return surveys, n_rows
 
-    def _text_of(self, table: "pa.Table", name: str) -> "pa.ChunkedArray | None":
+    def _text_of(self, table: pa.Table, name: str) -> pa.ChunkedArray | None:
         """A column as text; None if it is not, as it may be in other files, and was not declared so."""
-        import pyarrow as pa
 
         column = table[name]
         if pa.types.is_string(column.type):
@@ -173,10 +149,7 @@ class TypedTable(TableSource):
         is_text = pa.types.is_large_string(column.type) or self._options.types.get(name) in ("text", "date")
         return column.cast(pa.string()) if is_text else None
 
-    def _new_surveys(self, table: "pa.Table") -> "dict[str, TextSurvey]":
-        import pyarrow as pa
-
-        from usnrt.tables.text_survey import TextSurvey
+    def _new_surveys(self, table: pa.Table) -> dict[str, TextSurvey]:
 
         declared = self._options.types
         for name in declared:
@@ -201,9 +174,7 @@ class TypedTable(TableSource):
             )
         return surveys
 
-    def _types_of(self, surveys: "Mapping[str, TextSurvey]", delimiter: str) -> "dict[str, ColumnType]":
-        from usnrt.tables.text_survey import choose_dates, choose_formats
-        from usnrt.tables.text_types import ColumnType
+    def _types_of(self, surveys: Mapping[str, TextSurvey], delimiter: str) -> dict[str, ColumnType]:
 
         declared, types = self._options.types, {}
         others = {n: s for n, s in surveys.items() if s.n_values and not s.is_integer}
@@ -224,8 +195,7 @@ class TypedTable(TableSource):
         return types
 
     @staticmethod
-    def _type_of(survey: "TextSurvey", number: "NumberFormat | None", date: "DateFormat | None") -> "ColumnType":
-        from usnrt.tables.text_types import ColumnType
+    def _type_of(survey: TextSurvey, number: NumberFormat | None, date: DateFormat | None) -> ColumnType:
 
         has_odd = survey.n_odd > 0
         if survey.n_values == 0:
@@ -243,16 +213,14 @@ class TypedTable(TableSource):
             return ColumnType("duration", has_odd=has_odd)
         return ColumnType("boolean" if survey.is_boolean else "text")
 
-    def _is_too_large(self, name: str, survey: "TextSurvey") -> bool:
+    def _is_too_large(self, name: str, survey: TextSurvey) -> bool:
         kind = self._options.types.get(name, self._model.types.get(name))
         return survey.is_large and not survey.is_integer and kind != "number"
 
     def _refuse(self, name: str, kind: str) -> None:
         """Raise an error with the first value that is not of the declared type."""
         formats = self._options.number_formats
-        for block in blocks_of(
-            self._raw_pieces(streaming.pass_rows(self.n_columns)), streaming.pass_rows(self.n_columns)
-        ):
+        for block in self._raw_blocks():
             column = self._text_of(block.table, name)
             for row, value in enumerate([] if column is None else column.to_pylist()):
                 if value is None:
@@ -268,7 +236,7 @@ class TypedTable(TableSource):
                     )
         raise ValueError(f"column {name!r} must hold numbers (types), but they have different marks in {self.name}")
 
-    def _with_marks(self, format: CsvFormat, types: "Mapping[str, ColumnType]") -> CsvFormat:
+    def _with_marks(self, format: CsvFormat, types: Mapping[str, ColumnType]) -> CsvFormat:
         """The format with the marks of the numbers that were found, or else named."""
         used = [type.number for type in types.values() if type.number != PLAIN]
         if not used:
@@ -278,23 +246,20 @@ class TypedTable(TableSource):
             format, decimal=decimal, thousands=next((number.thousands for number in used if number.thousands), "")
         )
 
-    def _read_bad_cells(self, surveys: "Mapping[str, TextSurvey]", types: "dict[str, ColumnType]") -> None:
+    def _read_bad_cells(self, surveys: Mapping[str, TextSurvey], types: dict[str, ColumnType]) -> None:
         """Let cells of a model's numbers that are none be missing; their rows are `bad_rows`."""
-        from usnrt.tables.text_survey import likeliest_format
-        from usnrt.tables.text_types import typed
 
         columns = [n for n in surveys if self._model.types.get(n) == "number" and n not in self._options.types]
         columns = [n for n in columns if types[n].kind == "text" or types[n].has_odd]
         bad: list[tuple[str, str]] = []
-        block_rows = streaming.pass_rows(self.n_columns)
         for name in columns:
             if types[name].kind == "text":
-                texts = (self._text_of(table, name) for table, _ in self._raw_pieces(block_rows))
+                texts = (self._text_of(block.table, name) for block in self._raw_blocks())
                 format = likeliest_format(texts, self._options.number_formats, self._model.format)
                 if format is None:
                     continue
                 types[name] = replace(types[name], kind="number", number=format, is_lenient=True)
-            for block in blocks_of(self._raw_pieces(block_rows), block_rows):
+            for block in self._raw_blocks():
                 column = self._text_of(block.table, name)
                 if column is None:
                     continue
@@ -316,7 +281,7 @@ class TypedTable(TableSource):
         else:
             warnings.warn(sentence, category, stacklevel=users_level())
 
-    def _tell(self, format: CsvFormat, types: "Mapping[str, ColumnType]", surveys: "Mapping[str, TextSurvey]") -> None:
+    def _tell(self, format: CsvFormat, types: Mapping[str, ColumnType], surveys: Mapping[str, TextSurvey]) -> None:
         """State what was guessed."""
         odd = {n: s.odd for n, s in surveys.items() if types[n].has_odd and self._model.types.get(n) != "number"}
         if odd:
@@ -356,10 +321,8 @@ class TypedTable(TableSource):
                 )
 
 
-def _without_na(table: "pa.Table", na: Sequence[str]) -> "pa.Table":
+def _without_na(table: pa.Table, na: Sequence[str]) -> pa.Table:
     """A table in which some texts, and the numbers that they stand for, are missing values."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
 
     numbers = [number for text in na if (number := parse_number(text)) is not None]
     for position, column in enumerate(table.itercolumns()):
@@ -374,8 +337,7 @@ def _without_na(table: "pa.Table", na: Sequence[str]) -> "pa.Table":
     return table
 
 
-def _is_number(type: "pa.DataType") -> bool:
-    import pyarrow as pa
+def _is_number(type: pa.DataType) -> bool:
 
     kinds = pa.types
     return bool(

@@ -10,23 +10,26 @@ from numpy.typing import NDArray
 
 from usnrt.experts.base import FurtherExpert
 from usnrt.experts.builtin import TOGETHER
+<<<<<<< HEAD
 from usnrt.experts.cross_fit import CrossFitted, cross_fitted, fitted_to_folds, refitted
-from usnrt.experts.refine import pinball_losses
 from usnrt.experts.registry import FURTHER_EXPERTS
 from usnrt.experts.user_model import ModelExpert, completed, fit_models, model_names, with_spread
+=======
+from usnrt.experts.refine import pinball_losses
+>>>>>>> 89a11776053c1054bbe4b9963c90dae77e4c16e5
 from usnrt.experts.weights import NETWORK
 from usnrt.memory.retrieval import N_GUIDES, Retrieval, fit_retrieval
-from usnrt.nn.device import compilation_notice
 from usnrt.nn.encoding import PiecewiseLinear
-from usnrt.nn.forward import GroupedNetworks
-from usnrt.nn.mlp import MLP, GuidedMLP, Params, hidden_sizes
-from usnrt.nn.quantiles import N_OUTPUTS, constant_network, predicted_quantiles, quantile_function_mean
+from usnrt.nn.mlp import MLP, Params, hidden_sizes
+from usnrt.nn.quantiles import N_OUTPUTS, constant_network, quantile_function_mean
 from usnrt.nn.train import History
 from usnrt.tables.training import TrainingTable, TreeRows
+from usnrt.tree.further import FurtherExperts, with_spreads
 from usnrt.tree.grow import GrownTree, grow
 from usnrt.tree.held_out import HeldOut, mean_quantiles, refine
 from usnrt.tree.model import ExpertTree, TreeModel, VarianceTree
 from usnrt.tree.recipe import Hidden, PaperTreeRecipe, QuantileTreeRecipe
+from usnrt.tree.rivals import Rivals
 from usnrt.tree.screening import relevant_inputs
 from usnrt.tree.stored import CODEC
 from usnrt.tree.strategies import (
@@ -40,7 +43,7 @@ from usnrt.tree.strategies import (
 from usnrt.tree.streamed import StreamedRows, train_root_on_store
 from usnrt.tree.structure import TreeBuilder
 from usnrt.utils.context import FitContext
-from usnrt.utils.progress import Progress
+from usnrt.utils.jit import compilation_notice
 from usnrt.utils.threads import run_members
 from usnrt.utils.types import Floats, Rows
 
@@ -48,9 +51,6 @@ ModelT = TypeVar("ModelT", bound=TreeModel)
 
 # Smaller tables have no memory: a metric learnt from fewer rows is arbitrary.
 MIN_ROWS_TO_REMEMBER = 200
-# A guided network is given up while it is trained if the memory alone has this times the loss of the network without
-# guides, and the guides reduce that by less than this share: judged by at most so many validation rows.
-WORSE_MEMORY, LEAST_GUIDED_GAIN, MAX_JUDGES = 1.2, 0.03, 4096
 # Phases of a fit with their shares of its processor time, as measured on 4,000 to 60,000 rows; for the progress bar.
 PHASES = {"memory": 0.33, "network": 0.52, "regions": 0.15}
 # Those of one of several members, whose regions are found together.
@@ -145,21 +145,18 @@ class Root:
     ----------
     model : ExpertTree
         The whole table as one region.
-    network : MLP
-        With guides that are missing for a share of the rows, if there is a memory.
     guides : ndarray of shape (n, n_guides) or None
         Of all rows, by a memory of the training rows.
     history : dict of str to History
     """
 
     model: ExpertTree
-    network: MLP
     guides: NDArray[np.float32] | None
     history: dict[str, History]
 
     def training(self, recipe: QuantileTreeRecipe, rows: TreeRows, context: FitContext) -> NetworkTraining:
         """How its network is fine-tuned in regions."""
-        return NetworkTraining(recipe, rows, self.model.encoding, self.guides, self.network, context)
+        return NetworkTraining(recipe, rows, self.model.encoding, self.guides, self.model.network, context)
 
 
 def _fit_quantile_tree(
@@ -169,7 +166,8 @@ def _fit_quantile_tree(
     context: FitContext,
     streamed: StreamedRows | None,
 ) -> FittedTree[ExpertTree]:
-    announce_compilation(recipe, folds[0].table, context.progress)
+    if context.progress.verbose and (notice := compilation_notice()):
+        context.progress.note(notice)
     if recipe.n_bins > 0 and recipe.network:
         folds = [replace(rows, relevant=relevant_inputs(rows, context)) for rows in folds]
     held_out = HeldOut.of(folds)
@@ -177,11 +175,11 @@ def _fit_quantile_tree(
         recipe = replace(recipe, memory=False)
     if not recipe.network:
         recipe = replace(recipe, memory=False, schedule=replace(recipe.schedule, child_steps=0))
-    further = _fit_further(recipe, folds, context)
+    further = FurtherExperts(recipe, folds, context)
     fitted = _fit_roots(recipe, folds, seeds, context, streamed, further)
     # A network that learnt to follow guides is a worse one without them. A store is not read again for that.
     if fitted is None or (recipe.memory and not fitted[1][0].uses_memory and streamed is None):
-        recipe = replace(recipe, memory=False, had_memory=True)
+        recipe = replace(recipe, memory=False)
         fitted = _fit_roots(recipe, folds, seeds, context.within("alone"), streamed, further)
     assert fitted is not None  # without a memory there is nothing to give up
     roots, members = fitted
@@ -190,9 +188,9 @@ def _fit_quantile_tree(
     strategy = SharedNetworks(trainings, held_out, params, history, functools.partial(_means, members, held_out))
     grown = grow(folds[0], recipe.split, strategy, context)
     table, rows = held_out.table, held_out.rows
-    further = _with_spreads(members[0].further, grown, table)
+    experts = with_spreads(members[0].further, grown.tree, table)
     members, quantiles = refine(
-        [_with_regions(member, grown, name, further) for member, name in zip(members, strategy.names)], held_out
+        [_with_regions(member, grown, name, experts) for member, name in zip(members, strategy.names)], held_out
     )
     residuals = table.y[rows] - quantile_function_mean(mean_quantiles(held_out, quantiles))
     leaf = grown.tree.leaf_of(table.raw[rows])
@@ -201,38 +199,13 @@ def _fit_quantile_tree(
     return FittedTree(members, [node.history for node in grown.nodes], quantiles)
 
 
-def _fit_further(
-    recipe: QuantileTreeRecipe, folds: Sequence[TreeRows], context: FitContext
-) -> tuple[FurtherExpert, ...]:
-    """The experts that are fitted by themselves, which all members share; held-out rows choose their weights."""
-    fitted = [kind.fit(folds[0], context) for kind in FURTHER_EXPERTS if str(kind.name) in recipe.further]
-    of_user = fit_models(recipe.models, folds[0], context, recipe.in_time_order)
-    return (*(fitted_to_folds(expert, folds, context) for expert in fitted if expert is not None), *of_user)
-
-
-def _completed(
-    recipe: QuantileTreeRecipe, further: Sequence[FurtherExpert], rows: TreeRows, context: FitContext
-) -> tuple[FurtherExpert, ...]:
-    """The experts that have a weight, fitted to all rows."""
-    models = dict(zip(model_names(recipe.models), recipe.models))
-
-    def complete(expert: FurtherExpert) -> FurtherExpert:
-        if not isinstance(expert, CrossFitted):
-            return cross_fitted(expert, rows, context, recipe.in_time_order)
-        if expert.name in models:
-            return completed(expert, models[expert.name], rows, context, recipe.in_time_order)
-        return refitted(expert, rows, context)
-
-    return tuple(complete(expert) for expert in further)
-
-
 def _fit_roots(
     recipe: QuantileTreeRecipe,
     folds: Sequence[TreeRows],
     seeds: Sequence[Any],
     context: FitContext,
     streamed: StreamedRows | None,
-    further: tuple[FurtherExpert, ...],
+    further: FurtherExperts,
 ) -> tuple[list[Root], list[ExpertTree]] | None:
     """The members of the whole table as one region, also with the experts and weights that held-out rows choose.
 
@@ -250,9 +223,10 @@ def _fit_roots(
     roots = [root for root in fitted if root is not None]
     if len(roots) < len(fitted):
         return None
-    members, _ = refine([root.model.with_further(further) for root in roots], HeldOut.of(folds))
+    beside = further.beside([root.model for root in roots])
+    members, _ = refine([root.model.with_further(beside) for root in roots], HeldOut.of(folds))
     members = [member.without_unused_further() for member in members]
-    complete = _completed(recipe, members[0].further, folds[0], context)
+    complete = further.completed(members[0].further)
     return roots, [member.with_further(complete) for member in members]
 
 
@@ -267,60 +241,25 @@ def _fit_root(
     n_inputs = n_inputs if encoding is None else encoding.n_outputs
     hidden = recipe.hidden if recipe.network else ()
     network = _network(hidden, "hidden", table, n_inputs, N_OUTPUTS, "algebraic")
-    guided = network
-    if memory is not None:
-        first = table.inputs.shape[1] if encoding is None else len(encoding.kept) - N_GUIDES
-        guided = GuidedMLP(network.sizes, network.activation, network.output, first, N_GUIDES, recipe.guide_dropout)
-    job = NetworkTraining(recipe, rows, encoding, guides, guided, context)
+    job = NetworkTraining(recipe, rows, encoding, guides, network, context)
     context.progress.begin("network")
     history: dict[str, History] = {}
     if not recipe.network:
         params = constant_network(network, table.y, table.weight)
     elif streamed is None:
-        is_useless = None
+        rivals = None
         if gives_up and memory is not None and guides is not None:
-            is_useless = _uselessness(guided, encoding, memory, rows, guides)
-        trained = train_root(job, rng, is_useless)
+            rivals = Rivals.of(network, encoding, memory, rows, guides)
+        trained = train_root(job, rng, rivals)
         if trained is None:
             return None
         params, history = trained
     else:
-        params, history = train_root_on_store(job, streamed, memory, encoding, rng)
+        params, history = train_root_on_store(job, streamed, memory, rng)
     if memory is not None and not recipe.in_time_order:
         # From now on the memory holds the validation rows too; they are predicted like new rows, without themselves.
         memory = memory.with_rows(table, context.n_threads)
-    return Root(_one_region(network, params, encoding, memory, table), guided, guides, history)
-
-
-def _uselessness(
-    network: MLP, encoding: PiecewiseLinear | None, memory: Retrieval, rows: TreeRows, guides: NDArray[np.float32]
-) -> Callable[[Params], bool]:
-    """Whether a guided network, while it is trained, shows that its memory is of no use; a function of its weights."""
-    table, validation = rows.table, np.flatnonzero(rows.is_validation)[:MAX_JUDGES]
-    inputs, y, weight = table.inputs[validation], table.y[validation], table.validation_weight[validation]
-    guided = np.concatenate([inputs, guides[validation]], axis=1)
-    unguided = np.concatenate([inputs, np.zeros_like(guides[validation])], axis=1)
-
-    def mean_loss(quantiles: Floats) -> float:
-        return float(np.average(pinball_losses(quantiles, y), weights=weight))
-
-    of_memory = mean_loss(memory.predict(inputs, validation).quantiles)
-
-    def is_useless(params: Params) -> bool:
-        networks, group = GroupedNetworks(network, [params], encoding), np.zeros(len(y), dtype=np.intp)
-        with_guides, alone = (mean_loss(predicted_quantiles(networks.predict(x, group))) for x in (guided, unguided))
-        return of_memory > WORSE_MEMORY * alone and with_guides > (1.0 - LEAST_GUIDED_GAIN) * alone
-
-    return is_useless
-
-
-def announce_compilation(recipe: QuantileTreeRecipe, table: TrainingTable, progress: Progress) -> None:
-    """Report, if the fit is verbose, that the first fit of a table of this shape takes longer."""
-    if not progress.verbose:
-        return
-    sentence = compilation_notice(table.n_rows, table.inputs.shape[1], recipe.hidden, recipe.n_bins, recipe.memory)
-    if sentence:
-        progress.note(sentence)
+    return Root(_one_region(network, params, encoding, memory, table), guides, history)
 
 
 def _encoded_and_guided(
@@ -374,19 +313,6 @@ def _numbered(histories: Sequence[dict[str, History]]) -> dict[str, History]:
     """Histories of all members, with their numbers if there are several."""
     names = member_names(len(histories))
     return {name + label: history for name, own in zip(names, histories) for label, history in own.items()}
-
-
-def _with_spreads(
-    further: Sequence[FurtherExpert], grown: GrownTree, table: TrainingTable
-) -> tuple[FurtherExpert, ...]:
-    """The further experts, models with the distribution of their errors in the regions of a grown tree."""
-    leaf = grown.tree.leaf_of(table.raw)
-    return tuple(
-        with_spread(expert, table, leaf, grown.tree.n_leaves)
-        if isinstance(expert, CrossFitted) and isinstance(expert.final, ModelExpert)
-        else expert
-        for expert in further
-    )
 
 
 def _with_regions(member: ExpertTree, grown: GrownTree, name: str, further: tuple[FurtherExpert, ...]) -> ExpertTree:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.experts.refine import Refinement
+from usnrt.experts.refine import Refinement, ends_of
 from usnrt.memory.retrieval import PREDICT_ROWS
 from usnrt.nn.quantiles import quantile_function_mean
 from usnrt.tables.training import TrainingTable, TreeRows
@@ -122,7 +122,7 @@ def refine(members: Sequence[ExpertTree], held_out: HeldOut) -> tuple[list[Exper
         for member, own in zip(members, held_out.by_member)
     ]
     mean = mean_quantiles(held_out, blended)
-    refinement = Refinement.fit(leaf, quantile_function_mean(mean), mean, y, weight, tree.n_leaves)
+    refinement = Refinement.fit(leaf, quantile_function_mean(mean), mean, y, weight, tree.n_leaves, ends_of(table.y))
     refined = [
         refinement.apply(tree.leaf_of(table.raw[own]), quantile_function_mean(quantiles), quantiles)
         for own, quantiles in zip(held_out.by_member, blended)

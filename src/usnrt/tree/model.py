@@ -14,7 +14,7 @@ from usnrt.experts.builtin import TOGETHER, GuidedExpert, MemoryExpert, NetworkE
 from usnrt.experts.cross_fit import CrossFitted
 from usnrt.experts.refine import Refinement, blend_and_refine
 from usnrt.experts.user_model import ModelExpert
-from usnrt.experts.weights import GUIDED, MEMORY, NETWORK, Traits, fit_weights
+from usnrt.experts.weights import GUIDED, MEMORY, MIN_GAIN, NETWORK, Traits, fit_weights
 from usnrt.memory.retrieval import N_GUIDES, PREDICT_ROWS, Retrieval, Retrieved
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import GroupedNetworks
@@ -228,6 +228,14 @@ class ExpertTree(TreeModel):
         """Number of experts that there are."""
         return len(self._experts)
 
+    @property
+    def traits(self) -> list[Traits]:
+        """What the choice of weights knows of each expert that there is."""
+        return [
+            Traits(expert.max_weight, expert.min_errors, number < len(TOGETHER), getattr(expert, "min_gain", MIN_GAIN))
+            for number, expert in self._experts.items()
+        ]
+
     def expert_quantiles(self, table: TrainingTable, rows: Rows) -> Floats:
         """What each expert predicts of rows of the training table, without them, shape (n, n_experts, n_positions)."""
         raw, inputs = table.raw[rows], table.inputs[rows]
@@ -247,12 +255,8 @@ class ExpertTree(TreeModel):
         -------
         ndarray of shape (n_leaves, 3 + n_further)
         """
-        traits = [
-            Traits(expert.max_weight, expert.min_errors, number < len(TOGETHER))
-            for number, expert in self._experts.items()
-        ]
         weights = np.zeros((self.tree.n_leaves, len(self.expert_names)))
-        weights[:, list(self._experts)] = fit_weights(quantiles, leaf, y, weight, self.tree.n_leaves, traits)
+        weights[:, list(self._experts)] = fit_weights(quantiles, leaf, y, weight, self.tree.n_leaves, self.traits)
         return weights
 
     def with_further(self, further: tuple[FurtherExpert, ...]) -> "ExpertTree":

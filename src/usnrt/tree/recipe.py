@@ -84,6 +84,9 @@ class Schedule:
     ----------
     root_steps : int
         Steps of a training at the root.
+    batch_size : int
+        The largest one. Where a training has not converged, further ones have up to twice as many rows a batch: with
+        little noise their gradients matter.
     patience : float
         Training at the root stops after this share of its epochs without a smaller validation loss.
     more_steps : int
@@ -119,6 +122,7 @@ class Schedule:
     """
 
     root_steps: int = 2000
+    batch_size: int = 128
     patience: float = 0.3
     more_steps: int = 4000
     more_decay: float = 0.1
@@ -155,37 +159,25 @@ class Streaming:
 
     Attributes
     ----------
-    max_shards, shard_rows : int
-        As many logical shards as have this number of training rows each, within bounds and a power of two. See
-        `usnrt.nn.rounds`: averaging shards saves time, not steps, so each of them needs many rows.
-    piece_rows, pieces_per_round : int
-        See `usnrt.nn.rounds.RoundPlan`.
+    piece_rows, window_pieces : int
+        See `usnrt.nn.windows.Passes`.
     validation_rows : int
-        Validation rows on which the weights are evaluated after each round.
+        Validation rows on which the weights are evaluated after each window.
     batch_size : int
-    n_steps, max_passes : int
-        As many passes as take each shard through this number of steps, within bounds.
+    passes, max_passes : int
+        Passes over the rows, and at most so many over few rows,
+    least_rows, most_rows : int
+        as long as they present so many rows to the network, within one pass.
     """
 
-    max_shards: int = 4
-    shard_rows: int = 1_048_576
     piece_rows: int = 8192
-    pieces_per_round: int = 8
+    window_pieces: int = 32
     validation_rows: int = 32_768
     batch_size: int = 256
-    n_steps: int = 20_000
+    passes: int = 5
     max_passes: int = 10
-
-    def n_shards(self, n_rows: int) -> int:
-        """Number of logical shards of about ``n_rows`` training rows.
-
-        Examples
-        --------
-        >>> from usnrt.tree.recipe import Streaming
-        >>> [Streaming().n_shards(n) for n in (800_000, 2_400_000, 8_000_000, 80_000_000)]
-        [1, 2, 4, 4]
-        """
-        return int(2 ** (int(np.clip(n_rows // self.shard_rows, 1, self.max_shards)).bit_length() - 1))
+    least_rows: int = 5_120_000
+    most_rows: int = 20_480_000
 
     def n_passes(self, n_rows: int) -> int:
         """Number of passes over ``n_rows`` training rows.
@@ -196,7 +188,7 @@ class Streaming:
         >>> [Streaming().n_passes(n) for n in (800_000, 2_400_000, 8_000_000, 80_000_000)]
         [7, 5, 3, 1]
         """
-        rows_seen = self.n_steps * self.batch_size * self.n_shards(n_rows)
+        rows_seen = min(max(self.passes * n_rows, self.least_rows), self.most_rows)
         return int(np.clip(-(-rows_seen // max(n_rows, 1)), 1, self.max_passes))
 
 
@@ -212,8 +204,6 @@ class QuantileTreeRecipe:
     hidden : sequence of int or str
     memory : bool
         Whether there is a memory of training rows.
-    had_memory : bool
-        Whether a network has been trained that is guided by a memory of no use; its program then trains one without.
     further : sequence of str
         Names of the further experts, see `usnrt.experts.registry`.
     models : sequence of regressors
@@ -230,7 +220,7 @@ class QuantileTreeRecipe:
     weight_decay, average : float
         See `usnrt.nn.train.Training`.
     guide_dropout : float
-        See `usnrt.nn.mlp.GuidedMLP`.
+        Share of the rows whose guides are missing in training.
     in_time_order : bool
         Whether validation rows are later than training rows. The memory then holds the training rows only: neighbours
         from the future would make validation rows look more predictable than new rows are.
@@ -256,7 +246,6 @@ class QuantileTreeRecipe:
     further: Sequence[str] = ()
     models: Sequence[Any] = ()
     network: bool = True
-    had_memory: bool = False
     metric: MetricTraining = field(default_factory=MetricTraining)
     schedule: Schedule = field(default_factory=Schedule)
     streaming: Streaming = field(default_factory=Streaming)
@@ -273,14 +262,14 @@ class QuantileTreeRecipe:
         """Share of the rows that are tested; without a network that validates, all but those that order categories."""
         return self.validation_fraction if self.network or self.further else 1.0 - self.validation_fraction
 
-    def root_training(self, n_rows: float) -> Training:
-        """Training at the root; ``n_rows`` is the weighted number of training rows.
+    def training(self, n_rows: float) -> Training:
+        """Training of a network on rows of this weight, without its number of epochs.
 
         Weights count here: a batch of few distinct rows with very different weights has a much smaller effective size.
         """
         return Training(
             learning_rate=self.learning_rate,
-            batch_size=batch_size_for(n_rows),
+            batch_size=min(batch_size_for(n_rows), self.schedule.batch_size),
             max_epochs=self.max_epochs,
             schedule="cosine",
             weight_decay=self.weight_decay,

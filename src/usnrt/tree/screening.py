@@ -4,29 +4,31 @@ Networks and metrics learn to ignore a column, but that takes rows: 100 irreleva
 the CRPS of 1,500 rows by half. Forests need far fewer rows. So irrelevant columns, if they are many, are not encoded.
 """
 
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from usnrt.experts.forest import ForestExpert
+from usnrt.experts.forest_growth import Grown, Growth
 from usnrt.tables.training import TreeRows
 from usnrt.utils.context import FitContext
 from usnrt.utils.types import Floats, Rows
 
 # Fewer training rows do not tell weak inputs from irrelevant ones (12 useful inputs of 500 noisy rows: 3 to 5 % of the
-# CRPS were lost). Networks with more of them learn what to ignore. Of wide tables, few rows are enough.
-MIN_ROWS, MAX_ROWS, MAX_NUMBERS = 800, 10_000, 500_000
+# CRPS were lost). Networks with more of them learn what to ignore. Of large and of wide tables, few rows are enough.
+MIN_ROWS, MAX_ROWS, ENOUGH_ROWS, MAX_NUMBERS = 800, 10_000, 4000, 500_000
 # An input matters if its importance exceeds that of its permuted copies by this many standard deviations.
-MIN_DEVIATIONS = 3.0
+MIN_DEVIATIONS = 2.5
 # Several weak inputs, each too weak alone, have a larger mean deviation than this, significantly: none is left out.
-MAX_MEAN, MAX_SUM = 0.6, 2.0
+MAX_MEAN, MAX_SUM = 0.4, 1.2
 # Inputs are left out if they are at least this share of all: a few do no harm. If they are most, some others only look
 # relevant, by chance; a second pass among the others finds those.
 MIN_SHARE, MOST = 0.25, 0.5
 # Folds, trees of each fold, rows of a leaf, and the share of the columns that a node tries.
 N_FOLDS, N_TREES, MIN_LEAF, MAX_FEATURES = 4, 16, 10, 0.3
-# Rows of a leaf where inputs are tried together; there a node tries every column.
-SMALL_LEAF = 5
+# Trees and rows of a leaf where inputs are tried together; there a node tries every column.
+FEW_TREES, SMALL_LEAF = 8, 5
 
 
 def relevant_inputs(rows: TreeRows, context: FitContext) -> Rows:
@@ -63,7 +65,8 @@ def relevant_inputs(rows: TreeRows, context: FitContext) -> Rows:
     training = rows.training
     if not MIN_ROWS <= len(training) <= MAX_ROWS or len(rows.numeric) < max(2, MIN_SHARE * len(everything)):
         return everything
-    forest = _Forest(rows, training[: max(MAX_NUMBERS // len(everything), MIN_ROWS)], context)
+    n_enough = min(max(MAX_NUMBERS // len(everything), MIN_ROWS), ENOUGH_ROWS)
+    forest = _Forest(rows, training[:n_enough], context)
     of_target, is_out = forest.deviations(everything, rows.numeric)
     if is_out.mean() < MIN_SHARE or is_out.all() or _are_weak(of_target[is_out]):
         return everything
@@ -87,7 +90,7 @@ class _Forest:
         table = rows.table
         self.x, self.y, self.weight = table.inputs[training], table.y[training], table.weight[training]
         self.rng = np.random.default_rng(np.random.SeedSequence(context.seed, spawn_key=(3, 0, 7)))
-        self.fold, self.n_threads = self.rng.permutation(len(training)) % N_FOLDS, context.n_threads
+        self.fold, self.context = self.rng.permutation(len(training)) % N_FOLDS, context
 
     def deviations(self, inputs: Rows, numeric: Rows) -> tuple[Floats, NDArray[np.bool_]]:
         """Deviations of each input for the target, and which of them are numbers that tell nothing."""
@@ -115,7 +118,7 @@ class _Forest:
         predicted = np.empty(len(y))
         for fold in range(N_FOLDS):
             outside = self.fold == fold
-            predicted[outside] = self._fit(x, y, fold, SMALL_LEAF, 1.0).predict(x[outside])
+            predicted[outside] = self._means(self._fit(x, y, fold, SMALL_LEAF, 1.0, FEW_TREES), x[outside])
         return predicted
 
     def _deviations(self, inputs: Rows, y: Floats) -> tuple[Floats, Floats]:
@@ -125,9 +128,10 @@ class _Forest:
         for fold in range(N_FOLDS):
             outside = self.fold == fold
             both = np.concatenate([self.x[:, inputs], self.rng.permuted(self.x[:, inputs], axis=0)], axis=1)
-            forest = self._fit(both, y, fold, MIN_LEAF, MAX_FEATURES)
-            predicted[outside] = forest.predict(both[outside])
-            own[fold], copies[fold] = forest.feature_importances_.reshape(2, -1)
+            trees = self._fit(both, y, fold, MIN_LEAF, MAX_FEATURES)
+            predicted[outside] = self._means(trees, both[outside])
+            gains = np.sum([tree.gains for tree in trees], axis=0)
+            own[fold], copies[fold] = (gains / max(gains.sum(), 1e-300)).reshape(2, -1)
         is_used = copies.any(axis=0)
         if not is_used.any():  # no tree has a split
             return np.full(len(inputs), np.inf), predicted
@@ -135,12 +139,13 @@ class _Forest:
         variance = np.median(np.var(copies / typical, axis=0, ddof=1)[is_used])
         return (own.mean(axis=0) / typical - 1.0) / max(np.sqrt(variance), 1e-9), predicted
 
-    def _fit(self, x: Any, y: Floats, fold: int, min_leaf: int, max_features: float) -> Any:
-        from sklearn.ensemble import ExtraTreesRegressor
+    def _fit(
+        self, x: NDArray[np.float32], y: Floats, fold: int, min_leaf: int, share: float, n_trees: int = N_TREES
+    ) -> list[Grown]:
+        inside, context = self.fold != fold, replace(self.context, seed=int(self.rng.integers(2**31)))
+        return Growth.on(x[inside], y[inside], self.weight[inside], context).grown(share, n_trees, min_leaf)
 
-        forest = ExtraTreesRegressor(
-            N_TREES, min_samples_leaf=min_leaf, max_features=max_features, n_jobs=self.n_threads,
-            random_state=int(self.rng.integers(2**31)),
-        )  # fmt: skip
-        inside = self.fold != fold
-        return forest.fit(x[inside], y[inside], sample_weight=self.weight[inside])
+    def _means(self, trees: list[Grown], x: NDArray[np.float32]) -> Floats:
+        leaves = ForestExpert.of(trees, 1.0, x.shape[1]).leaf_values(np.ascontiguousarray(x), self.context.n_threads)
+        means: Floats = leaves.mean(axis=1, dtype=np.float64)
+        return means

@@ -6,6 +6,7 @@ import numpy as np
 
 from usnrt.experts.builtin import TOGETHER
 from usnrt.experts.cross_fit import stored_fields
+from usnrt.experts.refine import LARGEST
 from usnrt.experts.registry import FURTHER_EXPERTS
 from usnrt.experts.user_model import FORM_FIELDS, ModelExpert
 from usnrt.experts.weights import GUIDED, MEMORY
@@ -142,6 +143,8 @@ TREES: Classes = {
             "spread_share": SHARE,
             "log_half_width": Array("f8", ("n_leaves",), -700.0, 700.0),
             "location_share": SHARE,
+            "low": Float(-LARGEST, LARGEST),
+            "high": Float(-LARGEST, LARGEST),
         },
     ),
     "Retrieval": Stored(

@@ -13,21 +13,23 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.memory.retrieval import N_GUIDES
 from usnrt.nn.alternate import Alternation, NetworkRows, train_alternately
 from usnrt.nn.device import DeviceTable
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import predict
+from usnrt.nn.jax_epochs import JaxEpochs
 from usnrt.nn.losses import squared_error
-from usnrt.nn.mlp import MLP, GuidedMLP, Params
-from usnrt.nn.quantiles import pinball, start_at
+from usnrt.nn.mlp import MLP, Params
+from usnrt.nn.quantile_training import QuantileEpochs, QuantileRows, QuantileSteps
+from usnrt.nn.quantiles import start_at
 from usnrt.nn.train import History, Training, train
 from usnrt.tables.rows import draw_validation
 from usnrt.tables.training import TrainingTable, TreeRows
 from usnrt.tree.grow import Node, Residuals
 from usnrt.tree.held_out import HeldOut
 from usnrt.tree.levels import MAX_CATEGORIES_FOR_SUBSETS
-from usnrt.tree.recipe import PaperTreeRecipe, QuantileTreeRecipe, Schedule
+from usnrt.tree.recipe import PaperTreeRecipe, QuantileTreeRecipe, Schedule, batch_size_for
+from usnrt.tree.rivals import Rivals
 from usnrt.utils.checkpoint import Checkpoint
 from usnrt.utils.context import FitContext
 from usnrt.utils.types import Floats, Rows
@@ -57,25 +59,10 @@ class NetworkTraining:
     context: FitContext
 
     @functools.cached_property
-    def device_table(self) -> DeviceTable:
-        """The network inputs of all rows."""
-        inputs, encoding = self.table.inputs, self.encoding
-        if self.stand_in is None:
-            return DeviceTable(inputs, encoding, self.guides)
-        encoding = None if encoding is None else encoding.with_more(N_GUIDES)
-        return DeviceTable(inputs, encoding, np.zeros((len(inputs), N_GUIDES), dtype=np.float32))
-
-    @functools.cached_property
-    def stand_in(self) -> GuidedMLP | None:
-        """Trained in place of a network without guides, which are then always missing: its program is there already."""
-        if not self.recipe.had_memory:
-            return None
-        network, (n_inputs, *sizes) = self.network, self.network.sizes
-        first = self.table.inputs.shape[1] if self.encoding is None else len(self.encoding.kept)
-        return GuidedMLP(
-            (n_inputs + N_GUIDES, *sizes),
-            *(network.activation, network.output, first, N_GUIDES, self.recipe.guide_dropout),
-        )
+    def network_rows(self) -> QuantileRows:
+        """All rows as the network reads them."""
+        table = self.table
+        return QuantileRows.of(self.encoding, table.inputs, self.guides, table.y, table.weight, self.context.n_threads)
 
     @property
     def table(self) -> TrainingTable:
@@ -83,15 +70,20 @@ class NetworkTraining:
         return self.rows.table
 
     @property
-    def root_training(self) -> Training:
-        """The training of the root, without its number of epochs."""
-        return self.recipe.root_training(float(self.table.weight[~self.rows.is_validation].sum()))
+    def n_training(self) -> float:
+        """Weight of the training rows."""
+        return float(self.table.weight[~self.rows.is_validation].sum())
 
     def parts(self, rows: Rows) -> tuple[Rows, Rows]:
         """Training rows and validation rows; all rows take the place of either if it would be empty."""
         is_validation = self.rows.is_validation[rows]
         training, validation = rows[~is_validation], rows[is_validation]
         return (training if len(training) else rows), (validation if len(validation) else rows)
+
+    def steps(self, training: Training, n_threads: int) -> QuantileSteps:
+        """Steps of a training."""
+        n_guides = 0 if self.guides is None else self.guides.shape[1]
+        return QuantileSteps(self.network, self.encoding, training, n_guides, self.recipe.guide_dropout, n_threads)
 
     def train(
         self,
@@ -102,6 +94,7 @@ class NetworkTraining:
         rng: np.random.Generator,
         keep_initial: bool = True,
         stop: Callable[[Params, int], bool] | None = None,
+        n_threads: int = 1,
     ) -> tuple[Params, History]:
         """Train the network from some weights.
 
@@ -117,20 +110,18 @@ class NetworkTraining:
         keep_initial : bool, default=True
         stop : callable, default=None
             See `usnrt.nn.train.train`.
+        n_threads : int, default=1
         """
         name, rows, checkpoint = node
-        stand_in = self.stand_in
-        params, history = train(
-            stand_in or self.network, pinball, params if stand_in is None else stand_in.with_guides(params),
-            self.device_table, self.table.y, self.table.weight, *self.parts(rows), training, rng,
+        return train(
+            QuantileEpochs(self.steps(training, n_threads), self.network_rows, *self.parts(rows)), params, rng,
             self.context.progress.reporter(name, len(rows), label, training.max_epochs),
             keep_initial=keep_initial, checkpoint=checkpoint.within(label), stop=stop,
         )  # fmt: skip
-        return (params if stand_in is None else stand_in.without_guides(params)), history
 
 
 def train_root(
-    job: NetworkTraining, rng: np.random.Generator, is_useless: Callable[[Params], bool] | None = None
+    job: NetworkTraining, rng: np.random.Generator, rivals: Rivals | None = None
 ) -> tuple[Params, dict[str, History]] | None:
     """Train the network on all training rows.
 
@@ -141,21 +132,22 @@ def train_root(
     ----------
     job : NetworkTraining
     rng : numpy.random.Generator
-    is_useless : callable, optional
-        Asked after each epoch of the first half of the first training, whether there is no use in going on.
+    rivals : Rivals, optional
+        Tells whether there is no use in going on.
 
     Returns
     -------
     params : Params
     history : dict of str to History
-        Or None instead of both, if there was no use in going on.
+        Or None instead of both, if the memory is of no use.
     """
     recipe, schedule, y = job.recipe, job.recipe.schedule, job.table.y
     rows = np.arange(job.table.n_rows)
     training_rows = job.parts(rows)[0]
     node = "root", rows, job.context.checkpoint.within("root")
     least = schedule.least_epochs(len(training_rows))
-    training = recipe.epochs(job.root_training, schedule.root_steps, len(training_rows), schedule.patience, least)
+    training = recipe.training(job.n_training)
+    training = recipe.epochs(training, schedule.root_steps, len(training_rows), schedule.patience, least)
     start = float(y[training_rows].mean()), float(y[training_rows].std())
     params, best_loss, n_epochs = start_at(job.network, rng, *start), np.inf, 0
     histories: dict[str, History] = {}
@@ -165,13 +157,15 @@ def train_root(
             break
         label = "network" if number == 1 else f"network {number}"
         if number == 2:
-            training = _longer_training(recipe, training, len(training_rows))
-        stop = None
-        if number == 1 and is_useless is not None:
-            stop = functools.partial(_is_useless_early, is_useless, training.max_epochs // 2)
-        params, history = job.train(node, label, params, training, rng, keep_initial=number > 1, stop=stop)
-        if stop is not None and stop(params, len(history.valid_loss) - 1):
+            training = _longer_training(job, training, len(training_rows))
+        stop = None if rivals is None else functools.partial(_is_over, rivals, number, training.max_epochs)
+        trained, history = job.train(node, label, params, training, rng, number > 1, stop, job.context.n_threads)
+        done = len(history.valid_loss) / training.max_epochs
+        if rivals is not None and rivals.memory_is_useless(trained, number, done):
             return None
+        # a training that is given up ends with its last weights, which may be worse than the first ones
+        if number == 1 or not history.valid_loss or history.valid_loss[history.best_epoch] < history.initial_loss:
+            params = trained
         histories[label] = history
         loss = min(history.valid_loss, default=np.inf)
         if loss > (1.0 - schedule.min_relative_gain) * best_loss or not _still_improves(history, training, schedule):
@@ -180,8 +174,9 @@ def train_root(
     return params, histories
 
 
-def _is_useless_early(is_useless: Callable[[Params], bool], n_epochs: int, params: Params, epoch: int) -> bool:
-    return epoch < n_epochs and is_useless(params)
+def _is_over(rivals: Rivals, number: int, n_epochs: int, params: Params, epoch: int) -> bool:
+    share = (epoch + 1) / n_epochs
+    return rivals.memory_is_useless(params, number, share) or rivals.network_is_useless(params, number, share)
 
 
 def _still_improves(history: History, training: Training, schedule: Schedule) -> bool:
@@ -191,13 +186,14 @@ def _still_improves(history: History, training: Training, schedule: Schedule) ->
     return is_late and history.valid_loss[history.best_epoch] < (1.0 - schedule.late_gain) * at_half
 
 
-def _longer_training(recipe: QuantileTreeRecipe, training: Training, n_rows: int) -> Training:
-    """Training of a network that has not converged: longer, along components, and with less weight decay.
+def _longer_training(job: NetworkTraining, training: Training, n_rows: int) -> Training:
+    """Training of a network that has not converged: longer, along components, in larger batches, with less decay.
 
     It does not stop early: starting again at the full step size, the loss increases before it decreases.
     """
-    schedule = recipe.schedule
-    longer = recipe.epochs(training, schedule.more_steps, n_rows, min_epochs=schedule.least_epochs(n_rows))
+    schedule = job.recipe.schedule
+    training = replace(training, batch_size=min(batch_size_for(job.n_training), 2 * schedule.batch_size))
+    longer = job.recipe.epochs(training, schedule.more_steps, n_rows, min_epochs=schedule.least_epochs(n_rows))
     return replace(longer, weight_decay=schedule.more_decay * training.weight_decay, along_components=True)
 
 
@@ -288,7 +284,9 @@ class SharedNetworks:
         if len(training) > schedule.child_rows:
             rows = np.concatenate([training[: schedule.child_rows], validation])
         n_rows = min(len(training), schedule.child_rows)
-        fine_tuning = replace(job.root_training, learning_rate=schedule.child_rate * job.recipe.learning_rate)
+        # batches of the size for a table of so many rows: steps in a region are as many, and shorter
+        fine_tuning = job.recipe.training(float(job.table.weight[training[: schedule.child_rows]].sum()))
+        fine_tuning = replace(fine_tuning, learning_rate=schedule.child_rate * job.recipe.learning_rate)
         own = node.name, rows, node.checkpoint(job.context.checkpoint)
         for part, n_steps in (("probe", schedule.probe_steps), ("fine-tuning", schedule.child_steps)):
             steps = job.recipe.epochs(fine_tuning, n_steps, n_rows, schedule.child_patience, min_epochs=1)
@@ -348,9 +346,11 @@ class FromScratch:
         """Train the splitting network; its residuals on all rows of the node are tested."""
         table = self.table
         parts = draw_validation(node.rows, self.recipe.validation_fraction, rng)
+        epochs = JaxEpochs(
+            self.networks.split, squared_error, self.device_table, table.y, table.weight, parts, self.recipe.training
+        )
         params, node.history["split"] = train(
-            self.networks.split, squared_error, self.networks.split.init(rng), self.device_table, table.y, table.weight,
-            *parts, self.recipe.training, rng,
+            epochs, self.networks.split.init(rng), rng,
             self.context.progress.reporter(node.name, len(node.rows), "split", self.recipe.max_epochs),
             checkpoint=node.checkpoint(self.context.checkpoint).within("split"),
         )  # fmt: skip

@@ -10,22 +10,11 @@ from usnrt.utils.types import Floats, Rows
 def plain_array(values: Any, name: str) -> Any:
     """Array-likes whose mask counts as missing values; a ValueError for complex numbers and rows of unequal length.
 
-    Parameters
-    ----------
-    values : object
-        Anything but masked arrays and lists is returned as it is.
-    name : str
-        That of the argument, for the message.
-
-    Returns
-    -------
-    object
-        For a masked array one with NaN, NaT or None in place of masked values.
+    Masked values become NaN, NaT or None; anything but masked arrays is returned as it is. ``name`` is that of the
+    argument, for the message.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from usnrt.utils.arrays import plain_array
     >>> plain_array(np.ma.array([1, 2], mask=[False, True]), "y")
     array([ 1., nan])
     >>> plain_array([[1, 2], [3]], "X")
@@ -81,8 +70,6 @@ def check_total_weight(weight: Floats, name: str) -> None:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from usnrt.utils.arrays import check_total_weight
     >>> check_total_weight(np.array([1.0, 1e300]), "sample_weight")
     Traceback (most recent call last):
         ...
@@ -95,22 +82,12 @@ def check_total_weight(weight: Floats, name: str) -> None:
 
 
 def effective_weight(weight: Floats) -> Floats:
-    """Weights scaled so that their sum is the effective number of rows, (sum w)^2 / sum w^2 (Kish).
+    """Weights scaled so that their sum is the effective number of rows, (sum w)^2 / sum w^2 (Kish), shape (n,).
 
     Copies of a row carry no new information, so equal weights become 1, whatever their size.
 
-    Parameters
-    ----------
-    weight : ndarray of shape (n,)
-
-    Returns
-    -------
-    ndarray of shape (n,)
-
     Examples
     --------
-    >>> import numpy as np
-    >>> from usnrt.utils.arrays import effective_weight
     >>> effective_weight(np.array([3.0, 3.0])), effective_weight(np.array([1.0, 3.0]))
     (array([1., 1.]), array([0.4, 1.2]))
     """
@@ -120,27 +97,14 @@ def effective_weight(weight: Floats) -> Floats:
 
 
 def evidence(weight: Floats, group: Rows | None = None, correlation: float = 1.0) -> Floats:
-    """Weights scaled so that their sum is the effective number of independent scores.
+    """Weights scaled so that their sum is the effective number of independent scores, shape (n,).
 
     Without groups that is `effective_weight`. With them it is the effective number of groups, each of which counts once
-    and shares its weight among its rows: rows of a group may have everything in common. If less is known to be in
-    common, a group of m rows counts m / (1 + (m - 1) r) times.
-
-    Parameters
-    ----------
-    weight : ndarray of shape (n,)
-    group : ndarray of int of shape (n,), optional
-    correlation : float, default=1.0
-        r, the correlation of scores within groups.
-
-    Returns
-    -------
-    ndarray of shape (n,)
+    and shares its weight among its rows: rows of a group may have everything in common. If the correlation r of scores
+    within groups is less, a group of m rows counts m / (1 + (m - 1) r) times.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from usnrt.utils.arrays import evidence
     >>> evidence(np.ones(3), np.array([7, 7, 8]))
     array([0.5, 0.5, 1. ])
     >>> evidence(np.ones(3), np.array([7, 7, 8]), correlation=0.0)

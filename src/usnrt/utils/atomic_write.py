@@ -17,37 +17,12 @@ _O_TMPFILE: int | None = getattr(os, "O_TMPFILE", None)
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a file for writing that appears under its name only once it is complete and on disk.
 
-    Data is written to a temporary file in the same folder. When the block succeeds, that file is renamed atomically
-    and replaces an existing file; when it fails or is interrupted, the temporary file is removed and an existing file
-    is untouched. Where the file system allows it, the temporary file has no name until it is complete, so that even a
+    Data is written to a temporary file in the same folder. When the block succeeds, that file is renamed atomically and
+    replaces an existing file; when it fails or is interrupted, the temporary file is removed and an existing file is
+    untouched. Where the file system allows it, the temporary file has no name until it is complete, so that even a
     process that is killed leaves nothing behind (but a complete file of a temporary name, if it is killed in the very
-    moment of replacing an existing file). Devices and pipes, such as ``/dev/stdout``, are written directly.
-
-    Parameters
-    ----------
-    path : path-like
-
-    Yields
-    ------
-    binary file
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written, with the path as its ``filename``.
-
-    Examples
-    --------
-    >>> import os, tempfile
-    >>> from usnrt.utils.atomic_write import atomic_write
-    >>> folder = tempfile.mkdtemp()
-    >>> try:
-    ...     with atomic_write(os.path.join(folder, "a.txt")) as file:
-    ...         _ = file.write(b"half of")
-    ...         raise KeyboardInterrupt
-    ... except KeyboardInterrupt:
-    ...     os.listdir(folder)
-    []
+    moment of replacing an existing file). Devices and pipes, such as ``/dev/stdout``, are written directly. An OSError
+    has the path as its ``filename``.
     """
     target = Path(os.path.realpath(path))  # replace the target of a symbolic link, not the link
     if target.is_dir():

@@ -9,6 +9,7 @@ Entries are values of `usnrt.utils.codec`, in safetensors files with JSON and a 
 atomically.
 """
 
+import hashlib
 import json
 import os
 import threading
@@ -23,29 +24,25 @@ from typing import Any
 from numpy.typing import NDArray
 
 from usnrt.utils.atomic_write import atomic_write
-from usnrt.utils.checkpoint_files import (
-    ADVICE,
-    FORMAT_VERSION,
-    LOCK,
-    MANIFEST,
-    SEPARATOR,
-    SUFFIX,
-    CheckpointError,
-    entry_bytes,
-    file_part,
-    parsed,
-    read_manifest,
-    reason,
-    write_manifest,
-)
-from usnrt.utils.codec import PLAIN, Codec
-from usnrt.utils.folders import FolderLock, FolderLocked
+from usnrt.utils.codec import PLAIN, Arrays, Codec
+from usnrt.utils.folders import FolderLock, FolderLocked, reason
 
+FORMAT, FORMAT_VERSION = "usnrt-checkpoint", 2
+MANIFEST, LOCK, SUFFIX = "checkpoint.json", "checkpoint.lock", ".entry.safetensors"
+# Between the parts of the name of an entry; no part contains it, and names end with `SUFFIX`, which does not start so.
+SEPARATOR = "_"
+ADVICE = "use another folder or delete this one"
+# Longer parts of a file name are shortened by a hash: names of nodes grow with every step down the tree.
+MAX_PART = 80
 # Seconds between two saves of the state of a running training.
 INTERVAL = 120.0
 
 Shared = Mapping[str, NDArray[Any]]
 NOTHING: Shared = MappingProxyType({})
+
+
+class CheckpointError(ValueError):
+    """A checkpoint cannot be used; the message is one sentence."""
 
 
 class CheckpointWarning(UserWarning):
@@ -57,7 +54,6 @@ class Checkpoint:
 
     Examples
     --------
-    >>> from usnrt.utils.checkpoint import NO_CHECKPOINT
     >>> NO_CHECKPOINT.save("epoch", {"number": 3}), NO_CHECKPOINT.load("epoch")
     (False, None)
     """
@@ -71,17 +67,9 @@ class Checkpoint:
         return None
 
     def save(self, key: str, value: Any, codec: Codec = PLAIN, shared: Shared = NOTHING) -> bool:
-        """Store an entry, replacing one of the same key; returns whether it was stored.
+        """Store an entry, replacing one of the same key; returns whether it was stored. No value is None.
 
-        Parameters
-        ----------
-        key : str
-        value : object
-            Not None.
-        codec : Codec, default=PLAIN
-            Knows the classes of the objects in the value.
-        shared : mapping of str to ndarray, optional
-            See `usnrt.utils.codec.Codec.encode`.
+        The codec knows the classes of the objects in the value; ``shared`` as of `usnrt.utils.codec.Codec.encode`.
         """
         return False
 
@@ -106,33 +94,9 @@ NO_CHECKPOINT = Checkpoint()
 
 
 class FolderCheckpoint(Checkpoint):
-    """A checkpoint in a folder; thread-safe. Made by `opened` and `Folder.resume`.
+    """A checkpoint in a folder, in files whose names start alike; thread-safe. Made by `opened` and `Folder.resume`.
 
     Copies of it in other processes (it can be pickled) write to the same folder.
-
-    Parameters
-    ----------
-    folder : Path
-        An existing folder.
-    prefix : str
-        Start of the names of all files.
-    common : _Common, default=None
-        State that checkpoints from `within` have in common.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> import numpy as np
-    >>> from usnrt.utils.checkpoint import FolderCheckpoint
-    >>> node = FolderCheckpoint(Path(tempfile.mkdtemp())).within("node LR")
-    >>> node.save("probe", {"weights": np.ones(2), "epoch": 3})
-    True
-    >>> node.load("probe")
-    {'weights': array([1., 1.]), 'epoch': 3}
-    >>> node.clear()
-    >>> node.load("probe") is None
-    True
     """
 
     def __init__(self, folder: Path, prefix: str = "", common: "_Common | None" = None) -> None:
@@ -194,12 +158,10 @@ class FolderCheckpoint(Checkpoint):
             )
 
     def is_due(self, key: str) -> bool:
-        """Whether the last save of an entry, or the start of the fit, was at least ``INTERVAL`` seconds ago."""
         last = self._common.saved_at.get(self._path(key).name, self._common.started_at)
         return time.monotonic() - last >= INTERVAL
 
     def clear(self) -> None:
-        """Remove all entries of this checkpoint; of one from `within`, its own only."""
         for path in self.folder.iterdir():
             if path.name.startswith(self.prefix) and path.name.endswith(SUFFIX):
                 with suppress(OSError):
@@ -240,10 +202,8 @@ class Folder:
     def resume(self, identity: Mapping[str, Any]) -> FolderCheckpoint:
         """The checkpoint of a fit; refused if the folder holds that of another one.
 
-        Parameters
-        ----------
-        identity : mapping of str to mapping of str to JSON values
-            What the fit is determined by, e.g. ``{"parameters": {"alpha": 0.01}}``. Versions are added.
+        The identity is what determines the fit, JSON values by topic and name: ``{"parameters": {"alpha": 0.01}}``.
+        Versions are added.
         """
         wanted = {"versions": _versions(), **json.loads(json.dumps(identity))}
         if (self.path / MANIFEST).exists():
@@ -276,31 +236,9 @@ class Folder:
 
 @contextmanager
 def opened(folder: str | os.PathLike[str] | None) -> Iterator[Folder | None]:
-    """Lock a folder for a fit, and remove the checkpoint when the fit has succeeded.
+    """Lock a folder for a fit, and remove the checkpoint when the fit has succeeded; None for no checkpoint.
 
-    If the fit fails, is interrupted or killed, the checkpoint stays.
-
-    Parameters
-    ----------
-    folder : path-like or None
-        A new or empty folder, or one with a checkpoint. None for no checkpoint.
-
-    Yields
-    ------
-    Folder or None
-
-    Examples
-    --------
-    >>> import os, tempfile
-    >>> from usnrt.utils.checkpoint import opened
-    >>> path = os.path.join(tempfile.mkdtemp(), "fit")
-    >>> with opened(path) as folder:
-    ...     checkpoint = folder.resume({"parameters": {"alpha": 0.01}})
-    ...     _ = checkpoint.save("root", {"loss": 0.5})
-    ...     sorted(os.listdir(path))
-    ['checkpoint.json', 'checkpoint.lock', 'root.entry.safetensors']
-    >>> os.path.exists(path)
-    False
+    The folder is new, empty or has a checkpoint. If the fit fails, is interrupted or killed, the checkpoint stays.
     """
     if folder is None:
         yield None
@@ -372,3 +310,76 @@ def _difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
             if old.get(name) != new.get(name):
                 return f"it was written with {name}={old.get(name)!r}, got {name}={new.get(name)!r}"
     return ""
+
+
+# -- files: entries with a checksum, and a manifest -------------------------------------------------------------------
+
+
+def entry_bytes(entry: str, arrays: Arrays, state: Any) -> bytes:
+    """The content of the file of an entry: safetensors, with JSON and the checksum in its header.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> parsed("a", entry_bytes("a", {"0": np.ones(1)}, {"epoch": 3}))
+    ({'0': array([1.])}, {'epoch': 3})
+    """
+    from safetensors.numpy import save
+
+    text = json.dumps(state, allow_nan=False)
+    return save(arrays, {"state": text, "sha256": _digest(entry, arrays, text)})
+
+
+def parsed(entry: str, data: bytes) -> tuple[Arrays, Any]:
+    """The entry in a file; any exception if it is damaged."""
+    from safetensors.numpy import load as from_bytes
+
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])["__metadata__"]
+    arrays = from_bytes(data)
+    if header["sha256"] != _digest(entry, arrays, header["state"]):
+        raise ValueError
+    return arrays, json.loads(header["state"])
+
+
+def _digest(entry: str, arrays: Arrays, state: str) -> str:
+    """Checksum of an entry, its name and the shapes of its arrays included."""
+    digest = hashlib.sha256(json.dumps([entry, state]).encode())
+    for name in sorted(arrays):
+        digest.update(json.dumps([name, arrays[name].dtype.str, arrays[name].shape]).encode())
+        digest.update(arrays[name].tobytes())
+    return digest.hexdigest()
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """The manifest in a folder."""
+    try:
+        content = json.loads((path / MANIFEST).read_bytes())
+        text = json.dumps(content["manifest"])
+        if content["format"] != FORMAT or content["sha256"] != hashlib.sha256(text.encode()).hexdigest():
+            raise ValueError
+        manifest: dict[str, Any] = content["manifest"]
+        return manifest
+    except OSError as error:
+        raise CheckpointError(f"checkpoint {path} cannot be read: {reason(error)}") from None
+    except (ValueError, KeyError, TypeError):
+        raise CheckpointError(f"checkpoint {path} is damaged: {MANIFEST} is not valid; {ADVICE}") from None
+
+
+def write_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
+    """Write the manifest of a folder."""
+    digest = hashlib.sha256(json.dumps(manifest).encode()).hexdigest()
+    content = {"format": FORMAT, "sha256": digest, "manifest": manifest}
+    try:
+        with atomic_write(path / MANIFEST) as file:
+            file.write(json.dumps(content, indent=1).encode())
+    except OSError as error:
+        raise CheckpointError(f"checkpoint {path} cannot be written: {reason(error)}") from None
+
+
+def file_part(name: str) -> str:
+    """A part of a file name; long ones are shortened by their hash."""
+    plain = "".join(letter if letter.isalnum() else "-" for letter in name)
+    if len(plain) <= MAX_PART:
+        return plain
+    return f"{plain[: MAX_PART - 17]}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"

@@ -37,22 +37,14 @@ def _holds(value: Any) -> bool:
 class Stored:
     """How objects of a class are stored.
 
-    Parameters
-    ----------
-    module : str
-        The module that defines the class; it is imported when such an object is read.
-    fields : mapping of str to Spec
-        All stored attributes. An estimator also stores its parameters, which have constraints of their own; without any
-        of the fields it is one that is not fitted.
-    relation : callable
-        Whether the fields of an object, each of which is valid, fit together.
-    sizes : mapping of str to callable
-        Sizes of an object that its fields do not have by themselves, for the objects that hold it.
+    An estimator also stores its parameters, which have constraints of their own; without any of the fields it is one
+    that is not fitted.
     """
 
-    module: str
-    fields: Schema
-    relation: Callable[[Any], bool] = _holds
+    module: str  # that defines the class; it is imported when such an object is read
+    fields: Schema  # all stored attributes
+    relation: Callable[[Any], bool] = _holds  # whether the fields, each of which is valid, fit together
+    # sizes of an object that its fields do not have by themselves, for the objects that hold it
     sizes: Mapping[str, Callable[[Any], int]] = field(default_factory=dict)
 
 
@@ -60,17 +52,12 @@ Classes = Mapping[str, Stored]
 
 
 class Codec:
-    """Writes and reads values that consist of the instances of some classes and of plain values.
+    """Writes and reads values that consist of the instances of some classes, by their names, and of plain values.
 
-    Parameters
-    ----------
-    classes : mapping of str to Stored
-        By the names of the classes. Nothing else is made, whatever a file says.
+    Nothing else is made, whatever a file says.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from usnrt.utils.codec import Codec
     >>> codec = Codec({})
     >>> arrays, state = codec.encode({"losses": [0.5, np.nan], "weights": (np.ones(2), None)})
     >>> state
@@ -87,20 +74,9 @@ class Codec:
     ) -> tuple[Arrays, Any]:
         """Split a value into its arrays and a description that JSON can hold.
 
-        Parameters
-        ----------
-        value : object
-            Of plain values, arrays (those of jax become numpy's), lists, tuples, dictionaries and instances of the
-            classes.
-        shared : mapping of str to ndarray
-            Arrays that other objects refer to as well: their names are written in place of them.
-        where : str
-            Name of the value in error messages.
-
-        Returns
-        -------
-        arrays : dict of str to ndarray
-        state : JSON value
+        The value consists of plain values, arrays (those of jax become numpy's), lists, tuples, dictionaries and
+        instances of the classes. ``shared`` are arrays that other objects refer to as well: their names are written in
+        place of them. Error messages say ``where`` the value is.
         """
         writer = _Writer(self, shared)
         return writer.arrays, writer.write(value, where)
@@ -108,13 +84,7 @@ class Codec:
     def decode(self, arrays: Arrays, state: Any, shared: Mapping[str, NDArray[Any]] = _NONE) -> Any:
         """The value that `encode` has split; a `DecodingError` or another exception if it was not `encode`.
 
-        Parameters
-        ----------
-        arrays : dict of str to ndarray
-            The value is made of them, not of copies. What was one array is one array again.
-        state : JSON value
-        shared : mapping of str to ndarray
-            The arrays that `encode` was given.
+        It is made of the arrays, not of copies, and of the ``shared`` ones. What was one array is one array again.
         """
         return _Reader(self, arrays, shared).read(state)
 

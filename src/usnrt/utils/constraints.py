@@ -85,17 +85,6 @@ class ShareOrWhole:
 
 
 @dataclass(frozen=True)
-class Flag:
-    """True or False."""
-
-    kind: str = "bool"
-    must: str = "be True or False"
-
-    def allows(self, value: Any) -> bool:
-        return isinstance(value, bool | np.bool_)
-
-
-@dataclass(frozen=True)
 class Choice:
     """One of some names."""
 
@@ -152,51 +141,6 @@ class Either:
 
 
 @dataclass(frozen=True)
-class HiddenLayers:
-    """Sizes of hidden layers: ints, or multiples of the number of features such as "8d"."""
-
-    kind: str = "sequence of int or str"
-    must: str = "hold ints >= 1 or multiples like '8d'"
-
-    def allows(self, value: Any) -> bool:
-        sizes = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
-        return all(layer_size(size, n_features=10**6) >= 1 for size in sizes)
-
-
-@dataclass(frozen=True)
-class Jobs:
-    """Number of threads or workers."""
-
-    kind: str = "int"
-    must: str = "be an int other than 0 or None"
-
-    def allows(self, value: Any) -> bool:
-        return value is None or (isinstance(value, Integral) and not isinstance(value, bool) and value != 0)
-
-
-@dataclass(frozen=True)
-class Verbosity:
-    """How much is reported."""
-
-    kind: str = "int"
-    must: str = "be an int >= 0"
-
-    def allows(self, value: Any) -> bool:
-        return isinstance(value, bool) or Whole(0).allows(value)
-
-
-@dataclass(frozen=True)
-class Callables:
-    """A list of callables, or None."""
-
-    kind: str = "list of callables"
-    must: str = "be a list of callables or None"
-
-    def allows(self, value: Any) -> bool:
-        return value is None or (isinstance(value, Iterable) and all(map(callable, value)))
-
-
-@dataclass(frozen=True)
 class NamesOrRegressors:
     """Some of certain names, each at most once, and regressors; at least one of them.
 
@@ -225,66 +169,66 @@ class NamesOrRegressors:
 
 
 @dataclass(frozen=True)
-class Unchecked:
-    """Anything here: it is checked where it is used, against the data or by scikit-learn."""
+class Rule:
+    """A constraint without parameters."""
 
     kind: str
-    must: str = ""
-
-    def allows(self, value: Any) -> bool:
-        return True
+    must: str
+    allows: Callable[[Any], bool]
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """A lower and an upper bound, each of which may be None."""
-
-    kind: str = "pair of floats or None"
-    must: str = "be a pair (low, high) of numbers or None, with low < high"
-
-    def allows(self, value: Any) -> bool:
-        if not isinstance(value, tuple | list) or len(value) != 2:
-            return False
-        low, high = (bound if bound is not None else sign * np.inf for bound, sign in zip(value, (-1, 1)))
-        numbers = all(isinstance(bound, Real) and not isinstance(bound, bool) for bound in (low, high))
-        return numbers and bool(low < high) and value != (None, None)
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-@dataclass(frozen=True)
-class ColumnOfTable:
-    """The name or the position of a column."""
-
-    kind: str = "str or int"
-    must: str = "be the name or the position of a column"
-
-    def allows(self, value: Any) -> bool:
-        return isinstance(value, str) or (isinstance(value, Integral) and not isinstance(value, bool))
+def _are_layers(value: Any) -> bool:
+    sizes = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
+    return all(layer_size(size, n_features=10**6) >= 1 for size in sizes)
 
 
-CATEGORICAL_FEATURES = Unchecked("list of names or positions, or bool mask")
-TARGET_BOUNDS = Optional(Bounds())
+def _are_bounds(value: Any) -> bool:
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        return False
+    low, high = (bound if bound is not None else sign * np.inf for bound, sign in zip(value, (-1, 1)))
+    numbers = all(isinstance(bound, Real) and not isinstance(bound, bool) for bound in (low, high))
+    return numbers and bool(low < high) and value != (None, None)
+
+
+def _unchecked(kind: str) -> Rule:
+    """Anything here: it is checked where it is used, against the data or by scikit-learn."""
+    return Rule(kind, "", lambda value: True)
+
+
+FLAG = Rule("bool", "be True or False", lambda value: isinstance(value, bool | np.bool_))
+HIDDEN_LAYERS = Rule("sequence of int or str", "hold ints >= 1 or multiples like '8d'", _are_layers)
+JOBS = Rule("int", "be an int other than 0 or None", lambda value: value is None or (_is_whole(value) and value != 0))
+VERBOSITY = Rule("int", "be an int >= 0", lambda value: isinstance(value, bool) or Whole(0).allows(value))
+CALLABLES = Rule(
+    "list of callables",
+    "be a list of callables or None",
+    lambda value: value is None or (isinstance(value, Iterable) and all(map(callable, value))),
+)
+ESTIMATOR = _unchecked("estimator")
+CATEGORICAL_FEATURES = _unchecked("list of names or positions, or bool mask")
+RANDOM_STATE = _unchecked("int, RandomState or None")
+TARGET_BOUNDS = Optional(
+    Rule("pair of floats or None", "be a pair (low, high) of numbers or None, with low < high", _are_bounds)
+)
 TARGET_TRANSFORM = Optional(Choice(("log", "auto")))
-TIME_COLUMN = Optional(ColumnOfTable())
-RANDOM_STATE = Unchecked("int, RandomState or None")
+TIME_COLUMN = Optional(
+    Rule(
+        "str or int",
+        "be the name or the position of a column",
+        lambda value: isinstance(value, str) or _is_whole(value),
+    )
+)
 
 
 def check_parameters(values: Mapping[str, Any], constraints: Mapping[str, Constraint]) -> None:
-    """Check parameters against their constraints, in the order of the table.
-
-    Parameters
-    ----------
-    values : mapping of str to object
-        The parameters by name.
-    constraints : mapping of str to Constraint
-
-    Raises
-    ------
-    ValueError
-        One sentence about the first parameter that is not allowed.
+    """Raise a ValueError, one sentence, about the first parameter that is not allowed, in the order of the table.
 
     Examples
     --------
-    >>> from usnrt.utils.constraints import Number, check_parameters
     >>> check_parameters({"alpha": 1.5}, {"alpha": Number(0, 1)})
     Traceback (most recent call last):
         ...
@@ -300,7 +244,6 @@ def layer_size(size: int | str, n_features: int) -> int:
 
     Examples
     --------
-    >>> from usnrt.utils.constraints import layer_size
     >>> layer_size(64, n_features=12), layer_size("8d", n_features=12), layer_size("wide", n_features=12)
     (64, 96, 0)
     """
@@ -312,18 +255,9 @@ def layer_size(size: int | str, n_features: int) -> int:
         return 0
 
 
-def check_number(name: str, value: Any, low: float, high: float, *, include_low: bool = False) -> None:
-    """Raise a ValueError unless a value is a number in an open interval, with its lower bound if ``include_low``.
-
-    Examples
-    --------
-    >>> from usnrt.utils.constraints import check_number
-    >>> check_number("alpha", 1.5, 0, 1)
-    Traceback (most recent call last):
-        ...
-    ValueError: alpha must be in (0, 1), got 1.5
-    """
-    check_parameters({name: value}, {name: Number(low, high, include_low)})
+def check_number(name: str, value: Any, low: float, high: float) -> None:
+    """Raise a ValueError unless a value is a number in an open interval."""
+    check_parameters({name: value}, {name: Number(low, high)})
 
 
 def check_whole(name: str, value: Any, low: int, high: int | None = None) -> None:
@@ -331,7 +265,6 @@ def check_whole(name: str, value: Any, low: int, high: int | None = None) -> Non
 
     Examples
     --------
-    >>> from usnrt.utils.constraints import check_whole
     >>> check_whole("batch_size", 0, 1)
     Traceback (most recent call last):
         ...
@@ -341,31 +274,13 @@ def check_whole(name: str, value: Any, low: int, high: int | None = None) -> Non
 
 
 def check_running(n_jobs: Any, verbose: Any, callbacks: Any) -> None:
-    """Check the parameters that control how a fit runs, not its result.
-
-    Examples
-    --------
-    >>> from usnrt.utils.constraints import check_running
-    >>> check_running(n_jobs=0, verbose=0, callbacks=None)
-    Traceback (most recent call last):
-        ...
-    ValueError: n_jobs must be an int other than 0 or None, got 0
-    """
+    """Check the parameters that control how a fit runs, not its result."""
     values = {"n_jobs": n_jobs, "verbose": verbose, "callbacks": callbacks}
-    check_parameters(values, {"n_jobs": Jobs(), "verbose": Verbosity(), "callbacks": Callables()})
+    check_parameters(values, {"n_jobs": JOBS, "verbose": VERBOSITY, "callbacks": CALLABLES})
 
 
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
-    """Raise a ValueError unless a value is one of the given names.
-
-    Examples
-    --------
-    >>> from usnrt.utils.constraints import check_choice
-    >>> check_choice("schedule", "linear", ("constant", "cosine"))
-    Traceback (most recent call last):
-        ...
-    ValueError: schedule must be one of 'constant', 'cosine', got 'linear'
-    """
+    """Raise a ValueError unless a value is one of the given names."""
     check_parameters({name: value}, {name: Choice(tuple(choices))})
 
 
@@ -375,7 +290,6 @@ def has_default(model: Any, name: str) -> bool:
     Examples
     --------
     >>> from usnrt import USNRTRegressor
-    >>> from usnrt.utils.constraints import has_default
     >>> has_default(USNRTRegressor(hidden=[256, 128, 64]), "hidden")
     True
     """
@@ -391,18 +305,12 @@ def same_value(one: Any, other: Any) -> bool:
 def check_applies(model: Any, name: str, **modes: Any) -> None:
     """Raise a ValueError if a parameter is set that has no effect given the values of others.
 
-    Parameters
-    ----------
-    model : estimator
-    name : str
-        The parameter; it may always have its default value.
-    **modes
-        Other parameters, each with the value, or a tuple of the values, for which the parameter has an effect.
+    ``modes`` has these, each with the value, or a tuple of the values, for which the parameter has an effect. It may
+    always have its default value.
 
     Examples
     --------
     >>> from usnrt.paper.baselines import HNNRegressor
-    >>> from usnrt.utils.constraints import check_applies
     >>> check_applies(HNNRegressor(n_bins=4), "n_bins", encoding="piecewise")
     >>> check_applies(HNNRegressor(n_bins=4, encoding=None), "n_bins", encoding="piecewise")
     Traceback (most recent call last):

@@ -9,24 +9,10 @@ from usnrt.utils.progress import Progress
 
 @dataclass(frozen=True)
 class FitContext:
-    """Seed, threads, progress and checkpoint of a fit.
+    """Seed, threads, progress and checkpoint of a fit."""
 
-    Attributes
-    ----------
-    seed : int or list of int
-        All random numbers follow from it; several numbers seed an ensemble.
-    n_threads : int
-        Has no effect on the result.
-
-    Examples
-    --------
-    >>> from usnrt.utils.context import FitContext
-    >>> FitContext(seed=0).within("tree").n_threads
-    1
-    """
-
-    seed: Any
-    n_threads: int = 1
+    seed: Any  # all random numbers follow from it; several numbers seed an ensemble
+    n_threads: int = 1  # has no effect on the result
     progress: Progress = field(default_factory=Progress)
     checkpoint: Checkpoint = NO_CHECKPOINT
 

@@ -46,16 +46,8 @@ class FolderLock:
     The operating system releases the lock when the process ends, however it ends, so a lock file that was left behind
     is taken over.
 
-    Parameters
-    ----------
-    path : Path
-        The lock file.
-
     Examples
     --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from usnrt.utils.folders import FolderLock
     >>> path = Path(tempfile.mkdtemp()) / "lock"
     >>> lock = FolderLock(path)
     >>> path.exists()
@@ -107,9 +99,6 @@ def is_abandoned(path: Path) -> bool:
 
     Examples
     --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from usnrt.utils.folders import FolderLock, is_abandoned
     >>> path = Path(tempfile.mkdtemp()) / "lock"
     >>> lock = FolderLock(path)
     >>> is_abandoned(path)
@@ -147,36 +136,17 @@ _PREFIX, _LOCK = "usnrt-", "scratch.lock"
 
 @contextmanager
 def scratch_folder(parent: str | os.PathLike[str] | None = None) -> Iterator[Path]:
-    """A new folder for temporary files; it is removed with its files when the block ends, fails or is interrupted.
+    """A new folder for temporary files, by default in the folder of the system (``TMPDIR``).
 
-    Folders in the same place that killed processes of this machine left behind are removed too.
-
-    Parameters
-    ----------
-    parent : path-like, default=None
-        Where to make it; None for the folder of the system (``TMPDIR``).
-
-    Yields
-    ------
-    Path
-
-    Examples
-    --------
-    >>> from usnrt.utils.folders import scratch_folder
-    >>> try:
-    ...     with scratch_folder() as folder:
-    ...         _ = (folder / "rows").write_bytes(b"...")
-    ...         raise KeyboardInterrupt
-    ... except KeyboardInterrupt:
-    ...     folder.exists()
-    False
+    It is removed with its files when the block ends, fails or is interrupted. Folders in the same place that killed
+    processes of this machine left behind are removed too.
     """
     place = Path(tempfile.gettempdir() if parent is None else parent)
     _remove_abandoned(place)
     try:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
     except OSError as error:
-        raise OSError(f"the scratch folder {place} cannot be written: {_reason(error)}") from None
+        raise OSError(f"the scratch folder {place} cannot be written: {reason(error)}") from None
     lock = _locked(folder)
     try:
         yield folder
@@ -212,8 +182,6 @@ def check_space(folder: Path, n_bytes: int) -> None:
 
     Examples
     --------
-    >>> from pathlib import Path
-    >>> from usnrt.utils.folders import check_space
     >>> check_space(Path("."), 0)
     """
     free = shutil.disk_usage(folder).free
@@ -229,7 +197,6 @@ def size_text(n_bytes: int) -> str:
 
     Examples
     --------
-    >>> from usnrt.utils.folders import size_text
     >>> size_text(1_500), size_text(9_600_000), size_text(2_345_000_000)
     ('2 kB', '10 MB', '2.3 GB')
     """
@@ -238,5 +205,7 @@ def size_text(n_bytes: int) -> str:
     return f"{n_bytes / 1e6:.0f} MB" if n_bytes >= 1e6 else f"{n_bytes / 1e3:.0f} kB"
 
 
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
+def reason(error: OSError) -> str:
+    """For example "no space left on device"."""
+    text = error.strerror or str(error) or type(error).__name__
+    return text[0].lower() + text[1:]

@@ -3,7 +3,8 @@
 import difflib
 import itertools
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 MAX_NAMED = 5
 MAX_SHOWN = 60  # characters of a value
@@ -13,14 +14,7 @@ _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\
 
 
 def escaped(text: str) -> str:
-    """One line of text with control characters as Python's ``repr`` shows them: names come from files.
-
-    Examples
-    --------
-    >>> from usnrt.utils.names import escaped
-    >>> print(escaped("price\\x1b[2J"), escaped("größe °C"))
-    price\\x1b[2J größe °C
-    """
+    """One line of text with control characters as Python's ``repr`` shows them: names come from files."""
     return _UNSAFE.sub(lambda unsafe: unsafe.group().encode("unicode_escape").decode(), text)
 
 
@@ -39,7 +33,6 @@ def close_name(name: str, names: Collection[str]) -> str | None:
 
     Examples
     --------
-    >>> from usnrt.utils.names import close_name
     >>> close_name("width", ["Width", "widths"]), close_name("price", ["prise"]), close_name("a", ["b"])
     ('Width', 'prise', None)
     """
@@ -56,7 +49,6 @@ def missing_names(missing: Sequence[str], present: Collection[str]) -> str:
 
     Examples
     --------
-    >>> from usnrt.utils.names import missing_names
     >>> missing_names(["width"], ["Width", "price"])
     "'width' is missing; did you mean 'Width'?"
     >>> missing_names(["width", "b"], ["price"])
@@ -70,16 +62,7 @@ def missing_names(missing: Sequence[str], present: Collection[str]) -> str:
 
 
 def need_column(names: Collection[str], name: str, place: str) -> None:
-    """Raise a ValueError unless a table has a column.
-
-    Examples
-    --------
-    >>> from usnrt.utils.names import need_column
-    >>> need_column(["price", "area"], "Prize", "sales.csv")
-    Traceback (most recent call last):
-        ...
-    ValueError: sales.csv has no column 'Prize'; did you mean 'price'?
-    """
+    """Raise a ValueError unless a table has a column."""
     if name in names:
         return
     close = close_name(name, names)
@@ -92,7 +75,6 @@ def check_different(given: Mapping[str, str]) -> None:
 
     Examples
     --------
-    >>> from usnrt.utils.names import check_different
     >>> check_different({"y": "price", "sample_weight": "count", "groups": "price"})
     Traceback (most recent call last):
         ...
@@ -103,12 +85,27 @@ def check_different(given: Mapping[str, str]) -> None:
             raise ValueError(f"{one} and {other} must be different columns, got {name!r} for both")
 
 
+def first_text(values: Iterable[Any]) -> int | None:
+    """The position of the first value that is neither a number nor missing; None if there is none.
+
+    Examples
+    --------
+    >>> first_text([1, None, "2.5", "large"])
+    3
+    """
+    for position, value in enumerate(values):
+        try:
+            float(0 if value is None else value)
+        except (TypeError, ValueError):
+            return position
+    return None
+
+
 def shown_value(value: object) -> str:
     """A value of a table in a message: its repr, shortened if it is long.
 
     Examples
     --------
-    >>> from usnrt.utils.names import shown_value
     >>> shown_value("n/a"), shown_value(3.5)
     ("'n/a'", '3.5')
     >>> shown_value("9" * 1_000_000)

@@ -71,7 +71,6 @@ def share_text(share: float) -> str:
 
     Examples
     --------
-    >>> from usnrt.utils.notices import share_text
     >>> share_text(0.345), share_text(0.0001), share_text(0.9999), share_text(1.0)
     ('34 %', '1 %', '99 %', '100 %')
     """

@@ -54,7 +54,6 @@ def progress_stream(stream: Any) -> Iterator[None]:
     Examples
     --------
     >>> import io
-    >>> from usnrt.utils.progress import Progress, progress_stream
     >>> stream = io.StringIO()
     >>> with progress_stream(stream):
     ...     Progress(verbose=1).note("read 10 rows")
@@ -73,24 +72,14 @@ class FitStopped(Exception):
 
 
 class Progress:
-    """Reports the progress of a fit to callbacks and to a stream; thread-safe.
+    """Reports the progress of a fit to callbacks and to a stream, stderr by default; thread-safe.
 
-    Parameters
-    ----------
-    verbose : int
-        0 for silence. 1 for a progress bar and one line per node; without a terminal, the lines only, and one per
-        minute about the training. 2 adds a line for every tenth epoch where there is no terminal.
-    callbacks : sequence of callables
-        Each is called with a `FitEvent` after every epoch. An exception in one ends the fit.
-    n_rows : int
-        Rows of the whole table; the fit is complete when the finished regions hold as many.
-    stream : text stream, default=sys.stderr
-        What cannot be written to it is left out: it never ends a fit.
+    ``verbose`` is 0 for silence, 1 for a progress bar and one line per node; without a terminal, for the lines only,
+    and one per minute about the training. 2 adds a line for every tenth epoch where there is no terminal.
 
-    Attributes
-    ----------
-    stop : threading.Event
-        Set to end the fit at the next epoch.
+    Each callback is called with a `FitEvent` after every epoch; an exception in one ends the fit, and so does setting
+    ``stop``, at the next epoch. What cannot be written to the stream is left out: it never ends a fit. The fit is
+    complete when the finished regions hold ``n_rows``, the rows of the whole table.
     """
 
     def __init__(
@@ -167,16 +156,7 @@ class Progress:
             self._work.begin(phase)
 
     def epoch(self, event: FitEvent, n_epochs: int | None = None, unit: str = "epoch") -> None:
-        """Report an epoch; raises `FitStopped` if the fit is to end.
-
-        Parameters
-        ----------
-        event : FitEvent
-        n_epochs : int, optional
-            The largest number of epochs of this training.
-        unit : str
-            What the training counts: epochs, passes or steps.
-        """
+        """Report an epoch (or pass, or step) of at most ``n_epochs``; raises `FitStopped` if the fit is to end."""
         self.check()
         with self._display.lock:
             for callback in self.callbacks:
@@ -361,7 +341,6 @@ def resident_bytes() -> int | None:
 
     Examples
     --------
-    >>> from usnrt.utils.progress import resident_bytes
     >>> resident_bytes() > 10_000_000
     True
     """

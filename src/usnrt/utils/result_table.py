@@ -14,24 +14,11 @@ from usnrt.utils.names import escaped
 def json_value(value: Any, *, nonfinite: Literal["null", "text"] = "null", other: Callable[[Any], str] = str) -> Any:
     """Convert a value to what ``json.dumps(..., allow_nan=False)`` accepts.
 
-    Mappings, lists, tuples and arrays are converted element by element, numpy scalars to Python scalars.
-
-    Parameters
-    ----------
-    value : object
-    nonfinite : {"null", "text"}, default="null"
-        NaN and infinity become None, or text that ``float`` reads back.
-    other : callable, default=str
-        Converts objects of any other type to text.
-
-    Returns
-    -------
-    dict, list, str, int, float, bool or None
+    Mappings, lists, tuples and arrays are converted element by element, numpy scalars to Python scalars. NaN and
+    infinity become None, or text that ``float`` reads back; ``other`` converts objects of any other type to text.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from usnrt.utils.result_table import json_value
     >>> json_value({"mean": np.float64(1.5), "rows": np.array([1, 2]), "nll": np.inf})
     {'mean': 1.5, 'rows': [1, 2], 'nll': None}
     >>> json_value((float("-inf"), slice(2)), nonfinite="text", other=repr)
@@ -59,14 +46,8 @@ class Table(dict[str, NDArray[Any]]):
 
     It is a dictionary of arrays by column name, so ``pandas.DataFrame(table)`` and ``polars.DataFrame(table)`` work.
 
-    Parameters
-    ----------
-    columns : mapping of str to array-like of shape (n_rows,)
-        The columns, in order.
-
     Examples
     --------
-    >>> from usnrt.utils.result_table import Table
     >>> table = Table({"region": ["x <= 1", "x > 1"], "std": [0.5, 2.0]})
     >>> table
        region  std
@@ -124,10 +105,7 @@ class Table(dict[str, NDArray[Any]]):
         shown = self._cells()
         index = [str(i) for i in range(self._n_rows)]
         if len(shown) > 60:
-            shown, index = (
-                shown[:30] + [["..."] * len(self)] + shown[-30:],
-                index[:30] + ["..."] + index[-30:],
-            )
+            shown, index = (shown[:30] + [["..."] * len(self)] + shown[-30:], index[:30] + ["..."] + index[-30:])
         rows = [["", *self], *([i, *cells] for i, cells in zip(index, shown))]
         rows = [[escaped(cell) for cell in row] for row in rows]
         widths = [max(len(row[j]) for row in rows) for j in range(len(self) + 1)]

@@ -12,30 +12,15 @@ from usnrt.utils.codec import PLAIN, Codec
 class Resumable:
     """A computation in rounds, such as a training, whose state and result are entries of a checkpoint.
 
-    The position of the random generator is stored with them, and restored when the object is made. As a context manager
-    it saves the last state if the computation is interrupted.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-        All random numbers of the computation come from it.
-    codec : Codec, default=PLAIN
-        Knows the classes of the objects in states and results.
-
-    Attributes
-    ----------
-    state : dict or None
-        The state that `keep` has stored; None at the beginning.
-    result : object
-        The result that `finish` has stored; None before.
+    The position of the random generator, from which all its random numbers come, is stored with them, and restored when
+    the object is made. ``state`` is None at the beginning, ``result`` before `finish`. As a context manager it saves
+    the last state if the computation is interrupted.
 
     Examples
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> import numpy as np
     >>> from usnrt.utils.checkpoint import FolderCheckpoint
-    >>> from usnrt.utils.resumable import Resumable
     >>> checkpoint = FolderCheckpoint(Path(tempfile.mkdtemp()))
     >>> def throws(interrupted_at=None):
     ...     with Resumable(checkpoint, "throws", np.random.default_rng(0)) as entry:
@@ -73,10 +58,7 @@ class Resumable:
     def keep(self, state: dict[str, Any]) -> None:
         """Set the state after a round, from which the computation can go on; it is saved every few minutes.
 
-        Parameters
-        ----------
-        state : dict
-            See `usnrt.utils.codec.Codec.encode`. Nothing in it may be changed afterwards.
+        Nothing in it may be changed afterwards.
         """
         if not self.is_active:
             return

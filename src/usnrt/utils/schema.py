@@ -58,7 +58,6 @@ class Array:
     filled: bool = False
 
     def fits(self, value: Any, sizes: Sizes) -> bool:
-        """See `Spec`."""
         if not isinstance(value, np.ndarray) or value.dtype.str[1:] != self.dtype:
             return False
         if self.shape is not None and (
@@ -95,7 +94,6 @@ class Values:
     size: Size = None
 
     def fits(self, value: Any, sizes: Sizes) -> bool:
-        """See `Spec`."""
         return (
             isinstance(value, np.ndarray)
             and value.ndim == 1
@@ -113,7 +111,6 @@ class Int:
     size: str | None = None
 
     def fits(self, value: Any, sizes: Sizes) -> bool:
-        """See `Spec`."""
         return type(value) is int and self.low <= value <= self.high and sizes.agree(self.size, value)
 
 
@@ -126,7 +123,6 @@ class Float:
     special: Special = "finite"
 
     def fits(self, value: Any, sizes: Sizes) -> bool:
-        """See `Spec`."""
         if not isinstance(value, float):
             return False
         if self.special == "any" and math.isnan(value):
@@ -139,7 +135,6 @@ class Bool:
     """True or False."""
 
     def fits(self, value: Any, sizes: Sizes) -> bool:
-        """See `Spec`."""
         return type(value) is bool
 
 
@@ -150,7 +145,6 @@ class Text:
     choices: tuple[str, ...] = ()
 
     def fits(self, value: Any, sizes: Sizes) -> bool:
-        """See `Spec`."""
         return isinstance(value, str) and (not self.choices or value in self.choices)
 
 
@@ -165,7 +159,6 @@ class Object:
     sizes: tuple[tuple[str, Size], ...] = ()
 
     def fits(self, value: Any, sizes: Sizes) -> bool:
-        """See `Spec`."""
         return type(value).__name__ in self.names and all(
             sizes.agree(outer, sizes.inner[id(value)][inner]) for inner, outer in self.sizes
         )
@@ -176,7 +169,6 @@ def one(*names: str, **sizes: Size) -> Object:
 
     Examples
     --------
-    >>> from usnrt.utils.schema import one
     >>> one("Tree", n_leaves="n_regions").sizes
     (('n_leaves', 'n_regions'),)
     """
@@ -190,7 +182,6 @@ class Maybe:
     inner: Spec
 
     def fits(self, value: Any, sizes: Sizes) -> bool:
-        """See `Spec`."""
         return value is None or self.inner.fits(value, sizes)
 
 
@@ -201,7 +192,6 @@ class Optional:
     inner: Spec
 
     def fits(self, value: Any, sizes: Sizes) -> bool:
-        """See `Spec`."""
         return self.inner.fits(value, sizes)
 
 
@@ -216,7 +206,6 @@ class Many:
     first: Spec | None = None
 
     def fits(self, value: Any, sizes: Sizes) -> bool:
-        """See `Spec`."""
         if type(value) is not self.kind or len(value) < self.least or not sizes.agree(self.size, len(value)):
             return False
         return all(self.inner.fits(item, sizes) for item in value) and (
@@ -231,7 +220,6 @@ class ByName:
     inner: Spec
 
     def fits(self, value: Any, sizes: Sizes) -> bool:
-        """See `Spec`."""
         return type(value) is dict and all(
             type(key) is str and self.inner.fits(item, sizes) for key, item in value.items()
         )
@@ -242,7 +230,6 @@ class Anything:
     """Any value: one that only people read."""
 
     def fits(self, value: Any, sizes: Sizes) -> bool:
-        """See `Spec`."""
         return True
 
 
@@ -250,15 +237,6 @@ def first_misfit(schema: Schema, values: Mapping[str, Any], sizes: Sizes) -> str
     """The first field whose value is not allowed; None if there is none.
 
     Fields that are not among the values are not looked at.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from usnrt.utils.schema import Array, Int, Sizes, first_misfit
-    >>> schema = {"child": Array("i8", (None,), below="n"), "n": Int(size="n"), "weight": Array("f8", ("n",), low=0.0)}
-    >>> values = {"child": np.array([1]), "n": 2, "weight": np.ones(2)}
-    >>> [first_misfit(schema, {**values, **wrong}, Sizes()) for wrong in ({}, {"weight": np.ones(3)}, {"n": 1})]
-    [None, 'weight', 'weight']
     """
     for _ in range(2):  # what is below a size may come before the field that decides the size
         for name, spec in schema.items():

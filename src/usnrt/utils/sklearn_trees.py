@@ -26,18 +26,8 @@ def boosting_threads(n_jobs: int | None, n_rows: int) -> threadpool_limits:
 def without_empty_columns(raw: Floats) -> Floats:
     """Training rows whose columns all have bins: a column without any value becomes 0, and is never split.
 
-    Parameters
-    ----------
-    raw : ndarray of shape (n, d)
-
-    Returns
-    -------
-    ndarray of shape (n, d)
-
     Examples
     --------
-    >>> import numpy as np
-    >>> from usnrt.utils.sklearn_trees import without_empty_columns
     >>> without_empty_columns(np.array([[1.0, np.nan], [np.nan, np.nan]]))
     array([[ 1.,  0.],
            [nan,  0.]])
@@ -51,26 +41,18 @@ NO_LIMIT = 2**31 - 1
 
 @dataclass(frozen=True)
 class FlatForest:
-    """All trees of a forest, with their nodes concatenated.
+    """All trees of a forest, with their nodes concatenated."""
 
-    Attributes
-    ----------
-    root : ndarray of int64 of shape (n_trees,)
-        Root node of each tree.
-    feature, left, right : ndarray of int32 of shape (n_nodes,)
-        Column of the split (-1 at leaves), and the two children.
-    threshold, mean, variance : ndarray of float64 of shape (n_nodes,)
-        Values at most the threshold go left. Mean and variance of the target over the training rows of the node, for
-        inner nodes too.
-    """
-
-    root: NDArray[np.int64]
+    root: NDArray[np.int64]  # shape (n_trees,); root node of each tree
+    # feature, left, right: shape (n_nodes,); column of the split (-1 at leaves), and the two children
     feature: NDArray[np.int32]
     left: NDArray[np.int32]
     right: NDArray[np.int32]
-    threshold: NDArray[np.float64]
-    mean: NDArray[np.float64]
-    variance: NDArray[np.float64]
+    # threshold, mean, variance: shape (n_nodes,); values at most the threshold go left. Mean and variance of the target
+    # over the training rows of the node, for inner nodes too
+    threshold: Floats
+    mean: Floats
+    variance: Floats
 
     @classmethod
     def of(cls, trees: Sequence[Any]) -> "FlatForest":
@@ -104,26 +86,12 @@ class FlatForest:
         depths: Sequence[int] = (NO_LIMIT,),
         counts: Sequence[int] | None = None,
         n_threads: int = 1,
-    ) -> NDArray[np.float64]:
-        """Mean, and variance within and between the trees; also of shallower and smaller forests, in the same pass.
+    ) -> Floats:
+        """Mean, and variance within and between the trees, shape (n_depths, n_counts, 3, n), in one pass.
 
-        The shallower forests are the trees pruned at some depth, the smaller ones the first trees.
-
-        Parameters
-        ----------
-        x : ndarray of shape (n, n_inputs), float32
-        min_variance : float
-            Lower bound on the variances of nodes.
-        depths : sequence of int
-            Depths to prune the trees at, increasing.
-        counts : sequence of int, default=None
-            Numbers of trees, increasing; all trees by default.
-
-        Returns
-        -------
-        ndarray of shape (n_depths, n_counts, 3, n)
-            The mean over the trees, the mean of the variances of their leaves (within) and the variance of the means
-            of their leaves (between); by the law of total variance, the last two sum to the variance.
+        The variance within is the mean of the variances of the leaves, at least ``min_variance`` each, that between the
+        variance of their means; they sum to the variance. Several forests can be had at once: the trees pruned at
+        increasing depths, and the first trees, of increasing counts; all by default.
         """
         counts = (self.n_trees,) if counts is None else counts
         result = np.empty((len(depths), len(counts), 3, len(x)))
@@ -139,13 +107,8 @@ class FlatForest:
         _in_chunks(fill, len(x), n_threads)
         return result
 
-    def leaf_means(self, x: NDArray[np.float32], n_threads: int = 1) -> NDArray[np.float64]:
-        """The mean of the leaf that each row reaches in each tree, shape (n, n_trees).
-
-        Parameters
-        ----------
-        x : ndarray of shape (n, n_inputs), float32
-        """
+    def leaf_means(self, x: NDArray[np.float32], n_threads: int = 1) -> Floats:
+        """The mean of the leaf that each row reaches in each tree, shape (n, n_trees)."""
         result = np.empty((len(x), self.n_trees))
         kernel = _kernels().leaf_means
 

@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 import numpy as np
 from joblib import Parallel, delayed
 from joblib.parallel import get_active_backend
-from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from usnrt.utils.context import FitContext
 from usnrt.utils.progress import FitStopped, Progress
+from usnrt.utils.types import Floats
 
 
 class _OneBlasThread:
@@ -61,16 +61,10 @@ TASKS_PER_THREAD = 4
 def run_in_blocks(task: Callable[[int, int], None], n_rows: int, n_threads: int) -> None:
     """Call ``task(start, stop)`` for blocks that partition ``n_rows`` rows, in threads if there are many.
 
-    Parameters
-    ----------
-    task : callable
-        Writes its results; these must not depend on the partition.
-    n_rows, n_threads : int
+    The results that the task writes must not depend on the partition.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from usnrt.utils.threads import run_in_blocks
     >>> squares = np.empty(10_000)
     >>> def task(start, stop):
     ...     squares[start:stop] = np.arange(start, stop) ** 2
@@ -87,15 +81,13 @@ def run_in_blocks(task: Callable[[int, int], None], n_rows: int, n_threads: int)
         list(pool.map(task, cuts[:-1], cuts[1:]))
 
 
-def flat_memory(table: NDArray[np.float64]) -> tuple[NDArray[np.float64], int, int]:
+def flat_memory(table: Floats) -> tuple[Floats, int, int]:
     """The memory of a table in C or Fortran order, and its steps between rows and between columns.
 
     Kernels that take these are compiled once for both orders; other tables are copied.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from usnrt.utils.threads import flat_memory
     >>> flat_memory(np.array([[1.0, 2.0], [3.0, 4.0]]))
     (array([1., 2., 3., 4.]), 2, 1)
     """
@@ -121,27 +113,11 @@ def run_in_threads(
 ) -> list[Result]:
     """Run a task on every item, and on the items that follow from a result as soon as it is there.
 
-    An exception, Ctrl-C included, stops all tasks and is raised after their threads have ended.
-
-    Parameters
-    ----------
-    task : callable
-        Reports its epochs to ``progress``, which is how it is stopped.
-    items : iterable
-    n_threads : int
-    progress : Progress
-    follow_up : callable, optional
-        Returns the items that follow from a result; none by default.
-
-    Returns
-    -------
-    list
-        The results, in the order in which the tasks ended.
+    The results are in the order in which the tasks ended. A task reports its epochs to ``progress``, which is how it is
+    stopped: an exception, Ctrl-C included, stops all tasks and is raised after their threads have ended.
 
     Examples
     --------
-    >>> from usnrt.utils.progress import Progress
-    >>> from usnrt.utils.threads import run_in_threads
     >>> halves = lambda n: (n // 2, n // 2) if n > 1 else ()
     >>> sorted(run_in_threads(lambda n: n, [4], 2, Progress(), halves))
     [1, 1, 1, 1, 2, 2, 4]
@@ -186,19 +162,8 @@ def run_members(
 ) -> list[Result]:
     """Fit members in parallel, by threads or by the workers of a cluster; threads that remain are shared between them.
 
-    Parameters
-    ----------
-    fit : callable
-        ``fit(number, context)`` fits one member.
-    seeds : sequence
-        One per member.
-    context : FitContext
-    is_all : bool, default=True
-        Whether nothing follows that the progress of the fit has to show.
-
-    Returns
-    -------
-    list
+    ``fit(number, context)`` fits one member, with a seed of its own. ``is_all`` if nothing follows that the progress of
+    the fit has to show.
     """
     progress, n_jobs = context.progress, context.n_threads
     if len(seeds) == 1:

@@ -1,10 +1,11 @@
-"""What the what-if page shows of a model beside its predictions."""
+"""A model in facts: the columns that it asks for, in the user's terms, and what pages show beside its predictions."""
 
-from typing import Any
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from usnrt.estimators.regions import has_examples, rows_in_memory
 from usnrt.utils.result_table import json_value
-from usnrt.whatif.columns import input_columns
 
 # Why a row does not resemble the training rows, by the columns of `predict_support`.
 REASONS = {
@@ -17,24 +18,111 @@ REASONS = {
 # Probability that the drawn part of a distribution leaves out on each side, and the cells that it is drawn in.
 CURVE_TAIL, CURVE_CELLS = 0.002, 120
 
+Kind = Literal["number", "boolean", "text", "date", "ignored"]
 
-def model_facts(model: Any) -> dict[str, Any]:
-    """A model in facts, as values that JSON can hold; they contain no rows of the training table.
 
-    Parameters
-    ----------
-    model : DistributionalRegressor
-        Fitted.
+@dataclass(frozen=True)
+class InputColumn:
+    """A column of the model's table; one whose values were all missing in fit is ignored.
+
+    The range is that of the numbers, or of the years of dates, in the training rows, with the margin of the model's
+    support.
+    """
+
+    name: str
+    kind: Kind
+    categories: tuple[Any, ...] = ()  # numbers if they are codes
+    low: float | None = None
+    high: float | None = None
+    has_missing: bool = False  # in fit
+
+    def schema(self) -> dict[str, Any]:
+        """The column as JSON schema; values beyond the range or the categories are allowed, but not supported."""
+        types = {"number": "number", "boolean": "boolean", "text": "string", "date": "string"}
+        described: dict[str, Any] = {"type": [types.get(self.kind, "null"), "null"]}
+        sentences = []
+        if self.kind == "ignored":
+            return {"description": "Ignored: it was empty in the training rows."}
+        if self.kind == "date":
+            described["format"] = "date-time"
+        if self.categories:
+            described["x-categories"] = list(self.categories)
+            sentences.append(f"one of {len(self.categories)} categories of the training rows")
+        if self.low is not None:
+            described["x-range"] = [self.low, self.high]
+            what = "years" if self.kind == "date" else "range"
+            sentences.append(f"{what} of the training rows: {self.low:g} to {self.high:g}")
+        if not self.has_missing:
+            sentences.append("never missing in the training rows")
+        return described | ({"description": "; ".join(sentences)} if sentences else {})
+
+    def to_dict(self) -> dict[str, Any]:
+        """The column for the model card."""
+        categories = {"categories": list(self.categories)} if self.categories else {}
+        bounds = {} if self.low is None else {"range": [self.low, self.high]}
+        return {"name": self.name, "type": self.kind, **categories, **bounds, "missing_in_training": self.has_missing}
+
+    def middle(self) -> Any:
+        """A value in the middle of the training rows."""
+        if self.kind == "boolean":
+            return False
+        if self.categories:
+            return self.categories[0]
+        if self.low is None or self.high is None:
+            return {"number": 0.0, "date": "2000-01-01"}.get(self.kind)
+        middle = (self.low + self.high) / 2.0
+        return f"{round(middle):04d}-07-01" if self.kind == "date" else float(f"{middle:.4g}")
+
+
+def input_columns(model: Any) -> list[InputColumn]:
+    """The columns of the user's table, from those that the encoder of a fitted model made of them.
 
     Examples
     --------
     >>> from usnrt import USNRTRegressor
-    >>> from usnrt.whatif.card import model_facts
+    >>> from usnrt.whatif.card import input_columns
     >>> model = USNRTRegressor(max_epochs=1, random_state=0).fit([[i / 10, i % 2] for i in range(40)], range(40))
-    >>> facts = model_facts(model)
-    >>> facts["parameters"], facts["example"]
-    ({'max_epochs': 1, 'random_state': 0}, {'x0': 1.95, 'x1': 0.5})
+    >>> [column.to_dict()["type"] for column in input_columns(model)]
+    ['number', 'number']
     """
+    encoder, (low, high) = model.encoder_, _ranges(model)
+    result = []
+    for index, (name, kind) in enumerate(zip(encoder.source_names_, encoder.source_types_)):
+        encoded = [(j, column) for j, column in enumerate(encoder.columns_) if column.source_index == index]
+        if kind == "empty" or not encoded:
+            result.append(InputColumn(name, "ignored" if kind == "empty" else kind))
+            continue
+        of_range = [j for j, column in encoded if column.part in ("", "year") and not column.is_categorical]
+        position = of_range[0] if of_range else -1
+        column = encoded[0][1]
+        is_boolean = column.boolean and kind == "number"
+        ends = (None, None) if is_boolean else (low.get(position), high.get(position))
+        if kind == "date" and ends[0] is not None and ends[1] is not None:  # whole years, without the margin
+            ends = (math.ceil(ends[0]), math.floor(ends[1]))
+        result.append(
+            InputColumn(
+                name,
+                "boolean" if is_boolean else kind,
+                () if is_boolean else tuple(column.codes or column.categories),
+                *ends,
+                column.has_missing,
+            )
+        )
+    return result
+
+
+def _ranges(model: Any) -> tuple[dict[int, float], dict[int, float]]:
+    """Ranges of the encoded columns in all training rows, by position; the only place that knows where they are."""
+    support = getattr(getattr(model, "model_", None), "support", None)
+    if support is None:
+        return {}, {}
+    ends = zip(support.low[-1].tolist(), support.high[-1].tolist())
+    finite = {j: pair for j, pair in enumerate(ends) if all(map(math.isfinite, pair))}
+    return {j: low for j, (low, _) in finite.items()}, {j: high for j, (_, high) in finite.items()}
+
+
+def model_facts(model: Any) -> dict[str, Any]:
+    """A fitted model in facts, as values that JSON can hold; they contain no rows of the training table."""
     defaults, columns = type(model)().get_params(deep=False), input_columns(model)
     changed = {key: value for key, value in model.get_params(deep=False).items() if value != defaults[key]}
     facts = {

@@ -81,16 +81,10 @@ const usnrtEvaluator = (() => {
   function reduced(x, axes, keep, start, step, end = (value) => value) {
     const drop = (axes ?? x.shape.map((_, i) => i)).map((axis) => axisOf(axis, x.shape.length));
     const kept = x.shape.map((length, i) => (drop.includes(i) ? 1 : length));
-    const result = new Float64Array(sizeOf(kept)).fill(start), at = new Array(x.shape.length).fill(0);
-    const steps = stepsOf(kept).map((own, i) => (drop.includes(i) ? 0 : own));
-    for (let i = 0, place = 0; i < x.data.length; i++) {
+    const result = new Float64Array(sizeOf(kept)).fill(start), at = places(kept, x.shape);
+    for (let i = 0; i < x.data.length; i++) {
+      const place = at ? at[i] : i;
       result[place] = step(result[place], x.data[i]);
-      for (let axis = x.shape.length - 1; axis >= 0; axis--) {
-        place += steps[axis];
-        if (++at[axis] < x.shape[axis]) break;
-        place -= steps[axis] * x.shape[axis];
-        at[axis] = 0;
-      }
     }
     const count = drop.reduce((product, axis) => product * x.shape[axis], 1);
     const shape = keep ? kept : x.shape.filter((_, i) => !drop.includes(i));
@@ -460,7 +454,7 @@ const usnrtEvaluator = (() => {
 
   // One row's distribution on the scale before the map: its quantile function at a residual distribution.
   class Quantiles {
-    constructor(knots, positions, residual) { Object.assign(this, { knots, positions, residual }); }
+    constructor(knots, positions, residual, weights) { Object.assign(this, { knots, positions, residual, weights }); }
 
     value(z) {
       const i = countBelow(this.positions.slice(1, -1), z), p = this.positions, share = (z - p[i]) / (p[i + 1] - p[i]);
@@ -501,8 +495,8 @@ const usnrtEvaluator = (() => {
 
     moments() {
       const centre = this.knots[(this.knots.length - 1) / 2], [, first] = this.momentsBetween(-Infinity, Infinity, centre);
-      const mean = centre + first;
-      return [mean, Math.sqrt(Math.max(this.momentsBetween(-Infinity, Infinity, mean)[2], 0))];
+      const mean = centre + first, std = Math.sqrt(Math.max(this.momentsBetween(-Infinity, Infinity, mean)[2], 0));
+      return [this.weights ? this.knots.reduce((sum, knot, k) => sum + this.weights[k] * knot, 0) : mean, std];
     }
   }
 
@@ -632,7 +626,7 @@ const usnrtEvaluator = (() => {
 
     function distribution(knots, leaf) {
       const { mean, std } = data.target, scaled = knots.map((knot) => mean + std * knot);
-      const base = new Quantiles(scaled, data.positions, residuals[data.group_of_leaf[leaf]]);
+      const base = new Quantiles(scaled, data.positions, residuals[data.group_of_leaf[leaf]], data.mean_weights);
       return map ? new Mapped(base, map) : base;
     }
 

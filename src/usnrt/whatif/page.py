@@ -16,7 +16,7 @@ from usnrt.distributions.transformed import NODE_LEVELS, NODE_WEIGHTS
 from usnrt.experts.registry import REMEMBERING
 from usnrt.explain.shapley import feature_groups, orders_of
 from usnrt.model.fitted import FittedModel
-from usnrt.nn.quantiles import POSITIONS
+from usnrt.nn.quantiles import MEAN_WEIGHTS, POSITIONS
 from usnrt.tree.model import ExpertTree
 from usnrt.utils.atomic_write import atomic_write
 from usnrt.utils.result_table import json_value
@@ -31,14 +31,7 @@ COVERAGES = range(50, 100)  # those of the page's slider, in percent
 def what_if_page(data: str = "") -> tuple[str, str]:
     """The page in one piece, and the policy that lets browsers run its scripts and its style only.
 
-    Parameters
-    ----------
-    data : str, optional
-        A model as JSON, for a page that works without a service.
-
-    Returns
-    -------
-    page, policy : str
+    With ``data``, a model as JSON, the page works without a service.
     """
     style, script = ((FOLDER / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     evaluator = (FOLDER / "evaluator.js").read_text(encoding="utf-8") if data else ""
@@ -169,6 +162,7 @@ def _distribution_data(fitted: FittedModel) -> dict[str, Any]:
     parts = ("knots", "density", "tail_mass", "tail_index", "mean", "std")
     return {
         "residuals": [{part: getattr(residual, part) for part in parts} for residual in residuals],
+        "mean_weights": MEAN_WEIGHTS if calibration is not None and calibration.mean_of_knots else None,
         "group_of_leaf": np.zeros(fitted.tree.n_leaves, int) if calibration is None else calibration.group_of_leaf,
         "bounds": None
         if calibration is None

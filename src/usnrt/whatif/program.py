@@ -3,39 +3,24 @@
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from usnrt.model.fitted import FittedModel
-from usnrt.onnx._columns import (
-    NO_DATE,
-    EncodedColumns,
-    find_leaves,
-    input_names,
-    missing_text,
-    read_columns,
-    takes_matrix,
-)
-from usnrt.onnx._export import quantile_functions
-from usnrt.onnx._graph import Graph, Value
+from usnrt.onnx._columns import NO_DATE, EncodedColumns, find_leaves, input_names, missing_text, takes_matrix
+from usnrt.onnx._export import first_member, quantile_functions, read_rows
+from usnrt.onnx._graph import Graph, Shape, Tensor, Value
 from usnrt.onnx._networks import network_inputs
-from usnrt.onnx._support import first_rows, measure
+from usnrt.onnx._support import first_rows
 from usnrt.tables import TableEncoder
 
 SHORT = 8  # arrays of up to so many numbers are written as numbers
 
 
 class Program(Graph):
-    """A graph whose operators are written as JSON instead of ONNX.
-
-    Parameters
-    ----------
-    prefix : str
-    constants : dict, optional
-        Arrays by a hash of their content, with their names; the graphs of one model share them.
+    """A graph whose operators are written as JSON instead of ONNX; the graphs of one model share their constants.
 
     Examples
     --------
@@ -43,49 +28,46 @@ class Program(Graph):
     >>> from usnrt.whatif.program import Program
     >>> program = Program("demo")
     >>> x = program.input("x", np.float64, ["n"])
-    >>> program.output("twice", program.op("Mul", x, np.float64(2)), np.float64, ["n"])
-    >>> program.to_dict()["nodes"][0][:2], list(program.arrays.values())
+    >>> program.output("twice", x * 2.0, np.float64, ["n"])
+    >>> program.make()["nodes"][0][:2], list(program.arrays.values())
     (['Mul', ['x', 'constant 0']], [('constant 0', {'type': 'float64', 'shape': [], 'values': [2.0]})])
     """
 
-    def __init__(self, prefix: str, arrays: dict[str, tuple[str, dict[str, Any]]] | None = None) -> None:
-        super().__init__(prefix)
+    def __init__(
+        self, prefix: str, depth: int = 0, arrays: dict[str, tuple[str, dict[str, Any]]] | None = None
+    ) -> None:
+        super().__init__(prefix, depth)
         self.arrays = {} if arrays is None else arrays
         self._steps: list[list[Any]] = []
         self._inputs: list[str] = []
         self._outputs: list[list[str]] = []
 
-    def ops(self, kind: str, n_outputs: int, *inputs: Value, domain: str = "", **attributes: Any) -> list[str]:
+    def ops(self, kind: str, n_outputs: int, *inputs: Value, domain: str = "", **attributes: Any) -> list[Tensor]:
         """See `Graph.ops`."""
         outputs = [self._name(kind) for _ in range(n_outputs)]
         given = {name: self._attribute(value) for name, value in attributes.items()}
         step = [kind, [self._value(value) for value in inputs], outputs]
         self._steps.append([*step, given] if given else step)
-        return outputs
+        return [Tensor(self, name) for name in outputs]
 
-    def cast(self, value: Value, dtype: DTypeLike) -> str:
+    def cast(self, value: Value, dtype: DTypeLike) -> Tensor:
         """See `Graph.cast`."""
         return self.op("Cast", value, to=_type(np.dtype(dtype)))
 
     def inner(self, name: str) -> "Program":
         """See `Graph.inner`."""
-        return Program(f"{self.prefix}/{name}", self.arrays)
+        return Program(f"{self.prefix}/{name}", self.depth + 1, self.arrays)
 
-    def loop(self, n_iterations: Value, body: Graph, *start: Value, n_scans: int = 0) -> list[str]:
-        """See `Graph.loop`."""
-        assert isinstance(body, Program)
-        return self.ops("Loop", len(start) + n_scans, n_iterations, "", *start, body=body.to_dict())
-
-    def input(self, name: str, dtype: DTypeLike, shape: Sequence[int | str], doc: str = "") -> str:
+    def input(self, name: str, dtype: DTypeLike, shape: Shape, doc: str = "") -> Tensor:
         """See `Graph.input`."""
         self._inputs.append(name)
-        return name
+        return Tensor(self, name)
 
-    def output(self, name: str, value: Value, dtype: DTypeLike, shape: Sequence[int | str], doc: str = "") -> None:
+    def output(self, name: str, value: Value, dtype: DTypeLike, shape: Shape, doc: str = "") -> None:
         """See `Graph.output`."""
         self._outputs.append([name, self._value(value)])
 
-    def to_dict(self) -> dict[str, Any]:
+    def make(self) -> dict[str, Any]:
         """Inputs, steps and outputs as values that JSON can hold."""
         return {"inputs": self._inputs, "nodes": self._steps, "outputs": self._outputs}
 
@@ -98,10 +80,8 @@ class Program(Graph):
             return {"constant": self._value(value)} if value.size > SHORT else value.tolist()
         return value
 
-    def _value(self, value: Value) -> str:
-        if isinstance(value, str):
-            return value
-        written = _array(np.asarray(value))
+    def _constant(self, array: NDArray[Any]) -> str:
+        written = _array(array)
         key = hashlib.sha256(json.dumps(written).encode()).hexdigest()
         return self.arrays.setdefault(key, (f"constant {len(self.arrays)}", written))[0]
 
@@ -134,41 +114,26 @@ def _stored(array: NDArray[Any]) -> str:
 def row_program(encoder: TableEncoder, model: FittedModel, arrays: dict[str, Any]) -> dict[str, Any]:
     """From the columns of a table to quantile functions and support: what `FittedModel.predict` returns for new rows.
 
-    Parameters
-    ----------
-    encoder : TableEncoder
-    model : FittedModel
-        Of experts.
-    arrays : dict
-        Receives the constants.
-
-    Returns
-    -------
-    dict
-        Outputs are ``quantiles``, ``leaf``, ``region``, ``supported``, flags of `RowSupport`, and the encoded row:
-        ``all numbers``, ``numbers`` (the nearest supported ones) and ``category <position>``.
+    Outputs are ``quantiles``, ``leaf``, ``region``, ``supported``, flags of `RowSupport`, and the encoded row: ``all
+    numbers``, ``numbers`` (the nearest supported ones) and ``category <position>``. Constants are added to ``arrays``.
     """
-    graph = Program("row", arrays)
-    columns, n_categories = read_columns(graph, encoder), encoder.n_categories_
-    trees = [member.tree for member in model.members]
-    leaf = graph.op("Gather", find_leaves(graph, columns, trees[:1], n_categories), np.int64(0), axis=1)
-    found, clamped = measure(graph, model.support, columns, n_categories, leaf)
-    widening, evaluated = (found, clamped) if model.support.widens else (None, columns)
-    leaves = find_leaves(graph, evaluated, trees, n_categories)
-    inputs = network_inputs(graph, evaluated, model.inputs)
+    graph = Program("row", arrays=arrays)
+    rows = read_rows(graph, encoder, model)
+    columns, found, numbers = rows.columns, rows.found, rows.columns.numbers
+    if rows.evaluated_numbers is not None and rows.widening:
+        numbers = first_rows(graph, found, rows.evaluated_numbers)
     outputs = {
-        "quantiles": quantile_functions(graph, model, inputs, leaves, widening),
-        "leaf": leaf,
-        "region": graph.op("Gather", trees[0].leaves, leaf, axis=0),
+        "quantiles": quantile_functions(graph, model, rows.inputs, rows.leaves, rows.widening),
+        "leaf": rows.leaf,
+        "region": rows.region,
         "supported": found.supported,
         "outside": found.outside,
         "far": found.far,
         "unlike": found.unlike,
         "all numbers": columns.numbers,
-        "numbers": first_rows(graph, found, clamped.numbers) if widening and columns.numbers else columns.numbers,
+        "numbers": numbers,
     }
-    outputs |= {f"category {position}": index for position, index in columns.categories.items()}
-    return _with_outputs(graph, outputs)
+    return _with_outputs(graph, outputs | {f"category {j}": index for j, index in columns.categories.items()})
 
 
 def moments_program(encoder: TableEncoder, model: FittedModel, arrays: dict[str, Any]) -> dict[str, Any]:
@@ -176,23 +141,27 @@ def moments_program(encoder: TableEncoder, model: FittedModel, arrays: dict[str,
 
     Inputs are ``numbers``, shape (n, p), and ``category <position>``, shape (n,).
     """
-    graph = Program("moments", arrays)
+    graph = Program("moments", arrays=arrays)
     positions = [j for j, column in enumerate(encoder.columns_) if not column.is_categorical]
-    categorical = [j for j, column in enumerate(encoder.columns_) if column.is_categorical]
-    numbers = graph.input("numbers", np.float64, ["n", len(positions)]) if positions else ""
-    categories = {j: graph.input(f"category {j}", np.int64, ["n"]) for j in categorical}
-    columns = EncodedColumns(numbers or categories[categorical[0]], numbers, positions, categories)
+    numbers = graph.input("numbers", np.float64, ["n", len(positions)]) if positions else None
+    categories = {
+        j: graph.input(f"category {j}", np.int64, ["n"])
+        for j, column in enumerate(encoder.columns_)
+        if column.is_categorical
+    }
+    first = next(iter(categories.values())) if numbers is None else numbers
+    columns = EncodedColumns(first, numbers, positions, categories)
     leaves = find_leaves(graph, columns, [member.tree for member in model.members], encoder.n_categories_)
     inputs = network_inputs(graph, columns, model.inputs)
     quantiles = quantile_functions(graph, model, inputs, leaves, None)
-    return _with_outputs(graph, {"quantiles": quantiles, "leaf": graph.op("Gather", leaves, np.int64(0), axis=1)})
+    return _with_outputs(graph, {"quantiles": quantiles, "leaf": first_member(leaves)})
 
 
-def _with_outputs(graph: Program, outputs: dict[str, str]) -> dict[str, Any]:
+def _with_outputs(graph: Program, outputs: dict[str, Tensor | None]) -> dict[str, Any]:
     for name, value in outputs.items():
-        if value:
+        if value is not None:
             graph.output(name, value, np.float64, [])
-    return graph.to_dict()
+    return graph.make()
 
 
 def input_columns_of(encoder: TableEncoder) -> dict[str, Any]:

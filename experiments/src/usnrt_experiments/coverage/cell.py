@@ -1,4 +1,4 @@
-"""One cell of the study: the tree of the fast preset and the conformal methods on the same split."""
+"""One cell of the study: the tree, the same model with one region, and the conformal methods on the same split."""
 
 import time
 from typing import Any
@@ -12,11 +12,11 @@ from usnrt_experiments.coverage.methods import COVERAGE, ConformalIntervals, cov
 from usnrt_experiments.grid import Cell, load_split
 from usnrt_experiments.recipes import get_recipe
 
-OURS = "usnrt-fast"
+OURS, ONE_REGION = "usnrt", "usnrt-no-tree"
 
 
 def run_coverage_cell(cell: Cell, n_jobs: int = 1) -> tuple[dict[str, Any], Arrays]:
-    """Fit the tree and the conformal methods of a split and count covered rows per group.
+    """Fit the models and the conformal methods of a split and count covered rows per group.
 
     Parameters
     ----------
@@ -34,11 +34,16 @@ def run_coverage_cell(cell: Cell, n_jobs: int = 1) -> tuple[dict[str, Any], Arra
     """
     split = load_split(cell.dataset, cell.seed)
     started = time.process_time()
-    tree = get_recipe(OURS).build(random_state=cell.seed, n_jobs=n_jobs).fit(split.X_train, split.y_train)
+    models = {
+        name: get_recipe(name).build(random_state=cell.seed, n_jobs=n_jobs).fit(split.X_train, split.y_train)
+        for name in (OURS, ONE_REGION)
+    }
     fitted = time.process_time()
-    groups = {"regions": np.asarray(tree.apply(split.X_test)).astype(np.intp)}
+    groups = {"regions": np.asarray(models[OURS].apply(split.X_test)).astype(np.intp)}
     groups |= neutral_groups(split.X_train, split.y_train, split.X_test, cell.seed)
-    bounds = {OURS: np.asarray(tree.predict_interval(split.X_test, coverage=COVERAGE)).T}
+    bounds = {
+        name: np.asarray(model.predict_interval(split.X_test, coverage=COVERAGE)).T for name, model in models.items()
+    }
     categorical = np.flatnonzero(~numeric_columns(split.X_train)).tolist()
     conformal = ConformalIntervals(numeric_matrix(split.X_train), split.y_train, categorical, cell.seed, n_jobs)
     bounds |= {name: np.asarray(pair) for name, pair in conformal.intervals(numeric_matrix(split.X_test)).items()}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from usnrt.paper.datasets import list_datasets
-from usnrt_experiments.coverage.cell import OURS
+from usnrt_experiments.coverage.cell import ONE_REGION, OURS
 from usnrt_experiments.grid import title_of
 from usnrt_experiments.layout import BEST, Layout, number, words
 from usnrt_experiments.store import Record
@@ -17,7 +17,8 @@ NOMINAL = 0.9
 N_DRAWS = 4000
 NEUTRAL = ("feature", "category", "difficulty")
 LABELS = {
-    OURS: "USNRT fast",
+    OURS: "USNRT",
+    ONE_REGION: "USNRT, one region",
     "mapie-split": "MAPIE split",
     "mapie-cqr": "MAPIE CQR",
     "crepes-normalised": "crepes normalised",
@@ -204,7 +205,7 @@ def coverage_findings(study: CoverageStudy) -> list[str]:
             f"**Coverage in {what}.** The worst group of the tree deviates from 90 % by "
             f"{_mean([each.worst for each in ours]):.1f} percentage points in the mean over {n_sets}; by chance "
             f"{_mean([each.chance.worst for each in ours]):.1f} are expected, and on {inside} of them it is within "
-            f"what chance gives. The same for the conformal methods, and on how many data sets the tree's deviation is "
+            f"what chance gives. The same for the others, and on how many data sets the tree's deviation is "
             f"smaller: {', '.join(parts)}."
         )
     return paragraphs

@@ -75,7 +75,7 @@ class QuantileExtraTreesRegressor(DistributionalRegressor):
         check_whole("min_samples_leaf", self.min_samples_leaf, 1)
         check_parameters({"max_features": self.max_features}, {"max_features": Number(0, 1, include_high=True)})
         check_running(self.n_jobs, 0, None)
-        quantile_forest = import_optional("quantile_forest", "quantile-forest", self)
+        quantile_forest = import_optional("quantile_forest", self)
         model = quantile_forest.ExtraTreesQuantileRegressor(
             n_estimators=self.n_estimators,
             min_samples_leaf=self.min_samples_leaf,

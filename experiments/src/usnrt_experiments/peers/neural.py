@@ -56,7 +56,7 @@ levels : sequence of float, default=(0.01, 0.05, 0.1, ..., 0.95, 0.99)
         check_levels(self.levels)
         check_number("validation_fraction", self.validation_fraction, 0, 1)
         check_running(self.n_jobs, 0, None)
-        pytabkit = import_optional("pytabkit", "pytabkit", self, "torch pytabkit")
+        pytabkit = import_optional("pytabkit", self, "torch pytabkit")
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         train, valid = draw_validation(np.arange(table.n_rows), self.validation_fraction, np.random.default_rng(seed))
         self.constant_ = float(table.y[train][0]) if np.ptp(table.y[train]) == 0 else None

@@ -85,9 +85,10 @@ class BoostingPeer(SharedDocs, DistributionalRegressor):
         return self._predict_scaled(raw)
 
 
-def import_optional(module: str, package: str, model: object, install: str = "'usnrt[compare]'") -> Any:
+def import_optional(module: str, model: object, install: str = "'usnrt[compare]'") -> Any:
     """Import an optional library; the error of a missing one names what to install."""
     try:
         return import_module(module)
     except ImportError as error:
+        package = module.replace("_", "-")
         raise ImportError(f"{type(model).__name__} needs {package}: pip install {install}") from error

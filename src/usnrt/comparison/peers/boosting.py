@@ -40,15 +40,6 @@ class CatBoostRegressor(BoostingPeer):
     ----------
     model_ : ndarray of uint8
         The model in CatBoost's own format.
-
-    Examples
-    --------
-    >>> from usnrt.comparison.peers import CatBoostRegressor
-    >>> from usnrt.datasets import make_heteroscedastic
-    >>> data = make_heteroscedastic("jump", n_samples=500, random_state=0)
-    >>> model = CatBoostRegressor(n_estimators=50, random_state=0).fit(data.data, data.target)
-    >>> model.predict_dist(data.data)
-    <Normal of 500 rows>
     """
 
     max_depth: int = 6
@@ -61,7 +52,7 @@ class CatBoostRegressor(BoostingPeer):
         return {"loss_function": "RMSEWithUncertainty"}
 
     def _boost(self, table: TrainingTable, train: NDArray[np.intp], valid: NDArray[np.intp], seed: int) -> None:
-        catboost = import_optional("catboost", "catboost", self)
+        catboost = import_optional("catboost", self)
         model = catboost.CatBoost(
             {
                 **self._loss(),
@@ -92,7 +83,7 @@ class CatBoostRegressor(BoostingPeer):
         return {"od_type": "Iter", "od_wait": self.early_stopping_rounds, "use_best_model": True}
 
     def _features(self, raw: NDArray[np.float64]) -> Any:
-        catboost = import_optional("catboost", "catboost", self)
+        catboost = import_optional("catboost", self)
         is_category = self.encoder_.n_categories_ > 0
         numbers = np.ascontiguousarray(raw[:, ~is_category], dtype=np.float32)
         labels = np.nan_to_num(raw[:, is_category], nan=-2.0).astype(np.int64).astype("S").astype(object)
@@ -103,7 +94,7 @@ class CatBoostRegressor(BoostingPeer):
 
     def _outputs(self, raw: NDArray[np.float64], kind: str) -> NDArray[np.float64]:
         """CatBoost's prediction of a type, shape (n, n_outputs)."""
-        catboost = import_optional("catboost", "catboost", self)
+        catboost = import_optional("catboost", self)
         model = catboost.CatBoost().load_model(blob=self.model_.tobytes())
         n_threads = effective_n_jobs(self.n_jobs)
         return np.asarray(model.predict(self._features(raw), prediction_type=kind, thread_count=n_threads))
@@ -141,15 +132,6 @@ class CatBoostQuantileRegressor(CatBoostRegressor):
     ----------
     model_ : ndarray of uint8
         The model in CatBoost's own format.
-
-    Examples
-    --------
-    >>> from usnrt.comparison.peers import CatBoostQuantileRegressor
-    >>> from usnrt.datasets import make_heteroscedastic
-    >>> data = make_heteroscedastic("jump", n_samples=500, random_state=0)
-    >>> model = CatBoostQuantileRegressor(n_estimators=20, random_state=0).fit(data.data, data.target)
-    >>> model.predict_dist(data.data)
-    <InterpolatedQuantiles of 500 rows>
     """
 
     n_estimators: int = 1000
@@ -191,19 +173,10 @@ class NGBoostRegressor(BoostingPeer):
         Mean and logarithm of the standard deviation before the first round.
     forests_ : list of FlatForest
         The trees of the mean and of the log standard deviation, up to the best round.
-
-    Examples
-    --------
-    >>> from usnrt.comparison.peers import NGBoostRegressor
-    >>> from usnrt.datasets import make_heteroscedastic
-    >>> data = make_heteroscedastic("jump", n_samples=500, random_state=0)
-    >>> model = NGBoostRegressor(n_estimators=20, random_state=0).fit(data.data, data.target)
-    >>> model.predict_dist(data.data)
-    <Normal of 500 rows>
     """
 
     def _boost(self, table: TrainingTable, train: NDArray[np.intp], valid: NDArray[np.intp], seed: int) -> None:
-        ngboost = import_optional("ngboost", "ngboost", self)
+        ngboost = import_optional("ngboost", self)
         model = ngboost.NGBRegressor(
             Base=DecisionTreeRegressor(max_depth=3, random_state=seed),  # NGBoost's default, but seeded
             n_estimators=self.n_estimators,
@@ -266,15 +239,6 @@ class LightGBMQuantileRegressor(BoostingPeer):
     ----------
     models_ : list of str
         The models in LightGBM's own format, one per level.
-
-    Examples
-    --------
-    >>> from usnrt.comparison.peers import LightGBMQuantileRegressor
-    >>> from usnrt.datasets import make_heteroscedastic
-    >>> data = make_heteroscedastic("jump", n_samples=500, random_state=0)
-    >>> model = LightGBMQuantileRegressor(n_estimators=20, random_state=0, n_jobs=1).fit(data.data, data.target)
-    >>> model.predict_dist(data.data)
-    <InterpolatedQuantiles of 500 rows>
     """
 
     num_leaves: int = 31
@@ -289,7 +253,7 @@ class LightGBMQuantileRegressor(BoostingPeer):
         return {}
 
     def _boost(self, table: TrainingTable, train: NDArray[np.intp], valid: NDArray[np.intp], seed: int) -> None:
-        lightgbm = import_optional("lightgbm", "lightgbm", self)
+        lightgbm = import_optional("lightgbm", self)
         categories = np.flatnonzero(self.encoder_.n_categories_ > 0).tolist()
         settings = {
             "objective": "quantile",
@@ -320,7 +284,7 @@ class LightGBMQuantileRegressor(BoostingPeer):
             self.models_.append(booster.model_to_string(num_iteration=booster.best_iteration))
 
     def _predict_scaled(self, raw: NDArray[np.float64]) -> InterpolatedQuantiles:
-        lightgbm = import_optional("lightgbm", "lightgbm", self)
+        lightgbm = import_optional("lightgbm", self)
         n_threads = effective_n_jobs(self.n_jobs)
         values = np.column_stack(
             [lightgbm.Booster(model_str=text).predict(raw, num_threads=n_threads) for text in self.models_]

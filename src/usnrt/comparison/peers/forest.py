@@ -13,11 +13,12 @@ from usnrt.comparison.quantiles import InterpolatedQuantiles, separated
 from usnrt.estimators.base import DistributionalRegressor
 from usnrt.tables.training import DistinctRows
 from usnrt.utils.constraints import Number, check_parameters, check_running, check_whole
+from usnrt.utils.shared_docs import EVERY_MODEL, SharedDocs
 from usnrt.utils.sklearn_trees import FlatForest
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class QuantileForestRegressor(DistributionalRegressor):
+class QuantileForestRegressor(SharedDocs, DistributionalRegressor):
     """Quantile regression forest: every tree predicts one training target of the row's leaf, drawn at random.
 
     The distribution is that of `InterpolatedQuantiles` with the quantiles of these targets at 21 levels. A forest needs
@@ -30,25 +31,12 @@ class QuantileForestRegressor(DistributionalRegressor):
     min_samples_leaf : int, default=5
     max_features : float, default=0.5
         Fraction of the features considered for each split, in (0, 1].
-    categorical_features : list of names or positions, or bool mask, default=None
-        Columns of category codes. Text and category columns are categorical anyway.
-    random_state : int, RandomState or None, default=None
-    n_jobs : int, default=-1
-        Number of threads; -1 for all cores.
+    {shared}
 
     Attributes
     ----------
     forest_ : FlatForest
         The trees in flat arrays, with the drawn target of each leaf as its mean.
-
-    Examples
-    --------
-    >>> from usnrt.comparison.peers import QuantileForestRegressor
-    >>> from usnrt.datasets import make_heteroscedastic
-    >>> data = make_heteroscedastic("jump", n_samples=500, random_state=0)
-    >>> model = QuantileForestRegressor(n_estimators=50, random_state=0).fit(data.data, data.target)
-    >>> model.predict_dist(data.data)
-    <InterpolatedQuantiles of 500 rows>
     """
 
     n_estimators: int = 500
@@ -58,13 +46,15 @@ class QuantileForestRegressor(DistributionalRegressor):
     random_state: Any = None
     n_jobs: int | None = -1
 
+    _SHARED = EVERY_MODEL.lstrip()
+
     def _fit(self, rows: DistinctRows) -> None:
         table = self._scaled_table(rows)
         check_whole("n_estimators", self.n_estimators, 1)
         check_whole("min_samples_leaf", self.min_samples_leaf, 1)
         check_parameters({"max_features": self.max_features}, {"max_features": Number(0, 1, include_high=True)})
         check_running(self.n_jobs, 0, None)
-        quantile_forest = import_optional("quantile_forest", "quantile-forest", self)
+        quantile_forest = import_optional("quantile_forest", self)
         model = quantile_forest.RandomForestQuantileRegressor(
             n_estimators=self.n_estimators,
             min_samples_leaf=self.min_samples_leaf,

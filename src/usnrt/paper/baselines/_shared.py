@@ -21,6 +21,7 @@ from usnrt.estimators.convergence import warn_if_diverged
 from usnrt.nn.device import MARGIN, DeviceTable
 from usnrt.nn.encoding import PiecewiseLinear
 from usnrt.nn.forward import predict
+from usnrt.nn.jax_epochs import JaxEpochs
 from usnrt.nn.mlp import MLP, Params, hidden_sizes
 from usnrt.nn.train import History, Training, train
 from usnrt.tables.groups import draw_groups
@@ -28,18 +29,18 @@ from usnrt.tables.rows import draw_validation
 from usnrt.tables.training import DistinctRows, TrainingTable
 from usnrt.tree.recipe import PAPER_VALIDATIONS, batch_size_for
 from usnrt.utils.constraints import (
+    CALLABLES,
     CATEGORICAL_FEATURES,
+    FLAG,
+    HIDDEN_LAYERS,
+    JOBS,
     RANDOM_STATE,
-    Callables,
+    VERBOSITY,
     Choice,
     Constraint,
     Either,
-    Flag,
-    HiddenLayers,
-    Jobs,
     Number,
     Optional,
-    Verbosity,
     Whole,
     check_applies,
 )
@@ -52,28 +53,10 @@ from usnrt.utils.types import Floats, Rows
 MIN_ROWS_TO_CALIBRATE = 30
 
 
-def max_likelihood_spread(dist: Distribution, y: NDArray[np.float64], weight: NDArray[np.float64]) -> float:
-    """The maximum-likelihood factor to scale all distributions about their means by.
+def max_likelihood_spread(dist: Distribution, y: Floats, weight: Floats) -> float:
+    """The maximum-likelihood factor to scale all distributions about their means by, in [1/20, 20].
 
-    Parameters
-    ----------
-    dist : Distribution
-        Of n rows.
-    y, weight : ndarray of shape (n,)
-
-    Returns
-    -------
-    float
-        In [1/20, 20]; 1 if the likelihood is not finite.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from usnrt.paper.baselines._shared import max_likelihood_spread
-    >>> from usnrt.distributions import Normal
-    >>> y = np.array([-2.0, 2.0])
-    >>> round(max_likelihood_spread(Normal(np.zeros(2), 1.0), y, np.ones(2)), 3)
-    2.0
+    It is 1 if the likelihood is not finite.
     """
     # Scaled by c about the mean m, the density at y is the original one at m + (y - m) / c, divided by c.
     mean = dist.mean()
@@ -138,7 +121,7 @@ learning_rate : float, default={model.learning_rate}
 
 # Constraints of the parameters that all network models share.
 NETWORK_CONSTRAINTS: Mapping[str, Constraint] = {
-    "hidden": HiddenLayers(),
+    "hidden": HIDDEN_LAYERS,
     "learning_rate": Number(0, np.inf),
     "batch_size": Either(Whole(1, MARGIN), "auto"),
     "max_epochs": Whole(1),
@@ -148,12 +131,12 @@ NETWORK_CONSTRAINTS: Mapping[str, Constraint] = {
     "encoding": Optional(Choice(("piecewise",))),
     "n_bins": Whole(1),
     "validation_fraction": Number(0, 1),
-    "calibrate": Flag(),
+    "calibrate": FLAG,
     "categorical_features": CATEGORICAL_FEATURES,
     "random_state": RANDOM_STATE,
-    "n_jobs": Jobs(),
-    "verbose": Verbosity(),
-    "callbacks": Callables(),
+    "n_jobs": JOBS,
+    "verbose": VERBOSITY,
+    "callbacks": CALLABLES,
 }
 
 
@@ -163,15 +146,6 @@ def validation_split(
     """Training rows and validation rows; rows with equal features are on one side if validation rows calibrate.
 
     Otherwise rows are drawn one by one, as the paper's protocol has it.
-
-    Parameters
-    ----------
-    fraction : float
-        Of validation rows.
-
-    Returns
-    -------
-    train, valid : ndarray of int
     """
     if table.group is None or not calibrates:
         return draw_validation(np.arange(table.n_rows), fraction, rng)
@@ -183,41 +157,29 @@ class MemberProgress(Progress):
     """Progress of a model of one or several networks, without a tree."""
 
     def finish(self) -> None:
-        """Replace the bar with a line about the whole fit."""
         if self.verbose:
             self._line(f"fitted in {self.seconds:.1f} s")
 
 
 @dataclass
 class TrainingJob:
-    """The training of one member: its rows and everything else that training needs.
-
-    Attributes
-    ----------
-    inputs : DeviceTable
-        The network inputs on the device.
-    train_rows, valid_rows : ndarray of int
-    report : callable
-        ``report(name)`` returns the ``on_epoch`` callback of the training of that name.
-    history : dict of str to History
-        By the name of the training.
-    """
+    """The training of one member: its rows and everything else that training needs."""
 
     table: TrainingTable
-    inputs: DeviceTable
+    inputs: DeviceTable  # the network inputs on the device
     train_rows: Rows
     valid_rows: Rows
     training: Training
     rng: np.random.Generator
+    # ``report(name)`` returns the ``on_epoch`` callback of the training of that name
     report: Callable[[str], Callable[[int, float, float], None]]
-    history: dict[str, History] = field(default_factory=dict)
+    history: dict[str, History] = field(default_factory=dict)  # by the name of the training
 
     def train(self, network: Any, loss: Any, penalty: Any = None, name: str = "network") -> Params:
         """Train a network from newly initialised weights."""
-        params, self.history[name] = train(
-            network, loss, network.init(self.rng), self.inputs, self.table.y, self.table.weight, self.train_rows,
-            self.valid_rows, self.training, self.rng, self.report(name), penalty,
-        )  # fmt: skip
+        parts = self.train_rows, self.valid_rows
+        epochs = JaxEpochs(network, loss, self.inputs, self.table.y, self.table.weight, parts, self.training, penalty)
+        params, self.history[name] = train(epochs, network.init(self.rng), self.rng, self.report(name))
         return params
 
 

@@ -15,7 +15,8 @@ from usnrt.nn.losses import squared_error
 from usnrt.nn.mlp import MIN_VARIANCE, Params
 from usnrt.paper.baselines._shared import NETWORK_CONSTRAINTS, NetworkRegressor, TrainingJob
 from usnrt.tables.training import TrainingTable
-from usnrt.utils.constraints import Choice, Constraint, Flag, Number, Whole, check_applies
+from usnrt.utils.constraints import FLAG, Choice, Constraint, Number, Whole, check_applies
+from usnrt.utils.types import Floats, Rows
 
 PASSES_CONSTRAINTS: Mapping[str, Constraint] = {**NETWORK_CONSTRAINTS, "n_passes": Whole(2)}
 
@@ -26,7 +27,7 @@ class _Passes:
 
     n_passes: int = 1000
 
-    def _moments(self: Any, inputs: NDArray[np.float32]) -> tuple[NDArray[np.float64], ...]:
+    def _moments(self: Any, inputs: NDArray[np.float32]) -> tuple[Floats, ...]:
         """Mean and variance over the passes, and the mean of the noise variances that they predict, each (n,)."""
         from usnrt.nn.passes import predict_passes
 
@@ -95,7 +96,7 @@ class MCDropoutRegressor(_Passes, NetworkRegressor):
     _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {
         **PASSES_CONSTRAINTS,
         "rate": Number(0, 1),
-        "observation_noise": Flag(),
+        "observation_noise": FLAG,
     }
 
     @classmethod
@@ -116,7 +117,7 @@ class MCDropoutRegressor(_Passes, NetworkRegressor):
     def _train(self, job: TrainingJob) -> Params:
         return job.train(self.network_, squared_error)
 
-    def _finish(self, table: TrainingTable, validation_rows: NDArray[np.intp]) -> None:
+    def _finish(self, table: TrainingTable, validation_rows: Rows) -> None:
         self.noise_ = 0.0
         if not self.observation_noise:
             return super()._finish(table, validation_rows)
@@ -131,21 +132,12 @@ class MCDropoutRegressor(_Passes, NetworkRegressor):
         return Normal(mean, np.sqrt(total)).with_parts(np.full(len(mean), self.noise_), variance)
 
 
-def max_likelihood_noise(
-    squared_residual: NDArray[np.float64], variance: NDArray[np.float64], weight: NDArray[np.float64]
-) -> float:
+def max_likelihood_noise(squared_residual: Floats, variance: Floats, weight: Floats) -> float:
     r"""Maximum-likelihood estimate of :math:`\tau^{-1}` from residuals with variances :math:`\tau^{-1} + v_i`.
 
     Parameters
     ----------
     squared_residual, variance, weight : ndarray of shape (n,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from usnrt.paper.baselines.dropout import max_likelihood_noise
-    >>> round(max_likelihood_noise(np.full(3, 5.0), np.full(3, 2.0), np.ones(3)), 3)
-    3.0
     """
 
     def nll(log_noise: float) -> float:
@@ -230,8 +222,8 @@ class ConcreteDropoutRegressor(_Passes, NetworkRegressor):
         **PASSES_CONSTRAINTS,
         "activation": Choice(("relu", "elu")),
         "length_scale": Number(0, np.inf),
-        "separate_heads": Flag(),
-        "epistemic": Flag(),
+        "separate_heads": FLAG,
+        "epistemic": FLAG,
     }
 
     def _set_networks(self, table: TrainingTable) -> None:

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from joblib import effective_n_jobs
-from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 from sklearn.utils import check_random_state
 
@@ -18,13 +17,13 @@ from usnrt.paper.baselines._shared import MIN_ROWS_TO_CALIBRATE, max_likelihood_
 from usnrt.tables.training import DistinctRows, TrainingTable
 from usnrt.utils.constraints import (
     CATEGORICAL_FEATURES,
+    FLAG,
+    JOBS,
     RANDOM_STATE,
+    VERBOSITY,
     Constraint,
-    Flag,
-    Jobs,
     Number,
     Optional,
-    Verbosity,
     Whole,
     check_applies,
 )
@@ -32,6 +31,7 @@ from usnrt.utils.progress import Progress
 from usnrt.utils.result_table import Table
 from usnrt.utils.shared_docs import EVERY_MODEL, SharedDocs
 from usnrt.utils.sklearn_trees import NO_LIMIT, FlatForest
+from usnrt.utils.types import Floats, Rows
 
 # The grid of the paper; `max_features` is the share of the features that a split may choose from.
 SEARCH_GRID: dict[str, tuple[Any, ...]] = {
@@ -107,13 +107,13 @@ class ForestRegressor(SharedDocs, DistributionalRegressor):
         "max_features": Number(0, 1, include_high=True),
         "min_samples_leaf": Whole(1),
         "min_variance": Number(0, np.inf, include_low=True),
-        "search": Flag(),
-        "calibrate": Flag(),
+        "search": FLAG,
+        "calibrate": FLAG,
         "validation_fraction": Number(0, 1),
         "categorical_features": CATEGORICAL_FEATURES,
         "random_state": RANDOM_STATE,
-        "n_jobs": Jobs(),
-        "verbose": Verbosity(),
+        "n_jobs": JOBS,
+        "verbose": VERBOSITY,
     }
     _FOREST: ClassVar[type] = RandomForestRegressor
 
@@ -143,7 +143,7 @@ class ForestRegressor(SharedDocs, DistributionalRegressor):
         self.forest_ = FlatForest.of(self._grow(table, np.arange(table.n_rows), seed, **self.chosen_))
         progress.node_done("forest", table.n_rows, f"grown in {time.monotonic() - start:.1f} s", is_leaf=False)
 
-    def _grow(self, table: TrainingTable, rows: NDArray[np.intp], seed: int, **options: Any) -> list[Any]:
+    def _grow(self, table: TrainingTable, rows: Rows, seed: int, **options: Any) -> list[Any]:
         forest = self._FOREST(
             **options, min_samples_leaf=self.min_samples_leaf, random_state=seed, n_jobs=effective_n_jobs(self.n_jobs)
         )
@@ -184,12 +184,12 @@ class ForestRegressor(SharedDocs, DistributionalRegressor):
     def _n_threads(self) -> int:
         return int(effective_n_jobs(self.n_jobs))
 
-    def _distribution(self, raw: NDArray[np.float64]) -> Distribution:
+    def _distribution(self, raw: Floats) -> Distribution:
         moments = self.forest_.moments(self.inputs_.transform(raw), self.min_variance, n_threads=self._n_threads)
         return stretched(_normal(*moments[0, 0]), self.spread_)
 
 
-def _normal(mean: NDArray[np.float64], within: NDArray[np.float64], between: NDArray[np.float64]) -> Normal:
+def _normal(mean: Floats, within: Floats, between: Floats) -> Normal:
     """The law of total variance: variance within the leaves plus variance between the trees."""
     return Normal(mean, np.sqrt(within + between)).with_parts(within, between)
 

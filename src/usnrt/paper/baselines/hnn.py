@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from usnrt.distributions import Distribution, Mixture, Normal
 from usnrt.nn.alternate import Alternation, MeanAndVariance, NetworkRows, train_alternately
+from usnrt.nn.jax_epochs import JaxEpochs
 from usnrt.nn.losses import variance_nll
 from usnrt.nn.mlp import MLP, Params
 from usnrt.nn.train import train
@@ -16,7 +17,7 @@ from usnrt.paper.baselines._shared import MIN_ROWS_TO_CALIBRATE, NETWORK_CONSTRA
 from usnrt.tables.rows import draw_validation
 from usnrt.tables.training import TrainingTable
 from usnrt.tree.recipe import VARIANCE_STOP_MARGIN
-from usnrt.utils.constraints import Constraint, Flag, Whole
+from usnrt.utils.constraints import FLAG, Constraint, Whole
 from usnrt.utils.types import Rows
 
 # Lower bound on the variances that become weights, as a share of their median: noise-free rows must not dominate.
@@ -24,7 +25,69 @@ MIN_RELATIVE_VARIANCE = 1e-4
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class HNNRegressor(NetworkRegressor):
+class _MeanAndVarianceNetworks:
+    """The models of pairs of networks: how a pair is trained, and what it predicts."""
+
+    n_alternations: int = 2
+    reinitialize: bool = False
+
+    def _check_pair(self: Any) -> None:
+        if self.reinitialize and self.calibrate:  # no rows are left to calibrate by
+            raise ValueError("calibrate must be False if reinitialize is True, got True")
+
+    def _set_networks(self: Any, table: TrainingTable) -> None:
+        sizes = self._sizes(table, n_outputs=1)
+        self.networks_ = MLP(sizes, "relu", "linear"), MLP(sizes, "tanh", "softplus")
+
+    def _train(self: Any, job: TrainingJob) -> tuple[Params, Params]:
+        """Weights of the mean network and of the variance network."""
+        all_rows = np.arange(job.table.n_rows)
+
+        def draw_parts() -> tuple[Rows, Rows]:
+            if self.reinitialize:
+                return draw_validation(all_rows, self.validation_fraction, job.rng)
+            return job.train_rows, job.valid_rows
+
+        training, min_relative_variance = (job.training, job.training), MIN_RELATIVE_VARIANCE
+        if self.reinitialize:  # as in the code of the paper's authors
+            training = job.training, replace(job.training, stop_margin=VARIANCE_STOP_MARGIN)
+            min_relative_variance = 0.0
+        pair = train_alternately(
+            self.networks_,
+            NetworkRows(job.inputs, job.table.inputs, job.table.y, job.table.weight, self.encoding_),
+            draw_parts,
+            Alternation(training, self.reinitialize, min_relative_variance, self.n_alternations),
+            job.rng,
+            on_epoch=lambda name, *state: job.report(name)(*state),
+        )
+        job.history |= pair.history
+        return pair.mean, self._fine_tuned_variance(pair, job) if self.calibrate else pair.variance
+
+    def _fine_tuned_variance(self: Any, pair: MeanAndVariance, job: TrainingJob) -> Params:
+        """Fine-tune the variance network on residuals of validation rows, which the mean network has not memorised.
+
+        Half of these rows train, the others validate; the initial weights are kept unless the loss improves.
+        """
+        table, rows = job.table, job.rng.permutation(job.valid_rows)
+        if len(rows) < MIN_ROWS_TO_CALIBRATE:
+            return pair.variance
+        mean = self._outputs(self.networks_[0], pair.mean, table.inputs[rows])
+        squared_residual = np.zeros(table.n_rows)
+        squared_residual[rows] = (table.y[rows] - mean) ** 2
+        training = replace(job.training, learning_rate=job.training.learning_rate / 3.0)
+        name, half = "variance fine-tuning", len(rows) // 2
+        parts = np.sort(rows[half:]), np.sort(rows[:half])
+        epochs = JaxEpochs(self.networks_[1], variance_nll, job.inputs, squared_residual, table.weight, parts, training)
+        params, job.history[name] = train(epochs, pair.variance, job.rng, job.report(name), keep_initial=True)
+        return params
+
+    def _normal(self: Any, params: tuple[Params, Params], inputs: NDArray[np.float32]) -> Normal:
+        mean, variance = (self._outputs(network, each, inputs) for network, each in zip(self.networks_, params))
+        return Normal(mean, np.sqrt(variance)).with_parts(variance, None)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class HNNRegressor(_MeanAndVarianceNetworks, NetworkRegressor):
     r"""Heteroscedastic neural network: one network for the mean and one for the variance.
 
     .. math:: y \mid x \sim N(f(x), \sigma^2(x))
@@ -70,32 +133,23 @@ class HNNRegressor(NetworkRegressor):
     (3, 2)
     """
 
-    n_alternations: int = 2
-    reinitialize: bool = False
-
     _PAPER: ClassVar[dict[str, Any]] = {"hidden": ("8d", "4d"), "n_alternations": 2, "reinitialize": True}
     _CONSTRAINTS: ClassVar[Mapping[str, Constraint]] = {
         **NETWORK_CONSTRAINTS,
         "n_alternations": Whole(1),
-        "reinitialize": Flag(),
+        "reinitialize": FLAG,
     }
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_reinitialize(self)
-
-    def _set_networks(self, table: TrainingTable) -> None:
-        self.networks_ = mean_and_variance_networks(self, table)
-
-    def _train(self, job: TrainingJob) -> tuple[Params, Params]:
-        return train_pair(self, job)
+        self._check_pair()
 
     def _distribution_of_inputs(self, inputs: NDArray[np.float32]) -> Normal:
-        return normal_of(self, self.params_, inputs)
+        return self._normal(self.params_, inputs)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class DeepEnsembleRegressor(NetworkRegressor):
+class DeepEnsembleRegressor(_MeanAndVarianceNetworks, NetworkRegressor):
     r"""Deep Ensemble: the mixture of several HNNs with different initial weights.
 
     .. math:: y \mid x \sim \tfrac1M \sum_{m=1}^M N(f_m(x), \sigma_m^2(x))
@@ -141,8 +195,6 @@ class DeepEnsembleRegressor(NetworkRegressor):
     True
     """
 
-    n_alternations: int = 2
-    reinitialize: bool = False
     n_members: int = 5
 
     _PAPER: ClassVar[dict[str, Any]] = {**HNNRegressor._PAPER, "n_members": 5}
@@ -150,13 +202,7 @@ class DeepEnsembleRegressor(NetworkRegressor):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_reinitialize(self)
-
-    def _set_networks(self, table: TrainingTable) -> None:
-        self.networks_ = mean_and_variance_networks(self, table)
-
-    def _train(self, job: TrainingJob) -> tuple[Params, Params]:
-        return train_pair(self, job)
+        self._check_pair()
 
     def _members(self) -> list[str]:
         return [f"member {index + 1}" for index in range(self.n_members)]
@@ -165,70 +211,4 @@ class DeepEnsembleRegressor(NetworkRegressor):
         self.params_ = params
 
     def _distribution_of_inputs(self, inputs: NDArray[np.float32]) -> Distribution:
-        return Mixture([normal_of(self, params, inputs) for params in self.params_])
-
-
-def check_reinitialize(model: "HNNRegressor | DeepEnsembleRegressor") -> None:
-    """Raise a ValueError if no rows are left to calibrate by."""
-    if model.reinitialize and model.calibrate:
-        raise ValueError("calibrate must be False if reinitialize is True, got True")
-
-
-def mean_and_variance_networks(model: NetworkRegressor, table: TrainingTable) -> tuple[MLP, MLP]:
-    """The two networks, without weights."""
-    sizes = model._sizes(table, n_outputs=1)
-    return MLP(sizes, "relu", "linear"), MLP(sizes, "tanh", "softplus")
-
-
-def train_pair(model: "HNNRegressor | DeepEnsembleRegressor", job: TrainingJob) -> tuple[Params, Params]:
-    """Weights of the mean network and of the variance network."""
-    all_rows = np.arange(job.table.n_rows)
-
-    def draw_parts() -> tuple[Rows, Rows]:
-        if model.reinitialize:
-            return draw_validation(all_rows, model.validation_fraction, job.rng)
-        return job.train_rows, job.valid_rows
-
-    training, min_relative_variance = (job.training, job.training), MIN_RELATIVE_VARIANCE
-    if model.reinitialize:  # as in the code of the paper's authors
-        training = job.training, replace(job.training, stop_margin=VARIANCE_STOP_MARGIN)
-        min_relative_variance = 0.0
-    pair = train_alternately(
-        model.networks_,
-        NetworkRows(job.inputs, job.table.inputs, job.table.y, job.table.weight, model.encoding_),
-        draw_parts,
-        Alternation(training, model.reinitialize, min_relative_variance, model.n_alternations),
-        job.rng,
-        on_epoch=lambda name, *state: job.report(name)(*state),
-    )  # fmt: skip
-    job.history |= pair.history
-    return pair.mean, fine_tuned_variance(model, pair, job) if model.calibrate else pair.variance
-
-
-def fine_tuned_variance(
-    model: "HNNRegressor | DeepEnsembleRegressor", pair: MeanAndVariance, job: TrainingJob
-) -> Params:
-    """Fine-tune the variance network on residuals of validation rows, which the mean network has not memorised.
-
-    Half of these rows train, the others validate; the initial weights are kept unless the loss improves.
-    """
-    table, rows = job.table, job.rng.permutation(job.valid_rows)
-    if len(rows) < MIN_ROWS_TO_CALIBRATE:
-        return pair.variance
-    squared_residual = np.zeros(table.n_rows)
-    squared_residual[rows] = (table.y[rows] - model._outputs(model.networks_[0], pair.mean, table.inputs[rows])) ** 2
-    training = replace(job.training, learning_rate=job.training.learning_rate / 3.0)
-    name, half = "variance fine-tuning", len(rows) // 2
-    params, job.history[name] = train(
-        model.networks_[1], variance_nll, pair.variance, job.inputs, squared_residual, table.weight,
-        np.sort(rows[half:]), np.sort(rows[:half]), training, job.rng, job.report(name), keep_initial=True,
-    )  # fmt: skip
-    return params
-
-
-def normal_of(
-    model: "HNNRegressor | DeepEnsembleRegressor", params: tuple[Params, Params], inputs: NDArray[np.float32]
-) -> Normal:
-    """The normal distribution of each row."""
-    mean, variance = (model._outputs(network, each, inputs) for network, each in zip(model.networks_, params))
-    return Normal(mean, np.sqrt(variance)).with_parts(variance, None)
+        return Mixture([self._normal(params, inputs) for params in self.params_])

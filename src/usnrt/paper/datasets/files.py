@@ -38,8 +38,7 @@ def get_files(spec: Spec, data_home: Path, download: bool) -> list[bytes]:
 
     Searches the folder in ``USNRT_DATA``, then ``data_home``, then downloads.
     """
-    roots = [Path(os.environ["USNRT_DATA"])] if os.environ.get("USNRT_DATA") else []
-    roots.append(data_home)
+    roots = _roots(data_home)
     for root in roots:
         if paths := _locate(spec, root):
             return _read(spec, paths)
@@ -59,8 +58,12 @@ def _not_found_message(spec: Spec, roots: list[Path], why: str) -> str:
 
 def is_here(spec: Spec, data_home: Path) -> bool:
     """Whether a data set's files are on this machine; they are not opened."""
+    return any(_locate(spec, root) for root in _roots(data_home))
+
+
+def _roots(data_home: Path) -> list[Path]:
     named = os.environ.get("USNRT_DATA")
-    return any(_locate(spec, root) for root in (*([Path(named)] if named else []), data_home))
+    return [Path(named), data_home] if named else [data_home]
 
 
 def _locate(spec: Spec, root: Path) -> list[Path]:

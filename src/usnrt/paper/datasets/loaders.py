@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
 from usnrt.paper.datasets.files import get_files, is_here
 from usnrt.paper.datasets.specs import SPECS, Spec, get_spec
 from usnrt.utils.folders import cache_folder
+from usnrt.utils.types import Rows
 
 
 def list_datasets() -> list[str]:
@@ -149,7 +149,7 @@ def seeds_for(n_rows: int) -> tuple[int, ...]:
     return SEEDS if n_rows < LARGE else SEEDS[:1]
 
 
-def train_test_rows(n_rows: int, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def train_test_rows(n_rows: int, seed: int) -> tuple[Rows, Rows]:
     """Training and test rows of one split: 80 % drawn by ``random.sample``; test rows keep their order.
 
     Parameters

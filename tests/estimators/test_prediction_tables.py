@@ -13,7 +13,7 @@ import pytest
 from usnrt import USNRTRegressor
 from usnrt.distributions import Normal
 from usnrt.estimators.base import DistributionalRegressor
-from usnrt.estimators.prediction_table import prediction_table
+from usnrt.estimators.predictions import prediction_table
 from usnrt.model.target import TargetScale
 from usnrt.utils.result_table import Table
 

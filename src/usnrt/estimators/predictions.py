@@ -1,28 +1,119 @@
-"""Predictions of tables that are read or computed block by block: sources and Dask collections."""
+"""Predictions of all kinds as tables: of tables in memory, of sources read block by block, and of Dask collections."""
 
+import warnings
 from collections.abc import Iterator, Set
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.estimators.prediction_table import (
-    NOTHING_FURTHER,
-    FurtherColumns,
-    check_coverage,
-    prediction_columns,
-    prediction_table,
-)
+from usnrt.calibration.groups import insufficient_calibration
+from usnrt.distributions import Distribution
 from usnrt.tables.find_source import as_source
 from usnrt.tables.read_options import ModelColumns
 from usnrt.tables.sources import Block, TableSource
 from usnrt.tables.streaming import pass_rows
+from usnrt.utils.constraints import check_number
 from usnrt.utils.names import missing_names
+from usnrt.utils.notices import UnguaranteedIntervalWarning
 from usnrt.utils.result_table import Table
-from usnrt.utils.types import TableLike
+from usnrt.utils.types import Floats, TableLike
 
 if TYPE_CHECKING:
     from usnrt.estimators.base import DistributionalRegressor
+
+
+@dataclass(frozen=True)
+class EncodedPredictions:
+    """Predictions for n encoded rows, in units of the target."""
+
+    distribution: Distribution  # without the parts of its variance (aleatoric, epistemic) if the model is calibrated
+    bounds: Floats  # shape (n, 2, k); as from ``predict_interval`` with k coverages
+    region: NDArray[np.int64] | None  # shape (n,); as from ``apply``; None for models without regions
+    supported: NDArray[np.bool_] | None  # shape (n,); as from ``predict_support``; None for models without support
+    # shape (n, k); whether there are enough calibration rows for intervals with guaranteed coverage; None if not
+    # calibrated
+    guaranteed: NDArray[np.bool_] | None = None
+
+
+@dataclass(frozen=True)
+class FurtherColumns:
+    """What a table of predictions has beside its usual columns.
+
+    Examples
+    --------
+    >>> from usnrt.distributions import Normal
+    >>> FurtherColumns((0.5,), 0.0).of(Normal([0.0], [1.0]))
+    {'q0.5': array([0.]), 'probability_above': array([0.5])}
+    """
+
+    quantiles: tuple[float, ...] = ()  # levels of the columns ``q<level>``
+    above: float | None = None  # the limit of the column ``probability_above``
+
+    def of(self, dist: Distribution) -> dict[str, NDArray[Any]]:
+        """The columns."""
+        columns: dict[str, NDArray[Any]] = {}
+        if self.quantiles:
+            levels = dist.ppf(list(self.quantiles)).T
+            columns |= {f"q{level:g}": values for level, values in zip(self.quantiles, levels)}
+        return columns if self.above is None else {**columns, "probability_above": dist.sf(self.above)}
+
+
+NOTHING_FURTHER = FurtherColumns()
+
+
+def prediction_table(
+    model: "DistributionalRegressor", X: TableLike, coverage: float = 0.9, further: FurtherColumns = NOTHING_FURTHER
+) -> Any:
+    """Mean, standard deviation, interval, region and support of every row; see ``predict_table``.
+
+    A pandas, polars or pyarrow table gives the same kind of frame, with the index of a pandas frame kept; anything else
+    gives a `usnrt.utils.result_table.Table`.
+    """
+    check_number("coverage", coverage, 0, 1)
+    predicted = model._predict_encoded(model._encode(X), [float(coverage)])
+    if predicted.guaranteed is not None and not predicted.guaranteed.all():
+        insufficient = insufficient_calibration(getattr(model, "calibration_", None), float(coverage))
+        if insufficient is not None:
+            warnings.warn(insufficient.unguaranteed, UnguaranteedIntervalWarning, stacklevel=3)
+    return like_frame(prediction_columns(predicted) | further.of(predicted.distribution), X)
+
+
+def like_frame(columns: dict[str, NDArray[Any]], X: TableLike) -> Any:
+    """Columns as a frame of the library that X came from, with its index, or as a `Table` if X is no frame.
+
+    Examples
+    --------
+    >>> like_frame({"mean": np.array([1.0])}, [[0.0]])
+       mean
+    0     1
+    """
+    frame = nw.from_native(X, pass_through=True, eager_only=True)
+    if not isinstance(frame, nw.DataFrame):
+        return Table(columns)
+    result = nw.from_dict(columns, backend=frame.implementation).to_native()
+    if frame.implementation.is_pandas():
+        result.index = X.index
+    return result
+
+
+def prediction_columns(predicted: EncodedPredictions) -> dict[str, NDArray[Any]]:
+    """The columns of a table of predictions with one coverage."""
+    dist, bounds = predicted.distribution, predicted.bounds
+    columns: dict[str, NDArray[Any]] = {"mean": dist.mean(), "std": dist.std()}
+    columns |= {"lower": bounds[:, 0, 0], "upper": bounds[:, 1, 0]}
+    if predicted.region is not None:
+        columns["region"] = predicted.region
+    if predicted.supported is not None:
+        columns["supported"] = predicted.supported
+    if predicted.guaranteed is not None:
+        columns["guaranteed"] = predicted.guaranteed[:, 0]
+    return columns
+
+
+# -- block by block ------------------------------------------------------------------------------------------------
 
 
 def source_for(model: "DistributionalRegressor", X: TableLike) -> TableSource | None:
@@ -36,26 +127,8 @@ def predict_source(
     coverage: float = 0.9,
     further: FurtherColumns = NOTHING_FURTHER,
 ) -> Iterator[tuple[Block, Any]]:
-    """The blocks of a source and their predictions.
-
-    Parameters
-    ----------
-    model : DistributionalRegressor
-        A fitted model.
-    source : TableSource
-        With the columns of the model; others are ignored.
-    coverage : float, default=0.9
-        Nominal coverage of the intervals.
-    further : FurtherColumns, optional
-
-    Yields
-    ------
-    block : Block
-        With all columns of the source.
-    predictions : pyarrow.Table, or Table for a memory map
-        As from `prediction_table`.
-    """
-    check_coverage(coverage)
+    """The blocks of a source with all of its columns, each with its predictions as from `prediction_table`."""
+    check_number("coverage", coverage, 0, 1)
     for block in source.blocks(pass_rows(source.n_columns)):
         predicted = prediction_table(model, features_of(model, block.table, block.place), coverage, further)
         yield block, _without_support(predicted, source.bad_rows, block)
@@ -74,14 +147,7 @@ def _without_support(predicted: Any, bad_rows: Set[int], block: Block) -> Any:
 
 
 def features_of(model: "DistributionalRegressor", table: Any, place: str) -> Any:
-    """The model's features in their order; other columns are left out.
-
-    Parameters
-    ----------
-    table : pyarrow.Table or ndarray
-    place : str
-        Where it is from, in messages.
-    """
+    """The model's features in their order; other columns are left out. Messages name the place of the table."""
     names = [str(name) for name in getattr(model, "feature_names_in_", ())]
     if isinstance(table, np.ndarray):
         return table
@@ -113,26 +179,14 @@ def joined_predictions(parts: list[Any], source: TableSource) -> Any:
 
 
 def predict_dask_table(model: "DistributionalRegressor", X: TableLike, coverage: float = 0.9) -> Any:
-    """`usnrt.estimators.prediction_table.prediction_table` of each partition.
+    """`usnrt.estimators.predictions.prediction_table` of each partition, as a Dask DataFrame.
 
-    Parameters
-    ----------
-    model : DistributionalRegressor
-        A fitted model.
-    X : dask DataFrame or Array of shape (n, d)
-        A DataFrame may have other columns beside the features.
-    coverage : float, default=0.9
-        Nominal coverage of the intervals.
-
-    Returns
-    -------
-    dask DataFrame
-        With the partitions of X and, if it is a DataFrame, its index.
+    It has the partitions of X and its index, if X is a DataFrame; that may have other columns beside the features.
     """
     import dask.dataframe as dd
     from dask.delayed import delayed
 
-    check_coverage(coverage)
+    check_number("coverage", coverage, 0, 1)
     meta, shared = _meta(model, coverage), delayed(model, pure=False)
     if hasattr(X, "columns"):
         X = X[[name for name in getattr(model, "feature_names_in_", X.columns) if name in X.columns]]
@@ -144,14 +198,7 @@ def predict_dask_table(model: "DistributionalRegressor", X: TableLike, coverage:
 
 
 def predict_dask(model: "DistributionalRegressor", X: TableLike, return_std: bool = False) -> Any:
-    """Predicted means, and optionally standard deviations: Series for a DataFrame, Arrays for an Array.
-
-    Parameters
-    ----------
-    model : DistributionalRegressor
-        A fitted model.
-    X : dask DataFrame or Array of shape (n, d)
-    """
+    """Predicted means, and optionally standard deviations: Series for a DataFrame, Arrays for an Array."""
     if hasattr(X, "columns"):
         table = predict_dask_table(model, X)
         return (table["mean"], table["std"]) if return_std else table["mean"]
@@ -176,7 +223,7 @@ def _predict_part(part: Any, model: "DistributionalRegressor", coverage: float, 
     return table if hasattr(part, "index") else type(meta)({name: table[name] for name in table.columns})
 
 
-def _predict_block(block: NDArray[Any], model: "DistributionalRegressor", name: str) -> NDArray[np.float64]:
+def _predict_block(block: NDArray[Any], model: "DistributionalRegressor", name: str) -> Floats:
     """Means or standard deviations of a block of an Array."""
     if len(block) == 0:
         return np.zeros(0)

@@ -1,22 +1,39 @@
-"""Start-up of commands without packages that only other packages import, and that take longer than a prediction."""
+"""What the command changes in its process: imports that it does not need, and how it ends by SIGTERM."""
 
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
+
+# As from ``kill`` or a scheduler: the command ends like after Ctrl-C, so that temporary files are removed.
+TERMINATED = 128 + signal.SIGTERM
+
+
+@contextmanager
+def termination_as_interrupt() -> Iterator[list[int]]:
+    """Raise KeyboardInterrupt in the block if the process receives SIGTERM; yields the signals received."""
+    received: list[int] = []
+    if threading.current_thread() is not threading.main_thread():  # which alone may handle signals
+        yield received
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield received
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class DeferredModule(ModuleType):
-    """Stands for a module in `sys.modules` until an attribute of it is used.
-
-    Examples
-    --------
-    >>> from usnrt.cli._light_imports import DeferredModule
-    >>> DeferredModule("colorsys").rgb_to_hsv(1.0, 1.0, 1.0)
-    (0.0, 0.0, 1.0)
-    """
+    """Stands for a module in `sys.modules` until an attribute of it is used."""
 
     def __getattr__(self, name: str) -> Any:
         if sys.modules.get(self.__name__) is self:
@@ -40,12 +57,8 @@ class _Hidden:
 def light_imports(uses_pandas: bool = False) -> Iterator[None]:
     """Defer ``scipy.stats`` and hide pandas: scikit-learn and pyarrow import them, and our commands use neither.
 
-    Importing them takes 0.5 s of processor time, as much as all the rest of ``usnrt predict``.
-
-    Parameters
-    ----------
-    uses_pandas : bool, default=False
-        Whether the command runs other packages, which may need pandas.
+    Importing them takes 0.5 s of processor time, as much as all the rest of ``usnrt predict``. Commands that run other
+    packages may need pandas.
     """
     deferred, hidden = DeferredModule("scipy.stats"), _Hidden("pandas")
     sys.modules.setdefault("scipy.stats", deferred)
