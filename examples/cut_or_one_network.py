@@ -22,6 +22,7 @@ import numpy as np
 
 from usnrt.nn.device import DeviceTable
 from usnrt.nn.forward import predict
+from usnrt.nn.jax_epochs import JaxEpochs
 from usnrt.nn.losses import squared_error, variance_nll
 from usnrt.nn.mlp import MLP
 from usnrt.nn.train import Training, train
@@ -100,12 +101,13 @@ def fit(
     """
     valid_rows, train_rows = np.split(rows, [len(rows) // 5])
     mean_net, variance_net = MLP((2, hidden, hidden, 1)), MLP((2, hidden, hidden, 1), "tanh", "softplus")
-    epochs = max(1, steps * BATCH_SIZE // len(train_rows))
-    how = Training(0.01, BATCH_SIZE, epochs, schedule="cosine", patience=max(30, epochs // 3))
+    n_epochs = max(1, steps * BATCH_SIZE // len(train_rows))
+    training = Training(0.01, BATCH_SIZE, n_epochs, schedule="cosine", patience=max(30, n_epochs // 3))
     table = DeviceTable(x)
 
     def run(network: MLP, loss: Any, params: Any, target: np.ndarray, weight: np.ndarray | None) -> tuple[Any, float]:
-        params, history = train(network, loss, params, table, target, weight, train_rows, valid_rows, how, rng)
+        epochs = JaxEpochs(network, loss, table, target, weight, (train_rows, valid_rows), training)
+        params, history = train(epochs, params, rng)
         return params, min(history.valid_loss)
 
     starts = [run(mean_net, squared_error, mean_net.init(rng), y, None) for _ in range(N_STARTS)]

@@ -16,6 +16,7 @@ from history import record
 from peer_torch import make_network, squared_error, torch
 from usnrt.nn import losses
 from usnrt.nn.device import DeviceTable
+from usnrt.nn.jax_epochs import JaxEpochs
 from usnrt.nn.mlp import MLP
 from usnrt.nn.train import Training, train
 
@@ -28,9 +29,10 @@ def ours(x, y, d):
     rows, valid = np.arange(N_ROWS), np.arange(1)
 
     def run(epochs):
-        params, how = network.init(np.random.default_rng(0)), Training(max_epochs=epochs, patience=epochs)
+        params, training = network.init(np.random.default_rng(0)), Training(max_epochs=epochs, patience=epochs)
         start = process_time()
-        train(network, losses.squared_error, params, table, y, None, rows, valid, how, np.random.default_rng(0))
+        program = JaxEpochs(network, losses.squared_error, table, y, None, (rows, valid), training)
+        train(program, params, np.random.default_rng(0))
         return process_time() - start
 
     run(1)

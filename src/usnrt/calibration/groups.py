@@ -13,14 +13,9 @@ then approximate, as measured in docs/calibration.md.
 """
 
 import functools
-<<<<<<< HEAD
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
-=======
 from dataclasses import dataclass, replace
 from typing import Protocol, Self
->>>>>>> 89a11776053c1054bbe4b9963c90dae77e4c16e5
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,43 +66,17 @@ class Calibration(Protocol):
 
 @dataclass(frozen=True)
 class GroupCalibration:
-<<<<<<< HEAD
     """Residual distributions and sorted conformity scores, one of each per group of rows."""
-=======
-    """Residual distributions and sorted conformity scores, one of each per group of rows.
-
-    Attributes
-    ----------
-    group_of_leaf : ndarray of int of shape (n_leaves,)
-        Group of each leaf: one per leaf, or 0 for all. Of length 2 n_leaves if seen rows have groups.
-    residuals : list of ResidualDistribution
-        Of each group.
-    scores : list of ndarray
-        Sorted conformity scores of each group, for intervals with guaranteed coverage.
-    weights : list of ndarray
-        How many independent scores each one counts for (`usnrt.utils.arrays.evidence`).
-    has_seen : bool
-        Whether seen rows have groups; leaf i of seen rows is then at position n_leaves + i.
-    mean_of_knots : bool
-        Whether the mean of a row is that of its quantile function on the normal scale, not that of its distribution.
-        A few scores, many widths away, may decide about the latter.
-    """
->>>>>>> 89a11776053c1054bbe4b9963c90dae77e4c16e5
 
     # shape (n_leaves,); group of each leaf: one per leaf, or 0 for all. Of length 2 n_leaves if seen rows have groups
     group_of_leaf: NDArray[np.int64]
-<<<<<<< HEAD
     residuals: list[ResidualDistribution]  # of each group
     scores: list[Floats]  # sorted conformity scores of each group, for intervals with guaranteed coverage
     weights: list[Floats]  # how many independent scores each one counts for (`usnrt.utils.arrays.evidence`)
     has_seen: bool = False  # whether seen rows have groups; leaf i of seen rows is then at position n_leaves + i
-=======
-    residuals: list[ResidualDistribution]
-    scores: list[Floats]
-    weights: list[Floats]
-    has_seen: bool = False
+    # whether the mean of a row is that of its quantile function on the normal scale, not that of its distribution, on
+    # which a few scores, many widths away, may decide
     mean_of_knots: bool = False
->>>>>>> 89a11776053c1054bbe4b9963c90dae77e4c16e5
 
     @property
     def n_leaves(self) -> int:

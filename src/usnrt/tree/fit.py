@@ -10,13 +10,6 @@ from numpy.typing import NDArray
 
 from usnrt.experts.base import FurtherExpert
 from usnrt.experts.builtin import TOGETHER
-<<<<<<< HEAD
-from usnrt.experts.cross_fit import CrossFitted, cross_fitted, fitted_to_folds, refitted
-from usnrt.experts.registry import FURTHER_EXPERTS
-from usnrt.experts.user_model import ModelExpert, completed, fit_models, model_names, with_spread
-=======
-from usnrt.experts.refine import pinball_losses
->>>>>>> 89a11776053c1054bbe4b9963c90dae77e4c16e5
 from usnrt.experts.weights import NETWORK
 from usnrt.memory.retrieval import N_GUIDES, Retrieval, fit_retrieval
 from usnrt.nn.encoding import PiecewiseLinear
