@@ -223,6 +223,17 @@ def test_no_rows_need_no_decisions():
     assert rows_to_inspect(none, 0.0, 0.1).size == 0
 
 
+def test_costs_are_those_of_the_distribution_whatever_its_mean_is():
+    """A calibrated distribution may have the mean of its quantile function without the tails."""
+    from usnrt.distributions import QuantileDistribution, ResidualDistribution
+
+    residual = ResidualDistribution.from_residuals(np.random.default_rng(0).standard_t(3, size=500))
+    parts = [[-1.0, 0.0, 3.0]], [-1.0, 0.0, 1.0], [0], [residual]
+    own, other = QuantileDistribution(*parts), QuantileDistribution(*parts, mean=[-5.0])
+    for cost in (lambda dist: expected_cost(dist, 1.0, 3.0, 2.0), expected_shortfall):
+        np.testing.assert_allclose(cost(other), cost(own), rtol=1e-8)
+
+
 def test_decisions_take_the_distributions_of_a_fitted_model():
     from usnrt import USNRTRegressor
 

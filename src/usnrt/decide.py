@@ -244,10 +244,15 @@ def _per_row(dist: Distribution, values: ArrayLike, name: str) -> Floats:
 
 def _partial_expectations(dist: Distribution, value: Floats) -> tuple[Floats, Floats]:
     """``E max(Y - value, 0)`` and ``E max(value - Y, 0)`` of each row."""
-    mean, std = dist.mean(), dist.std()
+    std = dist.std()
     if not np.isfinite(std).all():
         raise ValueError("expected costs and shortfalls need distributions with a finite variance")
-    far = mean + FAR * np.maximum(std, np.finfo(float).tiny)
-    distance = dist.crps(value) + (far - mean) - dist.crps(far)
+    # E |Y - value| is the CRPS and half of E |Y - Y'|, which values far away on both sides tell, as they tell the mean.
+    # Not `dist.mean()`, which may be that of the quantile function without its tails.
+    reach = FAR * np.maximum(std, np.finfo(float).tiny)
+    low, high = dist.mean() - reach, dist.mean() + reach
+    crps_of_low, crps_of_high = dist.crps(low), dist.crps(high)
+    distance = dist.crps(value) + (high - low - crps_of_low - crps_of_high) / 2.0
+    mean = (low + high + crps_of_low - crps_of_high) / 2.0
     above, below = (distance + mean - value) / 2.0, (distance - mean + value) / 2.0
     return np.maximum(above, 0.0), np.maximum(below, 0.0)

@@ -42,7 +42,12 @@ def main():
         min_samples_leaf=150, alpha=0.5, hidden=(16, 8), max_epochs=60, n_bins=4, validation=1, random_state=0
     )
     few_trees = patch("usnrt.experts.forest.N_TREES", 6)  # the file is in the repository
-    with few_trees, patch("usnrt.tree.model.fit_weights", lambda *arguments: np.resize(weights, (arguments[4], 5))):
+    with_forest = patch("usnrt.tree.further.is_promising", lambda *arguments: True)
+    with (
+        few_trees,
+        with_forest,
+        patch("usnrt.tree.model.fit_weights", lambda *arguments: np.resize(weights, (arguments[4], 5))),
+    ):
         model.fit(*houses(2000, 0))
     model.target_name_ = "price"
     model.save(FOLDER / "model-v4.usnrt")
