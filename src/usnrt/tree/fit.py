@@ -202,19 +202,19 @@ def _fit_roots(
 ) -> tuple[list[Root], list[ExpertTree]] | None:
     """The members of the whole table as one region, also with the experts and weights that held-out rows choose.
 
-    None if the memory of a single member is useless.
+    None if the memory of the first member is useless.
     """
     phases = PHASES if len(folds) == 1 else MEMBER_PHASES
 
     def fit(member: int, own: FitContext) -> Root | None:
         own.progress.plan(phases)
-        root = _fit_root(recipe, folds[member], own, streamed, gives_up=len(folds) == 1)
+        root = _fit_root(recipe, folds[member], own, streamed, gives_up=member == 0)
         own.progress.begin(list(phases)[-1])
         return root
 
-    fitted = run_members(fit, seeds, context, is_all=False)
+    fitted = run_members(fit, seeds, context, is_all=False, goes_on=lambda root: root is not None)
     roots = [root for root in fitted if root is not None]
-    if len(roots) < len(fitted):
+    if not roots:
         return None
     beside = further.beside([root.model for root in roots])
     members, _ = refine([root.model.with_further(beside) for root in roots], HeldOut.of(folds))

@@ -158,12 +158,17 @@ def run_in_threads(
 
 
 def run_members(
-    fit: Callable[[int, FitContext], Result], seeds: Sequence[Any], context: FitContext, is_all: bool = True
+    fit: Callable[[int, FitContext], Result],
+    seeds: Sequence[Any],
+    context: FitContext,
+    is_all: bool = True,
+    goes_on: Callable[[Result], bool] | None = None,
 ) -> list[Result]:
     """Fit members in parallel, by threads or by the workers of a cluster; threads that remain are shared between them.
 
     ``fit(number, context)`` fits one member, with a seed of its own. ``is_all`` if nothing follows that the progress of
-    the fit has to show.
+    the fit has to show. If ``goes_on`` is given, the first member is fitted before the others, on all threads, and they
+    are fitted only if its result goes on.
     """
     progress, n_jobs = context.progress, context.n_threads
     if len(seeds) == 1:
@@ -175,9 +180,14 @@ def run_members(
         FitContext(seed, n_threads, own, context.checkpoint.within(f"member {number}"))
         for number, (seed, own) in enumerate(zip(seeds, progress.members(len(seeds), is_all)), 1)
     ]
+    fitted: list[Result] = []
     try:
-        fitted: list[Result] = Parallel(n_jobs=n_jobs, prefer="threads", verbose=verbose)(
-            delayed(_fit_member)(fit, number, own) for number, own in enumerate(contexts)
+        if goes_on is not None:
+            fitted.append(_fit_member(fit, 0, replace(contexts[0], n_threads=n_jobs)))
+            if not goes_on(fitted[0]):
+                return fitted
+        fitted += Parallel(n_jobs=n_jobs, prefer="threads", verbose=verbose)(
+            delayed(_fit_member)(fit, number, contexts[number]) for number in range(len(fitted), len(contexts))
         )
     except BaseException as error:
         first = progress.wait()  # joblib does not wait: threads would go on in the background
