@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scaled import with_target
+from threadpoolctl import threadpool_limits
 
 from usnrt.reporting import write_report
 from usnrt.reporting._booster import BoosterFacts, booster_sentence, compare_with_booster
@@ -71,6 +72,25 @@ def test_the_time_column_of_a_model_is_used(model, houses, tmp_path):
         assert "Does it change with time?" in text
     timed.time_column = "gone"
     assert "Does it" not in write_report(timed, *houses(200, 3), tmp_path / "r.html", booster=False).read_text()
+
+
+def test_the_booster_of_a_small_table_has_one_thread(model, houses, monkeypatch):
+    """Threads of a busy machine wait for each other: eight times the processor time was seen."""
+    from sklearn.ensemble import HistGradientBoostingRegressor
+    from threadpoolctl import threadpool_info
+
+    seen, fit = set(), HistGradientBoostingRegressor.fit
+
+    def counted(self, X, y):
+        seen.update(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "openmp")
+        return fit(self, X, y)
+
+    monkeypatch.setattr(HistGradientBoostingRegressor, "fit", counted)
+    with threadpool_limits(2, user_api="openmp"):
+        X, y = houses(300, 3)
+        rows = SimpleNamespace(raw=model._encode(X), y=y, distribution=model.predict_dist(X))
+        compare_with_booster(model, rows)
+    assert seen == {1}
 
 
 def test_a_booster_is_compared_by_the_same_quantiles(model, houses):
