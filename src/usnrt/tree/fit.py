@@ -216,11 +216,36 @@ def _fit_roots(
     roots = [root for root in fitted if root is not None]
     if not roots:
         return None
+    roots = _trained_alike(roots, recipe, folds, seeds, context)
     beside = further.beside([root.model for root in roots])
     members, _ = refine([root.model.with_further(beside) for root in roots], HeldOut.of(folds))
     members = [member.without_unused_further() for member in members]
     complete = further.completed(members[0].further)
     return roots, [member.with_further(complete) for member in members]
+
+
+def _trained_alike(
+    roots: list[Root],
+    recipe: QuantileTreeRecipe,
+    folds: Sequence[TreeRows],
+    seeds: Sequence[Any],
+    context: FitContext,
+) -> list[Root]:
+    """The members, none with fewer trainings than most: one that stopped early by chance would spoil the mean."""
+    n_rounds = int(np.median([len(root.history) for root in roots]))
+
+    def go_on(member: int, own: FitContext) -> Root:
+        root = roots[member]
+        if len(root.history) >= n_rounds:
+            return root
+        rng = np.random.default_rng(np.random.SeedSequence(own.seed, spawn_key=(1, 0, 8)))
+        job, trained = root.training(recipe, folds[member], own), (root.model.params[0], root.history)
+        params, history = train_root(job, rng, trained=trained, min_rounds=n_rounds) or trained
+        return replace(root, model=replace(root.model, params=[params]), history=history)
+
+    if all(len(root.history) >= n_rounds for root in roots):
+        return roots
+    return run_members(go_on, seeds, context, is_all=False)
 
 
 def _fit_root(

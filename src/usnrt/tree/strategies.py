@@ -121,7 +121,11 @@ class NetworkTraining:
 
 
 def train_root(
-    job: NetworkTraining, rng: np.random.Generator, rivals: Rivals | None = None
+    job: NetworkTraining,
+    rng: np.random.Generator,
+    rivals: Rivals | None = None,
+    trained: tuple[Params, dict[str, History]] | None = None,
+    min_rounds: int = 1,
 ) -> tuple[Params, dict[str, History]] | None:
     """Train the network on all training rows.
 
@@ -134,6 +138,10 @@ def train_root(
     rng : numpy.random.Generator
     rivals : Rivals, optional
         Tells whether there is no use in going on.
+    trained : tuple, optional
+        What this function returned, to go on from there.
+    min_rounds : int, default=1
+        Trainings that there are at least.
 
     Returns
     -------
@@ -148,27 +156,30 @@ def train_root(
     least = schedule.least_epochs(len(training_rows))
     training = recipe.training(job.n_training)
     training = recipe.epochs(training, schedule.root_steps, len(training_rows), schedule.patience, least)
-    start = float(y[training_rows].mean()), float(y[training_rows].std())
-    params, best_loss, n_epochs = start_at(job.network, rng, *start), np.inf, 0
-    histories: dict[str, History] = {}
+    if trained is None:
+        start = float(y[training_rows].mean()), float(y[training_rows].std())
+        trained = start_at(job.network, rng, *start), {}
+    params, histories = trained[0], dict(trained[1])
+    best_loss, n_epochs = np.inf, sum(len(history.valid_loss) for history in histories.values())
     few_epochs = min(schedule.few_epochs, recipe.max_epochs)  # small limits ask for a short training
-    for number in range(1, schedule.max_large_rounds + 1):
-        if number > schedule.max_rounds and n_epochs >= few_epochs:
+    for number in range(len(histories) + 1, schedule.max_large_rounds + 1):
+        if number > max(schedule.max_rounds, min_rounds) and n_epochs >= few_epochs:
             break
-        label = "network" if number == 1 else f"network {number}"
-        if number == 2:
+        if number > 1 and not training.along_components:
             training = _longer_training(job, training, len(training_rows))
+        label = "network" if number == 1 else f"network {number}"
         stop = None if rivals is None else functools.partial(_is_over, rivals, number, training.max_epochs)
-        trained, history = job.train(node, label, params, training, rng, number > 1, stop, job.context.n_threads)
+        weights, history = job.train(node, label, params, training, rng, number > 1, stop, job.context.n_threads)
         done = len(history.valid_loss) / training.max_epochs
-        if rivals is not None and rivals.memory_is_useless(trained, number, done):
+        if rivals is not None and rivals.memory_is_useless(weights, number, done):
             return None
         # a training that is given up ends with its last weights, which may be worse than the first ones
         if number == 1 or not history.valid_loss or history.valid_loss[history.best_epoch] < history.initial_loss:
-            params = trained
+            params = weights
         histories[label] = history
         loss = min(history.valid_loss, default=np.inf)
-        if loss > (1.0 - schedule.min_relative_gain) * best_loss or not _still_improves(history, training, schedule):
+        is_better = loss <= (1.0 - schedule.min_relative_gain) * best_loss
+        if number >= min_rounds and not (is_better and _still_improves(history, training, schedule)):
             break
         best_loss, n_epochs = loss, n_epochs + training.max_epochs
     return params, histories
