@@ -137,15 +137,20 @@ def files(tmp_path_factory) -> dict[str, tuple[dict[str, Any], Any, dict[str, np
     return parts
 
 
-def packed(manifest: dict[str, Any], state: bytes, arrays: bytes) -> bytes:
-    """A file with right checksums."""
+def packed(
+    manifest: dict[str, Any], state: bytes, arrays: bytes, path: tuple[Any, ...] = (), value: Any = ...
+) -> bytes:
+    """A file with right checksums; one value of its manifest may be another one, or left out."""
     members = {"state.json": state, "arrays.safetensors": arrays}
     if "user_models" in manifest:
         members["user_models/0.bin"] = b"zero"
     sizes = {name: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in members.items()}
+    manifest = {**copy.deepcopy(manifest), "members": sizes}
+    if path:
+        changed(manifest, path, value)
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
-        for name, data in {"manifest.json": json.dumps({**manifest, "members": sizes}), **members}.items():
+        for name, data in {"manifest.json": json.dumps(manifest), **members}.items():
             archive.writestr(name, data)
     return out.getvalue()
 
@@ -169,6 +174,15 @@ def at(value: Any, path: tuple[Any, ...]) -> Any:
     for key in path:
         value = value[key]
     return value
+
+
+def changed(value: Any, path: tuple[Any, ...], item: Any) -> None:
+    """Put another item into a value, or leave it out for ``...``."""
+    holder = at(value, path[:-1])
+    if item is ...:
+        del holder[path[-1]]
+    else:
+        holder[path[-1]] = item
 
 
 def changed_arrays(array: np.ndarray) -> Iterator[np.ndarray]:
@@ -210,12 +224,16 @@ def forgeries(parts: tuple[Any, Any, dict[str, np.ndarray]]) -> Iterator[tuple[s
 
     def without(path: tuple[Any, ...]) -> bytes:
         forged = copy.deepcopy(state)
-        del at(forged, path[:-1])[path[-1]]
+        changed(forged, path, ...)
         return packed(manifest, json.dumps(forged).encode(), tensors)
 
     def with_array(name: str, array: np.ndarray) -> bytes:
         return packed(manifest, json.dumps(state).encode(), write_tensors({**arrays, name: array}))
 
+    for path in places(manifest):
+        for value in [*VALUES, ...]:
+            make = partial(packed, manifest, json.dumps(state).encode(), tensors, path, value)
+            yield f"manifest {path} = {value}", make
     for path in places(state):
         if path[: len(skipped)] == skipped:
             continue
@@ -302,6 +320,7 @@ OWN_MODEL = (*FITTED, "trees", "state", "members", 0, "state", "further", "$tupl
 TARGET_MAP = (*FITTED, "target", "state", "target_map", "state")
 REFUSED = [
     ("paper", ("state", "fingerprint_"), None),
+    ("file", ("state", "feature_names_in_", "$texts", 0), "x"),
     ("file", (*TARGET_MAP, "shift"), 1e300),
     ("file", (*TARGET_MAP, "shift"), 100.0),  # more than the knee
     ("file", (*TARGET_MAP, "low_at"), {"$float": "-inf"}),  # of a finite bound

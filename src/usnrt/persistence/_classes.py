@@ -345,10 +345,12 @@ MODELS: Classes = {
 
 
 def _is_estimator(model: Any, inputs: Any) -> bool:
-    """Whether network inputs are those of the columns, and parameters that predictions use are not absurd."""
-    n_categories = [column.n_categories for column in model.encoder_.columns_]
-    return [len(level) for level in inputs.level_] == n_categories and all(
-        abs(getattr(model, name, None) or 1) <= most for name, most in MOST.items()
+    """Whether names and network inputs are those of the columns, and parameters that predictions use are not absurd."""
+    encoder, names = model.encoder_, getattr(model, "feature_names_in_", None)
+    return (
+        (names is None or names.tolist() == encoder.source_names_)
+        and [len(level) for level in inputs.level_] == encoder.n_categories_.tolist()
+        and all(abs(getattr(model, name, None) or 1) <= most for name, most in MOST.items())
     )
 
 
