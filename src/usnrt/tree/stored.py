@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from usnrt.experts.base import FURTHER_EXPERTS
 from usnrt.experts.builtin import TOGETHER
 from usnrt.experts.cross_fit import stored_fields
 from usnrt.experts.refine import LARGEST
-from usnrt.experts.registry import FURTHER_EXPERTS
 from usnrt.experts.user_model import FORM_FIELDS, ModelExpert
 from usnrt.experts.weights import GUIDED, MEMORY
 from usnrt.memory.retrieval import N_GUIDES
