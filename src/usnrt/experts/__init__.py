@@ -8,5 +8,4 @@ rows then decide, region by region, how much each counts (`extension_templates/e
 from usnrt.experts import (  # noqa: F401
     forest,
     linear,
-    ridge,
 )
