@@ -4,5 +4,3 @@
 coverage. `seen_rows` recognises rows seen in training. `support` and `landmarks` detect rows unlike the training rows
 and widen their predictive distributions.
 """
-
-from usnrt.calibration import symmetric  # noqa: F401
