@@ -321,6 +321,8 @@ TARGET_MAP = (*FITTED, "target", "state", "target_map", "state")
 REFUSED = [
     ("paper", ("state", "fingerprint_"), None),
     ("file", ("state", "feature_names_in_", "$texts", 0), "x"),
+    ("file", ("state", "encoder_", "state", "date_formats_", "day"), "%d/%m/%Y" + "x" * 100 + "%Q"),
+    ("file", ("state", "encoder_", "state", "date_formats_", "day"), "%Y" + "%a" * 8),
     ("file", (*TARGET_MAP, "shift"), 1e300),
     ("file", (*TARGET_MAP, "shift"), 100.0),  # more than the knee
     ("file", (*TARGET_MAP, "low_at"), {"$float": "-inf"}),  # of a finite bound

@@ -64,7 +64,7 @@ def _has_columns(encoder: Any) -> bool:
 def _has_formats(encoder: Any) -> bool:
     try:
         for text in encoder.date_formats_.values():
-            compile_format(text[:100])
+            compile_format(text)
         if encoder.reading_ is None:
             return True
         format_of_file = CsvFormat(**encoder.reading_)
