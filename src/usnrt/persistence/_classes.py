@@ -366,11 +366,7 @@ def _has_trees(*kinds: str) -> Callable[[Any], bool]:
             and all(_splits_on(member.tree, encoder) for member in fitted.members)
             and _is_encoded(fitted.kept.background, encoder)
             and (examples is None or len(examples) == len(encoder.source_names_))
-            and all(
-                expert.form.columns == encoder.columns_
-                for member in fitted.members
-                for expert in getattr(member, "user_models", ())
-            )
+            and all(expert.form.columns == encoder.columns_ for expert in fitted.user_models)
         )
 
     return check
