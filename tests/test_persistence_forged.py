@@ -162,10 +162,10 @@ def unchanged(parts: tuple[Any, Any, dict[str, np.ndarray]]) -> bytes:
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The path of every field and item; of lists, whose items are declared once, the ends and the middle."""
+    """The path of every field and item; of lists, whose items are declared once, the ends, of long ones the middle."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:
-        if key != "$array" and (isinstance(value, dict) or key in (0, len(value) // 2, len(value) - 1)):
+        if key != "$array" and (isinstance(value, dict) or key in (0, len(value) - 1) or key == len(value) // 2 > 2):
             yield (*path, key)
             yield from places(item, (*path, key))
 
