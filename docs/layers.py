@@ -25,7 +25,7 @@ PURPOSE = {
     "paper": "its baselines, its data", "estimators": "ours and the paper's", "model": "fitted models",
     "calibration": "regions, support", "distributions": "predictive distributions", "tree": "splits and growth",
     "experts": "what a region combines", "memory": "similar rows",
-    "nn": "networks in jax",
+    "nn": "networks",
     "datasets": "generators", "tables": "reading and encoding", "utils": "checks, progress",
 }  # fmt: skip
 

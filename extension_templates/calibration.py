@@ -1,8 +1,8 @@
-"""Template of a calibration method: copy this file, replace the function, and enter it in `usnrt.calibration.groups`.
+"""Template of a calibration method: copy this file, replace the function, and import the copy.
 
-Within the library the file belongs in ``src/usnrt/calibration``, and the one line to add is its entry in ``METHODS``.
-In your own project add the entry before you fit. From then on ``USNRTRegressor(calibration="symmetric")`` and
-``model.calibrate(X, y, by="symmetric")`` take its name.
+Within the library the file belongs in ``src/usnrt/calibration``, and the one line to add is its import in
+``src/usnrt/calibration/__init__.py``. In your own project import it before anything else of usnrt. From then on
+``USNRTRegressor(calibration="symmetric")`` and ``model.calibrate(X, y, by="symmetric")`` take its name.
 
 A method returns a `usnrt.calibration.groups.Calibration`: distributions, intervals, and whether they are guaranteed.
 Most make a `GroupCalibration` of other scores or other groups; it can be stored, exported to ONNX and followed online.

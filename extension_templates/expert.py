@@ -1,7 +1,7 @@
-"""Template of an expert: copy this file, replace what it fits, and enter the class in `usnrt.experts.registry`.
+"""Template of an expert: copy this file, replace what it fits, and import the copy.
 
-Within the library the file belongs in ``src/usnrt/experts``, and the one line to add is the class in
-``FURTHER_EXPERTS``. In your own project append it to that list before anything else of usnrt is imported. From then on
+Within the library the file belongs in ``src/usnrt/experts``, and the one line to add is its import in
+``src/usnrt/experts/__init__.py``. In your own project import it before anything else of usnrt. From then on
 every default fit has the expert: validation rows choose its weight in each region, rules and explanations name it,
 model files and ONNX graphs hold it. Where it has no weight in any region, it is dropped.
 """
@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from usnrt.experts.base import MIN_STANDARD_ERRORS, Query
+from usnrt.experts.base import MIN_STANDARD_ERRORS, Query, register_expert
 from usnrt.nn.quantiles import POSITIONS
 from usnrt.tables.training import TreeRows
 from usnrt.utils.context import FitContext
@@ -23,6 +23,7 @@ from usnrt.utils.types import Floats
 RIDGE = 1.0
 
 
+@register_expert
 @dataclass(frozen=True)
 class RidgeExpert:
     """Ridge regression on the network inputs, with a normal distribution of one standard deviation.

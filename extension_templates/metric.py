@@ -7,7 +7,7 @@ Within the library the file belongs in ``src/usnrt/metrics``, and the one line t
 
 import numpy as np
 
-from usnrt.metrics import EvaluatedRows, Metric, register_metric
+from usnrt.metrics.registry import EvaluatedRows, Metric, register_metric
 from usnrt.utils.types import Floats
 
 

@@ -11,9 +11,7 @@ FOLDER = Path(__file__).parents[1] / "extension_templates"
 EXPERT = """
 import sys
 sys.path.insert(0, {folder!r})
-from expert import RidgeExpert
-from usnrt.experts.registry import FURTHER_EXPERTS
-FURTHER_EXPERTS.append(RidgeExpert)
+import expert
 
 import numpy as np
 import usnrt

@@ -211,6 +211,36 @@ def test_a_member_whose_declared_size_exceeds_the_file(data, tmp_path):
         loading(forged, tmp_path)
 
 
+def headed(header, data=b""):
+    """A file of arrays with any header."""
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + data
+
+
+def entry(shape, first, end, dtype="F64"):
+    return {"dtype": dtype, "shape": shape, "data_offsets": [first, end]}
+
+
+ODD_ARRAYS = [
+    (2**63).to_bytes(8, "little") + b"{}",
+    headed({"0": entry([2**61, 8], 0, 8)}, b"x" * 8),
+    headed({"0": entry([2**40], 0, 8)}, b"x" * 8),
+    headed({"0": entry([-1], 0, 8)}, b"x" * 8),
+    headed({"0": entry([1], 8, 16)}, b"x" * 16),  # a hole
+    headed({"0": entry([1], 0, 8), "1": entry([1], 0, 8)}, b"x" * 8),  # the same bytes twice
+    headed({"0": entry([1], 0, 8)}, b"x" * 16),  # bytes of no array
+    headed({"0": entry([4], 0, 8, "BF16")}, b"x" * 8),
+    headed({"0": entry([1], 0, 8, "O")}, b"x" * 8),
+    headed(b"[" * 10**6),
+]
+
+
+@pytest.mark.parametrize("arrays", ODD_ARRAYS, ids=range(len(ODD_ARRAYS)))
+def test_odd_headers_of_arrays(arrays, tmp_path):
+    with pytest.raises(ModelFileError, match="is not a model file that can be loaded: "):
+        loading(made(encoder_with(n_categories_={"$array": "0"}), arrays=arrays), tmp_path)
+
+
 def tensors(**arrays):
     from safetensors.numpy import save as write
 

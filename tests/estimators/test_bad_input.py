@@ -184,7 +184,8 @@ TABLES = {
     "weights that overflow": (X, Y, np.full(60, 1e308), "sample_weight must add up to at most 2**53, got a weight of"),
     "masked target": (X, np.ma.array(Y, mask=np.arange(60) == 4), None, "y must be finite, got y[4]=nan (Input y"),
     "masked weight": (X, Y, np.ma.array(np.ones(60), mask=np.arange(60) == 4), "Input sample_weight contains NaN."),
-    "tiny target": (X, Y * 1e-310, None, "y must differ by at least 1e-290, got 3.2e-310; multiply it by a constant"),
+    "tiny target": (X, Y * 1e-310, None, "y must differ by at least 1e-150, got 3.2e-310; multiply it by a constant"),
+    "huge target": (X, Y * 1e200, None, "y must be at most 1e+150 in size, got "),
     "surrogate": (
         pd.DataFrame({"a": ["b", "\ud800c"] * 30}, dtype=object),
         Y,

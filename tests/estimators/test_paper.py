@@ -1,12 +1,9 @@
-"""The estimators of the paper: growth, equal bits, tables of every kind, and reading the tree."""
+"""The estimators of the paper: categories, growth, and reading the tree; equal bits are in `test_regressor`."""
 
-import copy
 import itertools
-import pickle
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 
 from usnrt import USNRTEnsemble, USNRTRegressor, export_text
@@ -34,108 +31,7 @@ def model(data):
     return quick().fit(*data)
 
 
-def assert_same_bits(one, other, X):
-    """Same tree, same networks, same answers."""
-    np.testing.assert_array_equal(one.predict(X, return_std=True), other.predict(X, return_std=True))
-    np.testing.assert_array_equal(one.tree_.threshold, other.tree_.threshold)
-    for left, right in zip(weights_of(one), weights_of(other), strict=True):
-        np.testing.assert_array_equal(left, right)
-
-
-def weights_of(model):
-    """All weight matrices and biases of all networks."""
-    networks = [*model.model_.trees.mean_params, *model.model_.trees.variance_params]
-    return [array for network in networks for layer in network for array in layer]
-
-
-# -- the same bits ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n_jobs", [1, 2, 3])
-def test_the_number_of_threads_changes_no_bit(data, model, n_jobs):
-    assert_same_bits(quick(n_jobs=n_jobs).fit(*data), model, data[0])
-
-
-def test_another_order_of_the_rows_changes_no_bit(data, model):
-    X, y = data
-    order = np.random.default_rng(0).permutation(N)
-    assert_same_bits(quick().fit(X[order], y[order]), model, X)
-
-
-def test_another_random_state_gives_another_model(data, model):
-    assert not np.array_equal(quick(random_state=1).fit(*data).predict(data[0]), model.predict(data[0]))
-
-
-def test_random_state_may_be_a_generator(data, model):
-    one, other = (quick(random_state=np.random.RandomState(7)).fit(*data) for _ in range(2))
-    assert_same_bits(one, other, data[0])
-
-
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))], ids=["deepcopy", "pickle"])
-def test_copies_answer_with_the_same_bits(data, model, copied):
-    twin = copied(model)
-    assert_same_bits(twin, model, data[0])
-    assert twin.get_params() == model.get_params()
-    assert export_text(twin) == export_text(model)
-
-
-def test_a_row_is_answered_the_same_alone_and_in_company(data, model):
-    X = data[0]
-    mean, std = model.predict(X, return_std=True)
-    for row in (0, 17, N - 1):
-        alone = model.predict(X[row : row + 1], return_std=True)
-        assert (alone[0][0], alone[1][0]) == (mean[row], std[row])
-
-
-# -- weights ----------------------------------------------------------------------------------------------------
-
-
-def test_a_whole_weight_is_a_repeated_row(data):
-    X, y = data
-    weight = np.random.default_rng(0).integers(0, 4, N)
-    weighted = quick().fit(X, y, sample_weight=weight)
-    repeated = quick().fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
-    assert_same_bits(weighted, repeated, X)
-    assert weighted.tree_.n_rows[0] == weight.sum()
-
-
-def test_a_row_of_weight_zero_is_absent(data):
-    X, y = data
-    weight = np.where(np.arange(N) < N - 100, 1.0, 0.0)
-    wild = np.where(weight > 0, y, 1e6)
-    assert_same_bits(quick().fit(X, wild, sample_weight=weight), quick().fit(X[: N - 100], y[: N - 100]), X)
-
-
-def test_only_the_proportions_of_fractional_weights_count(data):
-    X, y = data
-    weight = np.random.default_rng(0).uniform(0.5, 2.0, N)
-    one, other = (quick().fit(X, y, sample_weight=factor * weight) for factor in (1.0, 1024.0))
-    assert_same_bits(one, other, X)
-
-
-# -- tables of every kind -------------------------------------------------------------------------------------------
-
-
-def test_numpy_pandas_and_polars_give_the_same_answers(data, model):
-    X, y = data
-    columns = {name: X[:, j] for j, name in enumerate(("a", "b", "c"))}
-    frames = pd.DataFrame(columns), pl.DataFrame(columns)
-    for frame, target in zip(frames, (pd.Series(y), pl.Series(y))):
-        fitted = quick().fit(frame, target)
-        assert list(fitted.feature_names_in_) == ["a", "b", "c"]
-        np.testing.assert_array_equal(fitted.predict(frame), model.predict(X))
-        assert "a <= " in export_text(fitted)
-    # fitted on one kind, asked with another
-    np.testing.assert_array_equal(fitted.predict(frames[0]), model.predict(X))
-    assert not hasattr(model, "feature_names_in_")
-    assert model.n_features_in_ == 3
-
-
-def test_other_dtypes_and_memory_orders_give_the_same_answers(model):
-    X = np.random.default_rng(0).integers(0, 2, (50, 3)).astype(np.float64)
-    expected = model.predict(X)
-    for other in (X.astype(np.float32), X.astype(np.int8), X.tolist(), np.asfortranarray(X), np.repeat(X, 2, 0)[::2]):
-        np.testing.assert_array_equal(model.predict(other), expected)
+# -- categories and missing values ------------------------------------------------------------------------------
 
 
 def test_categories_and_missing_values():

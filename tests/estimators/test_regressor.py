@@ -1,4 +1,4 @@
-"""The default tree and its ensemble: equal bits, weights, tables of every kind, growth, and reading the tree."""
+"""The default tree and its ensemble: equal bits and weights, also of the paper's; tables, growth, reading the tree."""
 
 import copy
 import itertools
@@ -45,7 +45,14 @@ def quick_folds(**changes):
     return quick(**{"validation": 3, **changes})
 
 
-@pytest.fixture(params=[quick, quick_folds, quick_ensemble], ids=["tree", "folds", "ensemble"])
+def quick_paper(**changes):
+    return USNRTRegressor.paper(**{"min_samples_leaf": 150, "max_epochs": 4, "random_state": 0, **changes})
+
+
+OF_OURS = pytest.mark.parametrize("make", [quick, quick_folds, quick_ensemble], ids=["tree", "folds", "ensemble"])
+
+
+@pytest.fixture(params=[quick, quick_folds, quick_ensemble, quick_paper], ids=["tree", "folds", "ensemble", "paper"])
 def make(request):
     return request.param
 
@@ -55,7 +62,7 @@ def fitted(data, model):
     """The fitted model of each maker."""
     models = {quick: model, **{make: make().fit(*data) for make in (quick_folds, quick_ensemble)}}
     assert all(len(made.model_.memories) == len(made.model_.members) for made in models.values())
-    return models
+    return {**models, quick_paper: quick_paper().fit(*data)}
 
 
 def assert_same_bits(one, other, X):
@@ -69,10 +76,11 @@ def assert_same_bits(one, other, X):
 
 def arrays_of(model):
     """Thresholds, networks, weights of the experts and targets in the memory of all trees."""
-    trees = model.model_.members
-    assert all(tree.params for tree in trees)
-    parts = [(tree.tree.feature, tree.tree.threshold, tree.params, tree.expert_weights) for tree in trees]
-    return jax.tree_util.tree_leaves([parts, [memory.target for memory in model.model_.memories]])
+    names = ("params", "expert_weights", "mean_params", "variance_params")
+    parts = [[getattr(tree, name) for name in names if hasattr(tree, name)] for tree in model.model_.members]
+    assert all(networks for networks, *_ in parts)
+    trees = [(tree.tree.feature, tree.tree.threshold) for tree in model.model_.members]
+    return jax.tree_util.tree_leaves([trees, parts, [memory.target for memory in model.model_.memories]])
 
 
 # -- equal bits -------------------------------------------------------------------------------------------------
@@ -162,7 +170,8 @@ def test_numpy_pandas_and_polars_give_the_same_predictions(data, model):
     assert model.n_features_in_ == 3
 
 
-def test_other_dtypes_and_memory_orders_are_the_same_table(model):
+def test_other_dtypes_and_memory_orders_are_the_same_table(make, fitted):
+    model = fitted[make]
     X = np.random.default_rng(0).integers(0, 2, (50, 3)).astype(np.float64)
     expected = model.predict(X)
     for other in (X.astype(np.float32), X.astype(np.int8), X.tolist(), np.asfortranarray(X), np.repeat(X, 2, 0)[::2]):
@@ -243,6 +252,7 @@ def test_splits_are_corrected_for_the_number_of_thresholds():
     assert quick(alpha=0.05, max_epochs=3).fit(bunch.data, bunch.target).n_leaves_ == 1
 
 
+@OF_OURS
 def test_a_constant_target_has_a_tiny_standard_deviation(make):
     X = np.random.default_rng(0).uniform(size=(500, 3))
     model = make().fit(X, np.full(500, 7.5))
@@ -348,6 +358,7 @@ def test_heterogeneity_of_a_single_region_is_zero(data):
 # -- predictions by hand ----------------------------------------------------------------------------------------
 
 
+@OF_OURS
 def test_intervals_are_those_of_the_calibration(data, make, fitted):
     X, model = data[0][:40], fitted[make]
     predicted = model.model_.predict(model._encode(X))

@@ -92,6 +92,9 @@ def test_errors():
         compile_format("%d.%m.")
     with pytest.raises(ValueError, match=re.escape("got '%Q' in '%Y-%Q'")):
         compile_format("%Y-%Q")
+    for twice in ("%Y%Y", "%B %b %Y", "%H:%I %Y", "%Y" + "%a" * 8):  # the last one takes seconds for 40 letters
+        with pytest.raises(ValueError, match=f"a date format must have each directive once, got '{twice}'"):
+            compile_format(twice)
 
 
 def tables_of(texts):

@@ -337,13 +337,14 @@ def calibrate(
     reading: ReadOptions,
 ) -> None:
     """Calibrate a model on rows that it was not fitted to, such as recent ones."""
+    from usnrt.calibration.groups import METHODS
     from usnrt.cli._data import evaluation_data, groups_of, load_model
     from usnrt.estimators.tree_regressor import TreeRegressor
 
     check_writable(output, force, model, data)
     check_one_input(model, data)
-    if by not in ("region", "global"):
-        raise UserError(f"--by must be region or global, got {by}")
+    if by not in METHODS:
+        raise UserError(f"--by must be {' or '.join(METHODS)}, got {by}")
     notify = silent if quiet else notice
     fitted = load_model(model)
     if not isinstance(fitted, TreeRegressor):

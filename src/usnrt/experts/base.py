@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,7 +92,7 @@ class FurtherExpert(Expert, Protocol):
 
 
 class FittedExpert(FurtherExpert, Protocol):
-    """A further expert of the library: its class is entered in `usnrt.experts.registry`."""
+    """A further expert of the library: its class is decorated by `register_expert`."""
 
     # What its file holds: the fields of the class and what each may be, see `usnrt.utils.schema`.
     FIELDS: ClassVar[Schema]
@@ -106,3 +106,14 @@ class FittedExpert(FurtherExpert, Protocol):
 
     def refit(self, rows: TreeRows, context: FitContext) -> Self:
         """The expert with the choices of this one, fitted to the training rows of other rows."""
+
+
+# Experts that are fitted by themselves, beside those that are trained together, in the order of their weights.
+FURTHER_EXPERTS: list[type[FittedExpert]] = []
+Kind = TypeVar("Kind", bound=type[FittedExpert])
+
+
+def register_expert(kind: Kind) -> Kind:
+    """Enter a class among the experts of default fits; one of your own before anything else of usnrt is imported."""
+    FURTHER_EXPERTS.append(kind)
+    return kind

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from usnrt.experts.base import Query
+from usnrt.experts.base import Query, register_expert
 from usnrt.experts.forest_growth import MIN_ROWS, Grown, Growth
 from usnrt.experts.refine import pinball_losses
 from usnrt.nn.quantiles import LEVELS
@@ -24,6 +24,7 @@ N_TREES, FEW_TREES, MANY_NUMBERS = 32, 16, 2_000_000
 SHARES_TRIED, SHARE_TREES, SHARE_ROWS, MAX_JUDGES = (1.0, 1 / 3, 1 / 8), 12, 6000, 2048
 
 
+@register_expert
 @dataclass(frozen=True)
 class ForestExpert:
     """Trees in flat arrays, each depth first: the left child of a node is the next one.

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from usnrt.experts.base import Query
+from usnrt.experts.base import Query, register_expert
 from usnrt.nn.quantiles import LEVELS, POSITIONS
 from usnrt.tables.training import TreeRows
 from usnrt.utils.context import FitContext
@@ -23,6 +23,7 @@ SMALLEST = 1e-3
 LARGEST = 1e9
 
 
+@register_expert
 @dataclass(frozen=True)
 class LinearExpert:
     """Mean and logarithm of the spread are linear in the network inputs; residuals have one shape.

@@ -1,15 +1,9 @@
 """All experts, in the order of their weights."""
 
-from usnrt.experts.base import FittedExpert
+from usnrt.experts.base import FURTHER_EXPERTS
 from usnrt.experts.builtin import TOGETHER
 from usnrt.experts.forest import ForestExpert
-from usnrt.experts.linear import LinearExpert
 
-# Experts that are fitted by themselves, beside those that are trained together. One line each.
-FURTHER_EXPERTS: list[type[FittedExpert]] = [
-    ForestExpert,
-    LinearExpert,
-]
 # Those that hold targets of training rows: a model with `memory=False` has none of them.
 REMEMBERING = ("memory", ForestExpert.name)
 

@@ -12,6 +12,7 @@ from usnrt.calibration.seen_rows import SeenRows
 from usnrt.calibration.support import REACH, RowSupport, Support
 from usnrt.distributions import Distribution, Mixture, Normal, QuantileDistribution
 from usnrt.experts.forest import ForestExpert
+from usnrt.experts.user_model import ModelExpert
 from usnrt.memory.retrieval import Retrieval
 from usnrt.model.ensembles import PaperEnsemble, TreeEnsemble
 from usnrt.model.target import TargetScale
@@ -124,6 +125,11 @@ class FittedModel:
     def memories(self) -> list[Retrieval]:
         """The memories of the members that have one; all of the same rows."""
         return [tree.memory for tree in self.members if isinstance(tree, ExpertTree) and tree.memory is not None]
+
+    @property
+    def user_models(self) -> list[ModelExpert]:
+        """The experts that are models of the user, members after members."""
+        return [expert for tree in self.members if isinstance(tree, ExpertTree) for expert in tree.user_models]
 
     @property
     def expert_names(self) -> list[str]:

@@ -13,8 +13,8 @@ from usnrt.utils.types import Floats
 # The interval is at most this share of the gap between the bound and the nearest other target.
 MAX_GAP = 0.99
 BISECTIONS = 40
-# Deviations of the target from its mean, at least: those of smaller ones are subnormal numbers, of few digits.
-MIN_SPREAD = 1e-290
+# Size of targets and their deviations from the mean: squares of larger numbers overflow, of smaller ones underflow.
+LARGEST, SMALLEST = 1e150, 1e-150
 
 
 def bounds_of(target_bounds: Any) -> tuple[float, float]:
@@ -87,6 +87,9 @@ def scale_target(target: Floats, weight: Floats, target_map: TargetMap | None = 
     target_map : TargetMap, optional
     """
     moments = None
+    size = float(np.abs(target).max())
+    if size > LARGEST:
+        raise ValueError(f"y must be at most {LARGEST:g} in size, got {size:.2g}; divide it by a constant")
     if target_map is not None:
         mean = float(np.average(target, weights=weight))
         moments = mean, float(np.sqrt(np.average((target - mean) ** 2, weights=weight)))
@@ -99,8 +102,8 @@ def scale_target(target: Floats, weight: Floats, target_map: TargetMap | None = 
         # That of zeros is far from the smallest number: other targets, in a calibration, are multiples of it.
         std = max(1e-12 * abs(mean), 1e-100) if mean else 1e-50
         return TargetScale(mean, std, target_map, moments), np.zeros_like(target)
-    if largest < MIN_SPREAD:
-        raise ValueError(f"y must differ by at least {MIN_SPREAD:g}, got {largest:.2g}; multiply it by a constant")
+    if largest < SMALLEST:
+        raise ValueError(f"y must differ by at least {SMALLEST:g}, got {largest:.2g}; multiply it by a constant")
     # divided before squaring, so that squares of huge numbers do not overflow
     std = largest * float(np.sqrt(np.average((deviation / largest) ** 2, weights=weight)))
     return TargetScale(mean, std, target_map, moments), deviation / std

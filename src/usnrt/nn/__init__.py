@@ -1,4 +1,4 @@
-"""Neural networks: architectures, losses and training in jax, prediction in numpy.
+"""Neural networks: the default ones are trained by numba kernels, those of the paper by jax; numba predicts with both.
 
-jax is imported only inside the functions that need it, so that importing usnrt and predicting stay fast.
+Both are imported only inside the functions that need them, so that importing usnrt stays fast.
 """

@@ -7,6 +7,8 @@ from usnrt.nn.quantiles import POSITIONS
 from usnrt.utils.threads import run_in_blocks
 from usnrt.utils.types import Floats
 
+LARGEST_SCORE = 1e100  # of conformity scores, whose squares are finite
+
 
 def value_at(knots: Floats, positions: Floats, z: Floats) -> Floats:
     """Values of each row's quantile function at ``z``; the outer segments extend to infinity.
@@ -126,6 +128,8 @@ def _gather(table: Floats, segment: NDArray[np.intp]) -> Floats:
 def conformity_scores(quantiles: Floats, y: Floats) -> Floats:
     """Conformity scores: positions of targets in their predicted quantile functions, on the normal scale.
 
+    They are finite, also where a quantile function is constant.
+
     Parameters
     ----------
     quantiles : ndarray of shape (n, n_positions)
@@ -144,4 +148,4 @@ def conformity_scores(quantiles: Floats, y: Floats) -> Floats:
     >>> conformity_scores(5.0 + 2.0 * POSITIONS[None, :], np.array([9.0]))
     array([2.])
     """
-    return position_of(quantiles, POSITIONS, y[:, None])[0][:, 0]
+    return np.clip(position_of(quantiles, POSITIONS, y[:, None])[0][:, 0], -LARGEST_SCORE, LARGEST_SCORE)

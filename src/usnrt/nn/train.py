@@ -203,8 +203,8 @@ def _train_epochs(
     return best, history
 
 
-def _should_stop(history: History, how: Training) -> bool:
+def _should_stop(history: History, training: Training) -> bool:
     losses = history.valid_loss
-    if how.patience is not None:
-        return len(losses) - 1 - history.best_epoch >= how.patience
-    return len(losses) >= 25 and float(np.mean(losses[-5:])) > float(np.mean(losses[-25:-5])) - how.stop_margin
+    if training.patience is not None:
+        return len(losses) - 1 - history.best_epoch >= training.patience
+    return len(losses) >= 25 and float(np.mean(losses[-5:])) > float(np.mean(losses[-25:-5])) - training.stop_margin

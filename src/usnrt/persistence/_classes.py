@@ -1,14 +1,18 @@
 """How the classes that model files may contain are stored; those of trees are in `usnrt.tree.stored`."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from usnrt.distributions.residual_distribution import ResidualDistribution
+from usnrt.model.target import LARGEST, SMALLEST
+from usnrt.nn.quantile_functions import LARGEST_SCORE
 from usnrt.nn.stored import LAYERS, TINY, has_weights
 from usnrt.tables.csv_format import CsvFormat
 from usnrt.tables.dates import compile_format
+from usnrt.tables.inputs import MAX_RANKED_VALUE
 from usnrt.tree.stored import HISTORY, TREES
 from usnrt.utils.codec import Classes, Codec, Stored
 from usnrt.utils.schema import (
@@ -27,10 +31,10 @@ from usnrt.utils.schema import (
     one,
 )
 
-LARGE, SMALL = 1e150, 1e-150  # squares of larger numbers overflow, of smaller ones underflow
-FAR = 1e100  # no conformity score is as large
 # Parameters that predictions use: threads, passes of a row through a network, floors of evidential parameters.
 MOST = {"n_jobs": 4096, "n_passes": 10**5, "min_evidence": 10**6, "min_alpha": 10**6}
+
+LARGEST_LEAF = 1e100  # mean or variance of scaled targets
 
 RANGE = Array("f8", ("n_ranges", "n_columns"), special="inf")
 UNIT = Array("f8", ("n_ranges", "n_columns"), low=TINY)
@@ -60,7 +64,7 @@ def _has_columns(encoder: Any) -> bool:
 def _has_formats(encoder: Any) -> bool:
     try:
         for text in encoder.date_formats_.values():
-            compile_format(text[:100])
+            compile_format(text)
         if encoder.reading_ is None:
             return True
         format_of_file = CsvFormat(**encoder.reading_)
@@ -116,7 +120,7 @@ TABLES: Classes = {
             "source_": Array("i8", ("n_inputs",), low=0, below="n_columns"),
             "mean_": Array("f8", ("n_columns",)),
             "factor_": Array("f8", ("n_columns",)),
-            "knots_": Many(Array("f8", (None, 2), -LARGE, LARGE), "n_columns"),
+            "knots_": Many(Array("f8", (None, 2), -MAX_RANKED_VALUE, MAX_RANKED_VALUE), "n_columns"),
             "indicator_": Array("b1", ("n_columns",)),
             "level_": Many(Array("i8", (None,), low=0), "n_columns"),
         },
@@ -159,9 +163,13 @@ def _is_calibration(calibration: Any) -> bool:
 
 
 def _is_target_map(target_map: Any) -> bool:
-    """Whether bounds are in order."""
-    return target_map.low <= target_map.low_end < target_map.high_end <= target_map.high and (
-        bool(np.isfinite(target_map.low)) or not target_map.log
+    """Whether bounds are in order, and bounds have places on the model's scale."""
+    bounds = [(target_map.low, target_map.low_at), (target_map.high, target_map.high_at)]
+    return (
+        target_map.low <= target_map.low_end < target_map.high_end <= target_map.high
+        and all(math.isfinite(bound) == math.isfinite(place) for bound, place in bounds)
+        and target_map.low_at <= target_map.high_at
+        and (not target_map.log or (math.isfinite(target_map.low) and target_map.shift <= target_map.knee))
     )
 
 
@@ -215,7 +223,7 @@ REGIONS: Classes = {
         {
             "group_of_leaf": Array("i8", (None,), low=0, below="n_groups"),
             "residuals": Many(one("ResidualDistribution"), "n_groups"),
-            "scores": Many(Array("f8", (None,), -FAR, FAR, order="ascending"), "n_groups", least=1),
+            "scores": Many(Array("f8", (None,), -LARGEST_SCORE, LARGEST_SCORE, order="ascending"), "n_groups", least=1),
             "weights": Many(Array("f8", (None,), low=TINY), "n_groups"),
             "has_seen": Bool(),
             "mean_of_knots": Bool(),
@@ -246,8 +254,8 @@ REGIONS: Classes = {
             "low": Float(special="inf"),
             "high": Float(special="inf"),
             "log": Bool(),
-            "shift": Float(0.0),
-            "knee": Float(TINY),
+            "shift": Float(0.0, LARGEST),
+            "knee": Float(TINY, 2.0 * LARGEST),
             "low_end": Float(special="inf"),
             "high_end": Float(special="inf"),
             "low_at": Float(special="inf"),
@@ -288,8 +296,9 @@ MODELS: Classes = {
     "TargetScale": Stored(
         "usnrt.model.target",
         {
-            "mean": Float(-LARGE, LARGE),
-            "std": Float(SMALL, LARGE),
+            "mean": Float(-LARGEST, LARGEST),
+            # the least is that of a deviation of SMALLEST in a single one of many rows
+            "std": Float(1e-10 * SMALLEST, LARGEST),
             "target_map": Maybe(one("TargetMap")),
             "moments": Maybe(Many(Float(), 2, tuple)),
         },
@@ -336,10 +345,12 @@ MODELS: Classes = {
 
 
 def _is_estimator(model: Any, inputs: Any) -> bool:
-    """Whether network inputs are those of the columns, and parameters that predictions use are not absurd."""
-    n_categories = [column.n_categories for column in model.encoder_.columns_]
-    return [len(level) for level in inputs.level_] == n_categories and all(
-        abs(getattr(model, name, None) or 1) <= most for name, most in MOST.items()
+    """Whether names and network inputs are those of the columns, and parameters that predictions use are not absurd."""
+    encoder, names = model.encoder_, getattr(model, "feature_names_in_", None)
+    return (
+        (names is None or names.tolist() == encoder.source_names_)
+        and [len(level) for level in inputs.level_] == encoder.n_categories_.tolist()
+        and all(abs(getattr(model, name, None) or 1) <= most for name, most in MOST.items())
     )
 
 
@@ -355,6 +366,7 @@ def _has_trees(*kinds: str) -> Callable[[Any], bool]:
             and all(_splits_on(member.tree, encoder) for member in fitted.members)
             and _is_encoded(fitted.kept.background, encoder)
             and (examples is None or len(examples) == len(encoder.source_names_))
+            and all(expert.form.columns == encoder.columns_ for expert in fitted.user_models)
         )
 
     return check
@@ -406,12 +418,20 @@ def _is_forest(forest: Any) -> bool:
     )
 
 
+def _has_learned(online: Any) -> bool:
+    """Whether an online calibrator covered no more rows than there were, and no surplus is beyond the largest one."""
+    from usnrt.estimators.online import MAX_SURPLUS  # here: scikit-learn takes longer to import than all the rest
+
+    surpluses = (online.surplus_, online.region_surplus_)
+    return online.n_covered_ <= online.n_rows_ and all((np.abs(each) <= MAX_SURPLUS).all() for each in surpluses)
+
+
 _FITTED: Schema = {
     "n_features_in_": Int(1, size="n_sources"),
     "feature_names_in_": Optional(Values("OU", "n_sources")),
     "encoder_": one("TableEncoder", n_sources="n_sources", n_columns="n_columns"),
     "target_name_": Maybe(Text()),
-    "fingerprint_": Maybe(one("Fingerprint")),
+    "fingerprint_": one("Fingerprint"),
 }
 _TREES: Schema = {**_FITTED, "model_": one("FittedModel", n_columns="n_columns", n_leaves="n_leaves")}
 _HISTORY: Schema = {"min_samples_leaf_": Float(0.0), "history_": HISTORY}
@@ -471,7 +491,7 @@ ESTIMATORS: Classes = {
             "n_rows_": Int(),
             "n_covered_": Int(),
         },
-        lambda online: online.n_covered_ <= online.n_rows_,
+        _has_learned,
     ),
     "HNNRegressor": Stored(
         "usnrt.paper.baselines.hnn", {**_TWO_NETWORKS, "params_": Many(LAYERS, 2, tuple)}, _has_networks
@@ -498,8 +518,8 @@ ESTIMATORS: Classes = {
             "left": Array("i4", ("n_nodes",)),
             "right": Array("i4", ("n_nodes",)),
             "threshold": Array("f8", ("n_nodes",), special="any"),
-            "mean": Array("f8", ("n_nodes",)),
-            "variance": Array("f8", ("n_nodes",), low=0.0),
+            "mean": Array("f8", ("n_nodes",), -LARGEST_LEAF, LARGEST_LEAF),
+            "variance": Array("f8", ("n_nodes",), 0.0, LARGEST_LEAF),
         },
         _is_forest,
     ),

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
+from usnrt.experts.user_model import ModelExpert
 from usnrt.persistence._classes import CODEC
 from usnrt.utils.atomic_write import atomic_write
 from usnrt.utils.codec import DecodingError
@@ -239,11 +240,10 @@ def _build(manifest: dict[str, Any], members: dict[str, bytes]) -> Any:
     return model
 
 
-def user_models_of(model: Any) -> list[Any]:
-    """The experts that are models of the user, members after members."""
+def user_models_of(model: Any) -> list[ModelExpert]:
+    """The experts of a model, or of that of an online calibrator, that are models of the user."""
     fitted = getattr(getattr(model, "model", model), "model_", None)
-    members = [] if fitted is None else fitted.members
-    return [expert for member in members for expert in getattr(member, "user_models", ())]
+    return [] if fitted is None else fitted.user_models
 
 
 def _are_numbers(numbers: Any, n_experts: int, n_models: int) -> bool:

@@ -75,6 +75,7 @@ _TIMES = {
     ", %H:%M:%S": re.compile(rf"(?P<date>.*\d), {_CLOCK}{_ZONE}"),
 }
 _LETTERS = r"[^\W\d_]+"
+_SAME = {"%B": "%b", "%A": "%a", "%I": "%H"}  # directives that are read alike
 _PATTERNS = {
     "Y": r"(?P<Y>\d{4})",
     "y": r"(?P<y>\d{2})",
@@ -85,7 +86,6 @@ _PATTERNS = {
     "u": r"(?P<u>[1-7])",
     "q": r"(?P<q>[1-4])",
     "H": r"(?P<H>\d{1,2})",
-    "I": r"(?P<H>\d{1,2})",
     "M": r"(?P<M>\d{2})",
     "S": r"(?P<S>\d{2})(?:[.,](?P<f>\d{1,9}))?",
     "f": r"(?P<f>\d{1,9})",
@@ -235,6 +235,9 @@ def _expression(format: str) -> str:
     """The regular expression of a format."""
     if not re.search("%[Yy]", format):
         raise ValueError(f"a date format must have a year (%Y or %y), got {format!r}")
+    directives = [_SAME.get(one, one) for one in re.findall("%.", format) if one != "%%"]
+    if len(set(directives)) < len(directives):  # of several names of weekdays, matching would take exponential time
+        raise ValueError(f"a date format must have each directive once, got {format!r}")
     date, time = re.fullmatch(r"(.*?)([T, ]*%[HI].*)?", format).groups()  # type: ignore[union-attr]
     if not time:
         return _translated(date)
@@ -256,7 +259,7 @@ def _translated(format: str) -> str:
         if piece[0] != "%":
             result += re.sub(r"(\\ )+", " +", re.escape(piece))
             continue
-        letter = {"B": "b", "A": "a"}.get(piece[1:], piece[1:])
+        letter = _SAME.get(piece, piece)[1:]
         if letter not in _PATTERNS:
             raise ValueError(f"a date format has directives such as %d, %m, %b, %Y, %H, got {piece!r} in {format!r}")
         neighbours = [*pieces[index + 1 : index + 2], *pieces[max(index - 1, 0) : index]]

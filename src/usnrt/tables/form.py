@@ -111,7 +111,7 @@ def _with_dtype(values: NDArray[Any], column: Column, dtype: str) -> Any:
         return pd.Series(values, dtype=dtype if dtype in ("str", "string") else object)
     try:
         kind = np.dtype(dtype) if dtype else values.dtype
-    except TypeError:
+    except (TypeError, ValueError):
         return values
     if kind.kind == "f":
         return values.astype(kind)

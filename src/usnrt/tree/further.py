@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from usnrt.experts.base import FurtherExpert
+from usnrt.experts.base import FURTHER_EXPERTS, FurtherExpert
 from usnrt.experts.cross_fit import CrossFitted, cross_fitted, fitted_in_parts, fitted_to_folds, is_trial, refitted
-from usnrt.experts.registry import FURTHER_EXPERTS
 from usnrt.experts.user_model import ModelExpert, completed, fit_models, model_names, with_spread
 from usnrt.experts.weights import is_promising
 from usnrt.tables.training import TrainingTable, TreeRows

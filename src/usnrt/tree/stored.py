@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from usnrt.experts.base import FURTHER_EXPERTS
 from usnrt.experts.builtin import TOGETHER
 from usnrt.experts.cross_fit import stored_fields
 from usnrt.experts.refine import LARGEST
-from usnrt.experts.registry import FURTHER_EXPERTS
 from usnrt.experts.user_model import FORM_FIELDS, ModelExpert
 from usnrt.experts.weights import GUIDED, MEMORY
 from usnrt.memory.retrieval import N_GUIDES
@@ -60,6 +60,14 @@ def _is_memory(memory: Any) -> bool:
     )
 
 
+def _is_form(form: Any) -> bool:
+    """Whether typical values are those that columns may have, or missing."""
+    return all(
+        np.isnan(value) or (value in range(column.n_categories) if column.is_categorical else np.isfinite(value))
+        for column, value in zip(form.columns, form.typical)
+    )
+
+
 def _n_inputs(model: Any) -> int:
     """Number of network inputs before the encoding, without guides."""
     number: int = model.network.sizes[0] if model.encoding is None else model.encoding.n_inputs
@@ -97,7 +105,7 @@ TREES: Classes = {
     **NETWORKS,
     **FURTHER,
     "ModelExpert": Stored("usnrt.experts.user_model", ModelExpert.FIELDS, lambda expert: expert.fits_together()),
-    "TableForm": Stored("usnrt.tables.form", FORM_FIELDS),
+    "TableForm": Stored("usnrt.tables.form", FORM_FIELDS, _is_form),
     "CrossFitted": Stored("usnrt.experts.cross_fit", stored_fields([*FURTHER]), lambda expert: expert.fits_together()),
     "Tree": Stored(
         "usnrt.tree.structure",

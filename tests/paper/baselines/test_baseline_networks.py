@@ -123,7 +123,7 @@ def test_a_rows_answer_does_not_depend_on_its_company(name, fitted, smooth):
 
 
 @pytest.mark.parametrize("name", ["concrete dropout", "evidential"])
-@pytest.mark.parametrize("scale", [1e-200, 1e-6, 1e6, 1e120])
+@pytest.mark.parametrize("scale", [1e-120, 1e-6, 1e6, 1e120])
 def test_answers_are_finite_whatever_the_scale_of_the_target(name, scale, smooth):
     data = smooth.data[:300], smooth.target[:300] * scale
     model = small(name, max_epochs=5).fit(*data)
