@@ -42,8 +42,8 @@ class InputColumns:
         return {"type": "object", "properties": properties, "required": self.needed}
 
     def example(self) -> dict[str, Any]:
-        """A row in the middle of the training rows."""
-        return {column.name: column.middle() for column in self.columns}
+        """A row of typical values of the training rows."""
+        return {column.name: column.example() for column in self.columns}
 
     def ignored(self, rows: Sequence[Row]) -> list[str]:
         """Members of the first row that are no columns of the model."""

@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from usnrt.estimators.regions import has_examples, rows_in_memory
 from usnrt.utils.result_table import json_value
 
@@ -35,6 +37,7 @@ class InputColumn:
     low: float | None = None
     high: float | None = None
     has_missing: bool = False  # in fit
+    typical: float | None = None  # as it is encoded
 
     def schema(self) -> dict[str, Any]:
         """The column as JSON schema; values beyond the range or the categories are allowed, but not supported."""
@@ -62,16 +65,15 @@ class InputColumn:
         bounds = {} if self.low is None else {"range": [self.low, self.high]}
         return {"name": self.name, "type": self.kind, **categories, **bounds, "missing_in_training": self.has_missing}
 
-    def middle(self) -> Any:
-        """A value in the middle of the training rows."""
+    def example(self) -> Any:
+        """What a typical training row has: the most frequent category, or the median of the numbers."""
         if self.kind == "boolean":
-            return False
+            return bool(self.typical)
         if self.categories:
-            return self.categories[0]
-        if self.low is None or self.high is None:
+            return self.categories[int(self.typical or 0)]
+        if self.typical is None:
             return {"number": 0.0, "date": "2000-01-01"}.get(self.kind)
-        middle = (self.low + self.high) / 2.0
-        return f"{round(middle):04d}-07-01" if self.kind == "date" else float(f"{middle:.4g}")
+        return f"{round(self.typical):04d}-07-01" if self.kind == "date" else float(f"{self.typical:.4g}")
 
 
 def input_columns(model: Any) -> list[InputColumn]:
@@ -85,7 +87,7 @@ def input_columns(model: Any) -> list[InputColumn]:
     >>> [column.to_dict()["type"] for column in input_columns(model)]
     ['number', 'number']
     """
-    encoder, (low, high) = model.encoder_, _ranges(model)
+    encoder, (low, high), typical = model.encoder_, _ranges(model), _typical(model)
     result = []
     for index, (name, kind) in enumerate(zip(encoder.source_names_, encoder.source_types_)):
         encoded = [(j, column) for j, column in enumerate(encoder.columns_) if column.source_index == index]
@@ -94,7 +96,7 @@ def input_columns(model: Any) -> list[InputColumn]:
             continue
         of_range = [j for j, column in encoded if column.part in ("", "year") and not column.is_categorical]
         position = of_range[0] if of_range else -1
-        column = encoded[0][1]
+        first, column = encoded[0]
         is_boolean = column.boolean and kind == "number"
         ends = (None, None) if is_boolean else (low.get(position), high.get(position))
         if kind == "date" and ends[0] is not None and ends[1] is not None:  # whole years, without the margin
@@ -106,6 +108,7 @@ def input_columns(model: Any) -> list[InputColumn]:
                 () if is_boolean else tuple(column.codes or column.categories),
                 *ends,
                 column.has_missing,
+                typical.get(first if column.is_categorical else position),
             )
         )
     return result
@@ -121,6 +124,22 @@ def _ranges(model: Any) -> tuple[dict[int, float], dict[int, float]]:
     return {j: low for j, (low, _) in finite.items()}, {j: high for j, (_, high) in finite.items()}
 
 
+def _typical(model: Any) -> dict[int, float]:
+    """The typical value of each encoded column in all training rows: their medians, or most frequent codes."""
+    background = getattr(model, "background_", None)
+    if background is None:  # such as a model of the paper: the middle of the range
+        low, high = _ranges(model)
+        return {j: (low[j] + high[j]) / 2.0 for j in low}
+    found = {}
+    for j, column in enumerate(model.encoder_.columns_):
+        values = np.sort(background[-1, :, j])
+        values = values[np.isfinite(values) & ~(column.is_categorical & (values < 0))]
+        if len(values):
+            codes, counts = np.unique(values, return_counts=True)
+            found[j] = float(codes[np.argmax(counts)] if column.is_categorical else values[len(values) // 2])
+    return found
+
+
 def model_facts(model: Any) -> dict[str, Any]:
     """A fitted model in facts, as values that JSON can hold; they contain no rows of the training table."""
     defaults, columns = type(model)().get_params(deep=False), input_columns(model)
@@ -128,7 +147,7 @@ def model_facts(model: Any) -> dict[str, Any]:
     facts = {
         "target": model.target_name_,
         "columns": [column.to_dict() for column in columns],
-        "example": {column.name: column.middle() for column in columns},
+        "example": {column.name: column.example() for column in columns},
         "regions": model.rules().rows() if hasattr(model, "rules") else [],
         "calibrated": getattr(model, "calibration_", None) is not None,
         "training_rows_in_memory": rows_in_memory(model),
