@@ -11,7 +11,7 @@ from usnrt.metrics.forecast import pinball_rows
 from usnrt.reporting._facts import Facts
 from usnrt.reporting._numbers import number, plus_minus
 from usnrt.tables.groups import design_effect, draw_groups
-from usnrt.utils.sklearn_trees import MAX_CATEGORIES, without_empty_columns
+from usnrt.utils.sklearn_trees import MAX_CATEGORIES, boosting_threads, without_empty_columns
 from usnrt.utils.types import Floats, Rows
 
 LEVELS = np.array([0.1, 0.3, 0.5, 0.7, 0.9])
@@ -85,13 +85,14 @@ def _boosted(model: DistributionalRegressor, X: Floats, y: Floats, new: Floats) 
 
     columns = without_empty_columns(X)
     categorical = [0 < column.n_categories <= MAX_CATEGORIES for column in model.columns_]
-    predicted = [
-        HistGradientBoostingRegressor(
-            loss="quantile", quantile=level, max_iter=60, learning_rate=0.15, max_leaf_nodes=15, early_stopping=False,
-            categorical_features=np.array(categorical), random_state=0,
-        ).fit(columns, y).predict(new)
-        for level in LEVELS.tolist()
-    ]  # fmt: skip
+    with boosting_threads(model.n_jobs, len(X)):
+        predicted = [
+            HistGradientBoostingRegressor(
+                loss="quantile", quantile=level, max_iter=60, learning_rate=0.15, max_leaf_nodes=15,
+                early_stopping=False, categorical_features=np.array(categorical), random_state=0,
+            ).fit(columns, y).predict(new)
+            for level in LEVELS.tolist()
+        ]  # fmt: skip
     return np.sort(np.stack(predicted, axis=1), axis=1)
 
 
