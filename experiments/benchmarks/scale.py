@@ -2,11 +2,12 @@
 
 A generated table of known truth is written as a folder of Parquet files, piece by piece. Every model is fitted to the
 folder in a process of its own, which prints its processor time, its peak memory beyond the imported library, the
-largest size of its temporary files, and its CRPS on new rows divided by that of the true distribution. Tables of more
-than 1,048,576 rows are not in memory. The last column is the time per row divided by that of the first line.
+largest size of its temporary files, and two losses on new rows, each divided by that of the true distribution: its
+CRPS, and the pinball loss of its 5 % and 95 % quantiles, which is all that ``lightgbm-pair`` has. Tables of more than
+1,048,576 rows are not in memory. The last column is the time per row divided by that of the first line.
 
     python experiments/benchmarks/scale.py --rows 1000000 10000000 --columns 20
-    python experiments/benchmarks/scale.py --rows 1000000 --peers lightgbm catboost --rounds 300
+    python experiments/benchmarks/scale.py --rows 1000000 --peers lightgbm-pair lightgbm catboost --rounds 300
     python experiments/benchmarks/scale.py --rows 10000000 --tenth
 """
 
@@ -24,8 +25,12 @@ from pathlib import Path
 
 import numpy as np
 
+from history import record
+
 PIECE = 250_000
 N_TEST, TEST_SEED = 50_000, 10**6
+PAIR = np.array([0.05, 0.95])
+PEERS = ("lightgbm-pair", "lightgbm", "catboost")
 
 
 def truth(X):
@@ -63,6 +68,12 @@ def oracle_crps(X, y):
     mean, std = truth(X)
     z = (y - mean) / std
     return float((std * (z * (2 * norm.cdf(z) - 1) + 2 * norm.pdf(z) - 1 / np.sqrt(np.pi))).mean())
+
+
+def pair_loss(quantiles, y):
+    """Mean pinball loss of the quantiles at PAIR, shape (n, 2)."""
+    distance = y[:, None] - quantiles
+    return float(np.maximum(PAIR * distance, (PAIR - 1) * distance).mean())
 
 
 def memory_of(key):
@@ -105,13 +116,15 @@ def make_model(name, jobs, rounds):
         return USNRTRegressor(random_state=0, n_jobs=jobs)
     from usnrt.comparison.peers import CatBoostQuantileRegressor, LightGBMQuantileRegressor
 
-    peer = {"lightgbm": LightGBMQuantileRegressor, "catboost": CatBoostQuantileRegressor}[name]
-    return peer(random_state=0, n_jobs=jobs, n_estimators=rounds)
+    peer = CatBoostQuantileRegressor if name == "catboost" else LightGBMQuantileRegressor
+    options = {"levels": tuple(PAIR.tolist())} if name == "lightgbm-pair" else {}
+    return peer(random_state=0, n_jobs=jobs, n_estimators=rounds, **options)
 
 
 def measure(name, folder, d, jobs, rounds):
     """Fit one model in this process, and print what it took as JSON."""
     import pyarrow as pa
+    from scipy.stats import norm
 
     model = make_model(name, jobs, rounds)
     X, y = make_rows(TEST_SEED, 3000, d)
@@ -135,7 +148,10 @@ def measure(name, folder, d, jobs, rounds):
     shutil.rmtree(scratch)
     X, y = make_rows(TEST_SEED, N_TEST, d)
     table = pa.table({f"x{j}": X[:, j] for j in range(d)})
-    result["crps"] = float(model.predict_dist(table).crps(y).mean()) / oracle_crps(X, y)
+    predicted, (mean, std) = model.predict_dist(table), truth(X)
+    result["crps"] = float(predicted.crps(y).mean()) / oracle_crps(X, y)
+    true_quantiles = mean[:, None] + std[:, None] * norm.ppf(PAIR)
+    result["pair"] = pair_loss(predicted.ppf(PAIR), y) / pair_loss(true_quantiles, y)
     result["regions"] = getattr(model, "n_leaves_", None)
     print(json.dumps(result))
 
@@ -150,9 +166,9 @@ def measured(name, folder, d, jobs, rounds):
 def show(n, d, result, first):
     per_row = 1e6 * result["processor"] / n
     print(
-        f"{n:>11,} {d:>4} {result['model']:<9} {result['processor']:>8.0f} {result['seconds']:>8.0f} "
-        f"{result['memory']:>7.0f} {result['disk']:>7.0f} {result['crps']:>7.4f} {per_row:>8.1f} "
-        f"{per_row / first:>7.2f}",
+        f"{n:>11,} {d:>4} {result['model']:<13} {result['processor']:>8.0f} {result['seconds']:>8.0f} "
+        f"{result['memory']:>7.0f} {result['disk']:>7.0f} {result['crps']:>7.4f} {result['pair']:>7.4f} "
+        f"{per_row:>8.1f} {per_row / first:>7.2f}",
         flush=True,
     )
 
@@ -161,7 +177,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000])
     parser.add_argument("--columns", type=int, default=20, help="at least 12")
-    parser.add_argument("--peers", nargs="*", choices=("lightgbm", "catboost"), default=[])
+    parser.add_argument("--peers", nargs="*", choices=PEERS, default=[])
     parser.add_argument("--rounds", type=int, default=300, help="of the boosting models, at most")
     parser.add_argument("--jobs", type=int, default=-1)
     parser.add_argument("--tenth", action="store_true", help="also fit a tenth of the rows, for the CRPS that it loses")
@@ -175,16 +191,22 @@ def main():
     if asked.measure:
         measure(*asked.measure, asked.columns, asked.jobs, asked.rounds)
         return
-    print("       rows cols model     proc. s  clock s mem. MB disk MB CRPS/or us per row ratio")
-    first = None
+    print("       rows cols model         proc. s  clock s mem. MB disk MB CRPS/tr pair/tr us/row   ratio")
+    first, named = None, {}
     for n in asked.rows:
         for rows in [n, n // 10] if asked.tenth else [n]:
             with tempfile.TemporaryDirectory(dir=asked.folder) as folder:
                 write_table(Path(folder), rows, asked.columns)
+                results = {}
                 for name in ["usnrt", *asked.peers]:
-                    result = measured(name, folder, asked.columns, asked.jobs, asked.rounds)
-                    first = first or 1e6 * result["processor"] / rows
-                    show(rows, asked.columns, result, first)
+                    results[name] = measured(name, folder, asked.columns, asked.jobs, asked.rounds)
+                    first = first or 1e6 * results[name]["processor"] / rows
+                    show(rows, asked.columns, results[name], first)
+                for name in asked.peers:
+                    ratio = results[name]["processor"] / results["usnrt"]["processor"]
+                    named[f"a fit of {rows:,} x {asked.columns} from Parquet, {name}, {asked.rounds} rounds"] = ratio
+    if named:
+        record("scale", named)
 
 
 if __name__ == "__main__":

@@ -34,6 +34,30 @@ def test_kernels_work_without_a_writable_cache(monkeypatch):
     assert type(double._cache).__name__ == "NullCache"
 
 
+FITS = """
+import sys
+import numpy as np
+from usnrt import USNRTRegressor
+
+rng = np.random.default_rng(0)
+for n in (300, 6000):  # folds, or not
+    X = rng.uniform(size=(n, 5))
+    X[:, 1], X[::7, 2] = rng.integers(0, 4, n), np.nan
+    y = X[:, 0] + X[:, 1] + rng.standard_normal(n) * (0.1 + 0.3 * (X[:, 3] > 0.5))
+    USNRTRegressor(max_epochs=2, categorical_features=[1], random_state=0).fit(X, y).predict_interval(X)
+modules = [module for name, module in sys.modules.items() if name.startswith("usnrt.")]
+kernels = {kernel for module in modules for kernel in vars(module).values() if hasattr(kernel, "signatures")}
+print(len(kernels), *(kernel.__name__ for kernel in kernels if len(kernel.signatures) > 1))
+"""
+
+
+def test_default_fits_compile_each_kernel_for_one_signature():
+    run = subprocess.run([sys.executable, "-c", FITS], capture_output=True, text=True)
+    number, *compiled_twice = run.stdout.split()
+    assert int(number) > 20, run.stderr
+    assert compiled_twice == []
+
+
 def test_a_kernel_is_compiled_again_if_one_that_it_calls_has_changed(tmp_path):
     inner, outer = tmp_path / "inner.py", tmp_path / "outer.py"
     outer.write_text(

@@ -85,7 +85,7 @@ def _boosted(model: DistributionalRegressor, X: Floats, y: Floats, new: Floats) 
 
     columns = without_empty_columns(X)
     categorical = [0 < column.n_categories <= MAX_CATEGORIES for column in model.columns_]
-    with boosting_threads(model.n_jobs, len(y)):
+    with boosting_threads(model.n_jobs, len(X)):
         predicted = [
             HistGradientBoostingRegressor(
                 loss="quantile", quantile=level, max_iter=60, learning_rate=0.15, max_leaf_nodes=15,

@@ -143,7 +143,7 @@ class _Forest:
         self, x: NDArray[np.float32], y: Floats, fold: int, min_leaf: int, share: float, n_trees: int = N_TREES
     ) -> list[Grown]:
         inside, context = self.fold != fold, replace(self.context, seed=int(self.rng.integers(2**31)))
-        return Growth.on(x[inside], y[inside], self.weight[inside], context).grown(share, n_trees, min_leaf)
+        return Growth.on(x[inside], y[inside], self.weight[inside], context).grown(share, n_trees, float(min_leaf))
 
     def _means(self, trees: list[Grown], x: NDArray[np.float32]) -> Floats:
         leaves = ForestExpert.of(trees, 1.0, x.shape[1]).leaf_values(np.ascontiguousarray(x), self.context.n_threads)
