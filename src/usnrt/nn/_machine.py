@@ -22,19 +22,22 @@ from usnrt.utils.jit import helper
 # Its type does not know that numba passes the first parameter.
 intrinsic: Any = _numba_intrinsic
 
-_SGEMM, _SLEEP = "usnrt_sgemm", "usnrt_sleep"
+_SGEMM, _SLEEP, _YIELD = "usnrt_sgemm", "usnrt_sleep", "usnrt_yield"
 _INT, _LONG, _FLOAT, _BYTE = ir.IntType(32), ir.IntType(64), ir.FloatType(), ir.IntType(8)
-# Looks at a barrier, a tenth of a millisecond, before the thread sleeps for half of that: it waits longer only if other
-# programs have taken its partner's core.
-SPINS, MICROSECONDS = 20_000, 50
+# How often a thread looks at a barrier, some ten microseconds, before it offers its core to other programs, and how
+# often it does that before it sleeps. On an idle machine no thread sleeps: to wake up takes longer than half a step.
+LOOKS, OFFERS, MICROSECONDS = 20_000, 1_000, 50
 
 
 def _register() -> None:
     if sys.platform == "win32":
-        function = ctypes.WinDLL("kernel32").Sleep
+        kernel = ctypes.WinDLL("kernel32")
+        functions = {_SLEEP: kernel.Sleep, _YIELD: kernel.SwitchToThread}
     else:
-        function = ctypes.CDLL(None).usleep
-    llvm.add_symbol(_SLEEP, ctypes.cast(function, ctypes.c_void_p).value)
+        library = ctypes.CDLL(None)
+        functions = {_SLEEP: library.usleep, _YIELD: library.sched_yield}
+    for name, function in functions.items():
+        llvm.add_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
     llvm.add_symbol(_SGEMM, get_cython_function_address("scipy.linalg.cython_blas", "sgemm"))
 
 
@@ -164,6 +167,15 @@ def _sleep(typingctx):
     return types.void(), codegen
 
 
+@intrinsic
+def _yield(typingctx):
+    def codegen(context, builder, signature, args):
+        builder.call(cgutils.get_or_insert_function(builder.module, ir.FunctionType(_INT, []), _YIELD), [])
+        return context.get_dummy_value()
+
+    return types.void(), codegen
+
+
 @helper()
 def wait_for_all(gate, n_threads):
     """Return when all threads have called it.
@@ -179,5 +191,7 @@ def wait_for_all(gate, n_threads):
     n_looks = 0
     while _read(gate) == opened:
         n_looks += 1
-        if n_looks > SPINS:
+        if n_looks > LOOKS + OFFERS:
             _sleep()
+        elif n_looks > LOOKS:
+            _yield()
