@@ -248,3 +248,17 @@ def test_forests_that_are_judged_have_as_many_trees_as_the_one_that_predicts(mon
             grown_again = trial.refit(replace(rows, is_validation=is_validation), FitContext(0))
             assert len(grown_again.root) == n_trees
         assert len(trial.refit(replace(rows, is_validation=most), FitContext(0)).root) == forest.FEW_TREES
+
+
+@pytest.mark.parametrize("experts", [("forest",), ("forest", "linear")])
+def test_a_forest_without_a_network_has_a_width(experts):
+    """Where the leaves of a row agree, its quantile function has none: a constant is combined with it."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 12, (1500, 3)).astype(float)
+    y = np.round(X[:, 0] + 0.3 * X[:, 1] ** 2 + rng.standard_normal(1500) * (X[:, 2] > 6))
+    model = USNRTRegressor(experts=experts, validation=1, random_state=0).fit(X[:1000], y[:1000])
+    dist = model.predict_dist(X[1000:])
+    assert dist.crps(y[1000:]).mean() < 0.1 * y.std()
+    assert dist.std().max() < 3.0 * y.std()
+    low, high = model.predict_interval(X[1000:], 0.9).T
+    assert abs(((low <= y[1000:]) & (y[1000:] <= high)).mean() - 0.9) < 4 * np.sqrt(0.09 / 200 + 0.09 / 500)

@@ -162,11 +162,14 @@ class ExpertTree(TreeModel):
         """The experts by their position in the weights; not a field, so that it is not stored in files."""
         networks = RegionNetworks(self.network, self.params, self.network_of, self.encoding)
         experts: dict[int, Expert] = {NETWORK: NetworkExpert(networks, self.memory is not None)}
-        if self.further and self.has_no_network:
-            experts = {}
         if self.memory is not None:
             experts |= {GUIDED: GuidedExpert(networks, self.memory), MEMORY: MemoryExpert(self.memory)}
         return experts | dict(enumerate(self.further, len(TOGETHER)))
+
+    @property
+    def _candidates(self) -> dict[int, Expert]:
+        """The experts that may have a weight: a constant only beside one that needs another to have a width."""
+        return {number: expert for number, expert in self._experts.items() if number >= _first(self, self.further)}
 
     @property
     def expert_names(self) -> list[str]:
@@ -226,14 +229,14 @@ class ExpertTree(TreeModel):
     @property
     def n_experts(self) -> int:
         """Number of experts that there are."""
-        return len(self._experts)
+        return len(self._candidates)
 
     @property
     def traits(self) -> list[Traits]:
         """What the choice of weights knows of each expert that there is."""
         return [
             Traits(expert.max_weight, expert.min_errors, number < len(TOGETHER), getattr(expert, "min_gain", MIN_GAIN))
-            for number, expert in self._experts.items()
+            for number, expert in self._candidates.items()
         ]
 
     def expert_quantiles(self, table: TrainingTable, rows: Rows) -> Floats:
@@ -241,7 +244,7 @@ class ExpertTree(TreeModel):
         raw, inputs = table.raw[rows], table.inputs[rows]
         retrieved = None if self.memory is None else self.memory.predict(inputs, rows)
         query = Query(raw, inputs, self.tree.leaf_of(raw), rows, retrieved)
-        return np.stack([expert.quantile_functions(query) for expert in self._experts.values()], axis=1)
+        return np.stack([expert.quantile_functions(query) for expert in self._candidates.values()], axis=1)
 
     def fitted_weights(self, quantiles: Floats, leaf: NDArray[np.int64], y: Floats, weight: Floats) -> Floats:
         """Weights of the experts by what they predict of held-out rows; those that are not there have none.
@@ -256,7 +259,7 @@ class ExpertTree(TreeModel):
         ndarray of shape (n_leaves, 3 + n_further)
         """
         weights = np.zeros((self.tree.n_leaves, len(self.expert_names)))
-        weights[:, list(self._experts)] = fit_weights(quantiles, leaf, y, weight, self.tree.n_leaves, self.traits)
+        weights[:, list(self._candidates)] = fit_weights(quantiles, leaf, y, weight, self.tree.n_leaves, self.traits)
         return weights
 
     def with_further(self, further: tuple[FurtherExpert, ...]) -> "ExpertTree":
@@ -264,8 +267,7 @@ class ExpertTree(TreeModel):
         n_known, n_leaves = len(self.further), self.tree.n_leaves
         if len(further) == n_known:
             return replace(self, further=further)
-        first = len(TOGETHER) if self.has_no_network and further else NETWORK
-        weights = np.tile(np.eye(len(TOGETHER) + len(further))[first], (n_leaves, 1))
+        weights = np.tile(np.eye(len(TOGETHER) + len(further))[_first(self, further)], (n_leaves, 1))
         return replace(self, further=further, expert_weights=weights)
 
     @property
@@ -308,3 +310,8 @@ class ExpertTree(TreeModel):
             params.append(((np.delete(weights, guides, axis=0), bias), *others))
         network = replace(self.network, sizes=(n_inputs - N_GUIDES, *sizes))
         return replace(self, network=network, params=params, encoding=encoding, memory=None)
+
+
+def _first(tree: ExpertTree, further: Sequence[FurtherExpert]) -> int:
+    """Position of the expert that the others are compared with: not of a constant if the next one can stand alone."""
+    return len(TOGETHER) if tree.has_no_network and further and further[0].max_weight >= 1.0 else NETWORK
