@@ -231,8 +231,8 @@ def _trained_alike(
     seeds: Sequence[Any],
     context: FitContext,
 ) -> list[Root]:
-    """The members, none with fewer trainings than most: one that stopped early by chance would spoil the mean."""
-    n_rounds = int(np.median([len(root.history) for root in roots]))
+    """The members, none with fewer trainings than a third of them: one that stopped too early would spoil the mean."""
+    n_rounds = int(np.quantile([len(root.history) for root in roots], 2.0 / 3.0, method="higher"))
 
     def go_on(member: int, own: FitContext) -> Root:
         root = roots[member]
