@@ -267,7 +267,7 @@ def fit_times():
             if ours and theirs:
                 ratios.append(ours.value / theirs.value)
         if ratios:
-            rows.append([LABELS[recipe], f"{median(ratios):.1f}", str(len(ratios))])
+            rows.append([LABELS[recipe], f"{median(ratios):.2f}", str(len(ratios))])
     return table(["model", "processor time of a fit, relative to LightGBM quantiles", "data sets"], rows)
 
 
