@@ -314,4 +314,4 @@ class ExpertTree(TreeModel):
 
 def _first(tree: ExpertTree, further: Sequence[FurtherExpert]) -> int:
     """Position of the expert that the others are compared with: not of a constant if the next one can stand alone."""
-    return len(TOGETHER) if tree.has_no_network and further and further[0].max_weight >= 1.0 else NETWORK
+    return len(TOGETHER) if further and further[0].max_weight >= 1.0 and tree.has_no_network else NETWORK
