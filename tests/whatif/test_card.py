@@ -1,11 +1,13 @@
 """The row that pages begin with is a typical one, not the middle of ranges, where there may be no rows at all."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from usnrt import USNRTRegressor
-from usnrt.whatif.card import model_facts
+from usnrt.whatif.card import _typical, model_facts
 
 N = 300
 
@@ -38,3 +40,11 @@ def test_a_model_without_background_begins_in_the_middle():
     model = USNRTRegressor.paper(max_epochs=1, random_state=0).fit(X[["income"]], y)
     facts = model_facts(model)
     assert facts["example"]["income"] == pytest.approx(np.mean(facts["columns"][0]["range"]), rel=1e-3)
+
+
+def test_the_rest_of_many_categories_is_not_typical():
+    """It has no value that a page could show."""
+    column = SimpleNamespace(is_categorical=True, n_categories=3, rest=True)
+    encoder = SimpleNamespace(columns_=[column, column])
+    background = np.array([[[2.0, 2.0], [2.0, -1.0], [1.0, 2.0]]])
+    assert _typical(SimpleNamespace(background_=background, encoder_=encoder)) == {0: 1.0}

@@ -133,7 +133,9 @@ def _typical(model: Any) -> dict[int, float]:
     found = {}
     for j, column in enumerate(model.encoder_.columns_):
         values = np.sort(background[-1, :, j])
-        values = values[np.isfinite(values) & ~(column.is_categorical & (values < 0))]
+        values = values[np.isfinite(values)]
+        if column.is_categorical:  # neither missing nor the rest of many categories, which has no value
+            values = values[(values >= 0) & (values < column.n_categories - column.rest)]
         if len(values):
             codes, counts = np.unique(values, return_counts=True)
             found[j] = float(codes[np.argmax(counts)] if column.is_categorical else values[len(values) // 2])
